@@ -1,0 +1,46 @@
+# What a newcomer runs: `make demo`, then `make test`. Everything else is below.
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV ?= .venv
+BIN := $(VENV)/bin
+WORKSPACE ?= examples/workspace
+Q ?=
+
+.PHONY: demo install test lint types check-long bench clean
+
+demo: $(VENV)/.runtime
+	@$(BIN)/python examples/demo.py "$(WORKSPACE)" $(if $(Q),"$(Q)")
+
+install: $(VENV)/.runtime
+
+test: lint types
+	$(BIN)/python -X dev -m pytest -m "not long"
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+check-long: $(VENV)/.dev
+	$(BIN)/python -X dev -m pytest -m long
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis bench/out
+
+$(VENV)/.runtime: requirements/build.txt requirements/runtime.txt pyproject.toml client/pyproject.toml
+	@test -n "$(PYTHON)" || { echo "memoryd needs Python 3.11 or newer; name one with PYTHON=..." >&2; exit 1; }
+	@echo "Installing memoryd into $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV) || { echo "The venv module is missing (on Debian and Ubuntu: apt install python3-venv)." >&2; exit 1; }
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/build.txt -r requirements/runtime.txt
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e ./client -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/dev.txt
+	@touch $@

@@ -1,0 +1,71 @@
+"""Client of memoryd, the memory daemon for AI agents.
+
+    from memoryd_client import Client
+
+    with Client() as memory:
+        for hit in memory.search("when is the dentist?").results:
+            print(hit.citation, hit.snippet)
+
+`AsyncClient` has the same methods as coroutines. Needs msgspec and nothing else.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memoryd_client import errors
+    from memoryd_client.aio import AsyncClient
+    from memoryd_client.bodies import (
+        ConfigResult,
+        ConfigValue,
+        GetResult,
+        Hit,
+        IndexResult,
+        PingResult,
+        SearchResult,
+        SyncResult,
+    )
+    from memoryd_client.errors import MemorydError
+    from memoryd_client.status import StatusResult
+    from memoryd_client.sync import Client
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "ConfigResult",
+    "ConfigValue",
+    "GetResult",
+    "Hit",
+    "IndexResult",
+    "MemorydError",
+    "PingResult",
+    "SearchResult",
+    "StatusResult",
+    "SyncResult",
+    "__version__",
+    "errors",
+]
+
+_MODULE_OF_NAME = {
+    "AsyncClient": "aio",
+    "Client": "sync",
+    "MemorydError": "errors",
+    "StatusResult": "status",
+}
+"""Everything else in `__all__` lives in `bodies`."""
+
+
+def __getattr__(name: str) -> object:
+    # Loading on demand keeps asyncio, and its start-up time, out of blocking programs.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "errors":
+        return import_module(f"{__name__}.errors")
+    module = import_module(f"{__name__}.{_MODULE_OF_NAME.get(name, 'bodies')}")
+    return getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return __all__

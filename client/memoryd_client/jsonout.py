@@ -1,0 +1,73 @@
+"""What `memctl --json` prints: the bodies of the protocol under the reference's camelCase names."""
+
+import msgspec
+from msgspec import Struct
+
+from memoryd_client.bodies import GetResult, Hit
+from memoryd_client.errors import MemorydError
+from memoryd_client.protocol import Body
+from memoryd_client.status import StatusResult
+
+
+def answer(result: Body) -> object:
+    """Return the JSON value for an operation's result."""
+    if isinstance(result, StatusResult):
+        status = _fields(result)
+        return [{"agentId": status.pop("agentId"), "status": status}]
+    return _value(result)
+
+
+def failure(error: MemorydError) -> object:
+    """Return the JSON value for a failed command."""
+    return {
+        "error": {
+            "code": error.code,
+            "message": error.message,
+            "hint": error.hint,
+            "retryable": error.retryable,
+        }
+    }
+
+
+def text(value: object) -> str:
+    """Return a JSON value as indented text that ends with a newline."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+
+
+def camel(name: str) -> str:
+    """Return a snake_case name in camelCase."""
+    head, *tail = name.split("_")
+    return head + "".join(part.capitalize() for part in tail)
+
+
+def _value(value: object) -> object:
+    """Convert structs at any depth; a plain dict is somebody's data and stays as it is."""
+    if isinstance(value, GetResult):
+        return _get(value)
+    if isinstance(value, Hit):
+        optional = ("vectorScore", "textScore")
+        return {k: v for k, v in _fields(value).items() if v is not None or k not in optional}
+    if isinstance(value, Struct):
+        return _fields(value)
+    if isinstance(value, list):
+        return [_value(element) for element in value]
+    return value
+
+
+def _fields(value: Struct) -> dict[str, object]:
+    return {camel(name): _value(getattr(value, name)) for name in value.__struct_fields__}
+
+
+def _get(result: GetResult) -> dict[str, object]:
+    values: dict[str, object] = {
+        "text": result.text,
+        "path": result.path,
+        "from": result.start_line,
+        "lines": result.lines,
+        "totalLines": result.total_lines,
+    }
+    if result.truncated:
+        values["truncated"] = True
+    if result.next_from is not None:
+        values["nextFrom"] = result.next_from
+    return values

@@ -1,0 +1,154 @@
+"""The wire protocol: the frames that travel over memoryd's socket; `bodies` are inside them.
+
+One frame is a big-endian u32 length followed by one MessagePack map (see `framing`).
+Envelopes are decoded first and bodies second, so that a bad body can be answered by its id.
+Names are snake_case; fields are only ever added, with defaults. `docs/protocol.md` is the text of
+these modules for people who don't read Python.
+"""
+
+from enum import StrEnum
+
+import msgspec
+from msgspec import Raw, Struct
+
+PROTOCOL_MIN = 1
+PROTOCOL_MAX = 1
+MAX_FRAME_BYTES = 16 * 1024 * 1024
+HELLO_TIMEOUT_S = 5.0
+CAPABILITIES = ("search", "get", "sync", "index", "status", "config", "cancel", "progress")
+
+
+class Op(StrEnum):
+    """Every operation a `Request` can name."""
+
+    PING = "ping"
+    STATUS = "status"
+    CONFIG = "config"
+    SEARCH = "search"
+    GET = "get"
+    SYNC = "sync"
+    INDEX = "index"
+
+
+class ErrorCode(StrEnum):
+    """Why a request failed. Strings are stable; `memctl` maps them to exit codes."""
+
+    BAD_REQUEST = "bad_request"
+    UNKNOWN_OP = "unknown_op"
+    DUPLICATE_ID = "duplicate_id"
+    NOT_FOUND = "not_found"
+    DENIED = "denied"
+    BUSY = "busy"
+    UNAVAILABLE = "unavailable"
+    CANCELLED = "cancelled"
+    DEADLINE = "deadline"
+    FRAME_TOO_LARGE = "frame_too_large"
+    BAD_FRAME = "bad_frame"
+    UNSUPPORTED_PROTOCOL = "unsupported_protocol"
+    SHUTTING_DOWN = "shutting_down"
+    INTERNAL = "internal"
+
+
+class Frame(Struct, tag_field="type", omit_defaults=True):
+    """Base of all envelopes; the map's `type` key names the subclass."""
+
+
+class Hello(Frame, tag="hello"):
+    """First frame of a client: the protocol versions it speaks, inclusive."""
+
+    protocol_min: int
+    protocol_max: int
+    client: str = ""
+
+
+class Request(Frame, tag="request"):
+    """One call. `id` is chosen by the client and unique while in flight."""
+
+    id: int
+    op: str
+    body: Raw = Raw(b"\x80")
+    deadline_ms: int | None = None
+
+
+class Cancel(Frame, tag="cancel"):
+    """Asks the daemon to stop request `id`; it is still answered exactly once."""
+
+    id: int
+
+
+class Welcome(Frame, tag="welcome"):
+    """First frame of the daemon: the protocol version in use and what it can do."""
+
+    protocol: int
+    server: str
+    pid: int
+    boot_id: str
+    capabilities: list[str]
+    max_frame_bytes: int = MAX_FRAME_BYTES
+
+
+class Progress(Frame, tag="progress"):
+    """How far a request has come. May be dropped when the client reads slowly."""
+
+    id: int
+    completed: int
+    total: int
+    label: str = ""
+
+
+class Item(Frame, tag="item"):
+    """One element of a streamed answer. Never dropped."""
+
+    id: int
+    body: Raw
+
+
+class Result(Frame, tag="result"):
+    """The successful end of request `id`."""
+
+    id: int
+    body: Raw
+
+
+class Error(Frame, tag="error"):
+    """The unsuccessful end of request `id` (`None`: of the connection)."""
+
+    code: str
+    message: str
+    id: int | None = None
+    hint: str = ""
+    retryable: bool = False
+    retry_after_ms: int | None = None
+
+
+ClientFrame = Hello | Request | Cancel
+ServerFrame = Welcome | Progress | Item | Result | Error
+
+
+class Body(Struct, omit_defaults=False):
+    """Base of request and result bodies. Unknown fields are ignored."""
+
+
+_encoder = msgspec.msgpack.Encoder()
+_client_frames: msgspec.msgpack.Decoder[ClientFrame] = msgspec.msgpack.Decoder(ClientFrame)
+_server_frames: msgspec.msgpack.Decoder[ServerFrame] = msgspec.msgpack.Decoder(ServerFrame)
+
+
+def encode(value: object) -> bytes:
+    """Encode a frame or a body as MessagePack."""
+    return _encoder.encode(value)
+
+
+def raw(body: Body) -> Raw:
+    """Encode a body for embedding into an envelope."""
+    return Raw(_encoder.encode(body))
+
+
+def decode_client_frame(data: bytes | memoryview) -> ClientFrame:
+    """Decode what a client sent. Raises `msgspec.DecodeError`."""
+    return _client_frames.decode(data)
+
+
+def decode_server_frame(data: bytes | memoryview) -> ServerFrame:
+    """Decode what the daemon sent. Raises `msgspec.DecodeError`."""
+    return _server_frames.decode(data)

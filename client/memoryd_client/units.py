@@ -1,0 +1,30 @@
+"""Sizes and times as people write them."""
+
+
+def minutes(seconds: float) -> str:
+    """Return a duration as `m:ss`."""
+    whole = round(seconds)
+    return f"{whole // 60}:{whole % 60:02d}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in its two largest units, e.g. `3 h 12 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def size(count: float) -> str:
+    """Return a number of bytes in a unit that leaves at most four digits, e.g. `12.3 MiB`."""
+    if count < 1024:
+        return f"{count:.0f} B"
+    for unit in ("KiB", "MiB", "GiB"):
+        count /= 1024
+        if count < 1024:
+            return f"{count:.1f} {unit}"
+    return f"{count / 1024:.1f} TiB"

@@ -1,0 +1,62 @@
+"""One running agent: the parts that `app` has joined, for those who ask across stages."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from memoryd.chunk.parser import Parser
+from memoryd.config import AgentConfig
+from memoryd.embed.feeder import Feeder
+from memoryd.embed.pool import EmbedPool
+from memoryd.embed.provider import Provider
+from memoryd.flow import FileKey, MeteredQueue, ToReconcile
+from memoryd.identity import Identity
+from memoryd.index.rebuilder import Rebuilder, RebuildRequest
+from memoryd.index.store import Store
+from memoryd.index.writer import Writer
+from memoryd.search.engine import SearchEngine
+from memoryd.source.discover import Discovery
+from memoryd.source.reconcile import Reconciler
+from memoryd.source.watch import Watcher
+
+
+@dataclass(slots=True, kw_only=True)
+class Agent:
+    """The parts of one agent. `watcher`, `provider` and `pool` are None when switched off."""
+
+    config: AgentConfig
+    wanted: Identity
+    store: Store
+    discovery: Discovery
+    provider: Provider | None
+    pool: EmbedPool | None
+    watcher: Watcher | None
+    reconciler: Reconciler
+    parser: Parser
+    writer: Writer
+    feeder: Feeder
+    rebuilder: Rebuilder
+    engine: SearchEngine
+    to_reconcile: MeteredQueue[ToReconcile]
+    to_rebuilder: MeteredQueue[RebuildRequest]
+    queues: tuple[MeteredQueue[Any], ...]
+    unreadable: dict[FileKey, str] = field(default_factory=dict)
+
+    def pending_files(self) -> int:
+        """Return how many noticed changes are not searchable yet."""
+        waiting = 0 if self.watcher is None else self.watcher.stats().waiting
+        names = ("reconcile", "parse", "write")
+        return waiting + sum(queue.qsize() for queue in self.queues if queue.name in names)
+
+    def pending_chunks(self) -> int:
+        """Return how many chunks have no vector in memory; 0 without a provider."""
+        if self.pool is None:
+            return 0
+        matrix = self.store.matrix
+        return self.store.catalog.chunks - (0 if matrix is None else len(matrix))
+
+    def vector_problem(self) -> str | None:
+        """Say why the vectors of the index can't be compared with a query's, or None."""
+        if self.wanted.same_vectors(self.store.identity):
+            return None
+        built = self.store.identity
+        return f"the index was built with {built.provider} {built.model} and is being rebuilt"

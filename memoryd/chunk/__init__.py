@@ -1,0 +1,1 @@
+"""Stage 2: text to line-numbered chunks. Pure functions."""

@@ -1,0 +1,249 @@
+"""Cut a Markdown file into chunks of whole lines that know their headings."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from memoryd.chunk.weigh import pieces, weigh, well_formed
+from memoryd.flow import Chunk
+
+_MIN_BUDGET_UNITS = 32
+_MAX_HEADING_CHARS = 200
+
+_MARKER = re.compile(r" {0,3}(?:(#{1,6})(?=[ \t]|\Z)|(`{3,}|~{3,}))")
+
+
+def chunk_markdown(
+    lines: Sequence[str], *, tokens: int = 400, overlap: int = 80, max_bytes: int = 8000
+) -> list[Chunk]:
+    """Cut `lines` into chunks; the same lines always give the same chunks.
+
+    Sizes are estimates in quarter tokens (`weigh`); a line costs its weight and 1 for its end.
+    A chunk ends where the next line would make it too large, or before a heading once it is
+    half full, but never between a heading and its text. It repeats the last lines of the chunk
+    before it, unless it starts with a heading. A line too long for one chunk is cut at
+    sentences or words; its parts follow each other without a line end.
+
+    Args:
+        lines: The file's lines without their ends; the first one is line 1.
+        tokens: The most a chunk weighs, in tokens; less than 8 counts as 8. Only a single
+            character made of many code points can weigh more.
+        overlap: The most a chunk repeats, in tokens; never half a chunk or more.
+        max_bytes: The most a chunk takes in UTF-8.
+
+    Raises:
+        ValueError: An argument is out of range.
+
+    """
+    if tokens < 1:
+        raise ValueError(f"tokens is {tokens}: set it to 1 or more (400 suits most models)")
+    if overlap < 0:
+        raise ValueError(f"overlap is {overlap}: set it to 0 or more tokens")
+    if max_bytes < 4:
+        raise ValueError(f"max_bytes is {max_bytes}: set it to 4 or more, so any character fits")
+    budget = max(_MIN_BUDGET_UNITS, tokens * 4)
+    repeat = min(min(overlap, tokens - 1) * 4, budget // 2)
+    packer = _Packer(budget=budget, repeat=repeat, max_bytes=max_bytes)
+    # Parts as small as the default overlap: one can be repeated, and a few fill a chunk well.
+    part = budget // 5
+    for item in _items(lines, budget=budget, part=part, max_bytes=max_bytes):
+        packer.add(item)
+    return packer.finish()
+
+
+class _Item(NamedTuple):
+    """A line, or a part of an overlong one. `units` and `size` (bytes) include a line end."""
+
+    line: int
+    text: str
+    units: int
+    size: int
+    path: str
+    is_heading: bool
+    is_blank: bool
+
+
+class _Outline:
+    """The headings in force, read line by line."""
+
+    def __init__(self) -> None:
+        self.path = ""
+        self._levels: list[tuple[int, str]] = []
+        self._fence = ""
+
+    def read(self, line: str) -> bool:
+        """Take the next line; return whether it is a heading (CommonMark 0.31, 4.2 and 4.5)."""
+        marker = _MARKER.match(line)
+        if marker is None:
+            return False
+        hashes, fence = marker.groups()
+        if fence:
+            self._read_fence(fence, line[marker.end() :])
+            return False
+        if self._fence:
+            return False
+        self._read_heading(len(hashes), line[marker.end() :])
+        return True
+
+    def _read_fence(self, fence: str, rest: str) -> None:
+        if not self._fence:
+            if fence[0] == "~" or "`" not in rest:
+                self._fence = fence
+        elif fence.startswith(self._fence) and not rest.strip():
+            self._fence = ""
+
+    def _read_heading(self, level: int, rest: str) -> None:
+        title = rest.strip()
+        unclosed = title.rstrip("#")
+        if not unclosed or unclosed[-1] in " \t":
+            title = unclosed.rstrip()
+        while self._levels and self._levels[-1][0] >= level:
+            self._levels.pop()
+        self._levels.append((level, title[:_MAX_HEADING_CHARS]))
+        titles = [title for _, title in self._levels if title]
+        while len(" > ".join(titles)) > _MAX_HEADING_CHARS:
+            # The innermost headings say most about the text.
+            del titles[0]
+        self.path = " > ".join(titles)
+
+
+def _items(lines: Sequence[str], *, budget: int, part: int, max_bytes: int) -> Iterator[_Item]:
+    outline = _Outline()
+    headings_units = 0
+    for number, raw in enumerate(lines, start=1):
+        line = well_formed(raw)
+        is_heading = outline.read(line)
+        is_blank = not line or line.isspace()
+        room = budget if is_heading else budget - headings_units
+        item: _Item | None = None
+        if len(line) < budget:
+            item = _item(number, line, outline.path, is_heading=is_heading, is_blank=is_blank)
+        if item and item.units <= room and item.size <= max_bytes + 1:
+            if is_heading or (is_blank and headings_units):
+                headings_units += item.units
+            else:
+                headings_units = 0
+            yield item
+        else:
+            headings_units = 0
+            for text in pieces(line, units=part - 1, max_bytes=max_bytes):
+                yield _item(number, text, outline.path, is_heading=False, is_blank=text.isspace())
+
+
+def _item(line: int, text: str, path: str, *, is_heading: bool, is_blank: bool) -> _Item:
+    size = len(text) if text.isascii() else len(text.encode())
+    return _Item(line, text, weigh(text) + 1, size + 1, path, is_heading, is_blank)
+
+
+class _Packer:
+    """Fills one chunk after the other.
+
+    The items of the chunk being filled are, in order: `_old` items that are no new content
+    (repeated from the chunk before, and blank lines after them), then new ones. `_headings` is
+    where the headings and blank lines that end the chunk so far begin, if any do.
+    """
+
+    def __init__(self, *, budget: int, repeat: int, max_bytes: int) -> None:
+        self._budget = budget
+        self._repeat = repeat
+        self._max_size = max_bytes + 1  # the last line has no end
+        self._chunks: list[Chunk] = []
+        self._current: list[_Item] = []
+        self._old = 0
+        self._headings: int | None = None
+        self._units = 0
+        self._size = 0
+
+    def add(self, item: _Item) -> None:
+        """Put the next item into the current chunk or the next one."""
+        is_section = item.is_heading and 2 * self._units >= self._budget
+        if is_section or not self._fits(item):
+            self._close()
+            if self._has_new() and not self._fits(item):
+                # Nothing but headings, and no room for any text.
+                self._headings = None
+                self._close()
+            self._drop_old(item)
+        if item.is_heading and not self._has_new():
+            self._keep([], old=0)
+        self._append(item)
+
+    def finish(self) -> list[Chunk]:
+        """End the last chunk and return all."""
+        if self._has_new():
+            self._emit(self._current)
+        return self._chunks
+
+    def _has_new(self) -> bool:
+        return self._old < len(self._current)
+
+    def _fits(self, item: _Item) -> bool:
+        return self._units + item.units <= self._budget and self._size + item.size <= self._max_size
+
+    def _append(self, item: _Item) -> None:
+        index = len(self._current)
+        if item.is_blank:
+            if self._old == index:
+                self._old += 1
+        elif not item.is_heading:
+            self._headings = None
+        elif self._headings is None:
+            self._headings = index
+        self._current.append(item)
+        self._units += item.units
+        self._size += item.size
+
+    def _close(self) -> None:
+        """End the chunk before its last headings; start the next one with them or a repeat."""
+        if not self._has_new() or self._headings == 0:
+            # Nothing to end. A long run of headings must not be copied for each one that comes.
+            return
+        end = len(self._current) if self._headings is None else self._headings
+        if end > self._old:
+            self._emit(self._current[:end])
+        if self._headings is not None:
+            self._keep(self._current[end:], old=0)
+            self._headings = 0
+            return
+        repeated = self._tail()
+        self._keep(repeated, old=len(repeated))
+
+    def _tail(self) -> list[_Item]:
+        """Return the last items, as many as may be repeated, from a heading on at most."""
+        units = self._repeat
+        start = len(self._current)
+        while start and self._current[start - 1].units <= units:
+            start -= 1
+            units -= self._current[start].units
+            if self._current[start].is_heading:
+                break
+        return self._current[start:]
+
+    def _drop_old(self, item: _Item) -> None:
+        """Give up as many old items as needed, the first ones first, to fit in `item`."""
+        drop = 0
+        while drop < self._old and not self._fits(item):
+            self._units -= self._current[drop].units
+            self._size -= self._current[drop].size
+            drop += 1
+        del self._current[:drop]
+        self._old -= drop
+
+    def _keep(self, items: list[_Item], *, old: int) -> None:
+        self._current = items
+        self._old = old
+        self._headings = None
+        self._units = sum(item.units for item in items)
+        self._size = sum(item.size for item in items)
+
+    def _emit(self, items: list[_Item]) -> None:
+        """Make a chunk of `items`, at least one of which isn't blank."""
+        first = next(at for at, item in enumerate(items) if not item.is_blank)
+        last = next(at for at in range(len(items) - 1, -1, -1) if not items[at].is_blank)
+        items = items[first : last + 1]
+        line = items[0].line
+        parts = []
+        for item in items:
+            parts.append("\n" * (item.line - line) + item.text)
+            line = item.line
+        self._chunks.append(Chunk(items[0].line, line, "".join(parts), items[0].path))

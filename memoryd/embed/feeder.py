@@ -1,0 +1,160 @@
+"""Feeds the pool with the chunks that wait for vectors, and the writer with what comes back.
+
+What waits is read from the index, not kept in a queue: nothing is lost by a crash, and a slow
+provider never holds up the writer.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from memoryd.embed.pool import EmbedPool
+from memoryd.flow import Embedded, SyncMarker, ToFeeder, ToWriter
+from memoryd.identity import Identity
+
+READ_ROWS = 256
+Text = tuple[str, str]
+"""(text hash, text)"""
+
+
+class PendingText(NamedTuple):
+    """A chunk without a vector: its row, text hash and text."""
+
+    row_id: int
+    hash: str
+    text: str
+
+
+ReadPending = Callable[[int, int], Awaitable[list[PendingText]]]
+"""(after row, limit) → the next chunks without a vector, by row."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeederStats:
+    """Texts handed to the pool and not back yet."""
+
+    in_flight: int
+
+
+class Feeder:
+    """In: wake-ups and sync markers, which it answers. Out: what the pool has embedded."""
+
+    def __init__(
+        self,
+        inbox: asyncio.Queue[ToFeeder],
+        writer: asyncio.Queue[ToWriter],
+        *,
+        pool: EmbedPool | None,
+        pending: ReadPending,
+        identity: Callable[[], Identity | None],
+        batch_items: int,
+        jobs: int,
+    ) -> None:
+        self._inbox = inbox
+        self._writer = writer
+        self._pool = pool
+        self._pending = pending
+        self._identity = identity
+        self._batch_items = batch_items
+        self._jobs = jobs
+        self._wake = asyncio.Event()
+        self._markers: list[SyncMarker] = []
+        self._ended_early = False
+        self._finishing = False
+        self._in_flight: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Feed until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._receive(), name="feeder: inbox")
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                markers, self._markers = self._markers, []
+                identity = self._identity()
+                if self._pool is not None and identity is not None:
+                    await self._pass(group, self._pool, identity)
+                group.create_task(self._answer(markers), name="feeder: sync")
+
+    async def _receive(self) -> None:
+        """Take every message at once: a pass waits for the writer, so the writer must never wait.
+
+        Markers belong to requests in flight, whose number the socket bounds.
+        """
+        while True:
+            message = await self._inbox.get()
+            if message is not None:
+                self._markers.append(message)
+            self._wake.set()
+
+    async def finish(self) -> None:
+        """Hand over nothing more, and wait until all that is under way has been committed."""
+        self._finishing = True
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    def stats(self) -> FeederStats:
+        """Return how much is under way."""
+        return FeederStats(len(self._in_flight))
+
+    async def _pass(self, group: asyncio.TaskGroup, pool: EmbedPool, identity: Identity) -> None:
+        """Go once through all that waits; end early when the provider is out of order.
+
+        The jobs that are out then come back when it has recovered, and wake the feeder again.
+        """
+        after = 0
+        while rows := await self._pending(after, READ_ROWS):
+            after = rows[-1].row_id
+            texts = {row.hash: row.text for row in rows if row.hash not in self._in_flight}
+            for batch in batched(texts.items(), self._batch_items):
+                while len(self._tasks) >= self._jobs and not self._finishing:
+                    if pool.blocked.is_set():
+                        self._ended_early = True
+                        return
+                    await _first_of(pool.blocked.wait(), *self._tasks)
+                if self._finishing:
+                    return
+                self._in_flight.update(digest for digest, _ in batch)
+                task = group.create_task(self._embed(pool, identity, batch), name="feeder: job")
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def _embed(self, pool: EmbedPool, identity: Identity, batch: list[Text]) -> None:
+        outcome = await pool.embed(batch)
+        embedded = Embedded(identity, outcome.vectors, outcome.bad)
+        await self._writer.put(embedded)
+        # Until it is committed these texts still look as if they waited.
+        await embedded.committed
+        self._in_flight.difference_update(digest for digest, _ in batch)
+        if self._ended_early:
+            self._ended_early = False
+            self._wake.set()
+
+    async def _answer(self, markers: list[SyncMarker]) -> None:
+        """Answer markers once the jobs now under way are done, or can't be for now."""
+        if markers and self._tasks and self._pool is not None:
+            await _first_of(self._pool.blocked.wait(), asyncio.wait(set(self._tasks)))
+        for marker in markers:
+            if not marker.vectors.done():
+                marker.vectors.set_result(None)
+
+
+async def _first_of(*waits: Coroutine[Any, Any, Any] | asyncio.Task[None]) -> None:
+    """Wait for the first; cancel those that were made for this wait alone."""
+    made = [asyncio.ensure_future(wait) for wait in waits if not isinstance(wait, asyncio.Task)]
+    tasks = [wait for wait in waits if isinstance(wait, asyncio.Task)]
+    try:
+        await asyncio.wait([*made, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for future in made:
+            future.cancel()
+
+
+def batched(items: Iterable[Text], size: int) -> Iterator[list[Text]]:
+    """Cut an iterable into lists of at most `size`."""
+    iterator = iter(items)
+    while batch := list(itertools.islice(iterator, size)):
+        yield batch

@@ -1,0 +1,126 @@
+"""What an embedding provider is, and how it may fail. The pool knows nothing else of vendors."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatMatrix = NDArray[np.float32]
+T = TypeVar("T")
+
+
+class ProviderError(Exception):
+    """Base of provider failures. The message is for people: what happened, what to do."""
+
+
+class RetryableError(ProviderError):
+    """Worth trying again: a timeout, a 5xx, a crashed worker. `after_s` overrides the back-off."""
+
+    def __init__(self, message: str, *, after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.after_s = after_s
+
+
+class PermanentError(ProviderError):
+    """Trying again does not help until somebody changes something: a bad key, no such model."""
+
+
+class BadTextError(ProviderError):
+    """Some text of the batch can't be embedded; the pool halves it to find which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How a model's cosines are to be read: `low` is unrelated (0.0), `high` the same (1.0).
+
+    Models differ: where one gives 0.2 to unrelated texts and 0.5 to good answers, another gives
+    0.0 and 0.9. Scores use the calibrated value, so that one threshold fits all.
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+
+    def apply(self, cosine: float) -> float:
+        """Map a cosine to [0, 1], monotonically."""
+        return min(1.0, max(0.0, (cosine - self.low) / (self.high - self.low)))
+
+
+class Provider(Protocol):
+    """Turns texts into vectors.
+
+    `name`, `model` and `key` (a hash of address, model and non-secret headers, never of a secret)
+    identify its vectors; `dims` is None until known. `max_input_bytes` bounds one text in UTF-8,
+    `batch_items` and `batch_bytes` one call, `concurrency` the calls under way.
+    """
+
+    name: str
+    model: str
+    key: str
+    dims: int | None
+    calibration: Calibration
+    max_input_bytes: int
+    batch_items: int
+    batch_bytes: int
+    concurrency: int
+
+    async def embed_query(self, text: str) -> FloatMatrix:
+        """Embed one query. Returns shape (1, dims), rows of length 1. Raises `ProviderError`."""
+
+    async def embed_documents(self, texts: list[str]) -> FloatMatrix:
+        """Embed texts. Returns shape (len(texts), dims), unit rows. Raises `ProviderError`."""
+
+    async def close(self) -> None:
+        """Release processes and connections. Idempotent."""
+
+
+def unit_rows(
+    rows: FloatMatrix, *, count: int, dims: int | None
+) -> tuple[FloatMatrix, NDArray[np.bool_]]:
+    """Check an answer for `count` texts. Returns rows of length 1, and which have a direction.
+
+    Raises `BadTextError` when rows and texts can't be matched, and `PermanentError` when vectors
+    are not of `dims` numbers: another model answers, the texts are not to blame.
+    """
+    if rows.ndim != 2 or len(rows) != count:
+        raise BadTextError(f"The provider gave {len(rows)} vectors for {count} texts.")
+    if dims is not None and rows.shape[1] != dims:
+        raise PermanentError(
+            f"The provider's vectors have {rows.shape[1]} dimensions, not {dims} as before: "
+            "another model runs under this name. Set the model that is meant."
+        )
+    lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
+    good = np.isfinite(lengths) & (lengths > 0)
+    units = np.zeros(rows.shape, np.float32)
+    units[good] = rows[good] / lengths[good, np.newaxis]
+    return units, good
+
+
+def in_batches(
+    items: Iterable[T], size: Callable[[T], int], *, max_items: int, max_bytes: int
+) -> Iterator[list[T]]:
+    """Cut items into runs within both bounds, in order. One that is too big has its own run."""
+    batch: list[T] = []
+    batch_bytes = 0
+    for item in items:
+        item_bytes = size(item)
+        if batch and (len(batch) == max_items or batch_bytes + item_bytes > max_bytes):
+            yield batch
+            batch, batch_bytes = [], 0
+        batch.append(item)
+        batch_bytes += item_bytes
+    if batch:
+        yield batch
+
+
+def utf8_bytes(text: str) -> int:
+    """Return the length of a text in UTF-8, in bytes, whatever it holds."""
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def fitted(text: str, max_bytes: int) -> str:
+    """Return the text, or as many of its first characters as fit into `max_bytes` of UTF-8."""
+    if 4 * len(text) <= max_bytes:
+        return text
+    return text.encode("utf-8", "replace")[:max_bytes].decode("utf-8", "ignore")

@@ -1,0 +1,179 @@
+"""What travels between the stages: one small type per arrow of the data path.
+
+    watch ── Hint ──► reconcile ── FileChanged │ FileGone ──► parser ── ParsedFile ──► WRITER
+    rebuild ── Replace ──► WRITER ── None (wake up) ──► feeder ── Embedded ──► WRITER
+
+A `SyncMarker` is passed on by every stage behind all that came before it.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from memoryd.identity import Identity
+
+T = TypeVar("T")
+
+_LINE_END = re.compile(r"\r\n|\n|\r")
+
+
+class FileKey(NamedTuple):
+    """Names one indexed file: its source (`memory`, …) and its path as results show it."""
+
+    source: str
+    path: str
+
+
+class FileStat(NamedTuple):
+    """The quick check: if none of these changed, neither did the content."""
+
+    mtime_ns: int
+    size: int
+    inode: int
+
+
+class Chunk(NamedTuple):
+    """A run of whole lines of one file. Lines are 1-based and inclusive.
+
+    `text` never holds a lone surrogate; `heading` is the path of Markdown headings above the
+    first line, joined with ` > `.
+    """
+
+    start_line: int
+    end_line: int
+    text: str
+    heading: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """The watcher saw something at these paths; no paths: look everywhere."""
+
+    paths: frozenset[Path] | None = None
+    reason: str = ""
+
+
+ProgressCallback = Callable[[int, int, str], None]
+"""Called with (completed, total, label), from the event loop."""
+
+
+@dataclass(slots=True, eq=False)
+class SyncMarker:
+    """Travels the whole path; `text` and `vectors` resolve when all before it is searchable.
+
+    The writer resolves `text` and the feeder, last, `vectors`. While the provider is out of order
+    nobody is kept waiting for it.
+    """
+
+    text: asyncio.Future[None] = field(default_factory=lambda: _new_future())
+    vectors: asyncio.Future[None] = field(default_factory=lambda: _new_future())
+
+
+class MeteredQueue(asyncio.Queue[T]):
+    """A bounded queue with a name, that remembers how full it has been."""
+
+    def __init__(self, name: str, maxsize: int) -> None:
+        super().__init__(maxsize)
+        self.name = name
+        self.high_water = 0
+
+    def put_nowait(self, item: T) -> None:
+        """Add an item. Raises `asyncio.QueueFull`."""
+        super().put_nowait(item)
+        self.high_water = max(self.high_water, self.qsize())
+
+
+def _new_future() -> asyncio.Future[None]:
+    return asyncio.get_running_loop().create_future()
+
+
+class FileContent(NamedTuple):
+    """A file as it was read: its stat before reading, the SHA-256 of its bytes, and its text."""
+
+    stat: FileStat
+    hash: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileChanged:
+    """A file on disk differs from its row in the index, or has none."""
+
+    key: FileKey
+    real_path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class FileGone:
+    """A file with rows in the index is no longer memory."""
+
+    key: FileKey
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedFile:
+    """A file's present content as chunks; `hash` is the SHA-256 of its bytes."""
+
+    key: FileKey
+    stat: FileStat
+    hash: str
+    chunks: list[Chunk]
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A file could not be read. Its old rows stay until it can."""
+
+    key: FileKey
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Embedded:
+    """What came back from the provider for `identity`.
+
+    `vectors` are (text hash, little-endian float32 bytes); `bad` (text hash, reason) of texts it
+    can't embed, which stay keyword-searchable.
+    """
+
+    identity: Identity
+    vectors: list[tuple[str, bytes]]
+    bad: list[tuple[str, str]]
+    committed: asyncio.Future[None] = field(default_factory=lambda: _new_future())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replace:
+    """A finished index file that is to take the place of the present one."""
+
+    path: Path
+    identity: Identity
+    done: asyncio.Future[None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Salvage:
+    """An unfinished index file whose embeddings are to be kept."""
+
+    path: Path
+    done: asyncio.Future[None]
+
+
+ToReconcile = Hint | SyncMarker
+ToParser = FileChanged | FileGone | SyncMarker
+ToWriter = ParsedFile | Unreadable | FileGone | Embedded | Replace | Salvage | SyncMarker
+ToFeeder = SyncMarker | None
+
+
+def split_lines(text: str) -> list[str]:
+    """Split a text into lines without their ends, as every stage and `get` count them.
+
+    A line ends at LF, CR LF or CR, as in editors; a line end at the very end starts no new line.
+    """
+    lines = _LINE_END.split(text)
+    if lines[-1] == "":
+        lines.pop()
+    return lines

@@ -1,0 +1,1 @@
+"""Stage 4: one SQLite file per agent, one writer, a pool of readers, vectors in memory."""

@@ -1,0 +1,52 @@
+"""The `files` table in memory, for comparing a scan with the index without asking SQLite."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from memoryd.flow import FileKey, FileStat
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """One indexed file: its row, SHA-256, quick-check stat and number of chunks."""
+
+    file_id: int
+    hash: str
+    stat: FileStat
+    chunks: int
+
+
+class Catalog:
+    """Indexed files by key. Only the writer changes it, after its transaction has committed."""
+
+    def __init__(self, rows: dict[FileKey, FileRow]) -> None:
+        self._rows = rows
+        self.chunks = sum(row.chunks for row in rows.values())
+
+    @property
+    def rows(self) -> Mapping[FileKey, FileRow]:
+        """All files; a live view."""
+        return self._rows
+
+    def put(self, key: FileKey, row: FileRow) -> None:
+        """Add or replace a file."""
+        self.remove(key)
+        self._rows[key] = row
+        self.chunks += row.chunks
+
+    def remove(self, key: FileKey) -> None:
+        """Forget a file, if it is there."""
+        row = self._rows.pop(key, None)
+        self.chunks -= 0 if row is None else row.chunks
+
+    def stats(self) -> dict[FileKey, FileStat]:
+        """Return what the quick check compares, as a copy."""
+        return {key: row.stat for key, row in self._rows.items()}
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """Return (files, chunks) by source."""
+        counts: dict[str, tuple[int, int]] = {}
+        for key, row in self._rows.items():
+            files, chunks = counts.get(key.source, (0, 0))
+            counts[key.source] = files + 1, chunks + row.chunks
+        return counts

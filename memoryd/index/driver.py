@@ -1,0 +1,155 @@
+"""Chooses the SQLite driver, here and nowhere else, and opens connections on threads of their own.
+
+Python's own `sqlite3` is used where it can load extensions, else `pysqlite3`, which always can.
+Their exception classes are unrelated, so everybody imports `sqlite` and `DatabaseError` from here.
+"""
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+from urllib.parse import quote_from_bytes
+
+import aiosqlite
+
+T = TypeVar("T")
+BUSY_TIMEOUT_MS = 5_000
+WAL_LIMIT_BYTES = 64 * 1024 * 1024
+
+
+def _choose() -> tuple[Any, str]:
+    if hasattr(sqlite3.Connection, "enable_load_extension"):
+        return sqlite3, "sqlite3"
+    try:
+        import pysqlite3.dbapi2
+    except ImportError:
+        return sqlite3, "sqlite3 (no extensions)"
+    return pysqlite3.dbapi2, "pysqlite3"
+
+
+sqlite, DRIVER = _choose()
+SQLITE_VERSION: str = sqlite.sqlite_version
+Error: type[Exception] = sqlite.Error
+"""What every failed statement raises, whichever driver is in use."""
+
+Connection = sqlite3.Connection
+"""For annotations: `pysqlite3` has the same interface, but no type of its own."""
+
+
+class ExtensionError(Exception):
+    """sqlite-vec can't be loaded; the message is the reason."""
+
+
+def bundled_extension() -> str:
+    """Return the path of the sqlite-vec extension that is installed with the package."""
+    try:
+        import sqlite_vec
+    except ImportError as error:
+        raise ExtensionError("the package sqlite-vec is not installed") from error
+    return str(sqlite_vec.loadable_path())
+
+
+def load_extension(connection: Connection, path: str) -> str:
+    """Load sqlite-vec and return its version. Raises `ExtensionError` with the reason."""
+    if not hasattr(connection, "enable_load_extension"):
+        raise ExtensionError(
+            "this Python's sqlite3 can't load extensions and pysqlite3 is not installed"
+        )
+    try:
+        connection.enable_load_extension(True)
+        try:
+            connection.load_extension(path)
+        finally:
+            connection.enable_load_extension(False)
+        # A file that loads but registers nothing has been seen in the wild: ask it.
+        return str(connection.execute("SELECT vec_version()").fetchone()[0])
+    except Error as error:
+        raise ExtensionError(f"{path}: {error}") from error
+
+
+def has_fts5(connection: Connection) -> bool:
+    """Say whether this SQLite was built with FTS5."""
+    return bool(
+        connection.execute(
+            "SELECT count(*) FROM pragma_module_list WHERE name = 'fts5'"
+        ).fetchone()[0]
+    )
+
+
+class Database:
+    """One connection on one thread; work is handed over as whole functions.
+
+    A function runs to its end on the thread even when the task that awaits it is cancelled, so a
+    transaction inside one function is never left half-done. Use as an async context manager: an
+    open connection keeps the process alive.
+    """
+
+    def __init__(self, path: Path, *, readonly: bool = False, extension: str | None = None) -> None:
+        self.path = path
+        self.extension_error: str | None = None
+        self._readonly = readonly
+        self._extension = extension
+        # aiosqlite's constructor takes any callable that returns a connection; that is how another
+        # driver than the standard library's gets in.
+        self._connection = aiosqlite.Connection(self._connect, iter_chunk_size=64)
+
+    async def __aenter__(self) -> "Database":
+        await self._connection
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._connection.close()
+
+    async def run(self, function: Callable[[Connection], T]) -> T:
+        """Run `function(connection)` on the connection's thread and return what it returns."""
+        # aiosqlite has no public way to run a function of one's own on its thread.
+        execute: Callable[..., Awaitable[T]] = self._connection._execute
+        return await execute(function, self._connection._conn)
+
+    async def read(self, function: Callable[[Connection], T]) -> T:
+        """Like `run`, but cancelling the caller interrupts the SQL and waits until it stopped."""
+        work = asyncio.ensure_future(self.run(function))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            while not work.done():
+                # Repeated: an interrupt that comes between two statements is lost.
+                await self._connection.interrupt()
+                await asyncio.wait({work}, timeout=0.02)
+            if not work.cancelled():
+                work.exception()
+            raise
+
+    def _connect(self) -> Connection:
+        if self._readonly:
+            uri = f"file:{_quote(self.path)}?mode=ro"
+            connection = sqlite.connect(uri, uri=True, isolation_level=None)
+        else:
+            # Made by us first, so that it is private from its first byte on.
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            connection = sqlite.connect(str(self.path), isolation_level=None)
+        try:
+            connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+            if self._extension is not None:
+                try:
+                    load_extension(connection, self._extension)
+                except ExtensionError as error:
+                    self.extension_error = str(error)
+            if self._readonly:
+                connection.execute("PRAGMA query_only = ON")
+            else:
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = NORMAL")
+                connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT_BYTES}")
+        except BaseException:
+            connection.close()
+            raise
+        return cast(Connection, connection)
+
+
+def _quote(path: Path) -> str:
+    """Quote a path for a `file:` URI, bytes that are not UTF-8 included."""
+    return quote_from_bytes(os.fsencode(path.absolute()))

@@ -1,0 +1,179 @@
+"""Builds a new index beside the old one and has the writer put it in its place.
+
+The old index answers meanwhile and goes on taking changes. Embeddings are seeded from it, and
+those made for a rebuild that fails, or is cut off, are taken back into it: nothing is paid twice.
+"""
+
+import asyncio
+import glob
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from memoryd.flow import (
+    FileChanged,
+    FileGone,
+    FileKey,
+    FileStat,
+    ParsedFile,
+    ProgressCallback,
+    Replace,
+    Salvage,
+    ToWriter,
+    Unreadable,
+)
+from memoryd.identity import Identity
+from memoryd.index import rows
+from memoryd.index.catalog import Catalog
+from memoryd.index.store import Store, load_catalog, remove_files
+
+ROUNDS = 3
+"""Scans until the new index has seen every change; what comes later the next scan finds."""
+
+READ_ROWS = 256
+
+Embed = Callable[
+    [list[tuple[str, str]]], Awaitable[tuple[list[tuple[str, bytes]], list[tuple[str, str]]]]
+]
+"""(text hash, text) pairs → (vectors, texts that can't be embedded with the reason), by hash.
+Raises `RebuildError` while the provider is out of order."""
+
+
+class RebuildError(Exception):
+    """The rebuild did not come to its end; the old index stays. The message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildResult:
+    """What a finished rebuild did: texts embedded anew, and chunks that had a cached vector."""
+
+    embedded: int
+    reused: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """What a rebuild needs of the other stages: functions, so that it reaches for none of them."""
+
+    scan: Callable[[], Awaitable[dict[FileKey, tuple[Path, FileStat]]]]
+    parse: Callable[[FileChanged], Awaitable[ParsedFile | Unreadable | FileGone]]
+    embed: Embed | None
+    batch_items: int
+
+
+class Rebuild:
+    """One rebuild of `store` for the identity `wanted`. Run it once."""
+
+    def __init__(
+        self,
+        store: Store,
+        wanted: Identity,
+        writer: asyncio.Queue[ToWriter],
+        stages: Stages,
+        on_progress: ProgressCallback,
+    ) -> None:
+        self._store = store
+        self._writer = writer
+        self._stages = stages
+        self._on_progress = on_progress
+        self._path = Path(f"{store.path}.rebuild-{os.getpid()}")
+        self._new = Store(replace(store.options, path=self._path), wanted)
+        self._embedded = 0
+        self._reused = 0
+
+    async def run(self) -> RebuildResult:
+        """Build and swap. Raises `RebuildError`; then, and when cancelled, the old one stays."""
+        remove_files(self._path, "", "-wal", "-shm")
+        try:
+            await self._new.open()
+            try:
+                live = self._store.path
+                await self._new.database.run(lambda c: rows.copy_cache(c, live))
+                await self._fill()
+            finally:
+                identity = self._new.identity
+                await self._new.close()
+            loop = asyncio.get_running_loop()
+            swap = Replace(self._path, identity, loop.create_future())
+            await self._writer.put(swap)
+            # The swap is a moment; cancelled now, it is still one or the other.
+            await asyncio.shield(swap.done)
+        except OSError as error:
+            raise RebuildError(f"{error.strerror or error}; the old index stays") from error
+        finally:
+            if self._path.exists():
+                await asyncio.shield(salvage(self._path, self._writer))
+        return RebuildResult(self._embedded, self._reused)
+
+    async def _fill(self) -> None:
+        for _ in range(ROUNDS):
+            changed = await self._take_files()
+            await self._embed_pending()
+            if not changed:
+                return
+
+    async def _take_files(self) -> bool:
+        """Bring the new index up to what is on disk. Returns whether anything was not yet there."""
+        new = self._new
+        found = await self._stages.scan()
+        there = new.catalog.stats()
+        changed = [key for key, (_, stat) in found.items() if there.get(key) != stat]
+        gone = there.keys() - found.keys()
+        for done, key in enumerate(changed):
+            self._on_progress(done, len(changed), "reading files")
+            parsed = await self._stages.parse(FileChanged(key, found[key][0]))
+            if isinstance(parsed, ParsedFile):
+                replace_file = partial(rows.replace_file, legs=new.legs, parsed=parsed)
+                self._reused += (await new.database.run(replace_file)).reused
+        for key in gone:
+            await new.database.run(partial(rows.delete_file, legs=new.legs, key=key))
+        if changed or gone:
+            new.catalog = Catalog(await new.database.run(load_catalog))
+        return bool(changed or gone)
+
+    async def _embed_pending(self) -> None:
+        if self._stages.embed is None:
+            return
+        total = await self._new.database.run(rows.count_pending)
+        after = done = 0
+        while batch := await self._read_pending(after):
+            after = batch[-1][0]
+            self._on_progress(min(done, total), total, "embedding")
+            texts = list({digest: text for _, digest, text in batch}.items())
+            size = self._stages.batch_items
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for start in range(0, len(texts), size):
+                        group.create_task(self._embed(texts[start : start + size]))
+            except* RebuildError as failed:
+                raise RebuildError(str(failed.exceptions[0])) from failed
+            done += len(texts)
+        self._on_progress(total, total, "embedding")
+
+    async def _read_pending(self, after: int) -> list[tuple[int, str, str]]:
+        return await self._new.database.run(lambda c: rows.read_pending(c, after, READ_ROWS))
+
+    async def _embed(self, texts: list[tuple[str, str]]) -> None:
+        assert self._stages.embed is not None  # noqa: S101 - the caller has asked
+        vectors, bad = await self._stages.embed(texts)
+        new = self._new
+        if new.identity.dims is None and vectors:
+            await new.learn_dims(len(vectors[0][1]) // 4)
+        await new.database.run(lambda c: rows.put_vectors(c, new.legs, vectors, bad))
+        self._embedded += len(vectors)
+
+
+async def salvage(path: Path, writer: asyncio.Queue[ToWriter]) -> None:
+    """Keep the embeddings of an unfinished index file, then remove it."""
+    message = Salvage(path, asyncio.get_running_loop().create_future())
+    await writer.put(message)
+    await message.done
+    remove_files(path, "", "-wal", "-shm")
+
+
+def unfinished(path: Path) -> list[Path]:
+    """Return the index files that rebuilds of `path` have left behind."""
+    found = path.parent.glob(f"{glob.escape(path.name)}.rebuild-*")
+    return [p for p in found if not p.name.endswith(("-wal", "-shm"))]

@@ -1,0 +1,120 @@
+"""Runs rebuilds, one at a time: on request, and by itself when the settings have changed."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from memoryd.flow import Hint, ProgressCallback, ToReconcile, ToWriter
+from memoryd.identity import Identity
+from memoryd.index.rebuild import Rebuild, RebuildError, RebuildResult, Stages
+from memoryd.index.store import Store
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 60.0
+
+
+@dataclass(slots=True, eq=False)
+class RebuildRequest:
+    """Somebody wants a new index. Cancelling `done` gives the rebuild up."""
+
+    reason: str
+    done: asyncio.Future[RebuildResult]
+    on_progress: ProgressCallback = field(default=lambda completed, total, label: None)
+
+
+@dataclass(frozen=True, slots=True)
+class RebuilderStats:
+    """The rebuild under way, if any, and why the last one failed."""
+
+    reason: str | None
+    completed: int
+    total: int
+    label: str
+    last_error: str | None
+
+
+class Rebuilder:
+    """In: requests. Out: finished index files, to the writer; then a hint to look for changes."""
+
+    def __init__(
+        self,
+        inbox: asyncio.Queue[RebuildRequest],
+        writer: asyncio.Queue[ToWriter],
+        hints: asyncio.Queue[ToReconcile],
+        *,
+        store: Store,
+        wanted: Callable[[], Identity],
+        stages: Stages,
+    ) -> None:
+        self._inbox = inbox
+        self._writer = writer
+        self._hints = hints
+        self._store = store
+        self._wanted = wanted
+        self._stages = stages
+        self._reason: str | None = None
+        self._progress = (0, 0, "")
+        self._last_error: str | None = None
+
+    async def run(self) -> None:
+        """Rebuild until cancelled; first of all if the settings differ from the index's."""
+        while True:
+            request = await self._next()
+            if request is None:
+                await self._rebuild(self._difference() or "", lambda *progress: None)
+            elif not request.done.done():
+                await self._serve(request)
+
+    def stats(self) -> RebuilderStats:
+        """Return the state."""
+        return RebuilderStats(self._reason, *self._progress, self._last_error)
+
+    async def _next(self) -> RebuildRequest | None:
+        """Return the next request, or None when a rebuild is due for itself."""
+        due = self._difference() is not None
+        if due and self._last_error is None:
+            return None
+        try:
+            async with asyncio.timeout(RETRY_S if due else None):
+                return await self._inbox.get()
+        except TimeoutError:
+            return None
+
+    def _difference(self) -> str | None:
+        return self._wanted().difference(self._store.identity)
+
+    async def _serve(self, request: RebuildRequest) -> None:
+        async with asyncio.TaskGroup() as group:
+            work = group.create_task(self._rebuild(request.reason, request.on_progress))
+            request.done.add_done_callback(lambda _: work.cancel())
+        if not request.done.done():
+            outcome = work.result()
+            if isinstance(outcome, RebuildError):
+                request.done.set_exception(outcome)
+            else:
+                request.done.set_result(outcome)
+
+    async def _rebuild(
+        self, reason: str, on_progress: ProgressCallback
+    ) -> RebuildResult | RebuildError:
+        def note(completed: int, total: int, label: str) -> None:
+            self._progress = completed, total, label
+            on_progress(completed, total, label)
+
+        log.info("building a new index beside the old one: %s", reason)
+        self._reason = reason
+        try:
+            rebuild = Rebuild(self._store, self._wanted(), self._writer, self._stages, note)
+            result = await rebuild.run()
+        except RebuildError as error:
+            self._last_error = str(error)
+            log.warning("rebuilding failed: %s", error)
+            return error
+        finally:
+            self._reason = None
+        self._last_error = None
+        log.info("the new index is in place")
+        await self._hints.put(Hint(reason="rebuilt"))
+        return result

@@ -1,0 +1,182 @@
+"""Tables of an index, and what is put right when one is opened.
+
+`meta`, `files`, `chunks`, `embedding_cache` and `set_aside` are the truth. `chunks_fts` (FTS5) and
+`chunks_vec` (sqlite-vec) are derived and are filled again from them when they are behind, as they
+are after a time without FTS5 or without the extension.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from memoryd.identity import Identity
+from memoryd.index.driver import Connection, Error, has_fts5
+from memoryd.terms import FTS5_TOKENIZE, index_text
+
+VERSION = 1
+
+_TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE files (
+    file_id INTEGER PRIMARY KEY,
+    path TEXT NOT NULL,
+    source TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    inode INTEGER NOT NULL,
+    UNIQUE (path, source)
+) STRICT;
+CREATE TABLE embedding_cache (
+    vector_id INTEGER PRIMARY KEY,
+    provider TEXT NOT NULL,
+    model TEXT NOT NULL,
+    provider_key TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    dims INTEGER NOT NULL,
+    embedding BLOB NOT NULL,
+    used_at INTEGER NOT NULL,
+    UNIQUE (provider, model, provider_key, hash)
+) STRICT;
+CREATE TABLE chunks (
+    row_id INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    file_id INTEGER NOT NULL REFERENCES files (file_id),
+    start_line INTEGER NOT NULL,
+    end_line INTEGER NOT NULL,
+    hash TEXT NOT NULL,
+    model TEXT NOT NULL,
+    heading TEXT NOT NULL,
+    text TEXT NOT NULL,
+    vector_id INTEGER REFERENCES embedding_cache (vector_id),
+    updated_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX chunks_file ON chunks (file_id);
+CREATE INDEX chunks_hash ON chunks (hash);
+CREATE INDEX chunks_vector ON chunks (vector_id) WHERE vector_id IS NOT NULL;
+CREATE INDEX chunks_pending ON chunks (row_id) WHERE vector_id IS NULL;
+CREATE TABLE set_aside (hash TEXT PRIMARY KEY, reason TEXT NOT NULL) STRICT, WITHOUT ROWID;
+"""
+
+
+class IndexRefusedError(Exception):
+    """The file can't be used as the index and was not changed; the message says what to do."""
+
+
+def prepare(connection: Connection, workspace: Path, identity: Identity) -> Identity:
+    """Create the tables of a new index or check those of an old one; return its identity.
+
+    Raises `IndexRefusedError` for another workspace's index, a newer schema or a foreign file.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+        if version == 0 and tables == 0:
+            for statement in _TABLES.split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+            _put_meta(connection, "workspace", str(workspace))
+            put_identity(connection, identity)
+        elif version != VERSION:
+            raise IndexRefusedError(
+                f"its schema version is {version} and this memoryd knows {VERSION};"
+                + (" upgrade memoryd" if version > VERSION else " it is not an index of memoryd")
+            )
+        owner = _get_meta(connection, "workspace")
+        if owner != str(workspace):
+            raise IndexRefusedError(
+                f"it belongs to the workspace {owner}; set store.path to another file"
+                f" for {workspace}, or move this one away"
+            )
+        built = msgspec.json.decode(_get_meta(connection, "identity") or "{}", type=Identity)
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    return built
+
+
+def put_identity(connection: Connection, identity: Identity) -> None:
+    """Record what the rows are built with."""
+    _put_meta(connection, "identity", msgspec.json.encode(identity).decode())
+
+
+def _put_meta(connection: Connection, key: str, value: str) -> None:
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+
+def _get_meta(connection: Connection, key: str) -> str | None:
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def ensure_fts(connection: Connection) -> str | None:
+    """Make `chunks_fts` agree with `chunks`. Returns why keyword search can't work, or None."""
+    if not has_fts5(connection):
+        return "this SQLite was built without FTS5"
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            connection.execute(
+                "CREATE VIRTUAL TABLE IF NOT EXISTS chunks_fts USING fts5"
+                f'(body, context, tokenize = "{FTS5_TOKENIZE}")'
+            )
+            connection.execute(
+                "DELETE FROM chunks_fts WHERE rowid IN"
+                " (SELECT id FROM chunks_fts_docsize EXCEPT SELECT row_id FROM chunks)"
+            )
+            missing = connection.execute(
+                "SELECT row_id, text, path, heading FROM chunks JOIN files USING (file_id)"
+                " WHERE row_id NOT IN (SELECT id FROM chunks_fts_docsize)"
+            )
+            connection.executemany(
+                "INSERT INTO chunks_fts (rowid, body, context) VALUES (?, ?, ?)",
+                ((row, *fts_columns(text, path, heading)) for row, text, path, heading in missing),
+            )
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+    except Error as error:
+        return str(error)
+    return None
+
+
+def fts_columns(text: str, path: str, heading: str) -> tuple[str, str]:
+    """Return the two FTS columns of a chunk: its own words, and its path and headings."""
+    stem = path.removesuffix(".md")
+    return index_text(text), index_text(f"{stem}\n{heading}")
+
+
+def ensure_vec(connection: Connection, dims: int) -> str | None:
+    """Make `chunks_vec` hold the vectors of all chunks. Returns why it can't, or None."""
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            declared = connection.execute(
+                "SELECT sql FROM sqlite_schema WHERE name = 'chunks_vec'"
+            ).fetchone()
+            if declared is not None and f"float[{dims}]" not in declared[0]:
+                connection.execute("DROP TABLE chunks_vec")
+            connection.execute(
+                "CREATE VIRTUAL TABLE IF NOT EXISTS chunks_vec USING vec0"
+                f"(embedding float[{dims}] distance_metric=cosine)"
+            )
+            connection.execute(
+                "DELETE FROM chunks_vec WHERE rowid IN (SELECT rowid FROM chunks_vec_rowids"
+                " EXCEPT SELECT vector_id FROM chunks)"
+            )
+            connection.execute(
+                "INSERT INTO chunks_vec (rowid, embedding)"
+                " SELECT vector_id, embedding FROM embedding_cache WHERE vector_id IN"
+                " (SELECT vector_id FROM chunks WHERE vector_id IS NOT NULL"
+                " EXCEPT SELECT rowid FROM chunks_vec_rowids)"
+            )
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+    except Error as error:
+        return str(error)
+    return None

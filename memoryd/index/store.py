@@ -1,0 +1,184 @@
+"""One index, open: its file, the write connection, the readers and what is kept in memory."""
+
+import asyncio
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from memoryd.flow import FileKey, FileStat
+from memoryd.identity import Identity
+from memoryd.index import rows, schema
+from memoryd.index.catalog import Catalog, FileRow
+from memoryd.index.driver import Connection, Database
+from memoryd.index.matrix import VectorMatrix
+from memoryd.index.readers import ReaderPool
+from memoryd.index.rows import Legs, MatrixRow
+
+_LOAD_ROWS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """What decides how an index file is opened.
+
+    `extension` None means without sqlite-vec, and `extension_error` why. `cache_max_entries` None
+    means no bound.
+    """
+
+    path: Path
+    workspace: Path
+    extension: str | None
+    extension_error: str | None
+    cache_max_entries: int | None
+
+
+class Store:
+    """An open index. `legs` says what its writer keeps, `identity` what its rows are built with.
+
+    `identity` may differ from `wanted`, the present configuration's: until a rebuild has replaced
+    the file, new rows are written as the old ones were.
+    """
+
+    def __init__(self, options: StoreOptions, wanted: Identity) -> None:
+        self.options = options
+        self.path = options.path
+        self.wanted = wanted
+        self.identity = wanted
+        self.readers = ReaderPool(options.path, extension=options.extension)
+        self.catalog = Catalog({})
+        self.matrix: VectorMatrix | None = None
+        self.matrix_ready = asyncio.Event()
+        self.fts_error: str | None = None
+        self.vec_error: str | None = options.extension_error
+        self._database: Database | None = None
+
+    @property
+    def legs(self) -> Legs:
+        """What the rows are written for now."""
+        vec = self.vec_error is None and self.identity.dims is not None
+        return Legs(self.identity, fts=self.fts_error is None, vec=vec)
+
+    @property
+    def database(self) -> Database:
+        """The write connection; only the writer (or a rebuild of its own file) may use it."""
+        assert self._database is not None, "the index is not open"  # noqa: S101
+        return self._database
+
+    async def open(self) -> None:
+        """Open or create the file and put its derived tables right.
+
+        Raises `IndexRefusedError`, or the driver's error when the file is damaged.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        await self._open_database()
+        try:
+            await self.readers.open()
+        except BaseException:
+            await self._close_database()
+            raise
+
+    async def close(self) -> None:
+        """Checkpoint and close everything. Idempotent."""
+        if self._database is not None:
+            await self.readers.close()
+            await self._close_database()
+
+    async def load_matrix(self) -> None:
+        """Read all vectors into memory; until then the vector leg is not ready."""
+        if self.identity.dims is not None:
+            self.matrix = await self.database.run(self._read_vectors)
+        self.matrix_ready.set()
+
+    async def learn_dims(self, dims: int) -> None:
+        """Record the provider's dims at its first answer, and make the vector tables for them."""
+
+        def record(connection: Connection) -> None:
+            learned = msgspec.structs.replace(self.identity, dims=dims)
+            with rows.transaction(connection):
+                schema.put_identity(connection, learned)
+            self.identity = learned
+            if self.vec_error is None:
+                self.vec_error = schema.ensure_vec(connection, dims)
+
+        await self.database.run(record)
+        self.matrix = VectorMatrix(dims)
+
+    async def replace_with(self, other: Path, identity: Identity) -> None:
+        """Put another index file, closed and checkpointed, in this one's place.
+
+        Whenever the process dies, the file at `path` is the old index or the new one, whole: all
+        connections are closed first, so there is no write-ahead log that could outlive its file.
+        """
+        async with self.readers.emptied():
+            await self._close_database()
+            try:
+                os.replace(other, self.path)
+                self.wanted = identity
+            finally:
+                await self._open_database()
+        self.matrix = None
+        await self.load_matrix()
+
+    async def _open_database(self) -> None:
+        database = await Database(self.path, extension=self.options.extension).__aenter__()
+        try:
+            self.vec_error = database.extension_error or self.options.extension_error
+            self.identity = await database.run(self._prepare)
+            self.catalog = Catalog(await database.run(load_catalog))
+        except BaseException:
+            await database.__aexit__()
+            raise
+        self._database = database
+
+    async def _close_database(self) -> None:
+        await self.database.run(_checkpoint)
+        await self.database.__aexit__()
+        self._database = None
+        # Empty by now; left beside a new file they would be taken for its own.
+        remove_files(self.path, "-wal", "-shm")
+
+    def _prepare(self, connection: Connection) -> Identity:
+        identity = schema.prepare(connection, self.options.workspace, self.wanted)
+        self.fts_error = schema.ensure_fts(connection)
+        if self.vec_error is None and identity.dims is not None:
+            self.vec_error = schema.ensure_vec(connection, identity.dims)
+        rows.prune_cache(connection, self.options.cache_max_entries)
+        return identity
+
+    def _read_vectors(self, connection: Connection) -> VectorMatrix:
+        assert self.identity.dims is not None  # noqa: S101 - the caller has asked
+        total = connection.execute(
+            "SELECT count(*) FROM chunks WHERE vector_id IS NOT NULL"
+        ).fetchone()[0]
+        matrix = VectorMatrix(self.identity.dims, capacity=total + total // 8)
+        cursor = connection.execute(
+            "SELECT row_id, file_id, embedding FROM chunks JOIN embedding_cache USING (vector_id)"
+        )
+        while batch := cursor.fetchmany(_LOAD_ROWS):
+            matrix.apply((), (MatrixRow(*row) for row in batch))
+        return matrix
+
+
+def load_catalog(connection: Connection) -> dict[FileKey, FileRow]:
+    """Read the `files` table."""
+    found = connection.execute(
+        "SELECT source, path, files.file_id, files.hash, mtime_ns, size, inode, count(row_id)"
+        " FROM files LEFT JOIN chunks USING (file_id) GROUP BY files.file_id"
+    )
+    return {
+        FileKey(source, path): FileRow(file_id, digest, FileStat(mtime_ns, size, inode), chunks)
+        for source, path, file_id, digest, mtime_ns, size, inode, chunks in found
+    }
+
+
+def _checkpoint(connection: Connection) -> None:
+    connection.execute("PRAGMA optimize")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def remove_files(path: Path, *suffixes: str) -> None:
+    """Remove the files named `path` plus each suffix, those that exist."""
+    for suffix in suffixes:
+        Path(f"{path}{suffix}").unlink(missing_ok=True)

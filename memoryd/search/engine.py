@@ -1,0 +1,213 @@
+"""A search from query to cited snippets, in steps one can read.
+
+query → keyword leg ∥ vector leg → fuse → select → snippets. A leg that can't run leaves a warning
+and the other answers.
+"""
+
+import asyncio
+import datetime
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memoryd.index.driver import Connection, Error
+from memoryd.index.store import Store
+from memoryd.search import fuse, lexical, snippet
+from memoryd.search.filters import Filters
+from memoryd.search.fuse import Candidate
+from memoryd.settings import Query
+from memoryd.terms import Term, query_terms
+from memoryd_client.bodies import Hit, SearchBody, SearchResult
+
+Number = TypeVar("Number", int, float)
+
+MAX_CANDIDATES = 200
+MAX_RESULTS = 200
+MAX_QUERY_CHARS = 8_000
+"""More than any model reads; the rest of an enormous query is not looked at."""
+
+
+class BadQueryError(ValueError):
+    """The request can't be carried out as it stands; the message says what to change."""
+
+
+class LegError(Exception):
+    """The query can't be embedded now; the message is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorLeg:
+    """How to embed a query and how to read its cosines. `problem` says why not, or None.
+
+    `embed` returns shape (dims,), of length 1, or raises `LegError`.
+    """
+
+    embed: Callable[[str], Awaitable[NDArray[np.float32]]]
+    calibrate: Callable[[float], float]
+    problem: Callable[[], str | None]
+
+
+class SearchEngine:
+    """Answers searches on one index. `vector_leg` None: keywords only, by configuration."""
+
+    def __init__(self, store: Store, settings: Query, vector_leg: VectorLeg | None) -> None:
+        self._store = store
+        self._settings = settings
+        self._vector_leg = vector_leg
+
+    async def search(self, body: SearchBody) -> SearchResult:
+        """Search. Raises `BadQueryError`; a failing leg becomes a warning of the answer."""
+        started = time.perf_counter()
+        settings = self._settings
+        max_results = _checked(
+            body.max_results, settings.max_results, "max_results", 1, MAX_RESULTS
+        )
+        min_score = _checked(body.min_score, settings.min_score, "min_score", 0.0, 1.0)
+        filters = _filters(body)
+        query = body.query.encode("utf-8", "replace").decode().strip()[:MAX_QUERY_CHARS]
+        identity = self._store.identity
+        result = SearchResult(
+            results=[], provider=identity.provider, model=identity.model, mode="none"
+        )
+        if not query:
+            return result
+        file_ids = self._allowed(filters)
+        multiplier = settings.hybrid.candidate_multiplier
+        k = min(MAX_CANDIDATES, max(1, max_results * multiplier))
+        terms = query_terms(query)
+        text, vector = await asyncio.gather(
+            self._keyword(terms, k, file_ids, result.warnings),
+            self._vector(query, k, file_ids, result.warnings),
+        )
+        result.mode = _mode(text, vector)
+        hybrid = settings.hybrid
+        candidates = fuse.weighted(
+            vector or {},
+            text or {},
+            vector_weight=0.0 if vector is None else hybrid.vector_weight,
+            text_weight=1.0 if vector is None else 0.0 if text is None else hybrid.text_weight,
+        )
+        chosen = fuse.select(candidates, min_score=min_score, max_results=max_results)
+        load = partial(_load_hits, chosen=chosen, terms=terms, max_chars=settings.snippet_chars)
+        result.results = await self._store.readers.read(load)
+        result.took_ms = (time.perf_counter() - started) * 1000
+        return result
+
+    def _allowed(self, filters: Filters) -> set[int] | None:
+        if filters.empty:
+            return None
+        rows = self._store.catalog.rows.items()
+        return {row.file_id for key, row in rows if filters.accept(key, row.stat)}
+
+    async def _keyword(
+        self, terms: list[Term], k: int, file_ids: set[int] | None, warnings: list[str]
+    ) -> dict[int, float] | None:
+        """Return text scores by row, or None when the leg did not run."""
+        if not self._settings.hybrid.enabled and self._vector_leg is not None:
+            return None
+        if self._store.fts_error is not None:
+            warnings.append(f"keyword search is off: {self._store.fts_error}")
+            return None
+        try:
+            find = partial(lexical.search, terms=terms, k=k, file_ids=file_ids)
+            found = await self._store.readers.read(find)
+        except Error as error:
+            warnings.append(f"keyword search failed: {error}")
+            return None
+        return {row: fuse.text_score(bm25) for row, bm25 in found}
+
+    async def _vector(
+        self, query: str, k: int, file_ids: set[int] | None, warnings: list[str]
+    ) -> dict[int, float] | None:
+        """Return calibrated cosines by row, or None when the leg did not run."""
+        leg = self._vector_leg
+        if leg is None:
+            return None
+        if (problem := leg.problem()) is not None:
+            warnings.append(f"vector search is off: {problem}")
+            return None
+        matrix = self._store.matrix
+        if matrix is None or len(matrix) == 0:
+            if not self._store.matrix_ready.is_set():
+                warnings.append("vector search is off: vectors are still being read")
+            return None
+        try:
+            embedded = await leg.embed(query)
+        except LegError as error:
+            warnings.append(f"vector search is off: {error}")
+            return None
+        found = await asyncio.to_thread(matrix.search, embedded, k, file_ids=file_ids)
+        return {row: leg.calibrate(cosine) for row, cosine in found}
+
+
+def _load_hits(
+    connection: Connection, chosen: list[Candidate], terms: list[Term], max_chars: int
+) -> list[Hit]:
+    """Read the chosen chunks and cut their snippets; a chunk that is gone by now is left out."""
+    hits: list[Hit] = []
+    for candidate in chosen:
+        row = connection.execute(
+            "SELECT path, source, start_line, end_line, text FROM chunks JOIN files USING (file_id)"
+            " WHERE row_id = ?",
+            (candidate.row_id,),
+        ).fetchone()
+        if row is None:
+            continue
+        path, source, start_line, end_line, text = row
+        shown = snippet.cut(text, start_line, end_line, terms, max_chars)
+        hits.append(
+            Hit(
+                path=path,
+                start_line=start_line,
+                end_line=end_line,
+                score=candidate.score,
+                snippet=shown.text,
+                snippet_start_line=shown.start_line,
+                snippet_end_line=shown.end_line,
+                source=source,
+                citation=citation(path, shown.start_line, shown.end_line),
+                vector_score=candidate.vector_score,
+                text_score=candidate.text_score,
+            )
+        )
+    return hits
+
+
+def citation(path: str, start_line: int, end_line: int) -> str:
+    """Return `path#L3` or `path#L3-L7`."""
+    return f"{path}#L{start_line}" + (f"-L{end_line}" if end_line != start_line else "")
+
+
+def _mode(text: dict[int, float] | None, vector: dict[int, float] | None) -> str:
+    if text is not None and vector is not None:
+        return "hybrid"
+    return "keyword" if text is not None else "vector" if vector is not None else "none"
+
+
+def _checked(value: Number | None, default: Number, name: str, low: float, high: float) -> Number:
+    if value is None:
+        return default
+    if not low <= value <= high:  # NaN too
+        raise BadQueryError(f"{name} must be from {low} to {high}, not {value}")
+    return value
+
+
+def _filters(body: SearchBody) -> Filters:
+    return Filters(
+        sources=None if body.sources is None else frozenset(body.sources),
+        path_glob=body.path_glob,
+        since=_date(body.since, "since"),
+        until=_date(body.until, "until"),
+    )
+
+
+def _date(text: str | None, name: str) -> datetime.date | None:
+    try:
+        return None if text is None else datetime.date.fromisoformat(text)
+    except ValueError:
+        raise BadQueryError(f"{name} must be a date like 2026-11-28, not {text!r}") from None

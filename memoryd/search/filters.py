@@ -1,0 +1,56 @@
+"""Which files a search may look into. Pure."""
+
+import datetime
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from memoryd.flow import FileKey, FileStat
+
+_DATED_NAME = re.compile(r"(?:^|/)(\d{4}-\d{2}-\d{2})(?:[^/]*)\.md$")
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Conditions on files; None means any. Dates are inclusive."""
+
+    sources: frozenset[str] | None = None
+    path_glob: str | None = None
+    since: datetime.date | None = None
+    until: datetime.date | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether every file passes."""
+        return self == Filters()
+
+    def accept(self, key: FileKey, stat: FileStat) -> bool:
+        """Say whether a file's chunks may be candidates."""
+        if self.sources is not None and key.source not in self.sources:
+            return False
+        if self.path_glob is not None and not glob_pattern(self.path_glob).fullmatch(key.path):
+            return False
+        if self.since is None and self.until is None:
+            return True
+        date = date_of(key, stat)
+        return (self.since is None or date >= self.since) and (
+            self.until is None or date <= self.until
+        )
+
+
+def date_of(key: FileKey, stat: FileStat) -> datetime.date:
+    """Return a note's date: the one its name begins with, else its modification time's (local)."""
+    if match := _DATED_NAME.search(key.path):
+        try:
+            return datetime.date.fromisoformat(match[1])
+        except ValueError:
+            pass  # 2026-13-45 is no date
+    return datetime.datetime.fromtimestamp(stat.mtime_ns / 1e9).date()
+
+
+@lru_cache(maxsize=64)
+def glob_pattern(glob: str) -> re.Pattern[str]:
+    """Compile a path glob: `*` and `?` stay within a folder, `**/` spans folders."""
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", glob)
+    meaning = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return re.compile("".join(meaning.get(part, re.escape(part)) for part in parts), re.DOTALL)

@@ -1,0 +1,56 @@
+"""What systemd is told and what it hands over; nothing of it happens elsewhere.
+
+The protocols are those of sd_notify(3) and sd_listen_fds(3), which systemd promises to keep.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Awaitable, Callable
+
+FIRST_DESCRIPTOR = 3
+
+
+class Notifier:
+    """Speaks to the service manager, if there is one."""
+
+    def __init__(self, environ: dict[str, str] | None = None) -> None:
+        environ = dict(os.environ) if environ is None else environ
+        self._address = environ.get("NOTIFY_SOCKET", "")
+        self._watchdog_s: float | None = None
+        if environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid()):
+            usec = environ.get("WATCHDOG_USEC", "")
+            self._watchdog_s = int(usec) / 1e6 if usec.isdigit() else None
+
+    def send(self, *lines: str) -> None:
+        """Send assignments such as `READY=1`. A manager that doesn't listen is no fault of ours."""
+        if not self._address:
+            return
+        address = self._address
+        if address.startswith("@"):
+            address = "\0" + address[1:]
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as manager:
+            manager.setblocking(False)
+            try:
+                manager.sendto("\n".join(lines).encode(), address)
+            except OSError:
+                return
+
+    async def run(self, healthy: Callable[[], Awaitable[bool]]) -> None:
+        """Feed the watchdog twice per period as long as `healthy` says so. Never returns."""
+        if self._watchdog_s is None or not self._address:
+            await asyncio.Event().wait()
+        while True:
+            if await healthy():
+                self.send("WATCHDOG=1")
+            await asyncio.sleep((self._watchdog_s or 0.0) / 2)
+
+
+def inherited_socket(environ: dict[str, str]) -> socket.socket | None:
+    """Return the listening socket that systemd has bound for us, or None. Raises `OSError`."""
+    if environ.get("LISTEN_PID") != str(os.getpid()) or environ.get("LISTEN_FDS") != "1":
+        return None
+    os.set_inheritable(FIRST_DESCRIPTOR, False)
+    listener = socket.socket(fileno=FIRST_DESCRIPTOR)
+    listener.setblocking(False)
+    return listener

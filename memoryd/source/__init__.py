@@ -1,0 +1,1 @@
+"""Stage 1: which files are memory, and which of them changed."""

@@ -1,0 +1,245 @@
+"""What `status` tells, and the warnings that answers carry: put together from all parts."""
+
+import asyncio
+import os
+import platform
+import resource
+import sys
+import time
+from pathlib import Path
+
+from memoryd import __version__
+from memoryd.agent import Agent
+from memoryd.index import rows
+from memoryd.index.driver import DRIVER, SQLITE_VERSION, Connection
+from memoryd.source.discover import SOURCE
+from memoryd.source.reconcile import ReconcileStats
+from memoryd_client import protocol
+from memoryd_client import status as wire
+
+LISTED = 50
+"""Failures and skipped paths that are named; all are counted."""
+
+
+class Status:
+    """Collects the state of one agent."""
+
+    def __init__(self, agent: Agent, *, socket_path: Path) -> None:
+        self._agent = agent
+        self._socket_path = socket_path
+        self._started = time.monotonic()
+
+    def uptime_s(self) -> float:
+        """Return the seconds since the start."""
+        return time.monotonic() - self._started
+
+    def warnings(self) -> list[str]:
+        """Return what makes answers less than they should be, a line each."""
+        agent = self._agent
+        found: list[str] = []
+        rebuild = agent.rebuilder.stats()
+        if rebuild.last_error is not None:
+            found.append(f"the last rebuild failed: {rebuild.last_error}")
+        if (problem := agent.reconciler.stats().problem) is not None:
+            found.append(f"scan: {problem}")
+        if agent.pool is not None and (reason := agent.pool.stats().blocked_reason) is not None:
+            waiting = agent.pending_chunks()
+            found.append(f"embedding is paused, {waiting} chunks have no vector yet: {reason}")
+        return found
+
+    async def collect(self) -> wire.StatusResult:
+        """Return everything. Reads the index; looks at the disk when nobody watches it."""
+        agent = self._agent
+        scanned = agent.reconciler.stats()
+        changed = 0 if self._watching() else await self._unseen_changes()
+        store, settings = agent.store, agent.config.settings
+        facts = await store.readers.read(_read_facts)
+        pending_files = agent.pending_files() + changed
+        pending_vectors = 0 if agent.pool is None else facts.pending
+        mismatch = agent.wanted.difference(store.identity)
+        reasons = _dirty_reasons(pending_files, pending_vectors, mismatch, scanned)
+        failures = [wire.Failure(key.path, reason) for key, reason in agent.unreadable.items()]
+        failures += [wire.Failure(f"text {digest[:12]}", why) for digest, why in facts.set_aside]
+        return wire.StatusResult(
+            agent_id=agent.config.agent,
+            backend="builtin",
+            version=__version__,
+            protocol=protocol.PROTOCOL_MAX,
+            python_version=platform.python_version(),
+            sqlite_version=SQLITE_VERSION,
+            sqlite_driver=DRIVER,
+            pid=facts.pid,
+            uptime_s=self.uptime_s(),
+            rss_bytes=_rss_bytes(),
+            files=len(store.catalog.rows),
+            chunks=store.catalog.chunks,
+            total_files=sum(scanned.sources.values()) if scanned.scans else len(store.catalog.rows),
+            dirty=bool(reasons),
+            dirty_reasons=reasons,
+            pending_files=pending_files,
+            pending_vectors=pending_vectors,
+            workspace_dir=str(agent.config.workspace),
+            db_path=str(store.path),
+            db_bytes=facts.db_bytes,
+            socket_path=str(self._socket_path),
+            provider=store.identity.provider,
+            model=store.identity.model,
+            requested_provider=settings.provider,
+            sources=[SOURCE],
+            extra_paths=[str(path) for path in agent.discovery.extra_paths],
+            source_counts=self._source_counts(scanned),
+            skipped_paths=[wire.SkippedPath(*skipped) for skipped in scanned.skipped[:LISTED]],
+            skipped_count=len(scanned.skipped),
+            cache=wire.CacheStatus(
+                enabled=settings.cache.enabled,
+                entries=facts.cached,
+                max_entries=settings.cache.max_entries,
+                hits=agent.writer.stats().vectors_reused,
+                misses=agent.writer.stats().vectors_written,
+            ),
+            fts=wire.FtsStatus(
+                enabled=True, available=store.fts_error is None, error=store.fts_error
+            ),
+            vector=self._vector(),
+            batch=wire.BatchStatus(enabled=False, supported=False),
+            custom=self._custom(mismatch),
+            watch=self._watch(),
+            queues=[
+                wire.QueueStatus(queue.name, queue.qsize(), queue.high_water, queue.maxsize)
+                for queue in agent.queues
+            ],
+            failures=failures[:LISTED],
+            failure_count=len(failures),
+            degraded=self._degraded(),
+            errors=self._errors(),
+            rebuild=self._rebuild(),
+            last_scan_s_ago=scanned.last_scan_s_ago,
+        )
+
+    def _watching(self) -> bool:
+        return self._agent.watcher is not None and self._agent.watcher.stats().armed
+
+    async def _unseen_changes(self) -> int:
+        scan = await asyncio.to_thread(self._agent.discovery.scan)
+        known = self._agent.store.catalog.stats()
+        found = {key: stat for key, (_, stat) in scan.files.items()}
+        changed = sum(known.get(key) != stat for key, stat in found.items())
+        return changed + len(known.keys() - found.keys())
+
+    def _source_counts(self, scanned: ReconcileStats) -> list[wire.SourceCount]:
+        counts = self._agent.store.catalog.counts()
+        files, chunks = counts.get(SOURCE, (0, 0))
+        return [wire.SourceCount(SOURCE, files, scanned.sources.get(SOURCE, files), chunks)]
+
+    def _vector(self) -> wire.VectorStatus:
+        agent = self._agent
+        store, vector = agent.store, agent.config.settings.store.vector
+        in_memory = 0 if store.matrix is None else len(store.matrix)
+        semantic = agent.pool is not None and not agent.pool.blocked.is_set()
+        return wire.VectorStatus(
+            enabled=agent.pool is not None,
+            store_available=vector.enabled and store.vec_error is None,
+            semantic_available=semantic,
+            available=semantic and agent.vector_problem() is None,
+            extension_path=store.options.extension,
+            load_error=store.vec_error,
+            dims=store.identity.dims,
+            in_memory=in_memory,
+        )
+
+    def _custom(self, mismatch: str | None) -> wire.Custom:
+        agent = self._agent
+        reason = None if agent.pool is None else agent.pool.stats().blocked_reason
+        working = "ready" if reason is None else "unavailable"
+        return wire.Custom(
+            search_mode="keyword" if agent.pool is None else "hybrid",
+            provider_state="disabled" if agent.pool is None else working,
+            provider_unavailable_reason=reason,
+            index_identity=wire.IdentityStatus(
+                "valid" if mismatch is None else "mismatched", mismatch
+            ),
+        )
+
+    def _watch(self) -> wire.WatchStatus:
+        if self._agent.watcher is None:
+            return wire.WatchStatus(enabled=False, armed=False, folders=0)
+        stats = self._agent.watcher.stats()
+        return wire.WatchStatus(
+            True, stats.armed, stats.folders, stats.last_event_s_ago, stats.error
+        )
+
+    def _rebuild(self) -> wire.RebuildStatus | None:
+        stats = self._agent.rebuilder.stats()
+        if stats.reason is None:
+            return None
+        return wire.RebuildStatus(stats.reason, stats.completed, stats.total, stats.label)
+
+    def _degraded(self) -> list[str]:
+        agent = self._agent
+        found = self.warnings()
+        if agent.watcher is not None and (error := agent.watcher.stats().error) is not None:
+            found.append(f"watching is off, changes are found by scanning: {error}")
+        if agent.store.fts_error is not None:
+            found.append(f"keyword search is off: {agent.store.fts_error}")
+        if agent.config.settings.store.vector.enabled and agent.store.vec_error is not None:
+            found.append(
+                f"sqlite-vec is off, vectors are searched in memory: {agent.store.vec_error}"
+            )
+        if agent.pool is not None and (problem := agent.vector_problem()) is not None:
+            found.append(f"vector search is off: {problem}")
+        return found
+
+    def _errors(self) -> list[wire.Failure]:
+        agent = self._agent
+        found: list[wire.Failure] = []
+        if agent.pool is not None and (stats := agent.pool.stats()).last_error is not None:
+            found.append(wire.Failure("embedding", stats.last_error, retry_in_s=stats.retry_in_s))
+        if (failed := agent.rebuilder.stats().last_error) is not None:
+            found.append(wire.Failure("rebuild", failed))
+        return found
+
+
+class _Facts:
+    """What only SQLite knows."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.pid = os.getpid()
+        self.pending = rows.count_pending(connection)
+        self.cached = int(connection.execute("SELECT count(*) FROM embedding_cache").fetchone()[0])
+        self.set_aside: list[tuple[str, str]] = connection.execute(
+            "SELECT hash, reason FROM set_aside WHERE hash IN (SELECT hash FROM chunks)"
+        ).fetchall()
+        pages, size = (
+            connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("page_count", "page_size")
+        )
+        self.db_bytes = int(pages * size)
+
+
+def _read_facts(connection: Connection) -> _Facts:
+    return _Facts(connection)
+
+
+def _dirty_reasons(
+    files: int, vectors: int, mismatch: str | None, scanned: ReconcileStats
+) -> list[str]:
+    reasons = []
+    if files:
+        reasons.append(f"{files} changed files are not indexed yet")
+    if vectors:
+        reasons.append(f"{vectors} texts have no vector yet")
+    if mismatch is not None:
+        reasons.append(f"the index was built with other settings: {mismatch}")
+    if not scanned.scans:
+        reasons.append("the first scan is under way")
+    return reasons
+
+
+def _rss_bytes() -> int:
+    """Return the resident memory now; where only the peak can be had (macOS), the peak."""
+    try:
+        fields = Path("/proc/self/statm").read_text().split()
+        return int(fields[1]) * resource.getpagesize()
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,75 @@
+"""Runs the actors, ends all when one ends, and stops them in the order of the data path.
+
+An expected fault is handled inside an actor, around one item. Whatever escapes is unexpected: the
+daemon ends with a non-zero code, its service manager starts it again, and it resumes from SQLite.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+GRACE_S = 5.0
+"""For work under way, such as embeddings that have been paid for, to reach the index."""
+HARD_S = 2.0
+"""For a cancelled actor to end. `TimeoutStopSec` of the service is above the sum."""
+
+
+class ActorFailedError(Exception):
+    """An actor ended by itself, which none may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """A long-running part: its name and what it runs, until cancelled."""
+
+    name: str
+    run: Callable[[], Coroutine[Any, Any, None]]
+
+
+async def supervise(
+    actors: list[Actor],
+    stop: asyncio.Event,
+    *,
+    drain: Callable[[], Awaitable[None]],
+    drain_after: str,
+    on_stopping: Callable[[], None],
+) -> None:
+    """Run all actors until `stop` is set, then cancel them in their order.
+
+    `drain` is awaited, for `GRACE_S` at most, once the actor named `drain_after` has been stopped.
+    Raises `ActorFailedError` when an actor ends before.
+    """
+    tasks = {actor.name: asyncio.create_task(actor.run(), name=actor.name) for actor in actors}
+    stopping = asyncio.create_task(stop.wait(), name="stop")
+    try:
+        await asyncio.wait({stopping, *tasks.values()}, return_when=asyncio.FIRST_COMPLETED)
+        failed = [task for task in tasks.values() if task.done()]
+        on_stopping()
+        for name, task in tasks.items():
+            await _cancel(task)
+            if name == drain_after and not failed:
+                try:
+                    async with asyncio.timeout(GRACE_S):
+                        await drain()
+                except TimeoutError:
+                    log.warning("stopping with work under way; it is resumed at the next start")
+    finally:
+        stopping.cancel()
+        for task in tasks.values():
+            task.cancel()
+    if failed:
+        cause = failed[0].exception()
+        raise ActorFailedError(f"{failed[0].get_name()} ended") from cause
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task}, timeout=HARD_S)
+    if not task.done():
+        log.error("%s did not stop within %g s", task.get_name(), HARD_S)
+    elif not task.cancelled() and (error := task.exception()) is not None:
+        log.error("%s failed", task.get_name(), exc_info=error)

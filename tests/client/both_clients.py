@@ -1,0 +1,48 @@
+"""The blocking and the asyncio client behind one interface, for what they have in common."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, cast
+
+import pytest
+
+from memoryd_client import AsyncClient, Client
+
+SHORT_S = 0.02
+"""A timeout that the test wants to see strike; the script waits for its consequence."""
+
+
+class Blocking:
+    """An `AsyncClient` that is called like a `Client`."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._runner = asyncio.Runner()
+        self._client = AsyncClient(*args, **options)
+
+    def __enter__(self) -> "Blocking":
+        with ExitStack() as undo:
+            undo.callback(self._runner.close)
+            self._runner.run(self._client.__aenter__())
+            undo.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with self._runner:
+            self._runner.run(self._client.close())
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            return self._runner.run(getattr(self._client, name)(*args, **options))
+
+        return call
+
+
+Connect = Callable[..., Client]
+
+with_both_clients = pytest.mark.parametrize(
+    "connect", [cast(Connect, Client), cast(Connect, Blocking)], ids=["sync", "async"]
+)

@@ -1,0 +1,210 @@
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import pytest
+from fake_daemon import STUCK_TIMEOUT_S, FakeDaemon, Peer, answering
+
+from memoryd_client import AsyncClient, errors
+from memoryd_client.bodies import GetBody, GetResult, IndexResult, PingResult
+from memoryd_client.protocol import Error, Hello, Request, Result, raw
+
+PONG = PingResult(pid=4242, version="9.9", uptime_s=1.5)
+INDEXED = IndexResult(files=1, chunks=2, embedded=2, reused=0, seconds=0.5)
+PATHS = [f"memory/{number}.md" for number in range(20)]
+
+
+def echo(request: Request) -> Result:
+    """Return the answer to a `get`, with the path that was asked for."""
+    path = msgspec.msgpack.decode(request.body, type=GetBody).path
+    return Result(request.id, raw(GetResult(path, "", 1, 0, 0)))
+
+
+async def happened(event: threading.Event) -> None:
+    assert await asyncio.to_thread(event.wait, STUCK_TIMEOUT_S)
+
+
+async def test_answers_may_come_in_any_order() -> None:
+    def script(peer: Peer) -> None:
+        peer.greet()
+        requests = [peer.request() for _ in PATHS]
+        peer.send(*(echo(request) for request in reversed(requests)))
+
+    with FakeDaemon(script) as daemon:
+        async with AsyncClient(daemon.path) as client:
+            results = await asyncio.gather(*(client.get(path) for path in PATHS))
+    assert [result.path for result in results] == PATHS
+
+
+async def test_progress_goes_to_its_own_call() -> None:
+    def script(peer: Peer) -> None:
+        peer.greet()
+        one, other = peer.request(), peer.request()
+        for number, request in enumerate((one, other, one), start=1):
+            peer.progress(request, number, 3, "")
+        peer.answer(other, INDEXED)
+        peer.answer(one, INDEXED)
+
+    seen: dict[str, list[int]] = {"one": [], "other": []}
+    with FakeDaemon(script) as daemon:
+        async with AsyncClient(daemon.path) as client:
+            await asyncio.gather(
+                *(
+                    client.index(on_progress=lambda done, *_, name=name: seen[name].append(done))
+                    for name in seen
+                )
+            )
+    assert seen == {"one": [1, 3], "other": [2]}
+
+
+async def test_calls_that_start_together_share_one_connection() -> None:
+    def script(peer: Peer) -> None:
+        peer.greet()
+        for _ in range(3):
+            peer.answer(peer.request(), PONG)
+
+    with FakeDaemon(script) as daemon:
+        client = AsyncClient(daemon.path)
+        assert await asyncio.gather(*(client.ping() for _ in range(3))) == [PONG] * 3
+        await client.close()
+
+
+async def test_cancelling_a_call_cancels_its_request_and_no_other() -> None:
+    asked, cancelled = threading.Event(), threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.greet()
+        doomed, other = peer.request(), peer.request()
+        asked.set()
+        assert peer.cancel().id == doomed.id
+        cancelled.set()
+        late = Error("cancelled", "cancelled", doomed.id)
+        peer.send(late, echo(other), echo(peer.request()))
+
+    with FakeDaemon(script) as daemon:
+        async with AsyncClient(daemon.path) as client:
+            doomed = asyncio.create_task(client.search("tea"))
+            other = asyncio.create_task(client.get("other.md"))
+            await happened(asked)
+            doomed.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await doomed
+            await happened(cancelled)
+            assert (await client.get("later.md")).path == "later.md"
+            assert (await other).path == "other.md"
+
+
+@pytest.mark.parametrize(
+    ("last_words", "kind"),
+    [
+        (lambda peer: None, errors.ConnectionLostError),
+        (lambda peer: peer.connection.sendall(b"\xff" * 8), errors.ProtocolMismatchError),
+        (lambda peer: peer.send(Error("shutting_down", "bye")), errors.ShuttingDownError),
+    ],
+)
+async def test_the_end_of_the_connection_wakes_every_waiter(
+    last_words: Callable[[Peer], None], kind: type[errors.MemorydError]
+) -> None:
+    def script(peer: Peer) -> None:
+        peer.greet()
+        for _ in PATHS:
+            peer.request()
+        last_words(peer)
+
+    with FakeDaemon(script, answering(PONG)) as daemon:
+        async with AsyncClient(daemon.path) as client:
+            calls = (client.get(path) for path in PATHS)
+            results = await asyncio.gather(*calls, return_exceptions=True)
+            assert [type(result) for result in results] == [kind] * len(PATHS)
+            assert len({id(result) for result in results}) == len(PATHS)
+            assert await client.ping() == PONG
+
+
+async def test_closing_wakes_every_waiter() -> None:
+    asked = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.greet()
+        peer.request()
+        asked.set()
+        assert peer.hung_up()
+
+    with FakeDaemon(script) as daemon:
+        async with AsyncClient(daemon.path) as client:
+            call = asyncio.create_task(client.search("tea"))
+            await happened(asked)
+        with pytest.raises(errors.ConnectionLostError):
+            await call
+
+
+async def test_closing_before_the_reader_has_begun() -> None:
+    def script(peer: Peer) -> None:
+        peer.greet()
+        assert peer.hung_up()
+
+    with FakeDaemon(script) as daemon:
+        async with AsyncClient(daemon.path):
+            pass
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_no_task_is_left_behind() -> None:
+    with FakeDaemon(answering(PONG)) as daemon:
+        async with AsyncClient(daemon.path) as client:
+            await client.ping()
+            assert len(asyncio.all_tasks()) == 2
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def cancelled_while(start: Callable[[], Awaitable[object]], event: threading.Event) -> None:
+    task = asyncio.ensure_future(start())
+    await happened(event)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_cancelling_while_greeting_closes_the_connection() -> None:
+    greeting = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.next(Hello)
+        greeting.set()
+        assert peer.hung_up()
+
+    with FakeDaemon(script, answering(PONG)) as daemon:
+        client = AsyncClient(daemon.path)
+        await cancelled_while(client.ping, greeting)
+        assert await client.ping() == PONG
+        await client.close()
+
+
+async def test_a_daemon_that_went_between_two_calls_is_not_noticed() -> None:
+    def script(peer: Peer) -> None:
+        answering(PONG)(peer)
+
+    with FakeDaemon(script, answering(PONG)) as daemon:
+        async with AsyncClient(daemon.path) as client:
+            await client.ping()
+            (reader,) = asyncio.all_tasks() - {asyncio.current_task()}
+            await asyncio.wait([reader])
+            assert await client.ping() == PONG
+
+
+async def test_a_daemon_that_does_not_read_costs_the_call_its_time_only() -> None:
+    stuck = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.greet()
+        assert stuck.wait(STUCK_TIMEOUT_S)
+        big = peer.request()
+        assert peer.cancel().id == big.id
+        peer.answer(peer.request(), PONG)
+
+    with FakeDaemon(script) as daemon:
+        async with AsyncClient(daemon.path) as client:
+            with pytest.raises(errors.RequestTimeoutError):
+                await client.search("x" * 10_000_000, timeout_s=0.02)
+            stuck.set()
+            assert await client.ping() == PONG

@@ -1,0 +1,288 @@
+"""What calls have in common in the blocking and the asyncio client."""
+
+import math
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from both_clients import SHORT_S, Connect, with_both_clients
+from fake_daemon import WELCOME, FakeDaemon, Peer, answering
+from golden_bodies import golden
+
+from memoryd_client import Client, errors
+from memoryd_client.bodies import (
+    BODY_OF_OP,
+    ConfigResult,
+    Empty,
+    GetBody,
+    GetResult,
+    IndexBody,
+    IndexResult,
+    PingResult,
+    SearchBody,
+    SearchResult,
+    SyncBody,
+    SyncResult,
+)
+from memoryd_client.framing import HEADER_BYTES
+from memoryd_client.protocol import Body, Error, Hello, Item, Op, Result, raw
+from memoryd_client.status import StatusResult
+
+pytestmark = with_both_clients
+
+PONG = golden("ping_result", PingResult)
+STATUS = golden("status_result", StatusResult)
+CONFIG = golden("config_result", ConfigResult)
+FOUND = golden("search_result", SearchResult)
+GOT = golden("get_result", GetResult)
+SYNCED = golden("sync_result", SyncResult)
+INDEXED = golden("index_result", IndexResult)
+
+
+def test_connects_on_the_first_call_and_says_who_it_is(connect: Connect) -> None:
+    seen: list[Hello] = []
+
+    def script(peer: Peer) -> None:
+        seen.append(peer.greet())
+        peer.answer(peer.request(), PONG)
+
+    with FakeDaemon(script) as daemon:
+        client = connect(daemon.path, name="test/1")
+        assert seen == []
+        assert client.ping() == PONG
+        client.close()
+    assert seen == [Hello(1, 1, "test/1")]
+
+
+CASES: list[tuple[Callable[[Client], object], Body, Body]] = [
+    (lambda client: client.ping(), Empty(), PONG),
+    (lambda client: client.status(), Empty(), STATUS),
+    (lambda client: client.config(), Empty(), CONFIG),
+    (lambda client: client.search("tea"), SearchBody("tea"), FOUND),
+    (
+        lambda client: client.search(
+            "tea",
+            max_results=3,
+            min_score=0.5,
+            sources=["memory"],
+            path_glob="memory/**",
+            since="2026-01-01",
+            until="2026-02-01",
+        ),
+        SearchBody("tea", 3, 0.5, ["memory"], "memory/**", "2026-01-01", "2026-02-01"),
+        FOUND,
+    ),
+    (lambda client: client.get("MEMORY.md"), GetBody("MEMORY.md", 1, None), GOT),
+    (
+        lambda client: client.get("MEMORY.md", start_line=5, lines=9),
+        GetBody("MEMORY.md", 5, 9),
+        GOT,
+    ),
+    (lambda client: client.sync(), SyncBody(vectors=True), SYNCED),
+    (lambda client: client.sync(vectors=False), SyncBody(vectors=False), SYNCED),
+    (lambda client: client.index(), IndexBody(force=False), INDEXED),
+    (lambda client: client.index(force=True), IndexBody(force=True), INDEXED),
+]
+
+
+@pytest.mark.parametrize(("ask", "asked", "answer"), CASES)
+def test_arguments_and_answers_travel_whole(
+    connect: Connect, ask: Callable[[Client], object], asked: Body, answer: Body
+) -> None:
+    def script(peer: Peer) -> None:
+        peer.greet()
+        request = peer.request()
+        body = msgspec.msgpack.decode(request.body, type=BODY_OF_OP[Op(request.op)])
+        assert body == asked
+        peer.answer(request, answer)
+
+    with FakeDaemon(script) as daemon, connect(daemon.path) as client:
+        assert ask(client) == answer
+
+
+@pytest.mark.parametrize(
+    ("ask", "deadline_ms"),
+    [
+        (lambda client: client.search("tea"), 12500),
+        (lambda client: client.search("tea", timeout_s=2), 2000),
+        (lambda client: client.search("tea", timeout_s=math.inf), None),
+        (lambda client: client.search("tea", timeout_s=1e300), None),
+        (lambda client: client.sync(), None),
+        (lambda client: client.sync(timeout_s=2), 2000),
+        (lambda client: client.index(), None),
+        (lambda client: client.index(timeout_s=2), 2000),
+    ],
+)
+def test_requests_carry_their_deadline(
+    connect: Connect, ask: Callable[[Client], object], deadline_ms: int | None
+) -> None:
+    def script(peer: Peer) -> None:
+        peer.greet()
+        request = peer.request()
+        assert request.deadline_ms == deadline_ms
+        peer.refuse(request, "unavailable")
+
+    with (
+        FakeDaemon(script) as daemon,
+        connect(daemon.path, timeout_s=12.5) as client,
+        pytest.raises(errors.UnavailableError),
+    ):
+        ask(client)
+
+
+def test_one_connection_serves_many_calls(connect: Connect) -> None:
+    with FakeDaemon(answering(PONG, FOUND, GOT)) as daemon, connect(daemon.path) as client:
+        assert client.ping() == PONG
+        assert client.search("tea") == FOUND
+        assert client.get("MEMORY.md") == GOT
+
+
+def test_an_answer_larger_than_one_read_arrives_whole(connect: Connect) -> None:
+    result = GetResult("MEMORY.md", "a line of memory\n" * 100_000, 1, 100_000, 100_000)
+    with FakeDaemon(answering(result, PONG)) as daemon, connect(daemon.path) as client:
+        assert client.get("MEMORY.md") == result
+        assert client.ping() == PONG
+
+
+def test_index_reports_progress(connect: Connect) -> None:
+    def script(peer: Peer) -> None:
+        peer.greet()
+        request = peer.request()
+        peer.progress(request, 1, 3, "reading")
+        peer.send(Item(request.id, raw(PONG)))
+        peer.progress(request, 3, 3, "embedding")
+        peer.answer(request, INDEXED)
+
+    seen: list[tuple[int, int, str]] = []
+    with FakeDaemon(script) as daemon, connect(daemon.path) as client:
+        result = client.index(on_progress=lambda *state: seen.append(state))
+    assert result == INDEXED
+    assert seen == [(1, 3, "reading"), (3, 3, "embedding")]
+
+
+def test_progress_that_nobody_asked_for_is_no_harm(connect: Connect) -> None:
+    def script(peer: Peer) -> None:
+        peer.greet()
+        request = peer.request()
+        peer.progress(request, 1, 3, "reading")
+        peer.answer(request, INDEXED)
+
+    with FakeDaemon(script) as daemon, connect(daemon.path) as client:
+        assert client.index() == INDEXED
+
+
+def test_a_failing_progress_callback_ends_its_own_call_only(connect: Connect) -> None:
+    def script(peer: Peer) -> None:
+        peer.greet()
+        request = peer.request()
+        peer.progress(request, 1, 3, "reading")
+        assert peer.cancel().id == request.id
+        peer.refuse(request, "cancelled")
+        peer.answer(peer.request(), PONG)
+
+    def fail(completed: int, total: int, label: str) -> None:
+        # A TimeoutError of the caller's must not pass for one of the call's.
+        raise TimeoutError(label)
+
+    with FakeDaemon(script) as daemon, connect(daemon.path) as client:
+        with pytest.raises(TimeoutError, match=r"^reading$"):
+            client.index(on_progress=fail)
+        assert client.ping() == PONG
+
+
+def test_an_error_answers_one_call_and_the_connection_goes_on(connect: Connect) -> None:
+    script = answering(Error("not_found", "no such memory file: x.md"), PONG)
+    with FakeDaemon(script) as daemon, connect(daemon.path) as client:
+        with pytest.raises(errors.NotFoundError, match=r"x\.md"):
+            client.get("x.md")
+        assert client.ping() == PONG
+
+
+def test_a_timeout_cancels_and_the_late_answer_is_not_mistaken(connect: Connect) -> None:
+    def script(peer: Peer) -> None:
+        peer.greet()
+        slow = peer.request()
+        assert slow.deadline_ms == round(SHORT_S * 1000)
+        assert peer.cancel().id == slow.id
+        late = Result(slow.id, raw(FOUND))
+        quick = peer.request()
+        peer.send(late, Result(quick.id, raw(GOT)))
+
+    with FakeDaemon(script) as daemon, connect(daemon.path) as client:
+        with pytest.raises(errors.RequestTimeoutError, match=r"search .* 0\.02 s"):
+            client.search("tea", timeout_s=SHORT_S)
+        assert client.get("MEMORY.md") == GOT
+
+
+def test_a_connection_lost_during_a_call_is_told_and_the_next_call_connects(
+    connect: Connect,
+) -> None:
+    def script(peer: Peer) -> None:
+        peer.greet()
+        peer.request()
+
+    with FakeDaemon(script, answering(PONG)) as daemon, connect(daemon.path) as client:
+        with pytest.raises(errors.ConnectionLostError):
+            client.search("tea")
+        assert client.ping() == PONG
+
+
+def test_a_connection_lost_in_the_middle_of_a_frame_is_told(connect: Connect) -> None:
+    def script(peer: Peer) -> None:
+        peer.greet()
+        peer.request()
+        peer.connection.sendall((100).to_bytes(HEADER_BYTES, "big") + b"\x82")
+
+    with (
+        FakeDaemon(script) as daemon,
+        connect(daemon.path) as client,
+        pytest.raises(errors.ConnectionLostError),
+    ):
+        client.search("tea")
+
+
+def test_a_farewell_is_what_the_call_ends_with(connect: Connect) -> None:
+    def script(peer: Peer) -> None:
+        peer.greet()
+        peer.request()
+        peer.send(Error("shutting_down", "memoryd is stopping", retryable=True))
+        assert peer.hung_up()
+
+    with FakeDaemon(script, answering(PONG)) as daemon, connect(daemon.path) as client:
+        with pytest.raises(errors.ShuttingDownError, match="memoryd is stopping"):
+            client.search("tea")
+        assert client.ping() == PONG
+
+
+def test_garbage_ends_the_connection(connect: Connect) -> None:
+    def script(peer: Peer) -> None:
+        peer.greet()
+        peer.request()
+        peer.connection.sendall(bytes(HEADER_BYTES))
+        assert peer.hung_up()
+
+    with FakeDaemon(script, answering(PONG)) as daemon, connect(daemon.path) as client:
+        with pytest.raises(errors.ProtocolMismatchError):
+            client.search("tea")
+        assert client.ping() == PONG
+
+
+def test_an_answer_of_another_shape_is_told_and_the_connection_goes_on(
+    connect: Connect,
+) -> None:
+    with FakeDaemon(answering(GOT, PONG)) as daemon, connect(daemon.path) as client:
+        with pytest.raises(errors.ProtocolMismatchError, match=r"ping .*`pid`"):
+            client.ping()
+        assert client.ping() == PONG
+
+
+def test_a_request_too_large_for_the_daemon_is_not_sent(connect: Connect) -> None:
+    def script(peer: Peer) -> None:
+        peer.next(Hello)
+        peer.send(msgspec.structs.replace(WELCOME, max_frame_bytes=1000))
+        peer.answer(peer.request(), PONG)
+
+    with FakeDaemon(script) as daemon, connect(daemon.path) as client:
+        with pytest.raises(errors.TooLargeError, match="accepts 1000"):
+            client.search("tea" * 1000)
+        assert client.ping() == PONG

@@ -1,0 +1,88 @@
+"""What importing the client costs and needs, seen from processes of their own."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import memoryd_client
+
+CLIENT_FOLDER = Path(memoryd_client.__file__).parents[1]
+
+ONLY_MSGSPEC = """
+import sys
+
+class Door:
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if top not in sys.stdlib_module_names and top not in ("msgspec", "memoryd_client"):
+            raise ImportError(f"{name} is not to be had here")
+
+sys.meta_path.insert(0, Door())
+"""
+
+
+def run(code: str) -> str:
+    """Run code in an isolated interpreter that finds the client; return what it printed."""
+    prelude = f"import sys; sys.path.insert(0, {str(CLIENT_FOLDER)!r})\n"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", prelude + code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def loaded_by(statement: str) -> set[str]:
+    return set(run(f"{statement}\nprint(*sys.modules)").split())
+
+
+def test_the_client_needs_msgspec_and_nothing_else() -> None:
+    run(
+        ONLY_MSGSPEC + "import memoryd_client\n"
+        "from memoryd_client import *\n"
+        "from memoryd_client import AsyncClient, Client, errors\n"
+        "from memoryd_client import memctl, render, jsonout, progress, status_text\n"
+        "AsyncClient('/s'), Client('/s'), errors.MemorydError('no')\n"
+    )
+
+
+def test_the_door_in_that_test_is_shut() -> None:
+    code = "try:\n    import pytest\nexcept ImportError as error:\n    print(error)"
+    assert run(ONLY_MSGSPEC + code) == "pytest is not to be had here\n"
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    assert "msgspec" not in loaded_by("import memoryd_client")
+
+
+def test_a_search_loads_only_what_it_needs() -> None:
+    loaded = loaded_by(
+        "from memoryd_client import memctl, render\n"
+        "memctl.main(['search', 'tea', '--socket', '/dev/null/s'])"
+    )
+    assert "memoryd_client.sync" in loaded
+    assert not loaded & {
+        "argparse",
+        "asyncio",
+        "dataclasses",
+        "json",
+        "memoryd_client.aio",
+        "memoryd_client.progress",
+        "memoryd_client.status_text",
+        "pathlib",
+        "shutil",
+        "subprocess",
+        "threading",
+    }
+
+
+def test_every_public_name_is_there() -> None:
+    for name in memoryd_client.__all__:
+        assert getattr(memoryd_client, name) is not None
+    assert set(memoryd_client.__all__) <= set(dir(memoryd_client))
+    assert not hasattr(memoryd_client, "NoSuchName")
+
+
+def test_the_version_is_the_distributions() -> None:
+    project = tomllib.loads((CLIENT_FOLDER / "pyproject.toml").read_text())["project"]
+    assert project["version"] == memoryd_client.__version__

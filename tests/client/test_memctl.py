@@ -1,0 +1,241 @@
+"""How `memctl` behaves as a command: requests, exit statuses, streams, fallbacks."""
+
+import json
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from fake_daemon import FakeDaemon, Peer, answering
+from golden_bodies import golden
+
+import memoryd_client
+from memoryd_client import memctl
+from memoryd_client.bodies import (
+    BODY_OF_OP,
+    ConfigResult,
+    Empty,
+    GetBody,
+    GetResult,
+    IndexBody,
+    IndexResult,
+    PingResult,
+    SearchBody,
+    SearchResult,
+    SyncBody,
+    SyncResult,
+)
+from memoryd_client.protocol import Body, Error, Op
+
+NO_SOCKET = "/dev/null/s"
+FOUND = golden("search_result", SearchResult)
+INDEXED = golden("index_result", IndexResult)
+PONG = golden("ping_result", PingResult)
+Captured = pytest.CaptureFixture[str]
+
+
+# --- requests ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "asked", "answer"),
+    [
+        ("search when is tea", SearchBody("when is tea"), FOUND),
+        (
+            "search tea --max-results 3 --min-score 0.5 --source memory --source sessions"
+            " --path memory/** --since 2026-01-01 --until 2026-02-01",
+            SearchBody(
+                "tea", 3, 0.5, ["memory", "sessions"], "memory/**", "2026-01-01", "2026-02-01"
+            ),
+            FOUND,
+        ),
+        ("get x.md --from 5 --lines 9", GetBody("x.md", 5, 9), GetResult("x.md", "", 5, 0, 4)),
+        ("index", IndexBody(force=False), INDEXED),
+        ("index --force", IndexBody(force=True), INDEXED),
+        ("sync", SyncBody(vectors=True), SyncResult(1, 1, 0)),
+        ("sync --no-vectors", SyncBody(vectors=False), SyncResult(1, 1, 0)),
+        ("config", Empty(), golden("config_result", ConfigResult)),
+        ("ping", Empty(), PONG),
+    ],
+)
+def test_the_command_line_becomes_a_request(line: str, asked: Body, answer: Body) -> None:
+    def script(peer: Peer) -> None:
+        assert peer.greet().client == f"memctl/{memoryd_client.__version__}"
+        request = peer.request()
+        assert request.op == line.partition(" ")[0]
+        assert msgspec.msgpack.decode(request.body, type=BODY_OF_OP[Op(request.op)]) == asked
+        peer.answer(request, answer)
+
+    with FakeDaemon(script) as daemon:
+        assert memctl.main(["--socket", daemon.path, *line.split()]) == memctl.OK
+
+
+@pytest.mark.parametrize(
+    ("line", "deadline_ms"),
+    [
+        ("ping", 30000),
+        ("ping --timeout 2.5", 2500),
+        ("search tea --timeout 2.5", 2500),
+        ("index", None),
+        ("index --timeout 2.5", 2500),
+        ("sync", None),
+        ("sync --timeout 2.5", 2500),
+    ],
+)
+def test_timeouts(line: str, deadline_ms: int | None) -> None:
+    def script(peer: Peer) -> None:
+        peer.greet()
+        request = peer.request()
+        assert request.deadline_ms == deadline_ms
+        peer.refuse(request, "unavailable")
+
+    with FakeDaemon(script) as daemon:
+        assert memctl.main(["--socket", daemon.path, *line.split()]) == memctl.FAILED
+
+
+# --- exit statuses and errors ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [("internal", 1), ("busy", 1), ("denied", 1), ("bad_request", 1), ("not_found", 4)],
+)
+def test_errors_go_to_stderr_with_their_status(code: str, status: int, capsys: Captured) -> None:
+    def script(peer: Peer) -> None:
+        peer.greet()
+        peer.send(Error(code, "that went wrong", peer.request().id, hint="try this"))
+
+    with FakeDaemon(script) as daemon:
+        assert memctl.main(["search", "tea", "--socket", daemon.path]) == status
+    assert capsys.readouterr() == ("", "memctl: that went wrong\nhint: try this\n")
+
+
+def test_errors_are_json_on_stdout_when_asked_for(capsys: Captured) -> None:
+    def script(peer: Peer) -> None:
+        peer.greet()
+        peer.send(Error("busy", "too much", peer.request().id, hint="wait", retryable=True))
+
+    with FakeDaemon(script) as daemon:
+        assert memctl.main(["search", "tea", "--json", "--socket", daemon.path]) == 1
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert json.loads(out) == {
+        "error": {"code": "busy", "message": "too much", "hint": "wait", "retryable": True}
+    }
+
+
+def test_no_daemon(capsys: Captured) -> None:
+    assert memctl.main(["ping", "--socket", "/tmp/no-such-socket", "--wait", "0"]) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "no memoryd is running at /tmp/no-such-socket" in err
+    assert "memoryd --workspace DIR" in err
+
+
+def test_no_daemon_json(capsys: Captured) -> None:
+    assert memctl.main(["ping", "--socket", NO_SOCKET, "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "not_running"
+
+
+def test_usage_errors(capsys: Captured) -> None:
+    assert memctl.main(["search", "--frob", "tea"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("memctl: unknown option --frob")
+    assert err.endswith("Try `memctl search --help`.\n")
+
+
+def test_usage_errors_json(capsys: Captured) -> None:
+    assert memctl.main(["search", "--json"]) == 2
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert json.loads(out)["error"]["code"] == "usage"
+
+
+def test_an_impossible_socket_path_is_a_usage_error(capsys: Captured) -> None:
+    assert memctl.main(["ping", "--socket", "/" + "x" * 200]) == 2
+    assert "201 bytes long" in capsys.readouterr().err
+
+
+def test_help_and_version(capsys: Captured) -> None:
+    assert memctl.main(["search", "--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: memctl search QUERY…")
+    assert memctl.main(["--version"]) == 0
+    assert capsys.readouterr() == (f"memctl {memoryd_client.__version__}\n", "")
+
+
+# --- get from a subfolder ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", ["not_found", "denied"])
+def test_a_path_relative_to_the_current_folder_is_found(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    (tmp_path / "note.md").write_text("tea\n")
+    monkeypatch.chdir(tmp_path)
+    asked: list[Body] = []
+
+    def script(peer: Peer) -> None:
+        peer.greet()
+        first = peer.request()
+        asked.append(msgspec.msgpack.decode(first.body, type=GetBody))
+        peer.refuse(first, code)
+        second = peer.request()
+        asked.append(msgspec.msgpack.decode(second.body, type=GetBody))
+        peer.answer(second, GetResult("memory/note.md", "tea\n", 2, 1, 2))
+
+    with FakeDaemon(script) as daemon:
+        line = ["get", "note.md", "--from", "2", "--lines", "1", "--socket", daemon.path]
+        assert memctl.main(line) == 0
+    assert asked == [GetBody("note.md", 2, 1), GetBody(str(tmp_path / "note.md"), 2, 1)]
+    assert capsys.readouterr().out == "tea\n"
+
+
+@pytest.mark.parametrize("path", ["none.md", "/none.md"])
+def test_a_file_that_is_not_there_is_asked_for_once(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with FakeDaemon(answering(Error("not_found", "no"))) as daemon:
+        assert memctl.main(["get", path, "--socket", daemon.path]) == 4
+
+
+# --- config without a daemon -------------------------------------------------------------------
+
+
+def install_memoryd(folder: Path) -> None:
+    folder.mkdir()
+    program = folder / "memoryd"
+    program.write_text(f'#!/bin/sh\necho "{folder.name}: $*"\necho oops >&2\nexit 78\n')
+    program.chmod(0o755)
+
+
+@pytest.fixture
+def no_memoryd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make sure that no `memoryd` is to be found; return the folder that may get one."""
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "beside" / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    return tmp_path
+
+
+def test_config_is_printed_by_memoryd_when_no_daemon_runs(
+    no_memoryd: Path, capfd: Captured
+) -> None:
+    install_memoryd(no_memoryd / "path")
+    assert memctl.main(["config", "--socket", NO_SOCKET]) == 78
+    assert capfd.readouterr() == ("path: config\n", "oops\n")
+    install_memoryd(no_memoryd / "beside")
+    assert memctl.main(["config", "--json", "--socket", NO_SOCKET]) == 78
+    assert capfd.readouterr() == ("beside: config --json\n", "oops\n")
+
+
+@pytest.mark.usefixtures("no_memoryd")
+def test_config_without_daemon_and_memoryd_is_no_daemon(capsys: Captured) -> None:
+    assert memctl.main(["config", "--socket", NO_SOCKET]) == 3
+    assert capsys.readouterr().out == ""
+
+
+def test_only_config_is_asked_of_memoryd(no_memoryd: Path, capfd: Captured) -> None:
+    install_memoryd(no_memoryd / "path")
+    assert memctl.main(["status", "--socket", NO_SOCKET]) == 3
+    assert capfd.readouterr().out == ""

@@ -1,0 +1,349 @@
+"""What `memctl` prints, letter by letter."""
+
+import json
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from fake_daemon import FakeDaemon, answering
+from golden_bodies import golden
+
+from memoryd_client import memctl
+from memoryd_client.bodies import (
+    ConfigResult,
+    GetResult,
+    IndexResult,
+    PingResult,
+    SearchResult,
+    SyncResult,
+)
+from memoryd_client.protocol import Body
+from memoryd_client.render import Style, printable, search
+from memoryd_client.status import StatusResult
+from memoryd_client.status_text import status
+
+FOUND = golden("search_result", SearchResult)
+STATUS = golden("status_result", StatusResult)
+
+Printed = tuple[str, str]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[[str, Body], Printed]:
+    """Run a command that the daemon answers; return what it wrote to stdout and stderr."""
+
+    def run(line: str, answer: Body) -> Printed:
+        with FakeDaemon(answering(answer)) as daemon:
+            assert memctl.main([*line.split(), "--socket", daemon.path]) == 0
+        printed = capsys.readouterr()
+        return printed.out, printed.err
+
+    return run
+
+
+Run = Callable[[str, Body], Printed]
+
+
+def test_search(run: Run) -> None:
+    assert run("search dentist", FOUND) == (
+        """\
+1. memory/2026-08-14.md:12-14  0.88  (vector 0.62, text 0.91)
+   12 │ ## Health
+   13 │
+   14 │ Dentist — 3 pm, bring the card.
+
+2. MEMORY.md:3  0.50  (text 0.50)
+   3 │ Dentist: Dr. Nakamura
+""",
+        """\
+warning: 2 texts have no vector yet
+warning: 1 changed file not searchable yet
+""",
+    )
+
+
+def test_search_without_hits(run: Run) -> None:
+    nothing = SearchResult(results=[], provider="none", model="", mode="keyword")
+    assert run("search dentist", nothing) == ("No matches.\n", "")
+
+
+def test_a_terminal_gets_emphasis() -> None:
+    first_line, second_line = search(FOUND, Style(colour=True)).splitlines()[:2]
+    assert first_line == (
+        "1. \x1b[1mmemory/2026-08-14.md:12-14\x1b[0m  0.88  \x1b[2m(vector 0.62, text 0.91)\x1b[0m"
+    )
+    assert second_line == "   \x1b[2m12 │\x1b[0m ## Health"
+
+
+def test_a_snippet_whose_lines_are_not_the_files_has_no_numbers() -> None:
+    hit = msgspec.structs.replace(FOUND.results[1], snippet="User: tea?\nAssistant: yes")
+    text = search(msgspec.structs.replace(FOUND, results=[hit]), Style(colour=False))
+    assert text.splitlines()[1:] == ["    │ User: tea?", "    │ Assistant: yes"]
+
+
+def test_a_note_can_not_play_with_the_terminal() -> None:
+    assert printable("a\x1b[2Jb\rc\x9bd\te\r\nf") == "a\ufffd[2Jb\ufffdc\ufffdd\te\nf"
+
+
+def test_search_json(run: Run) -> None:
+    out, err = run("search dentist --json", FOUND)
+    assert err == ""
+    assert json.loads(out) == {
+        "results": [
+            {
+                "path": "memory/2026-08-14.md",
+                "startLine": 10,
+                "endLine": 31,
+                "score": 0.875,
+                "snippet": "## Health\n\nDentist — 3 pm, bring the card.",
+                "snippetStartLine": 12,
+                "snippetEndLine": 14,
+                "source": "memory",
+                "citation": "memory/2026-08-14.md#L12-L14",
+                "vectorScore": 0.625,
+                "textScore": 0.91,
+            },
+            {
+                "path": "MEMORY.md",
+                "startLine": 3,
+                "endLine": 3,
+                "score": 0.5,
+                "snippet": "Dentist: Dr. Nakamura",
+                "snippetStartLine": 3,
+                "snippetEndLine": 3,
+                "source": "memory",
+                "citation": "MEMORY.md#L3",
+                "textScore": 0.5,
+            },
+        ],
+        "provider": "local",
+        "model": "use-multilingual-v3",
+        "fallback": None,
+        "mode": "hybrid",
+        "warnings": ["2 texts have no vector yet"],
+        "stale": True,
+        "pendingFiles": 1,
+        "pendingVectors": 2,
+        "tookMs": 2.5,
+    }
+    assert out.startswith('{\n  "results": [\n    {\n')
+    assert "Dentist — 3 pm" in out
+
+
+def test_get(run: Run) -> None:
+    assert run("get MEMORY.md", golden("get_result", GetResult)) == (
+        "# Memory\n\nDentist: Dr. Nakamura\n",
+        "more: memctl get MEMORY.md --from 4\n",
+    )
+
+
+def test_get_ends_the_last_line(run: Run) -> None:
+    assert run("get x.md", GetResult("x.md", "tea", 1, 1, 1)) == ("tea\n", "")
+    assert run("get x.md", GetResult("x.md", "", 1, 0, 0)) == ("", "")
+
+
+def test_get_json(run: Run) -> None:
+    out, _ = run("get MEMORY.md --json", golden("get_result", GetResult))
+    assert json.loads(out) == {
+        "text": "# Memory\n\nDentist: Dr. Nakamura\n",
+        "path": "MEMORY.md",
+        "from": 1,
+        "lines": 3,
+        "totalLines": 40,
+        "truncated": True,
+        "nextFrom": 4,
+    }
+
+
+def test_get_json_leaves_out_what_does_not_apply(run: Run) -> None:
+    out, _ = run("get x.md --json", GetResult("x.md", "tea\n", 1, 1, 1))
+    assert json.loads(out) == {
+        "text": "tea\n",
+        "path": "x.md",
+        "from": 1,
+        "lines": 1,
+        "totalLines": 1,
+    }
+
+
+def test_status(run: Run) -> None:
+    out, err = run("status", STATUS)
+    assert err == ""
+    assert (
+        out
+        == """\
+Memory Search (main)
+Provider          local (requested: auto)
+Model             use-multilingual-v3
+Sources           memory, sessions
+Extra paths       /home/ada/wiki
+Indexed           11/12 files · 345 chunks
+Dirty             yes (1 file changed)
+Pending           1 files · 2 vectors
+Rebuild           embedding 120/345 (the model changed)
+Store             /home/ada/.local/state/memoryd/main.sqlite (2.3 MiB)
+Workspace         /home/ada/notes
+Embeddings        ready
+Index identity    valid
+By source         memory · 9/10 files · 300 chunks
+                  sessions · 2/2 files · 45 chunks
+Vector store      ready
+Semantic vectors  ready (343 in memory)
+Vector dims       512
+Vector path       /opt/venv/sqlite_vec/vec0.so
+FTS               ready
+Embedding cache   enabled (345 entries, 45 hits, 300 misses)
+Cache cap         50000
+Batch             not supported by this provider
+Watching          7 folders, last change 1 min 15 s ago
+Last scan         12 s ago
+Queue             parse 3/256, 20 at most
+Daemon            memoryd 0.1.0, pid 4242, up 3 h 12 min, 94.0 MiB
+Runs on           Python 3.11.7, SQLite 3.53.4 (pysqlite3)
+Socket            /run/user/1000/memoryd/memoryd.sock
+Degraded          the watcher has too few inotify watches: a scan every 5 minutes instead
+Error             embed: 429 Too Many Requests
+Failure           memory/huge.md:1-40: input too long (3 attempts), next try in 1 min 0 s
+                  and 1 more
+Skipped           memory/scan.md (not UTF-8)
+                  and 2 more
+"""
+    )
+
+
+def test_status_of_a_daemon_with_little_to_say() -> None:
+    off = {"enabled": False, "available": False}
+    fields = msgspec.to_builtins(STATUS) | {
+        "dirty": False,
+        "pending_files": 0,
+        "pending_vectors": 0,
+        "rebuild": None,
+        "extra_paths": [],
+        "fallback": "openai",
+        "fts": off,
+        "vector": {**off, "store_available": False, "semantic_available": False},
+        "cache": {"enabled": False, "entries": 0, "max_entries": 0, "hits": 0, "misses": 0},
+        "batch": {"enabled": False, "supported": True},
+        "watch": {"enabled": True, "armed": False, "folders": 0, "error": "EMFILE"},
+        "custom": {
+            "search_mode": "keyword",
+            "provider_state": "unavailable",
+            "provider_unavailable_reason": "no API key",
+            "index_identity": {"status": "mismatched", "reason": "the model changed"},
+        },
+        "last_scan_s_ago": None,
+        "queues": [],
+        "degraded": [],
+        "errors": [],
+        "failures": [],
+        "failure_count": 0,
+        "skipped_paths": [],
+        "skipped_count": 0,
+    }
+    text = status(msgspec.convert(fields, StatusResult), Style(colour=False))
+    assert (
+        text
+        == """\
+Memory Search (main)
+Provider         local (requested: auto)
+Model            use-multilingual-v3
+Sources          memory, sessions
+Indexed          11/12 files · 345 chunks
+Dirty            no
+Store            /home/ada/.local/state/memoryd/main.sqlite (2.3 MiB)
+Workspace        /home/ada/notes
+Embeddings       unavailable (no API key)
+Index identity   mismatched (the model changed)
+By source        memory · 9/10 files · 300 chunks
+                 sessions · 2/2 files · 45 chunks
+Fallback         openai
+Vector store     disabled
+FTS              disabled
+Embedding cache  disabled
+Batch            disabled
+Watching         not armed (EMFILE)
+Daemon           memoryd 0.1.0, pid 4242, up 3 h 12 min, 94.0 MiB
+Runs on          Python 3.11.7, SQLite 3.53.4 (pysqlite3)
+Socket           /run/user/1000/memoryd/memoryd.sock
+"""
+    )
+
+
+def test_status_json(run: Run) -> None:
+    out, _ = run("status --json", STATUS)
+    (entry,) = json.loads(out)
+    assert set(entry) == {"agentId", "status"}
+    assert entry["agentId"] == "main"
+    report = entry["status"]
+    assert "agentId" not in report
+    assert report["sourceCounts"][0] == {
+        "source": "memory",
+        "files": 9,
+        "totalFiles": 10,
+        "chunks": 300,
+    }
+    assert report["custom"]["indexIdentity"] == {"status": "valid", "reason": None}
+    assert report["vector"]["semanticAvailable"] is True
+    assert report["cache"]["maxEntries"] == 50000
+
+
+def test_index(run: Run) -> None:
+    assert run("index --force", golden("index_result", IndexResult)) == (
+        "Memory index rebuilt: 12 files · 345 chunks · 300 embedded, 45 reused · 1.2 s\n"
+        "2 vectors still to come\n",
+        "warning: 1 text was refused\n",
+    )
+    assert run("index", IndexResult(1, 1, 0, 1, 0.04)) == (
+        "Memory index updated: 1 file · 1 chunk · 0 embedded, 1 reused · 0.0 s\n",
+        "",
+    )
+
+
+def test_index_json(run: Run) -> None:
+    out, _ = run("index --json", golden("index_result", IndexResult))
+    assert json.loads(out) == {
+        "files": 12,
+        "chunks": 345,
+        "embedded": 300,
+        "reused": 45,
+        "seconds": 1.25,
+        "rebuilt": True,
+        "pendingVectors": 2,
+        "warnings": ["1 text was refused"],
+    }
+
+
+def test_sync(run: Run) -> None:
+    assert run("sync", golden("sync_result", SyncResult)) == (
+        "In sync: 12 files · 345 chunks\n2 vectors still to come\n",
+        "warning: the provider is out of quota\n",
+    )
+
+
+def test_config(run: Run) -> None:
+    assert run("config", golden("config_result", ConfigResult)) == (
+        """\
+Configuration (main)
+Files: /home/ada/.config/memoryd/config.toml
+provider       = "auto"                    default
+remote.headers = {"x_team_name":"memory"}  config.toml
+workspace      = "/home/ada/notes"         --workspace
+""",
+        "",
+    )
+
+
+def test_config_json_keeps_the_keys_of_plain_tables(run: Run) -> None:
+    out, _ = run("config --json", golden("config_result", ConfigResult))
+    assert json.loads(out)["values"][1] == {
+        "key": "remote.headers",
+        "value": {"x_team_name": "memory"},
+        "origin": "config.toml",
+    }
+
+
+def test_ping(run: Run) -> None:
+    pong = golden("ping_result", PingResult)
+    assert run("ping", pong) == ("memoryd 0.1.0 is up: pid 4242, 3 h 12 min\n", "")
+    out, _ = run("ping --json", pong)
+    assert json.loads(out) == {"pid": 4242, "version": "0.1.0", "uptimeS": 11520.5}
