@@ -7,29 +7,16 @@ caller that goes away leaves no trace in the pipe: the owner still reads the ans
 
 import asyncio
 import hashlib
-import os
-import sys
-from asyncio.subprocess import PIPE, Process
 from collections import deque
-from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Literal
 
-import msgspec
 import numpy as np
 
-from memoryd.embed import local_worker
-from memoryd.embed.local_worker import (
-    DIMS,
-    FRAME_HEADER,
-    LOADED_ID,
-    MAX_FRAME_BYTES,
-    Reply,
-    Request,
-    pack,
-)
+from memoryd.embed.local_process import Worker, WorkerError
+from memoryd.embed.local_worker import DIMS
 from memoryd.embed.provider import (
     BadTextError,
     Calibration,
@@ -51,10 +38,6 @@ _MICRO_BATCH_BYTES = 4_000
 _MICRO_BATCH_ITEMS = 64
 _TIMEOUT_S = 60.0
 """For loading (about 1 s) and for one piece (at most 0.1 s): over it, the worker hangs."""
-_STDERR_TAIL_BYTES = 2_000
-_STDERR_LINE_CHARS = 300
-_DAEMON_VARIABLES = ("NOTIFY_SOCKET", "LISTEN_", "WATCHDOG_")
-"""Prefixes of what a service manager tells the daemon alone."""
 
 State = Literal["unloaded", "loading", "ready", "failed"]
 
@@ -110,7 +93,7 @@ class LocalProvider:
         self._bulk: deque[_Ticket] = deque()
         self._arrived = asyncio.Event()
         self._owner: asyncio.Task[None] | None = None
-        self._worker: _Worker | None = None
+        self._worker: Worker | None = None
         self._state: State = "unloaded"
         self._restarts = 0
         self._closed = False
@@ -203,14 +186,14 @@ class LocalProvider:
             try:
                 vectors = await worker.encode(texts, self._answer_timeout_s)
                 return _parse_vectors(vectors, len(texts))
-            except _WorkerError as error:
+            except WorkerError as error:
                 self._restarts += 1
                 reason = f"{error}; {await self._discard_worker('unloaded')}"
                 if error.hangs:
                     raise RetryableError(f"The local model was restarted: {error}.") from error
         raise BadTextError(f"The local model crashed on it twice: {reason}")
 
-    async def _loaded_worker(self) -> "_Worker":
+    async def _loaded_worker(self) -> Worker:
         if self._worker is not None and self._worker.process.returncode is None:
             return self._worker
         self._restarts += self._worker is not None
@@ -222,115 +205,29 @@ class LocalProvider:
                 "provider in the configuration."
             )
         try:
-            self._worker = await _Worker.start(self._threads)
+            self._worker = await Worker.start(self._threads)
             await self._worker.wait_loaded(self._load_timeout_s)
-        except (_WorkerError, OSError) as error:
+        except (WorkerError, OSError) as error:
             reason = f"{error}; {await self._discard_worker('failed')}"
             raise RetryableError(f"The local model can't start: {reason}") from error
         self._state = "ready"
         return self._worker
 
     async def _discard_worker(self, state: State) -> str:
-        """Kill the worker, if there is one. Returns what it left, as `_Worker.kill` does."""
+        """Kill the worker, if there is one. Returns what it left, as `Worker.kill` does."""
         worker, self._worker, self._state = self._worker, None, state
         return await worker.kill() if worker else ""
 
 
-class _WorkerError(Exception):
-    """The worker died, sent something that is no answer, or `hangs`."""
-
-    def __init__(self, message: str, *, hangs: bool = False) -> None:
-        super().__init__(message)
-        self.hangs = hangs
-
-
-class _Worker:
-    """A worker process and its pipes, for one owner who asks one thing at a time."""
-
-    def __init__(self, process: Process) -> None:
-        if process.stdin is None or process.stdout is None or process.stderr is None:
-            raise ValueError("the worker has to have pipes")
-        self.process = process
-        self._requests = process.stdin
-        self._replies = process.stdout
-        self._last_id = LOADED_ID
-        # Read all the time: a full pipe would make the worker wait for us.
-        self._stderr = asyncio.create_task(_read_tail(process.stderr), name="local model's stderr")
-
-    @classmethod
-    async def start(cls, threads: int) -> "_Worker":
-        """Start the process. Raises OSError."""
-        environment = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(_DAEMON_VARIABLES)
-        }
-        # The modules that the daemon runs are the ones that the worker shall find.
-        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-        # -P: the daemon may run in a folder of somebody else's files; import nothing from there.
-        command = (sys.executable, "-P", "-m", local_worker.__name__, str(threads))
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment
-        )
-        return cls(process)
-
-    async def wait_loaded(self, timeout_s: float) -> None:
-        """Wait until the model is loaded. Raises `_WorkerError`."""
-        await self._answer(LOADED_ID, timeout_s)
-
-    async def encode(self, texts: list[str], timeout_s: float) -> bytes:
-        """Return the vectors of texts, little-endian float32. Raises `_WorkerError`."""
-        self._last_id += 1
-        self._requests.write(pack(Request(self._last_id, texts)))
-        return await self._answer(self._last_id, timeout_s)
-
-    async def kill(self) -> str:
-        """End the process and its pipes. Returns its exit code and the last line of its stderr."""
-        with suppress(ProcessLookupError):
-            self.process.kill()
-        self._requests.close()
-        while await self._replies.read(MAX_FRAME_BYTES):
-            pass  # a pipe that nobody empties never sees its end
-        code = await self.process.wait()
-        last_line = (await self._stderr).strip().rpartition("\n")[2]
-        return f"exit code {code}; {last_line[-_STDERR_LINE_CHARS:]}".removesuffix("; ")
-
-    async def _answer(self, request_id: int, timeout_s: float) -> bytes:
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._requests.drain()
-                (size,) = FRAME_HEADER.unpack(await self._replies.readexactly(FRAME_HEADER.size))
-                if size > MAX_FRAME_BYTES:
-                    raise _WorkerError("it sent a frame that is too long")
-                body = await self._replies.readexactly(size)
-            reply = msgspec.msgpack.decode(body, type=Reply)
-        except TimeoutError as error:
-            raise _WorkerError(f"no answer in {timeout_s:g} s", hangs=True) from error
-        except (EOFError, ConnectionError) as error:
-            raise _WorkerError("its process ended") from error
-        except ValueError as error:
-            raise _WorkerError("it sent something that is no frame") from error
-        if reply.id != request_id:
-            raise _WorkerError("it answered another request")
-        return reply.vectors
-
-
 def _parse_vectors(vectors: bytes, count: int) -> FloatMatrix:
-    """Return rows of length 1. Raises `_WorkerError` for a wrong size, or `BadTextError`."""
+    """Return rows of length 1. Raises `WorkerError` for a wrong size, or `BadTextError`."""
     if len(vectors) != count * DIMS * 4:
-        raise _WorkerError(f"it sent {len(vectors)} bytes for {count} texts")
+        raise WorkerError(f"it sent {len(vectors)} bytes for {count} texts")
     rows = np.frombuffer(vectors, "<f4").reshape(count, DIMS)
     units, good = unit_rows(rows, count=count, dims=DIMS)
     if not good.all():
         raise BadTextError("The local model gave a vector that is zero or not finite.")
     return units
-
-
-async def _read_tail(stream: asyncio.StreamReader) -> str:
-    tail = b""
-    while data := await stream.read(_STDERR_TAIL_BYTES):
-        tail = (tail + data)[-_STDERR_TAIL_BYTES:]
-    return tail.decode("utf-8", "replace")
 
 
 def _package_key() -> str:

@@ -1,0 +1,116 @@
+"""The process of the bundled model and its pipes, for one owner who asks one thing at a time."""
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from contextlib import suppress
+
+import msgspec
+
+from memoryd.embed import local_worker
+from memoryd.embed.local_worker import (
+    FRAME_HEADER,
+    LOADED_ID,
+    MAX_FRAME_BYTES,
+    Reply,
+    Request,
+    pack,
+)
+
+_EXIT_S = 1.0
+_STDERR_TAIL_BYTES = 2_000
+_STDERR_LINE_CHARS = 300
+_DAEMON_VARIABLES = ("NOTIFY_SOCKET", "LISTEN_", "WATCHDOG_")
+"""Prefixes of what a service manager tells the daemon alone."""
+
+
+class WorkerError(Exception):
+    """The worker died, sent something that is no answer, or `hangs`."""
+
+    def __init__(self, message: str, *, hangs: bool = False) -> None:
+        super().__init__(message)
+        self.hangs = hangs
+
+
+class Worker:
+    """A worker process and its pipes, for one owner who asks one thing at a time."""
+
+    def __init__(self, process: Process) -> None:
+        if process.stdin is None or process.stdout is None or process.stderr is None:
+            raise ValueError("the worker has to have pipes")
+        self.process = process
+        self._requests = process.stdin
+        self._replies = process.stdout
+        self._last_id = LOADED_ID
+        # Read all the time: a full pipe would make the worker wait for us.
+        self._stderr = asyncio.create_task(_read_tail(process.stderr), name="local model's stderr")
+
+    @classmethod
+    async def start(cls, threads: int) -> "Worker":
+        """Start the process. Raises OSError."""
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(_DAEMON_VARIABLES)
+        }
+        # The modules that the daemon runs are the ones that the worker shall find.
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        # -P: the daemon may run in a folder of somebody else's files; import nothing from there.
+        command = (sys.executable, "-P", "-m", local_worker.__name__, str(threads))
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment
+        )
+        return cls(process)
+
+    async def wait_loaded(self, timeout_s: float) -> None:
+        """Wait until the model is loaded. Raises `WorkerError`."""
+        await self._answer(LOADED_ID, timeout_s)
+
+    async def encode(self, texts: list[str], timeout_s: float) -> bytes:
+        """Return the vectors of texts, little-endian float32. Raises `WorkerError`."""
+        self._last_id += 1
+        self._requests.write(pack(Request(self._last_id, texts)))
+        return await self._answer(self._last_id, timeout_s)
+
+    async def kill(self) -> str:
+        """End the process and its pipes. Returns its exit code and the last line of its stderr."""
+        if self._replies.at_eof():
+            # It is ending by itself; kill() would reap it before asyncio does and lose its code.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_EXIT_S):
+                    await self.process.wait()
+        with suppress(ProcessLookupError):
+            self.process.kill()
+        self._requests.close()
+        while await self._replies.read(MAX_FRAME_BYTES):
+            pass  # a pipe that nobody empties never sees its end
+        code = await self.process.wait()
+        last_line = (await self._stderr).strip().rpartition("\n")[2]
+        return f"exit code {code}; {last_line[-_STDERR_LINE_CHARS:]}".removesuffix("; ")
+
+    async def _answer(self, request_id: int, timeout_s: float) -> bytes:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._requests.drain()
+                (size,) = FRAME_HEADER.unpack(await self._replies.readexactly(FRAME_HEADER.size))
+                if size > MAX_FRAME_BYTES:
+                    raise WorkerError("it sent a frame that is too long")
+                body = await self._replies.readexactly(size)
+            reply = msgspec.msgpack.decode(body, type=Reply)
+        except TimeoutError as error:
+            raise WorkerError(f"no answer in {timeout_s:g} s", hangs=True) from error
+        except (EOFError, ConnectionError) as error:
+            raise WorkerError("its process ended") from error
+        except ValueError as error:
+            raise WorkerError("it sent something that is no frame") from error
+        if reply.id != request_id:
+            raise WorkerError("it answered another request")
+        return reply.vectors
+
+
+async def _read_tail(stream: asyncio.StreamReader) -> str:
+    tail = b""
+    while data := await stream.read(_STDERR_TAIL_BYTES):
+        tail = (tail + data)[-_STDERR_TAIL_BYTES:]
+    return tail.decode("utf-8", "replace")
