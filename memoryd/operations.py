@@ -83,7 +83,7 @@ class Operations:
                 f"start_line must be at least 1 and lines from 1 to {GET_MAX_LINES}",
             )
         try:
-            path, lines, total = await asyncio.to_thread(
+            excerpt = await asyncio.to_thread(
                 read_lines,
                 self._agent.discovery,
                 body.path,
@@ -106,15 +106,15 @@ class Operations:
             raise RequestFailedError(
                 protocol.ErrorCode.DENIED, f"{body.path} can't be read: {reason}"
             ) from error
-        after = body.start_line + len(lines)
-        more = bool(lines) and after <= total
+        after = body.start_line + len(excerpt.lines)
+        more = bool(excerpt.lines) and after <= excerpt.total_lines
         return bodies.GetResult(
-            path=path,
-            text="\n".join(lines),
+            path=excerpt.path,
+            text="\n".join(excerpt.lines),
             start_line=body.start_line,
-            lines=len(lines),
-            total_lines=total,
-            truncated=more and len(lines) < wanted,
+            lines=len(excerpt.lines),
+            total_lines=excerpt.total_lines,
+            truncated=excerpt.cut,
             next_from=after if more else None,
         )
 

@@ -80,7 +80,7 @@ def search(
 ) -> Call[SearchResult]:
     """Ask for what memory says about `query`; see `SearchBody`."""
     body = SearchBody(
-        query=query,
+        query=_encodable(query),
         max_results=max_results,
         min_score=min_score,
         sources=sources,
@@ -93,7 +93,8 @@ def search(
 
 def get(path: str, *, start_line: int, lines: int | None) -> Call[GetResult]:
     """Ask for lines of a memory file; see `GetBody`."""
-    return Call(Op.GET, GetBody(path=path, start_line=start_line, lines=lines), GetResult)
+    body = GetBody(path=_encodable(path), start_line=start_line, lines=lines)
+    return Call(Op.GET, body, GetResult)
 
 
 def sync(*, vectors: bool) -> Call[SyncResult]:
@@ -104,3 +105,8 @@ def sync(*, vectors: bool) -> Call[SyncResult]:
 def index(*, force: bool) -> Call[IndexResult]:
     """Compare disk and index, or build the index anew; see `IndexBody`."""
     return Call(Op.INDEX, IndexBody(force=force), IndexResult, patient=True)
+
+
+def _encodable(text: str) -> str:
+    """Return a text without lone surrogates, which have no UTF-8: half an emoji is no search."""
+    return text.encode("utf-8", "replace").decode()

@@ -96,7 +96,13 @@ class Database:
         self._connection = aiosqlite.Connection(self._connect, iter_chunk_size=64)
 
     async def __aenter__(self) -> "Database":
-        await self._connection
+        try:
+            await self._connection
+        except BaseException:
+            # aiosqlite has told its thread to end, but not waited for it: it would call into a
+            # loop that may be closed by then.
+            await asyncio.to_thread(self._connection._thread.join)
+            raise
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:

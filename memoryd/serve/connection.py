@@ -179,7 +179,8 @@ class Connection:
         else:
             task = group.create_task(self._answer(request), name=f"request: {request.op}")
             self._in_flight[request.id] = task
-            task.add_done_callback(lambda _: self._in_flight.pop(request.id, None))
+            # A task that is cancelled before its first step never runs, and could not answer.
+            await asyncio.sleep(0)
 
     async def _answer(self, request: Request) -> None:
         try:
@@ -189,7 +190,7 @@ class Connection:
                 raise
             last = Error(ErrorCode.CANCELLED, "the request was cancelled", request.id)
         # The id is free before its last frame can be read, so that it may be used again at once.
-        self._in_flight.pop(request.id, None)
+        del self._in_flight[request.id]
         try:
             await self._send(last)
         except (ConnectionError, TimeoutError):

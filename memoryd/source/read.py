@@ -5,14 +5,23 @@ import os
 import stat as stat_module
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from memoryd.flow import FileContent, FileStat, split_lines
 from memoryd.source.discover import Discovery
 
 ATTEMPTS = 3
-UNSETTLED_NS = 20_000_000
-"""A file changed less than this before it was read may change again within one tick of the file
-system's clock, unseen by the quick check."""
+TICK_NS = 20_000_000
+"""Longer than one tick of any file system's clock: two changes within a tick look like one."""
+
+
+class Excerpt(NamedTuple):
+    """Lines of a file, how many it has in all, and whether `lines` end for want of room."""
+
+    path: str
+    lines: list[str]
+    total_lines: int
+    cut: bool
 
 
 class NotMemoryError(Exception):
@@ -33,12 +42,19 @@ def read_file(path: Path) -> FileContent:
                 raise OSError(0, "not a regular file", str(path))
             file.seek(0)
             data = file.read()
+            _let_settle(before.st_mtime_ns)
             after = os.fstat(descriptor)
             if (after.st_mtime_ns, after.st_size) == (before.st_mtime_ns, before.st_size):
                 break
-    settled = time.time_ns() - before.st_mtime_ns > UNSETTLED_NS
-    stat = FileStat(before.st_mtime_ns if settled else 0, before.st_size, before.st_ino)
+    stat = FileStat(before.st_mtime_ns, before.st_size, before.st_ino)
     return FileContent(stat, hashlib.sha256(data).hexdigest(), decode(data))
+
+
+def _let_settle(mtime_ns: int) -> None:
+    """Wait until a change after the reading would show in the file's modification time."""
+    age_ns = time.time_ns() - mtime_ns
+    if 0 <= age_ns < TICK_NS:
+        time.sleep((TICK_NS - age_ns) / 1e9)
 
 
 def decode(data: bytes) -> str:
@@ -48,12 +64,11 @@ def decode(data: bytes) -> str:
 
 def read_lines(
     discovery: Discovery, path: str, *, start_line: int, max_lines: int, max_chars: int
-) -> tuple[str, list[str], int]:
-    """Return (display path, whole lines from `start_line` on, number of lines of the file).
+) -> Excerpt:
+    """Return whole lines of a memory file from `start_line` on, `max_chars` in all at most.
 
-    `path` is relative to the workspace or absolute. At least one line is returned where there is
-    one, even if it alone is over `max_chars`. Raises `NotMemoryError`, `FileNotFoundError`
-    (memory by its name, but not there) or another `OSError`.
+    `path` is relative to the workspace or absolute. A single line that is longer is cut. Raises
+    `NotMemoryError`, `FileNotFoundError` (memory by its name, but not there) or another `OSError`.
     """
     wanted = Path(os.path.normpath(discovery.workspace / path))
     found = discovery.look(wanted)
@@ -66,7 +81,10 @@ def read_lines(
     room = max_chars
     for line in lines[start_line - 1 : start_line - 1 + max_lines]:
         room -= len(line) + 1
-        if taken and room < 0:
+        if room < 0:
             break
         taken.append(line)
-    return found[0].path, taken, len(lines)
+    cut = room < 0
+    if cut and not taken:
+        taken.append(lines[start_line - 1][:max_chars])
+    return Excerpt(found[0].path, taken, len(lines), cut)

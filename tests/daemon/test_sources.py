@@ -1,0 +1,168 @@
+"""Which files are memory, and how changes to them arrive."""
+
+import os
+import shutil
+
+import pytest
+from harness import Daemon, eventually
+
+
+def test_everything_that_is_memory_is_found_and_nothing_else(daemon: Daemon) -> None:
+    daemon.write("MEMORY.md", "durable kumquat")
+    daemon.write("memory/2026-11-28.md", "daily kumquat")
+    daemon.write("memory/deep/er/note.md", "nested kumquat")
+    daemon.write("memory/not.txt", "kumquat in plain text")
+    daemon.write("memory/.hidden.md", "hidden kumquat")
+    daemon.write("elsewhere/note.md", "kumquat outside the memory")
+    for tool in (".git", "node_modules", ".venv", "__pycache__"):
+        daemon.write(f"memory/{tool}/note.md", "kumquat of a tool")
+    daemon.start().sync()
+    assert sorted(daemon.paths("kumquat")) == [
+        "MEMORY.md",
+        "memory/2026-11-28.md",
+        "memory/deep/er/note.md",
+    ]
+
+
+def test_extra_paths_are_files_and_folders_and_what_is_skipped_has_a_reason(
+    daemon: Daemon,
+) -> None:
+    outside = daemon.folder / "outside"
+    outside.mkdir()
+    (outside / "a.md").write_text("an extra persimmon")
+    (outside / "b.txt").write_text("a persimmon that is no Markdown")
+    (daemon.folder / "single.md").write_text("a single persimmon")
+    (outside / "link.md").symlink_to(daemon.folder / "single.md")
+    daemon.settings = (
+        'extra_paths = ["~/outside", "../single.md", "../outside/b.txt", "../nowhere", '
+        '"../outside/../outside/a.md"]'
+    )
+    daemon.start().sync()
+    assert sorted(daemon.paths("persimmon")) == [
+        str(outside / "a.md"),
+        str(daemon.folder / "single.md"),
+    ]
+    with daemon.client() as client:
+        skipped = {s.path: s.reason for s in client.status().skipped_paths}
+    assert skipped == {
+        str(outside / "link.md"): "a symbolic link; links are not followed",
+        str(outside / "b.txt"): "not a Markdown file (.md)",
+        str(daemon.folder / "nowhere"): "missing",
+    }
+
+
+def test_edits_renames_and_deletes_leave_nothing_behind(daemon: Daemon) -> None:
+    note = daemon.write("memory/a.md", "the first quince")
+    daemon.write("memory/folder/b.md", "the second quince")
+    daemon.start().sync()
+    note.write_text("the edited medlar")
+    (daemon.workspace / "memory/folder").rename(daemon.workspace / "memory/renamed")
+    daemon.sync()
+    assert daemon.paths("quince") == ["memory/renamed/b.md"]
+    assert daemon.paths("medlar") == ["memory/a.md"]
+    note.unlink()
+    shutil.rmtree(daemon.workspace / "memory/renamed")
+    daemon.sync()
+    assert daemon.paths("quince medlar") == []
+    with daemon.client() as client:
+        status = client.status()
+    assert (status.files, status.chunks) == (0, 0)
+
+
+@pytest.mark.parametrize("where", ["memory/new.md", "MEMORY.md", "memory/a/b/c/new.md"])
+def test_the_watcher_notices_by_itself(daemon: Daemon, where: str) -> None:
+    daemon.write("memory/old.md", "old")
+    daemon.start().sync()
+    with daemon.client() as client:
+        eventually(lambda: client.status().watch.armed)
+    file = daemon.write(where, "a noticed loquat")
+    eventually(lambda: daemon.paths("loquat") == [where])
+    file.write_text("a noticed sapodilla")
+    eventually(lambda: daemon.paths("sapodilla") == [where])
+    file.unlink()
+    eventually(lambda: daemon.paths("sapodilla") == [])
+
+
+def test_a_memory_folder_that_comes_later_is_watched(daemon: Daemon) -> None:
+    daemon.start().sync()
+    daemon.write("memory/first.md", "a late jujube")
+    eventually(lambda: daemon.paths("jujube") == ["memory/first.md"])
+    daemon.write("memory/second.md", "another jujube")
+    eventually(lambda: len(daemon.paths("jujube")) == 2)
+
+
+def test_a_search_takes_what_is_still_in_its_quiet_period(daemon: Daemon) -> None:
+    daemon.settings = "sync = { watch_debounce_ms = 600_000 }"
+    daemon.write("memory/a.md", "old")
+    daemon.start().sync()
+    with daemon.client() as client:
+        eventually(lambda: client.status().watch.armed)
+        daemon.write("memory/a.md", "a hurried tamarind")
+        eventually(lambda: [h.path for h in client.search("tamarind").results] == ["memory/a.md"])
+
+
+def test_without_watching_a_status_sees_changes_and_a_sync_takes_them(daemon: Daemon) -> None:
+    daemon.settings = "sync = { watch = false, interval_minutes = 0 }"
+    daemon.write("memory/a.md", "one")
+    daemon.start().sync()
+    with daemon.client() as client:
+        assert not client.status().dirty
+        daemon.write("memory/b.md", "a cherimoya")
+        status = client.status()
+        assert status.dirty
+        assert status.dirty_reasons == ["1 changed files are not indexed yet"]
+        assert client.search("cherimoya").results == []
+        client.sync()
+        assert not client.status().dirty
+        assert len(client.search("cherimoya").results) == 1
+
+
+def test_a_workspace_that_vanishes_does_not_empty_the_index(daemon: Daemon) -> None:
+    daemon.write("memory/a.md", "a lasting feijoa")
+    daemon.start().sync()
+    away = daemon.workspace.rename(daemon.folder / "away")
+    daemon.sync()
+    with daemon.client() as client:
+        status = client.status()
+    assert len(daemon.paths("feijoa")) == 1
+    assert any("can't be read" in reason for reason in status.degraded)
+    away.rename(daemon.workspace)
+    daemon.sync()
+    with daemon.client() as client:
+        assert client.status().degraded == []
+
+
+def test_touching_a_file_changes_nothing(hybrid: Daemon) -> None:
+    note = hybrid.write("memory/a.md", "a touched carambola")
+    hybrid.start().sync()
+    os.utime(note)
+    hybrid.sync()
+    assert len(hybrid.embedded()) == 2  # the model's own first text, and the note
+    with hybrid.client() as client:
+        assert not client.status().dirty
+
+
+def test_one_edited_line_costs_one_chunk(hybrid: Daemon) -> None:
+    lines = [f"paragraph {n}: {'lorem ipsum ' * 30}\n" for n in range(200)]
+    note = hybrid.write("memory/long.md", "".join(lines))
+    hybrid.start().sync()
+    before = len(hybrid.embedded())
+    lines[-1] = "the last line is another one now\n"
+    note.write_text("".join(lines))
+    hybrid.sync()
+    assert before > 40
+    assert len(hybrid.embedded()) - before <= 2
+
+
+def test_ten_thousand_files_at_once(daemon: Daemon) -> None:
+    daemon.start().sync()
+    for number in range(10_000):
+        folder = daemon.workspace / "memory" / str(number % 100)
+        if number < 100:
+            folder.mkdir(parents=True)
+        (folder / f"{number}.md").write_text(f"note number{number} of many")
+    daemon.sync()
+    with daemon.client() as client:
+        status = client.status()
+    assert status.files == status.total_files == 10_000
+    assert daemon.paths("number9999") == ["memory/99/9999.md"]
