@@ -45,7 +45,12 @@ def main(argv: list[str] | None = None) -> int:
     except ConfigError as error:
         return _complain(str(error), EXIT_CONFIG)
     if arguments.command == "config":
-        return _print_config(config, as_json=arguments.json)
+        try:
+            return _print_config(config, as_json=arguments.json)
+        except BrokenPipeError:
+            # The reader (`| head`) has seen enough; nothing may be flushed to it at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return EXIT_STOPPED
     return serve(config, arguments.socket or Path(paths.default_socket_path()))
 
 
@@ -110,6 +115,7 @@ def _print_config(config: AgentConfig, *, as_json: bool) -> int:
         return EXIT_STOPPED
     for key, value, origin in config.values():
         print(f"{key} = {msgspec.json.encode(value).decode()}  # {origin}")
+    sys.stdout.flush()
     return EXIT_STOPPED
 
 

@@ -48,11 +48,12 @@ class Agent:
         return waiting + sum(queue.qsize() for queue in self.queues if queue.name in names)
 
     def pending_chunks(self) -> int:
-        """Return how many chunks have no vector in memory; 0 without a provider."""
+        """Return how many chunks wait for a vector; 0 without a provider."""
         if self.pool is None:
             return 0
         matrix = self.store.matrix
-        return self.store.catalog.chunks - (0 if matrix is None else len(matrix))
+        embedded = 0 if matrix is None else len(matrix)
+        return self.store.catalog.chunks - embedded - self.store.set_aside
 
     def vector_problem(self) -> str | None:
         """Say why the vectors of the index can't be compared with a query's, or None."""

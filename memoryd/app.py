@@ -46,7 +46,7 @@ from memoryd.operations import Operations
 from memoryd.search.engine import LegError, SearchEngine, VectorLeg
 from memoryd.serve.notify import Notifier
 from memoryd.serve.server import Server
-from memoryd.serve.socket import inherited_or_listening, locked
+from memoryd.serve.socket import check_path, inherited_or_listening, locked
 from memoryd.source.discover import Discovery
 from memoryd.source.read import read_file
 from memoryd.source.reconcile import Reconciler
@@ -63,6 +63,8 @@ SMALL_QUEUE = 64
 FILE_QUEUE = 128
 """Changed files by name, or as chunks: bounds what a large change keeps in memory."""
 HEALTHY_S = 10.0
+QUERY_S = 5.0
+"""How long a search waits for the vector of its query; then keywords answer alone."""
 MAX_INPUT_BYTES = 8_000
 """Longest text in UTF-8 that is embedded whole, unless the provider takes less."""
 
@@ -72,6 +74,9 @@ async def run(config: AgentConfig, socket_path: Path, stop: asyncio.Event) -> No
 
     Raises `AlreadyRunningError`, `SocketError`, `IndexRefusedError` or `ActorFailedError`.
     """
+    check_path(socket_path)
+    if config.others:
+        log.info("serving agent %s only, not %s", config.agent, ", ".join(config.others))
     notifier = Notifier()
     async with AsyncExitStack() as stack:
         stack.enter_context(locked(Path(f"{socket_path}.lock"), f"the socket {socket_path}"))
@@ -257,7 +262,9 @@ def _store_options(config: AgentConfig) -> StoreOptions:
     extension, problem = vector.extension_path, None
     if not vector.enabled:
         extension, problem = None, "switched off by store.vector.enabled"
-    elif extension is None:
+    elif extension is not None:
+        extension = str(Path(extension).expanduser())
+    else:
         try:
             extension = bundled_extension()
         except ExtensionError as error:
@@ -300,9 +307,12 @@ async def _embed_or_fail(
 
 async def _embed_query(pool: EmbedPool, text: str) -> NDArray[np.float32]:
     try:
-        return await pool.embed_query(text)
+        async with asyncio.timeout(QUERY_S):
+            return await pool.embed_query(text)
     except ProviderError as error:
         raise LegError(str(error)) from error
+    except TimeoutError as error:
+        raise LegError(f"the query was not embedded within {QUERY_S:g} s") from error
 
 
 def _note_unreadable(unreadable: dict[FileKey, str], message: Unreadable) -> None:

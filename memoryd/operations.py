@@ -12,7 +12,7 @@ from memoryd.flow import ProgressCallback, SyncMarker
 from memoryd.index.rebuild import RebuildError, RebuildResult
 from memoryd.index.rebuilder import RebuildRequest
 from memoryd.search.engine import BadQueryError
-from memoryd.serve.connection import Handler, RequestFailedError
+from memoryd.serve.connection import ECHO_CHARS, Handler, RequestFailedError
 from memoryd.source.read import NotMemoryError, read_lines
 from memoryd.status import Status
 from memoryd_client import bodies, protocol
@@ -77,6 +77,7 @@ class Operations:
     async def get(self, body: bodies.GetBody, progress: ProgressCallback) -> bodies.GetResult:
         """Return lines of a memory file."""
         wanted = GET_LINES if body.lines is None else body.lines
+        shown = body.path[:ECHO_CHARS]
         if body.start_line < 1 or not 1 <= wanted <= GET_MAX_LINES:
             raise RequestFailedError(
                 protocol.ErrorCode.BAD_REQUEST,
@@ -94,17 +95,17 @@ class Operations:
         except NotMemoryError as error:
             raise RequestFailedError(
                 protocol.ErrorCode.DENIED,
-                f"{body.path} can't be read: {error}",
+                f"{shown} can't be read: {error}",
                 "memory is MEMORY.md, memory/**/*.md and the configured extra_paths",
             ) from error
         except FileNotFoundError as error:
             raise RequestFailedError(
-                protocol.ErrorCode.NOT_FOUND, f"there is no {body.path} in the memory"
+                protocol.ErrorCode.NOT_FOUND, f"there is no {shown} in the memory"
             ) from error
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise RequestFailedError(
-                protocol.ErrorCode.DENIED, f"{body.path} can't be read: {reason}"
+                protocol.ErrorCode.DENIED, f"{shown} can't be read: {reason}"
             ) from error
         after = body.start_line + len(excerpt.lines)
         more = bool(excerpt.lines) and after <= excerpt.total_lines

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from memoryd import __version__
 from memoryd.agent import Agent
-from memoryd.index import rows
 from memoryd.index.driver import DRIVER, SQLITE_VERSION, Connection
 from memoryd.source.discover import SOURCE
 from memoryd.source.reconcile import ReconcileStats
@@ -44,7 +43,8 @@ class Status:
             found.append(f"scan: {problem}")
         if agent.pool is not None and (reason := agent.pool.stats().blocked_reason) is not None:
             waiting = agent.pending_chunks()
-            found.append(f"embedding is paused, {waiting} chunks have no vector yet: {reason}")
+            without = f"{_count(waiting, 'chunk')} without a vector yet"
+            found.append(f"embedding is paused, {without}: {reason}")
         return found
 
     async def collect(self) -> wire.StatusResult:
@@ -55,7 +55,7 @@ class Status:
         store, settings = agent.store, agent.config.settings
         facts = await store.readers.read(_read_facts)
         pending_files = agent.pending_files() + changed
-        pending_vectors = 0 if agent.pool is None else facts.pending
+        pending_vectors = agent.pending_chunks()
         mismatch = agent.wanted.difference(store.identity)
         reasons = _dirty_reasons(pending_files, pending_vectors, mismatch, scanned)
         failures = [wire.Failure(key.path, reason) for key, reason in agent.unreadable.items()]
@@ -152,13 +152,18 @@ class Status:
         reason = None if agent.pool is None else agent.pool.stats().blocked_reason
         working = "ready" if reason is None else "unavailable"
         return wire.Custom(
-            search_mode="keyword" if agent.pool is None else "hybrid",
+            search_mode=self._search_mode(),
             provider_state="disabled" if agent.pool is None else working,
             provider_unavailable_reason=reason,
             index_identity=wire.IdentityStatus(
                 "valid" if mismatch is None else "mismatched", mismatch
             ),
         )
+
+    def _search_mode(self) -> str:
+        if self._agent.pool is None:
+            return "keyword"
+        return "hybrid" if self._agent.config.settings.query.hybrid.enabled else "vector"
 
     def _watch(self) -> wire.WatchStatus:
         if self._agent.watcher is None:
@@ -204,7 +209,6 @@ class _Facts:
 
     def __init__(self, connection: Connection) -> None:
         self.pid = os.getpid()
-        self.pending = rows.count_pending(connection)
         self.cached = int(connection.execute("SELECT count(*) FROM embedding_cache").fetchone()[0])
         self.set_aside: list[tuple[str, str]] = connection.execute(
             "SELECT hash, reason FROM set_aside WHERE hash IN (SELECT hash FROM chunks)"
@@ -225,14 +229,18 @@ def _dirty_reasons(
 ) -> list[str]:
     reasons = []
     if files:
-        reasons.append(f"{files} changed files are not indexed yet")
+        reasons.append(f"{_count(files, 'changed file')} not indexed yet")
     if vectors:
-        reasons.append(f"{vectors} texts have no vector yet")
+        reasons.append(f"{_count(vectors, 'chunk')} without a vector yet")
     if mismatch is not None:
         reasons.append(f"the index was built with other settings: {mismatch}")
     if not scanned.scans:
         reasons.append("the first scan is under way")
     return reasons
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _rss_bytes() -> int:

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 GRACE_S = 5.0
 """For work under way, such as embeddings that have been paid for, to reach the index."""
 HARD_S = 2.0
-"""For a cancelled actor to end. `TimeoutStopSec` of the service is above the sum."""
+"""For one cancelled actor to end. `TimeoutStopSec` of the service is above the sum for all."""
 
 
 class ActorFailedError(Exception):
@@ -62,8 +62,15 @@ async def supervise(
         for task in tasks.values():
             task.cancel()
     if failed:
-        cause = failed[0].exception()
+        cause = _innermost(failed[0].exception())
         raise ActorFailedError(f"{failed[0].get_name()} ended") from cause
+
+
+def _innermost(error: BaseException | None) -> BaseException | None:
+    """Return the error that a task group wraps: what people can do something about."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

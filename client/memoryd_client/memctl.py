@@ -138,10 +138,11 @@ def _show(result: Body, arguments: Arguments) -> int:
 
         return _print(jsonout.text(jsonout.answer(result)))
     from memoryd_client import render
+    from memoryd_client.style import Style
 
     terminal = sys.stdout.isatty()
     plain = not terminal or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    _print(render.answer(result, render.Style(colour=not plain), terminal=terminal))
+    _print(render.answer(result, Style(colour=not plain), terminal=terminal))
     for remark in render.remarks(result):
         _say(remark)
     return OK

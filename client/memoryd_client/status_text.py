@@ -1,7 +1,7 @@
 """`memctl status` for people, in the order the reference's users know. Pure."""
 
-from memoryd_client.render import Style, printable
 from memoryd_client.status import BatchStatus, Failure, StatusResult, VectorStatus, WatchStatus
+from memoryd_client.style import Style, printable
 from memoryd_client.units import duration, size
 
 Row = tuple[str, str]

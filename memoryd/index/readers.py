@@ -26,10 +26,17 @@ class ReaderPool:
         self._stack = AsyncExitStack()
 
     async def open(self) -> None:
-        """Open all connections. The file must exist."""
-        for _ in range(POOL_SIZE):
-            database = Database(self._path, readonly=True, extension=self._extension)
-            self._idle.put_nowait(await self._stack.enter_async_context(database))
+        """Open all connections, or none of them. The file must exist."""
+        async with AsyncExitStack() as opened:
+            databases = [
+                await opened.enter_async_context(
+                    Database(self._path, readonly=True, extension=self._extension)
+                )
+                for _ in range(POOL_SIZE)
+            ]
+            self._stack = opened.pop_all()
+        for database in databases:
+            self._idle.put_nowait(database)
 
     async def read(self, function: Callable[[Connection], T]) -> T:
         """Run `function(connection)` on a free connection. Cancelling stops its SQL."""
@@ -48,7 +55,6 @@ class ReaderPool:
         try:
             yield
         finally:
-            self._stack = AsyncExitStack()
             await self.open()
 
     async def close(self) -> None:

@@ -27,6 +27,7 @@ from memoryd.flow import (
 from memoryd.identity import Identity
 from memoryd.index import rows
 from memoryd.index.catalog import Catalog
+from memoryd.index.driver import Error
 from memoryd.index.store import Store, load_catalog, remove_files
 
 ROUNDS = 3
@@ -100,8 +101,8 @@ class Rebuild:
             await self._writer.put(swap)
             # The swap is a moment; cancelled now, it is still one or the other.
             await asyncio.shield(swap.done)
-        except OSError as error:
-            raise RebuildError(f"{error.strerror or error}; the old index stays") from error
+        except (OSError, Error) as error:
+            raise RebuildError(f"{error}; the old index stays") from error
         finally:
             if self._path.exists():
                 await asyncio.shield(salvage(self._path, self._writer))

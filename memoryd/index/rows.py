@@ -290,6 +290,15 @@ def read_pending(connection: Connection, after: int, limit: int) -> list[tuple[i
     ).fetchall()
 
 
+def count_set_aside(connection: Connection) -> int:
+    """Return how many chunks have a text that can't be embedded."""
+    row = connection.execute(
+        "SELECT count(*) FROM chunks WHERE vector_id IS NULL"
+        " AND hash IN (SELECT hash FROM set_aside)"
+    ).fetchone()
+    return int(row[0])
+
+
 def count_pending(connection: Connection) -> int:
     """Return how many distinct texts wait for a vector."""
     row = connection.execute(

@@ -3,6 +3,8 @@
 `meta`, `files`, `chunks`, `embedding_cache` and `set_aside` are the truth. `chunks_fts` (FTS5) and
 `chunks_vec` (sqlite-vec) are derived and are filled again from them when they are behind, as they
 are after a time without FTS5 or without the extension.
+
+Row ids are never given twice: a search that holds one finds its chunk or nothing.
 """
 
 from pathlib import Path
@@ -18,7 +20,7 @@ VERSION = 1
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE files (
-    file_id INTEGER PRIMARY KEY,
+    file_id INTEGER PRIMARY KEY AUTOINCREMENT,
     path TEXT NOT NULL,
     source TEXT NOT NULL,
     hash TEXT NOT NULL,
@@ -39,7 +41,7 @@ CREATE TABLE embedding_cache (
     UNIQUE (provider, model, provider_key, hash)
 ) STRICT;
 CREATE TABLE chunks (
-    row_id INTEGER PRIMARY KEY,
+    row_id INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
     file_id INTEGER NOT NULL REFERENCES files (file_id),
     start_line INTEGER NOT NULL,

@@ -37,8 +37,9 @@ class StoreOptions:
 class Store:
     """An open index. `legs` says what its writer keeps, `identity` what its rows are built with.
 
-    `identity` may differ from `wanted`, the present configuration's: until a rebuild has replaced
-    the file, new rows are written as the old ones were.
+    `identity` may differ from `wanted`, the present configuration's, until a rebuild has replaced
+    the file. `generation` counts replacements: row ids of one mean nothing in the next. `set_aside`
+    counts the chunks whose text can't be embedded.
     """
 
     def __init__(self, options: StoreOptions, wanted: Identity) -> None:
@@ -49,6 +50,8 @@ class Store:
         self.readers = ReaderPool(options.path, extension=options.extension)
         self.catalog = Catalog({})
         self.matrix: VectorMatrix | None = None
+        self.generation = 0
+        self.set_aside = 0
         self.matrix_ready = asyncio.Event()
         self.fts_error: str | None = None
         self.vec_error: str | None = options.extension_error
@@ -116,6 +119,7 @@ class Store:
             try:
                 os.replace(other, self.path)
                 self.wanted = identity
+                self.generation += 1
             finally:
                 await self._open_database()
         self.matrix = None
@@ -127,6 +131,7 @@ class Store:
             self.vec_error = database.extension_error or self.options.extension_error
             self.identity = await database.run(self._prepare)
             self.catalog = Catalog(await database.run(load_catalog))
+            self.set_aside = await database.run(rows.count_set_aside)
         except BaseException:
             await database.__aexit__()
             raise

@@ -152,7 +152,8 @@ class Writer:
             if store.identity.dims is None and message.vectors:
                 await store.learn_dims(len(message.vectors[0][1]) // 4)
             await self._apply(
-                lambda c: rows.put_vectors(c, store.legs, message.vectors, message.bad)
+                lambda c: rows.put_vectors(c, store.legs, message.vectors, message.bad),
+                bad=bool(message.bad),
             )
             self._vectors_written += len(message.vectors)
             self._unpruned += len(message.vectors)
@@ -162,7 +163,7 @@ class Writer:
             await store.database.run(lambda c: rows.prune_cache(c, limit))
         message.committed.set_result(None)
 
-    async def _apply(self, change: Callable[[Connection], Delta]) -> Delta:
+    async def _apply(self, change: Callable[[Connection], Delta], *, bad: bool = False) -> Delta:
         """Commit a change, and bring the vectors in memory up to it on the same thread."""
         matrix = self._store.matrix
 
@@ -170,6 +171,8 @@ class Writer:
             delta = change(connection)
             if matrix is not None:
                 matrix.apply(delta.removed, delta.added)
+            if bad or self._store.set_aside:
+                self._store.set_aside = rows.count_set_aside(connection)
             return delta
 
         return await self._store.database.run(commit)

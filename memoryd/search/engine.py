@@ -63,6 +63,15 @@ class SearchEngine:
     async def search(self, body: SearchBody) -> SearchResult:
         """Search. Raises `BadQueryError`; a failing leg becomes a warning of the answer."""
         started = time.perf_counter()
+        generation = None
+        while generation != self._store.generation:
+            # Once more if the index was replaced meanwhile: its rows have other numbers.
+            generation = self._store.generation
+            result = await self._search(body)
+        result.took_ms = (time.perf_counter() - started) * 1000
+        return result
+
+    async def _search(self, body: SearchBody) -> SearchResult:
         settings = self._settings
         max_results = _checked(
             body.max_results, settings.max_results, "max_results", 1, MAX_RESULTS
@@ -80,10 +89,13 @@ class SearchEngine:
         multiplier = settings.hybrid.candidate_multiplier
         k = min(MAX_CANDIDATES, max(1, max_results * multiplier))
         terms = query_terms(query)
-        text, vector = await asyncio.gather(
-            self._keyword(terms, k, file_ids, result.warnings),
-            self._vector(query, k, file_ids, result.warnings),
-        )
+        keyword_leg = partial(self._keyword, terms, k, file_ids, result.warnings)
+        vector_leg = self._vector(query, k, file_ids, result.warnings)
+        if settings.hybrid.enabled:
+            text, vector = await asyncio.gather(keyword_leg(), vector_leg)
+        else:
+            vector = await vector_leg
+            text = await keyword_leg() if vector is None else None
         result.mode = _mode(text, vector)
         hybrid = settings.hybrid
         candidates = fuse.weighted(
@@ -95,7 +107,6 @@ class SearchEngine:
         chosen = fuse.select(candidates, min_score=min_score, max_results=max_results)
         load = partial(_load_hits, chosen=chosen, terms=terms, max_chars=settings.snippet_chars)
         result.results = await self._store.readers.read(load)
-        result.took_ms = (time.perf_counter() - started) * 1000
         return result
 
     def _allowed(self, filters: Filters) -> set[int] | None:
@@ -108,8 +119,6 @@ class SearchEngine:
         self, terms: list[Term], k: int, file_ids: set[int] | None, warnings: list[str]
     ) -> dict[int, float] | None:
         """Return text scores by row, or None when the leg did not run."""
-        if not self._settings.hybrid.enabled and self._vector_leg is not None:
-            return None
         if self._store.fts_error is not None:
             warnings.append(f"keyword search is off: {self._store.fts_error}")
             return None

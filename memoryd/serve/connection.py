@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 MAX_IN_FLIGHT = 32
 WRITE_TIMEOUT_S = 10.0
 READ_BYTES = 64 * 1024
+ECHO_CHARS = 100
+"""So much of what a client sent is repeated in an error."""
 PROGRESS_BACKLOG_BYTES = 64 * 1024
 NOT_OURS = (b"GET ", b"POST", b"HEAD", b'{"', b"{\n")
 
@@ -71,6 +73,7 @@ class Connection:
         self._buffer = FrameBuffer()
         self._in_flight: dict[int, asyncio.Task[None]] = {}
         self._closing = False
+        self._stopping = False
 
     async def run(self) -> None:
         """Serve. Returns normally however the connection ends."""
@@ -79,6 +82,9 @@ class Connection:
                 async with asyncio.TaskGroup() as group:
                     try:
                         await self._serve(group)
+                    except asyncio.CancelledError:
+                        self._stopping = True
+                        raise
                     finally:
                         self._closing = True
                         for task in self._in_flight.values():
@@ -187,14 +193,25 @@ class Connection:
             last: Frame = await self._result(request)
         except asyncio.CancelledError:
             if self._closing:
+                if self._stopping:
+                    self._say_stopping(request.id)
                 raise
             last = Error(ErrorCode.CANCELLED, "the request was cancelled", request.id)
         # The id is free before its last frame can be read, so that it may be used again at once.
         del self._in_flight[request.id]
         try:
             await self._send(last)
+        except FrameTooLargeError as error:
+            hint = "ask for less at a time"
+            await self._send(Error(ErrorCode.FRAME_TOO_LARGE, str(error), request.id, hint=hint))
         except (ConnectionError, TimeoutError):
             self._writer.transport.abort()
+
+    def _say_stopping(self, request_id: int) -> None:
+        message = "memoryd is stopping; ask again when it is back"
+        self._writer.write(
+            pack(Error(ErrorCode.SHUTTING_DOWN, message, request_id, retryable=True))
+        )
 
     async def _result(self, request: Request) -> Frame:
         try:
@@ -203,7 +220,9 @@ class Connection:
         except (ValueError, KeyError):
             known = ", ".join(self._handlers)
             return Error(
-                ErrorCode.UNKNOWN_OP, f"there is no op {request.op!r}; known: {known}", request.id
+                ErrorCode.UNKNOWN_OP,
+                f"there is no op {request.op[:ECHO_CHARS]!r}; known: {known}",
+                request.id,
             )
         try:
             body = msgspec.msgpack.decode(request.body, type=BODY_OF_OP[op])

@@ -37,13 +37,17 @@ class Notifier:
                 return
 
     async def run(self, healthy: Callable[[], Awaitable[bool]]) -> None:
-        """Feed the watchdog twice per period as long as `healthy` says so. Never returns."""
+        """Feed the watchdog twice per period, or later when `healthy` takes long to say so.
+
+        Never returns. `healthy` takes its time to say no, which is when it is asked again at once.
+        """
         if self._watchdog_s is None or not self._address:
             await asyncio.Event().wait()
+            return
         while True:
             if await healthy():
                 self.send("WATCHDOG=1")
-            await asyncio.sleep((self._watchdog_s or 0.0) / 2)
+                await asyncio.sleep(self._watchdog_s / 2)
 
 
 def inherited_socket(environ: dict[str, str]) -> socket.socket | None:

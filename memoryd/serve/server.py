@@ -54,7 +54,7 @@ class Server:
         uid = peer_uid(client)
         if uid not in (os.geteuid(), 0):
             self.refused += 1
-            log.warning("refused a client of user %d", uid)
+            log.warning("refused a client of user %s", "unknown" if uid is None else uid)
             await connection.refuse(ErrorCode.DENIED, "this memoryd serves another user")
         elif len(self._open) > MAX_CONNECTIONS:
             self.refused += 1

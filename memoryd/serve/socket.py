@@ -52,9 +52,27 @@ def locked(path: Path, what: str) -> Iterator[None]:
         os.close(descriptor)
 
 
+def check_path(path: Path) -> None:
+    """Raise `SocketError` when a socket's address can't hold the path."""
+    try:
+        check_socket_path(str(path))
+    except ValueError as error:
+        raise SocketError(str(error)) from error
+
+
 def private_folder(folder: Path) -> None:
-    """Create a folder only we can enter, if it is not there."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    """Create a folder only we can enter, if it is not there. Raises `SocketError`.
+
+    One that belongs to somebody else (but the system) is no place for our socket or index.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise SocketError(f"{folder} can't be made: {error.strerror}") from error
+    if os.stat(folder).st_uid not in (os.geteuid(), 0):
+        raise SocketError(
+            f"{folder} belongs to another user; choose another --socket or store.path"
+        )
 
 
 @contextmanager
@@ -78,10 +96,6 @@ def listening(path: Path) -> Iterator[socket.socket]:
 
     The caller holds the lock. Raises `SocketError` or `AlreadyRunningError`.
     """
-    try:
-        check_socket_path(str(path))
-    except ValueError as error:
-        raise SocketError(str(error)) from error
     _remove_stale(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -123,11 +137,14 @@ def _remove_stale(path: Path) -> None:
             raise AlreadyRunningError(f"somebody answers on {path} without holding its lock")
 
 
-def peer_uid(connection: socket.socket) -> int:
-    """Return the user id of the process at the other end of a Unix socket."""
-    if sys.platform == "darwin":
-        # struct xucred of <sys/ucred.h>: u_int cr_version; uid_t cr_uid; …
-        credentials = connection.getsockopt(0, 1, 76)  # SOL_LOCAL, LOCAL_PEERCRED
-        return int(struct.unpack_from("=II", credentials)[1])
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    return int(struct.unpack("=iII", credentials)[1])
+def peer_uid(connection: socket.socket) -> int | None:
+    """Return the user id of the process at the other end of a Unix socket; None if it is gone."""
+    try:
+        if sys.platform == "darwin":
+            # struct xucred of <sys/ucred.h>: u_int cr_version; uid_t cr_uid; …
+            credentials = connection.getsockopt(0, 1, 76)  # SOL_LOCAL, LOCAL_PEERCRED
+            return int(struct.unpack_from("=II", credentials)[1])
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        return int(struct.unpack("=iII", credentials)[1])
+    except OSError:
+        return None

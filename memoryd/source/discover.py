@@ -41,6 +41,7 @@ class Scan:
     folders: dict[Path, tuple[int, int]] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     unread: list[Path] = field(default_factory=list)
+    walked: set[Path] = field(default_factory=set)
     inodes: set[tuple[int, int]] = field(default_factory=set)
 
 
@@ -91,7 +92,7 @@ class Discovery:
         return self.workspace / key.path
 
     def _is_ours(self, path: Path) -> bool:
-        if not _is_markdown(path.name):
+        if not _is_markdown(path.name) or not _is_utf8(path):
             return False
         for root in self.roots:
             if path == root.path:
@@ -110,8 +111,9 @@ class Discovery:
             found = os.lstat(root.path)
         except FileNotFoundError:
             if not root.optional:
-                scan.skipped.append((str(root.path), "missing"))
-                self._note_folder(root.path.parent, scan)
+                self._skip(root.path, "missing", scan)
+                if root.path.parent.is_dir():
+                    self._note_folder(root.path.parent, scan)
             return
         except OSError as error:
             self._unreadable(root.path, error, scan)
@@ -119,7 +121,7 @@ class Discovery:
         if stat_module.S_ISDIR(found.st_mode):
             self._walk(root.path, scan)
         elif stat_module.S_ISREG(found.st_mode) and not _is_markdown(root.path.name):
-            scan.skipped.append((str(root.path), "not a Markdown file (.md)"))
+            self._skip(root.path, "not a Markdown file (.md)", scan)
         else:
             self._add(root.path, found, scan)
             self._note_folder(root.path.parent, scan)
@@ -128,10 +130,9 @@ class Discovery:
         waiting = [top]
         while waiting:
             folder = waiting.pop()
-            if folder != self.workspace and folder in scan.folders and folder != top:
+            if folder in scan.walked or not self._note_folder(folder, scan):
                 continue
-            if not self._note_folder(folder, scan):
-                continue
+            scan.walked.add(folder)
             try:
                 with os.scandir(folder) as listing:
                     entries = sorted(listing, key=lambda entry: entry.name)
@@ -145,8 +146,12 @@ class Discovery:
         path = Path(entry.path)
         try:
             if entry.is_dir(follow_symlinks=False):
-                if not _is_ignored(entry.name):
+                if _is_ignored(entry.name):
+                    return
+                if _is_utf8(path):
                     waiting.append(path)
+                else:
+                    self._skip(path, "its name is not UTF-8", scan)
             elif _is_markdown(entry.name) or (entry.is_symlink() and entry.is_dir()):
                 self._add(path, entry.stat(follow_symlinks=False), scan)
         except FileNotFoundError:
@@ -156,16 +161,13 @@ class Discovery:
 
     def _add(self, path: Path, found: os.stat_result, scan: Scan) -> None:
         if stat_module.S_ISLNK(found.st_mode):
-            scan.skipped.append((str(path), "a symbolic link; links are not followed"))
+            self._skip(path, "a symbolic link; links are not followed", scan)
             return
         if not stat_module.S_ISREG(found.st_mode):
-            scan.skipped.append((str(path), "not a regular file"))
+            self._skip(path, "not a regular file", scan)
             return
-        try:
-            str(path).encode()
-        except UnicodeEncodeError:
-            shown = os.fsencode(path).decode("utf-8", "backslashreplace")
-            scan.skipped.append((shown, "its name is not UTF-8"))
+        if not _is_utf8(path):
+            self._skip(path, "its name is not UTF-8", scan)
             return
         inode = found.st_dev, found.st_ino
         if inode in scan.inodes:
@@ -183,12 +185,24 @@ class Discovery:
         return True
 
     def _unreadable(self, path: Path, error: OSError, scan: Scan) -> None:
-        scan.skipped.append((str(path), f"can't be read: {error.strerror}"))
+        self._skip(path, f"can't be read: {error.strerror}", scan)
         scan.unread.append(path)
+
+    def _skip(self, path: Path, reason: str, scan: Scan) -> None:
+        shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+        scan.skipped.append((shown, reason))
 
 
 def _is_markdown(name: str) -> bool:
     return name.lower().endswith(SUFFIX) and not name.startswith(".")
+
+
+def _is_utf8(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_ignored(folder_name: str) -> bool:

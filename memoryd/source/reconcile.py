@@ -108,7 +108,7 @@ class Reconciler:
             await self._parser.put(marker)
 
     async def _look(self, paths: frozenset[Path]) -> bool:
-        """Look at single paths. Returns False when a folder came or went: then scan."""
+        """Look at single paths. Returns False when that is not enough and a scan has to."""
         if any(path in self._watched for path in paths):
             return False
         loop = asyncio.get_running_loop()
@@ -116,6 +116,9 @@ class Reconciler:
         if found is None:
             return False
         known = self._known()
+        owners = {stat.inode: key for key, stat in known.items()}
+        if any(stat is not None and owners.get(stat.inode, key) != key for key, stat in found):
+            return False  # renamed, or one file under two names: only a scan tells which counts
         for key, stat in found:
             if stat is None:
                 if key in known:
@@ -148,7 +151,7 @@ class Reconciler:
         if self._discovery.workspace not in scan.folders:
             self._note(f"the workspace {self._discovery.workspace} can't be read")
             return
-        self._note(f"{len(scan.unread)} folders can't be read" if scan.unread else None)
+        self._note(f"{scan.unread[0]} can't be read" if scan.unread else None)
         for key in known.keys() - scan.files.keys():
             path = self._discovery.real_path(key)
             if not any(path.is_relative_to(unread) for unread in scan.unread):

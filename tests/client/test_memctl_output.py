@@ -18,9 +18,10 @@ from memoryd_client.bodies import (
     SyncResult,
 )
 from memoryd_client.protocol import Body
-from memoryd_client.render import Style, printable, search
+from memoryd_client.render import search
 from memoryd_client.status import StatusResult
 from memoryd_client.status_text import status
+from memoryd_client.style import Style, printable
 
 FOUND = golden("search_result", SearchResult)
 STATUS = golden("status_result", StatusResult)

@@ -145,6 +145,34 @@ def test_a_bad_configuration_is_told_in_a_line(daemon: Daemon, text: str, compla
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_a_socket_path_that_is_too_long_leaves_nothing(daemon: Daemon) -> None:
+    daemon.write_config()
+    folder = daemon.folder / ("x" * 100)
+    done = subprocess.run(
+        daemon.command("--config", str(daemon.config), "--socket", str(folder / "s")),
+        env=daemon.environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 78
+    assert "Set MEMORYD_SOCKET (or --socket) to a shorter path." in done.stderr
+    assert not folder.exists()
+
+
+def test_a_closed_pipe_ends_quietly(daemon: Daemon) -> None:
+    daemon.write_config()
+    command = " ".join(daemon.command("config", "--config", str(daemon.config)))
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", f"{command} | true"],
+        env=daemon.environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_second_daemon_does_not_steal_the_socket(started: Daemon) -> None:
     second = subprocess.run(
         started.command("--config", str(started.config)),

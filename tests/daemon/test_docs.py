@@ -1,0 +1,384 @@
+"""The documentation says what the code does: keys, fields, options, links, units, pins."""
+
+import ast
+import configparser
+import json
+import plistlib
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from memoryd import supervise
+from memoryd.__main__ import _parser
+from memoryd.settings import Section, Settings
+from memoryd_client import arguments, bodies, errors, paths, protocol, status
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+UNITS = ROOT / "systemd"
+
+WIRE_STRUCTS = sorted(
+    {
+        value
+        for module in (protocol, bodies, status)
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, protocol.Frame | protocol.Body)
+        and value not in (protocol.Frame, protocol.Body)
+    },
+    key=lambda struct: struct.__name__,
+)
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def section(page: str, heading: str) -> str:
+    """Return what stands under a heading, up to the next one of any level."""
+    found = re.search(rf"^#+ {re.escape(heading)}\n(.*?)(?=^#|\Z)", page, re.M | re.S)
+    assert found is not None, f"no heading {heading!r}"
+    return found[1]
+
+
+def rows(text: str) -> list[list[str]]:
+    """Return the cells of every table row but the headings."""
+    lines = re.findall(r"^\| (.*) \|$", text, re.M)
+    cells = [re.split(r" \| ", line) for line in lines]
+    rules = [at for at, row in enumerate(cells) if set(row[0]) == {"-"}]
+    return [row for at, row in enumerate(cells) if at not in rules and at + 1 not in rules]
+
+
+def names(cell: str) -> list[str]:
+    """Return what stands in backticks."""
+    return re.findall(r"`([^`]+)`", cell)
+
+
+# Configuration
+
+
+def leaves(settings: Section, at: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in settings.__struct_fields__:
+        value = getattr(settings, name)
+        if isinstance(value, Section):
+            found |= leaves(value, f"{at}{name}.")
+        else:
+            found[f"{at}{name}"] = value
+    return found
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    def shown(default: Any) -> str:
+        return "not set" if default is None else f"`{msgspec.json.encode(default).decode()}`"
+
+    table = rows(section(read("docs/configuration.md"), "Keys"))
+    documented = {names(key)[0]: default for key, _, default, _ in table}
+    assert documented == {key: shown(value) for key, value in leaves(Settings()).items()}
+
+
+def test_the_configuration_example_is_valid() -> None:
+    example = re.search(r"```toml\n(.*?)```", read("docs/configuration.md"), re.S)
+    assert example is not None
+    document = tomllib.loads(example[1])
+    for table in (document["defaults"], *document["agents"].values()):
+        msgspec.convert(table, Settings, strict=True)
+
+
+# Protocol
+
+
+def default_of(field: msgspec.structs.FieldInfo) -> str:
+    if field.default_factory is not msgspec.NODEFAULT:
+        value = field.default_factory()
+    elif field.default is msgspec.NODEFAULT:
+        return "required"
+    else:
+        value = field.default
+    if isinstance(value, msgspec.Raw):
+        value = msgspec.msgpack.decode(value)
+    return f"`{json.dumps(value)}`"
+
+
+@pytest.mark.parametrize("struct", WIRE_STRUCTS, ids=lambda struct: str(struct.__name__))
+def test_every_field_on_the_wire_is_documented(struct: type[msgspec.Struct]) -> None:
+    table = rows(section(read("docs/protocol.md"), struct.__name__))
+    documented = {names(row[0])[0]: row[2] for row in table}
+    assert documented == {f.name: default_of(f) for f in msgspec.structs.fields(struct)}
+
+
+def test_every_operation_is_documented_with_its_body() -> None:
+    table = rows(section(read("docs/protocol.md"), "Operations"))
+    documented = {names(op)[0]: names(body)[0] for op, body, *_ in table}
+    assert documented == {op.value: body.__name__ for op, body in bodies.BODY_OF_OP.items()}
+    assert set(documented) == {op.value for op in protocol.Op}
+
+
+def test_every_error_code_is_documented_with_its_exception() -> None:
+    table = rows(section(read("docs/protocol.md"), "Error codes"))
+    documented = {names(row[0])[0]: names(row[-1])[0] for row in table}
+    raised = {
+        code.value: type(errors.from_frame(protocol.Error(code, ""))).__name__
+        for code in protocol.ErrorCode
+    }
+    assert documented == raised
+
+
+def test_limits_and_capabilities_on_the_wire_are_documented() -> None:
+    page = read("docs/protocol.md")
+    assert f"{protocol.MAX_FRAME_BYTES:,} bytes" in page
+    assert f"within {protocol.HELLO_TIMEOUT_S:.0f} seconds" in page
+    capabilities = " ".join(section(page, "Welcome").split()).partition(" are ")[2]
+    assert names(capabilities.partition(".")[0]) == list(protocol.CAPABILITIES)
+
+
+def test_every_exception_of_the_client_is_documented() -> None:
+    table = rows(section(read("docs/client.md"), "Errors"))
+    documented = {names(row[0])[0] for row in table}
+    defined = {
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, errors.MemorydError)
+    }
+    assert documented == defined - {"MemorydError"}
+
+
+# Commands
+
+
+def documented_options(heading: str) -> set[str]:
+    table = rows(section(read("docs/cli.md"), heading))
+    cells = [names(cell) for cell, _ in table]
+    return {option.partition(" ")[0] for cell in cells for option in cell}
+
+
+def options_in(help_text: str) -> set[str]:
+    return set(re.findall(r"^  (--[a-z-]+)", help_text, re.M))
+
+
+@pytest.mark.parametrize("command", arguments.COMMANDS)
+def test_options_of_memctl_are_those_of_its_help(command: str) -> None:
+    own, _, _ = arguments.help_text(command).partition("general options")
+    assert documented_options(f"memctl {command}") == options_in(own)
+
+
+def test_general_options_of_memctl_are_those_of_its_help() -> None:
+    _, _, general = arguments.help_text("").partition("general options")
+    documented = documented_options("memctl: general options") - {"-h"}
+    assert documented == options_in(general)
+
+
+def test_options_of_memoryd_are_those_of_its_help() -> None:
+    options = re.findall(r"^  (?:-h, )?(--[a-z-]+)", _parser().format_help(), re.M)
+    assert documented_options("memoryd: options") - {"-h"} == set(options)
+
+
+def test_exit_codes_are_documented() -> None:
+    from memoryd import __main__ as daemon
+    from memoryd_client import memctl
+
+    page = read("docs/cli.md")
+    codes = {int(row[0]) for row in rows(section(page, "memoryd: exit codes"))}
+    usage = 2  # argparse's own
+    assert codes == {v for k, v in vars(daemon).items() if k.startswith("EXIT_")} | {usage}
+    codes = {int(row[0]) for row in rows(section(page, "memctl: exit codes"))}
+    own = {memctl.OK, memctl.FAILED, memctl.USAGE, memctl.NO_DAEMON, memctl.NOT_FOUND}
+    assert codes == own | {memctl.INTERRUPTED, daemon.EXIT_CONFIG}
+
+
+# Links and examples
+
+
+def pages() -> list[Path]:
+    fixed = ("README.md", "client/README.md", "examples/README.md", "systemd/README.md")
+    return [*(ROOT / name for name in fixed), ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as code hosts make them."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+    headings = re.findall(r"^#+ (.+)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", h).strip().lower().replace(" ", "-") for h in headings}
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in link:
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        assert target.exists(), f"{page.name}: {link}"
+        assert target.is_relative_to(ROOT), f"{page.name}: {link}"
+        assert not anchor or anchor in anchors(target), f"{page.name}: {link}"
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = read("docs/README.md")
+    for page in DOCS.glob("*.md"):
+        assert page.name == "README.md" or f"({page.name})" in index, page.name
+
+
+def test_the_lines_in_the_table_of_examples_exist() -> None:
+    table = rows(section(read("examples/README.md"), "Twelve questions"))
+    assert len(table) == 12
+    for _, _, file, span, _ in table:
+        lines = read(f"examples/workspace/{names(file)[0]}").splitlines()
+        first, _, last = span.partition("-")
+        assert 1 <= int(first) <= int(last or first) <= len(lines), (file, span)
+        assert any(line.strip() for line in lines[int(first) - 1 : int(last or first)])
+
+
+# Service files
+
+
+def unit(name: str) -> configparser.ConfigParser:
+    # Settings may stand more than once; the last one is enough here.
+    parser = configparser.ConfigParser(interpolation=None, strict=False, delimiters=("=",))
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string((UNITS / name).read_text(encoding="utf-8"))
+    return parser
+
+
+def stopping_s() -> float:
+    """Return the most that the actors may take to stop, as `supervise` counts it."""
+    source = ast.parse(read("memoryd/app.py"))
+    actors = sum(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Actor"
+        for node in ast.walk(source)
+    )
+    assert actors > 1
+    return supervise.GRACE_S + actors * supervise.HARD_S
+
+
+def test_the_service_is_told_apart_and_given_time() -> None:
+    service = unit("memoryd.service")["Service"]
+    assert service["Type"] == "notify"
+    assert service["RestartPreventExitStatus"].split() == ["3", "78"]
+    assert float(service["TimeoutStopSec"]) > stopping_s()
+    program, *options = service["ExecStart"].split()
+    assert program == "%h/.local/bin/memoryd"
+    parsed = _parser().parse_args(options)
+    assert str(parsed.socket) == unit("memoryd.socket")["Socket"]["ListenStream"]
+    assert str(parsed.config) == "%E/memoryd/config.toml"
+
+
+def test_the_socket_unit_listens_where_clients_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MEMORYD_SOCKET", raising=False)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/1000")
+    socket = unit("memoryd.socket")["Socket"]
+    listens = socket["ListenStream"].replace("%t", "/run/user/1000")
+    assert listens == paths.default_socket_path()
+    assert (socket["SocketMode"], socket["DirectoryMode"]) == ("0600", "0700")
+
+
+def test_the_hardened_service_may_write_where_it_has_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setenv("HOME", "/home/me")
+    hardening = "memoryd.service.d/hardening.conf"
+    assert set(unit(hardening).sections()) == {"Unit", "Service"}
+    text = (UNITS / hardening).read_text(encoding="utf-8")
+    writable = re.findall(r"^ReadWritePaths=(.+)$", text, re.M)
+    socket = unit("memoryd.socket")["Socket"]["ListenStream"]
+    assert [path.replace("%h", "/home/me") for path in writable] == [
+        paths.state_dir(),
+        socket.rpartition("/")[0],
+    ]
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
+    shutil.copytree(UNITS / "memoryd.service.d", tmp_path / "memoryd.service.d")
+    shutil.copy(UNITS / "memoryd.socket", tmp_path)
+    service = (UNITS / "memoryd.service").read_text(encoding="utf-8")
+    # The program is not installed where the unit expects it.
+    (tmp_path / "memoryd.service").write_text(service.replace("%h/.local/bin/memoryd", "/bin/true"))
+    home = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    checked = subprocess.run(
+        ["systemd-analyze", "--user", "verify", "memoryd.service", "memoryd.socket"],
+        cwd=tmp_path,
+        env=home | {"SYSTEMD_UNIT_PATH": f"{tmp_path}:"},
+        capture_output=True,
+        text=True,
+    )
+    ours = [line for line in checked.stderr.splitlines() if "memoryd" in line]
+    assert (checked.returncode, ours) == (0, [])
+
+
+def test_the_launchd_agent_is_a_property_list_that_fits() -> None:
+    agent = plistlib.loads((UNITS / "org.memoryd.memoryd.plist").read_bytes())
+    assert agent["Label"] == "org.memoryd.memoryd"
+    program, *options = agent["ProgramArguments"]
+    assert Path(program).is_absolute()
+    assert _parser().parse_args(options).command == "run"
+    assert agent["KeepAlive"] == {"SuccessfulExit": False}
+    assert agent["ExitTimeOut"] > stopping_s()
+    assert agent["Umask"] == 0o077
+
+
+# Dependencies
+
+
+def name_of(requirement: str) -> str:
+    found = re.match(r"[A-Za-z0-9._-]+", requirement)
+    assert found is not None, requirement
+    return found[0]
+
+
+def declared() -> set[str]:
+    found: set[str] = set()
+    for file in ("pyproject.toml", "client/pyproject.toml"):
+        document = tomllib.loads(read(file))
+        project = document["project"]
+        groups = (
+            project["dependencies"],
+            document["build-system"]["requires"],
+            *project.get("optional-dependencies", {}).values(),
+            *document.get("dependency-groups", {}).values(),
+        )
+        found |= {name_of(requirement) for group in groups for requirement in group}
+    return found
+
+
+def pins() -> list[str]:
+    lines = [
+        line for f in (ROOT / "requirements").glob("*.txt") for line in f.read_text().split("\n")
+    ]
+    return [line for line in lines if line.strip() and not line.startswith("#")]
+
+
+def test_dependencies_are_documented_and_none_else() -> None:
+    page = read("docs/dependencies.md")
+    extras = "| extra | package |"
+    plain, _, extra = page.partition(extras)
+    extra, _, rest = extra.partition("\n\n")
+    documented = {names(row[0])[0] for row in rows(plain) + rows(rest)}
+    documented |= {names(row[1])[0] for row in rows(f"{extras}{extra}\n")}
+    assert documented == declared()
+
+
+def test_every_pinned_package_is_accounted_for() -> None:
+    mentioned = set(names(read("docs/dependencies.md")))
+    assert {name_of(pin) for pin in pins()} <= mentioned
+
+
+def test_pins_are_exact_and_name_no_index() -> None:
+    found = pins()
+    assert found
+    for pin in found:
+        assert re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.+!]*(; .+)?", pin), pin
+        assert "://" not in pin
+    everything = "".join(f.read_text() for f in (ROOT / "requirements").glob("*.txt"))
+    assert not re.search(r"://|--index|--find-links|--extra", everything)
+
+
+def test_the_changelog_has_this_version() -> None:
+    version = tomllib.loads(read("pyproject.toml"))["project"]["version"]
+    assert f"## [{version}] - 2026-11-28" in read("CHANGELOG.md")
