@@ -37,7 +37,7 @@ from memoryd.flow import (
 )
 from memoryd.identity import Identity
 from memoryd.index import rows
-from memoryd.index.driver import Connection, ExtensionError, bundled_extension
+from memoryd.index.driver import Connection, Error, ExtensionError, bundled_extension
 from memoryd.index.rebuild import RebuildError, Stages, salvage, unfinished
 from memoryd.index.rebuilder import Rebuilder, RebuildRequest
 from memoryd.index.store import Store, StoreOptions
@@ -105,6 +105,7 @@ async def run(config: AgentConfig, socket_path: Path, stop: asyncio.Event) -> No
             drain=agent.feeder.finish,
             drain_after="parser",
             on_stopping=lambda: notifier.send("STOPPING=1"),
+            explained=(OSError, Error),
         )
     log.info("stopped")
 

@@ -72,6 +72,7 @@ def load(
     if workspace is not None:
         _merge(merged, {"workspace": str(workspace)}, "--workspace", origins)
     settings = _convert(merged, origins, file)
+    _check_homes(settings, origins, file)
 
     root = Path(settings.workspace or ".").expanduser()
     if "workspace" not in origins:
@@ -166,6 +167,21 @@ def _convert(merged: Table, origins: dict[str, str], file: Path) -> Settings:
         raise ConfigError(f"{origins.get(key, file)}: {key or 'settings'}: {reason}") from error
 
 
+def _check_homes(settings: Settings, origins: dict[str, str], file: Path) -> None:
+    named = [
+        ("workspace", settings.workspace),
+        ("store.path", settings.store.path or ""),
+        *(("extra_paths", path) for path in settings.extra_paths),
+    ]
+    for key, path in named:
+        try:
+            Path(path).expanduser()
+        except RuntimeError:
+            raise ConfigError(
+                f"{origins.get(key, file)}: {key}: {path}: there is no such user"
+            ) from None
+
+
 def _check_keys(
     table: Table, section: type[Section], origins: dict[str, str], file: Path, at: str = ""
 ) -> None:
@@ -173,7 +189,7 @@ def _check_keys(
     for key, value in table.items():
         dotted = f"{at}{key}"
         if key not in fields:
-            origin = next((o for k, o in origins.items() if k.startswith(dotted)), file)
+            origin = next((o for k, o in origins.items() if f"{k}.".startswith(f"{dotted}.")), file)
             near = difflib.get_close_matches(dotted, _all_keys(Settings), n=1, cutoff=0.6)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise ConfigError(f"{origin}: unknown key {dotted}{hint}")

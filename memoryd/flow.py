@@ -7,6 +7,7 @@ A `SyncMarker` is passed on by every stage behind all that came before it.
 """
 
 import asyncio
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from memoryd.identity import Identity
 
 T = TypeVar("T")
 
+_SQLITE_MAX = 2**63 - 1
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
@@ -33,6 +35,15 @@ class FileStat(NamedTuple):
     mtime_ns: int
     size: int
     inode: int
+
+
+def file_stat(found: os.stat_result) -> FileStat:
+    """Return the quick check, within the signed 64 bits that SQLite stores.
+
+    Inodes of network file systems use all 64, and a date of the year 2400 has more nanoseconds.
+    """
+    mtime_ns = max(-_SQLITE_MAX, min(found.st_mtime_ns, _SQLITE_MAX))
+    return FileStat(mtime_ns, found.st_size, found.st_ino & _SQLITE_MAX)
 
 
 class Chunk(NamedTuple):

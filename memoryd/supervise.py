@@ -37,11 +37,13 @@ async def supervise(
     drain: Callable[[], Awaitable[None]],
     drain_after: str,
     on_stopping: Callable[[], None],
+    explained: tuple[type[BaseException], ...] = (OSError,),
 ) -> None:
     """Run all actors until `stop` is set, then cancel them in their order.
 
     `drain` is awaited, for `GRACE_S` at most, once the actor named `drain_after` has been stopped.
-    Raises `ActorFailedError` when an actor ends before.
+    Raises `ActorFailedError` when an actor ends before. Errors that are `explained` by their own
+    message are logged without a traceback.
     """
     tasks = {actor.name: asyncio.create_task(actor.run(), name=actor.name) for actor in actors}
     stopping = asyncio.create_task(stop.wait(), name="stop")
@@ -50,7 +52,7 @@ async def supervise(
         failed = [task for task in tasks.values() if task.done()]
         on_stopping()
         for name, task in tasks.items():
-            await _cancel(task)
+            await _cancel(task, explained)
             if name == drain_after and not failed:
                 try:
                     async with asyncio.timeout(GRACE_S):
@@ -62,7 +64,7 @@ async def supervise(
         for task in tasks.values():
             task.cancel()
     if failed:
-        cause = _innermost(failed[0].exception())
+        cause = None if failed[0].cancelled() else _innermost(failed[0].exception())
         raise ActorFailedError(f"{failed[0].get_name()} ended") from cause
 
 
@@ -73,10 +75,11 @@ def _innermost(error: BaseException | None) -> BaseException | None:
     return error
 
 
-async def _cancel(task: asyncio.Task[None]) -> None:
+async def _cancel(task: asyncio.Task[None], explained: tuple[type[BaseException], ...]) -> None:
     task.cancel()
     await asyncio.wait({task}, timeout=HARD_S)
     if not task.done():
         log.error("%s did not stop within %g s", task.get_name(), HARD_S)
-    elif not task.cancelled() and (error := task.exception()) is not None:
-        log.error("%s failed", task.get_name(), exc_info=error)
+    elif not task.cancelled() and (error := _innermost(task.exception())) is not None:
+        traceback = None if isinstance(error, explained) else error
+        log.error("%s failed: %s", task.get_name(), error, exc_info=traceback)

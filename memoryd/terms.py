@@ -28,7 +28,10 @@ _UNSPACED = (
     "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"  # Hangul
 )
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
-_QUERY_WORD = re.compile(f"([{_UNSPACED}]+)|((?:(?![{_UNSPACED}])[^\\W_])+(?:['’][^\\W_]+)?)")
+_WORD_PART = f"[^\\W_{_UNSPACED}][^\\s'’{_UNSPACED}]*"
+_QUERY_WORD = re.compile(f"([{_UNSPACED}]+)|({_WORD_PART}(?:['’]{_WORD_PART})?)")
+
+_CONTRACTED = frozenset({"s", "t", "d", "m", "re", "ll", "ve"})
 
 _STOP_LANGUAGES = (
     *("en", "de", "fr", "es", "pt", "it", "nl", "pl", "ru", "tr", "sv", "da", "no"),
@@ -65,7 +68,8 @@ def query_terms(query: str) -> list[Term]:
 
     Anything that looks like an operator (`"`, `*`, `NEAR(`, `-x`, `a:b`) is plain text.
     """
-    folded = unicodedata.normalize("NFKC", query).lower()
+    lowered = unicodedata.normalize("NFKC", query).lower()
+    folded = "".join(char if _in_word(char) else " " for char in lowered)
     unspaced: list[Term] = []
     words: list[str] = []
     for match in _QUERY_WORD.finditer(folded):
@@ -75,9 +79,20 @@ def query_terms(query: str) -> list[Term]:
             words.append(match[2].replace("’", "'"))
     stop = _stop_words_of(words)
     kept = [word for word in words if word not in stop]
-    # unicode61 ends a word at an apostrophe; what follows one ("user's", "don't") finds only noise.
-    spaced = [Term(word.partition("'")[0]) for word in kept or ([] if unspaced else words)]
+    found = kept or ([] if unspaced else words)
+    spaced = [Term(part) for word in found for part in _parts(word)]
     return list(dict.fromkeys(spaced + unspaced))[:MAX_QUERY_TERMS]
+
+
+def _in_word(char: str) -> bool:
+    """Say whether FTS5 keeps a character inside a word, or an apostrophe joins two parts."""
+    return char.isalnum() or char in "'’" or unicodedata.category(char).startswith("M")
+
+
+def _parts(word: str) -> list[str]:
+    """Split at the apostrophe, as unicode61 does; what English contracts finds only noise."""
+    head, _, tail = word.partition("'")
+    return [head, tail] if tail and tail not in _CONTRACTED else [head]
 
 
 def _bigrams(run: str) -> list[Term]:

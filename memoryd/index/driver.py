@@ -7,7 +7,8 @@ Their exception classes are unrelated, so everybody imports `sqlite` and `Databa
 import asyncio
 import os
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import quote_from_bytes
@@ -78,6 +79,20 @@ def has_fts5(connection: Connection) -> bool:
     )
 
 
+@contextmanager
+def transaction(connection: Connection) -> Iterator[None]:
+    """Commit what the block does, or nothing of it."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # A full disk, for one, has rolled it back already.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
 class Database:
     """One connection on one thread; work is handed over as whole functions.
 
@@ -146,8 +161,9 @@ class Database:
             if self._readonly:
                 connection.execute("PRAGMA query_only = ON")
             else:
-                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-                connection.execute("PRAGMA journal_mode = WAL")
+                # Written into the file, which may yet turn out to be somebody else's.
+                if connection.execute("PRAGMA page_count").fetchone()[0] == 0:
+                    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
                 connection.execute("PRAGMA synchronous = NORMAL")
                 connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT_BYTES}")
         except BaseException:

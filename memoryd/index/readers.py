@@ -24,6 +24,7 @@ class ReaderPool:
         self._extension = extension
         self._idle: asyncio.LifoQueue[Database] = asyncio.LifoQueue()
         self._stack = AsyncExitStack()
+        self._admitting = asyncio.Event()
 
     async def open(self) -> None:
         """Open all connections, or none of them. The file must exist."""
@@ -37,9 +38,11 @@ class ReaderPool:
             self._stack = opened.pop_all()
         for database in databases:
             self._idle.put_nowait(database)
+        self._admitting.set()
 
     async def read(self, function: Callable[[Connection], T]) -> T:
         """Run `function(connection)` on a free connection. Cancelling stops its SQL."""
+        await self._admitting.wait()
         database = await self._idle.get()
         try:
             return await database.read(function)
@@ -49,8 +52,7 @@ class ReaderPool:
     @asynccontextmanager
     async def emptied(self) -> AsyncIterator[None]:
         """Close all connections for the time of the block; reads that come meanwhile wait."""
-        for _ in range(POOL_SIZE):
-            await self._idle.get()
+        await self._take_all()
         await self._stack.aclose()
         try:
             yield
@@ -59,6 +61,18 @@ class ReaderPool:
 
     async def close(self) -> None:
         """Close all connections, those in use as soon as they are back."""
-        for _ in range(POOL_SIZE):
-            await self._idle.get()
+        await self._take_all()
         await self._stack.aclose()
+
+    async def _take_all(self) -> None:
+        """Take all connections, ahead of every read that comes later; cancelled, none."""
+        self._admitting.clear()
+        taken: list[Database] = []
+        try:
+            while len(taken) < POOL_SIZE:
+                taken.append(await self._idle.get())
+        except BaseException:
+            for database in taken:
+                self._idle.put_nowait(database)
+            self._admitting.set()
+            raise

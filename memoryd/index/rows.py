@@ -5,15 +5,14 @@ Chunks that stay keep their rows, so that an edit of one line costs one chunk an
 
 import hashlib
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from memoryd.flow import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.identity import Identity
-from memoryd.index.driver import Connection
+from memoryd.index.driver import Connection, transaction
 from memoryd.index.schema import fts_columns
 
 
@@ -46,18 +45,6 @@ class Delta:
     added: list[MatrixRow] = field(default_factory=list)
 
 
-@contextmanager
-def transaction(connection: Connection) -> Iterator[None]:
-    """Commit what the block does, or nothing of it."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-
-
 def text_hash(text: str) -> str:
     """Return the SHA-256 that names a text in the cache, as hex."""
     return hashlib.sha256(text.encode()).hexdigest()
@@ -78,13 +65,16 @@ def replace_file(connection: Connection, legs: Legs, parsed: ParsedFile) -> Delt
         for chunk in parsed.chunks:
             digest = text_hash(chunk.text)
             wanted[chunk_id(parsed.key, chunk, digest, legs.identity.model)] = chunk, digest
+        old = connection.execute(
+            "SELECT id, row_id, heading FROM chunks WHERE file_id = ?", (delta.file_id,)
+        ).fetchall()
+        # A heading can change above a chunk that stays, and is part of what is searched.
         there = {
-            str(id_): int(row)
-            for id_, row in connection.execute(
-                "SELECT id, row_id FROM chunks WHERE file_id = ?", (delta.file_id,)
-            )
+            id_: row
+            for id_, row, heading in old
+            if id_ in wanted and wanted[id_][0].heading == heading
         }
-        _delete_chunks(connection, legs, [r for i, r in there.items() if i not in wanted], delta)
+        _delete_chunks(connection, legs, [row for id_, row, _ in old if id_ not in there], delta)
         for id_, (chunk, digest) in wanted.items():
             if id_ not in there:
                 _insert_chunk(connection, legs, parsed.key, id_, chunk, digest, delta)
@@ -130,7 +120,8 @@ def put_vectors(
     delta = Delta()
     with transaction(connection):
         for digest, embedding in vectors:
-            vector_id = _cache_vector(connection, legs.identity, digest, embedding)
+            # One that was there before wins: disk and memory must hold the same.
+            vector_id, embedding = _cache_vector(connection, legs.identity, digest, embedding)
             waiting = connection.execute(
                 "UPDATE chunks SET vector_id = ? WHERE hash = ? AND vector_id IS NULL"
                 " RETURNING row_id, file_id",
@@ -176,6 +167,32 @@ def copy_cache(connection: Connection, other: Path) -> int:
             )
     finally:
         connection.execute("DETACH DATABASE other")
+
+
+def adopt_vectors(connection: Connection, legs: Legs) -> Delta:
+    """Give cached vectors to the chunks that wait for them, as after `copy_cache`."""
+    identity = legs.identity
+    cached = (
+        "SELECT vector_id FROM embedding_cache e WHERE e.hash = chunks.hash AND provider = ?"
+        " AND e.model = ? AND provider_key = ? AND dims = ?"
+    )
+    key = identity.provider, identity.model, identity.provider_key, identity.dims
+    delta = Delta()
+    with transaction(connection):
+        adopted = connection.execute(
+            f"UPDATE chunks SET vector_id = ({cached})"
+            f" WHERE vector_id IS NULL AND EXISTS ({cached})"
+            " RETURNING row_id, file_id, vector_id",
+            (*key, *key),
+        ).fetchall()
+        for row_id, file_id, vector_id in adopted:
+            (embedding,) = connection.execute(
+                "SELECT embedding FROM embedding_cache WHERE vector_id = ?", (vector_id,)
+            ).fetchone()
+            delta.added.append(MatrixRow(row_id, file_id, embedding))
+            if legs.vec:
+                _put_vec(connection, vector_id, embedding)
+    return delta
 
 
 def _upsert_file(connection: Connection, parsed: ParsedFile) -> int:
@@ -253,12 +270,14 @@ def _delete_chunks(connection: Connection, legs: Legs, rows: list[int], delta: D
     delta.removed += rows
 
 
-def _cache_vector(connection: Connection, identity: Identity, digest: str, embedding: bytes) -> int:
+def _cache_vector(
+    connection: Connection, identity: Identity, digest: str, embedding: bytes
+) -> tuple[int, bytes]:
     row = connection.execute(
         "INSERT INTO embedding_cache (provider, model, provider_key, hash, dims, embedding,"
         " used_at) VALUES (?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (provider, model, provider_key, hash)"
-        " DO UPDATE SET used_at = excluded.used_at RETURNING vector_id",
+        " DO UPDATE SET used_at = excluded.used_at RETURNING vector_id, embedding",
         (
             identity.provider,
             identity.model,
@@ -269,7 +288,7 @@ def _cache_vector(connection: Connection, identity: Identity, digest: str, embed
             int(time.time()),
         ),
     ).fetchone()
-    return int(row[0])
+    return int(row[0]), bytes(row[1])
 
 
 def _put_vec(connection: Connection, vector_id: int, embedding: bytes) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from memoryd.identity import Identity
-from memoryd.index.driver import Connection, Error, has_fts5
+from memoryd.index.driver import Connection, Error, has_fts5, transaction
 from memoryd.terms import FTS5_TOKENIZE, index_text
 
 VERSION = 1
@@ -30,7 +30,7 @@ CREATE TABLE files (
     UNIQUE (path, source)
 ) STRICT;
 CREATE TABLE embedding_cache (
-    vector_id INTEGER PRIMARY KEY,
+    vector_id INTEGER PRIMARY KEY AUTOINCREMENT,
     provider TEXT NOT NULL,
     model TEXT NOT NULL,
     provider_key TEXT NOT NULL,
@@ -70,8 +70,7 @@ def prepare(connection: Connection, workspace: Path, identity: Identity) -> Iden
 
     Raises `IndexRefusedError` for another workspace's index, a newer schema or a foreign file.
     """
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
         if version == 0 and tables == 0:
@@ -85,17 +84,22 @@ def prepare(connection: Connection, workspace: Path, identity: Identity) -> Iden
                 f"its schema version is {version} and this memoryd knows {VERSION};"
                 + (" upgrade memoryd" if version > VERSION else " it is not an index of memoryd")
             )
+        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone():
+            raise IndexRefusedError("it is not an index of memoryd; set store.path to another file")
         owner = _get_meta(connection, "workspace")
         if owner != str(workspace):
             raise IndexRefusedError(
                 f"it belongs to the workspace {owner}; set store.path to another file"
                 f" for {workspace}, or move this one away"
             )
-        built = msgspec.json.decode(_get_meta(connection, "identity") or "{}", type=Identity)
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
+        try:
+            built = msgspec.json.decode(_get_meta(connection, "identity") or "{}", type=Identity)
+        except msgspec.MsgspecError as error:
+            raise IndexRefusedError(
+                f"what it was built with can't be read ({error}); move it away and it is built anew"
+            ) from error
+    # Written into the file, so only now that it is known to be ours.
+    connection.execute("PRAGMA journal_mode = WAL")
     return built
 
 
@@ -118,8 +122,7 @@ def ensure_fts(connection: Connection) -> str | None:
     if not has_fts5(connection):
         return "this SQLite was built without FTS5"
     try:
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(connection):
             connection.execute(
                 "CREATE VIRTUAL TABLE IF NOT EXISTS chunks_fts USING fts5"
                 f'(body, context, tokenize = "{FTS5_TOKENIZE}")'
@@ -136,10 +139,6 @@ def ensure_fts(connection: Connection) -> str | None:
                 "INSERT INTO chunks_fts (rowid, body, context) VALUES (?, ?, ?)",
                 ((row, *fts_columns(text, path, heading)) for row, text, path, heading in missing),
             )
-            connection.execute("COMMIT")
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
     except Error as error:
         return str(error)
     return None
@@ -154,8 +153,7 @@ def fts_columns(text: str, path: str, heading: str) -> tuple[str, str]:
 def ensure_vec(connection: Connection, dims: int) -> str | None:
     """Make `chunks_vec` hold the vectors of all chunks. Returns why it can't, or None."""
     try:
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(connection):
             declared = connection.execute(
                 "SELECT sql FROM sqlite_schema WHERE name = 'chunks_vec'"
             ).fetchone()
@@ -175,10 +173,6 @@ def ensure_vec(connection: Connection, dims: int) -> str | None:
                 " (SELECT vector_id FROM chunks WHERE vector_id IS NOT NULL"
                 " EXCEPT SELECT rowid FROM chunks_vec_rowids)"
             )
-            connection.execute("COMMIT")
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
     except Error as error:
         return str(error)
     return None

@@ -11,7 +11,7 @@ from memoryd.flow import FileKey, FileStat
 from memoryd.identity import Identity
 from memoryd.index import rows, schema
 from memoryd.index.catalog import Catalog, FileRow
-from memoryd.index.driver import Connection, Database
+from memoryd.index.driver import Connection, Database, transaction
 from memoryd.index.matrix import VectorMatrix
 from memoryd.index.readers import ReaderPool
 from memoryd.index.rows import Legs, MatrixRow
@@ -85,8 +85,10 @@ class Store:
     async def close(self) -> None:
         """Checkpoint and close everything. Idempotent."""
         if self._database is not None:
-            await self.readers.close()
-            await self._close_database()
+            try:
+                await self.readers.close()
+            finally:
+                await self._close_database()
 
     async def load_matrix(self) -> None:
         """Read all vectors into memory; until then the vector leg is not ready."""
@@ -99,7 +101,7 @@ class Store:
 
         def record(connection: Connection) -> None:
             learned = msgspec.structs.replace(self.identity, dims=dims)
-            with rows.transaction(connection):
+            with transaction(connection):
                 schema.put_identity(connection, learned)
             self.identity = learned
             if self.vec_error is None:
@@ -117,6 +119,8 @@ class Store:
         async with self.readers.emptied():
             await self._close_database()
             try:
+                # Empty by now; left beside a new file they would be taken for its own.
+                remove_files(self.path, "-wal", "-shm")
                 os.replace(other, self.path)
                 self.wanted = identity
                 self.generation += 1
@@ -138,11 +142,13 @@ class Store:
         self._database = database
 
     async def _close_database(self) -> None:
-        await self.database.run(_checkpoint)
-        await self.database.__aexit__()
+        database = self.database
         self._database = None
-        # Empty by now; left beside a new file they would be taken for its own.
-        remove_files(self.path, "-wal", "-shm")
+        try:
+            await database.run(_checkpoint)
+        finally:
+            # Whatever happens: an open connection's thread would keep the process alive.
+            await database.__aexit__()
 
     def _prepare(self, connection: Connection) -> Identity:
         identity = schema.prepare(connection, self.options.workspace, self.wanted)

@@ -130,6 +130,7 @@ class Writer:
     async def _salvage(self, message: Salvage) -> None:
         try:
             kept = await self._store.database.run(lambda c: rows.copy_cache(c, message.path))
+            await self._apply(lambda c: rows.adopt_vectors(c, self._store.legs))
         except Error as error:
             log.warning("%s: nothing could be kept of it: %s", message.path, error)
         else:

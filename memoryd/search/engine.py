@@ -28,6 +28,9 @@ Number = TypeVar("Number", int, float)
 
 MAX_CANDIDATES = 200
 MAX_RESULTS = 200
+MAX_GLOB_CHARS = 500
+MAX_GLOB_STARS = 10
+"""More of them would make matching one path take for ever."""
 MAX_QUERY_CHARS = 8_000
 """More than any model reads; the rest of an enormous query is not looked at."""
 
@@ -207,6 +210,11 @@ def _checked(value: Number | None, default: Number, name: str, low: float, high:
 
 
 def _filters(body: SearchBody) -> Filters:
+    glob = body.path_glob or ""
+    if len(glob) > MAX_GLOB_CHARS or glob.count("*") > MAX_GLOB_STARS:
+        raise BadQueryError(
+            f"path_glob may have {MAX_GLOB_CHARS} characters and {MAX_GLOB_STARS} stars"
+        )
     return Filters(
         sources=None if body.sources is None else frozenset(body.sources),
         path_glob=body.path_glob,

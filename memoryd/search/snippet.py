@@ -64,7 +64,7 @@ def _terms_in(line: str, terms: list[Term]) -> set[Term]:
     return {
         term
         for term in terms
-        if (term.text in folded if not term.text.isascii() else _stem(term.text) in stems)
+        if (_fold(term.text) in folded if not term.text.isascii() else _stem(term.text) in stems)
         or _stem(_fold(term.text)) in stems
     }
 
@@ -84,11 +84,22 @@ def _stem(word: str) -> str:
     return str(_stemmer.stemWord(word))
 
 
+def _first_place(line: str, terms: list[Term]) -> int:
+    """Return where in a line the first term begins, 0 where there is none."""
+    stems = {_stem(_fold(term.text)) for term in terms}
+    runs = [_fold(term.text) for term in terms if not term.text.isascii()]
+    for word in _WORD.finditer(line):
+        folded = _fold(word[0])
+        if _stem(folded) in stems:
+            return word.start()
+        if places := [place for run in runs if (place := folded.find(run)) >= 0]:
+            return word.start() + min(places)
+    return 0
+
+
 def _cut_line(line: str, terms: list[Term], max_chars: int) -> str:
     """Cut one long line around the place of its first term, on spaces where there are any."""
-    folded = line.lower()
-    places = [place for term in terms if (place := folded.find(term.text)) >= 0]
-    start = max(0, min(places, default=0) - max_chars // 3)
+    start = max(0, _first_place(line, terms) - max_chars // 3)
     start = min(start, max(0, len(line) - max_chars))
     if start > 0:
         space = line.find(" ", start, start + 40)

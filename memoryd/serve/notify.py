@@ -20,7 +20,7 @@ class Notifier:
         self._watchdog_s: float | None = None
         if environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid()):
             usec = environ.get("WATCHDOG_USEC", "")
-            self._watchdog_s = int(usec) / 1e6 if usec.isdigit() else None
+            self._watchdog_s = int(usec) / 1e6 if usec.isdigit() and int(usec) else None
 
     def send(self, *lines: str) -> None:
         """Send assignments such as `READY=1`. A manager that doesn't listen is no fault of ours."""
@@ -39,7 +39,7 @@ class Notifier:
     async def run(self, healthy: Callable[[], Awaitable[bool]]) -> None:
         """Feed the watchdog twice per period, or later when `healthy` takes long to say so.
 
-        Never returns. `healthy` takes its time to say no, which is when it is asked again at once.
+        Never returns.
         """
         if self._watchdog_s is None or not self._address:
             await asyncio.Event().wait()
@@ -48,6 +48,8 @@ class Notifier:
             if await healthy():
                 self.send("WATCHDOG=1")
                 await asyncio.sleep(self._watchdog_s / 2)
+            else:
+                await asyncio.sleep(self._watchdog_s / 10)
 
 
 def inherited_socket(environ: dict[str, str]) -> socket.socket | None:

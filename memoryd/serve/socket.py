@@ -130,11 +130,15 @@ def _remove_stale(path: Path) -> None:
         try:
             probe.connect(str(path))
         except ConnectionRefusedError:
-            os.unlink(path)
+            pass
         except OSError as error:
             raise SocketError(f"{path} can't be probed: {error.strerror or error}") from error
         else:
             raise AlreadyRunningError(f"somebody answers on {path} without holding its lock")
+    try:
+        os.unlink(path)
+    except OSError as error:
+        raise SocketError(f"{path} is stale and can't be removed: {error.strerror}") from error
 
 
 def peer_uid(connection: socket.socket) -> int | None:

@@ -10,7 +10,7 @@ import stat as stat_module
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memoryd.flow import FileKey, FileStat
+from memoryd.flow import FileKey, FileStat, file_stat
 
 SOURCE = "memory"
 SUFFIX = ".md"
@@ -78,7 +78,7 @@ class Discovery:
             found = os.lstat(path)
         except OSError:
             return key, None
-        return key, _file_stat(found) if stat_module.S_ISREG(found.st_mode) else None
+        return key, file_stat(found) if stat_module.S_ISREG(found.st_mode) else None
 
     def key(self, path: Path) -> FileKey:
         """Name a file: relative to the workspace where it lies inside, else absolute."""
@@ -97,8 +97,10 @@ class Discovery:
         for root in self.roots:
             if path == root.path:
                 return True
-            if path.is_relative_to(root.path):
-                return not any(_is_ignored(part) for part in path.relative_to(root.path).parts[:-1])
+            if path.is_relative_to(root.path) and not any(
+                map(_is_ignored, path.relative_to(root.path).parts[:-1])
+            ):
+                return True
         return False
 
     def _expand(self, extra: str) -> Path:
@@ -136,6 +138,9 @@ class Discovery:
             try:
                 with os.scandir(folder) as listing:
                     entries = sorted(listing, key=lambda entry: entry.name)
+            except FileNotFoundError:
+                del scan.folders[folder]  # it went while we looked
+                continue
             except OSError as error:
                 self._unreadable(folder, error, scan)
                 continue
@@ -173,7 +178,7 @@ class Discovery:
         if inode in scan.inodes:
             return
         scan.inodes.add(inode)
-        scan.files[self.key(path)] = path, _file_stat(found)
+        scan.files[self.key(path)] = path, file_stat(found)
 
     def _note_folder(self, folder: Path, scan: Scan) -> bool:
         try:
@@ -207,7 +212,3 @@ def _is_utf8(path: Path) -> bool:
 
 def _is_ignored(folder_name: str) -> bool:
     return folder_name.startswith(".") or folder_name in TOOL_FOLDERS
-
-
-def _file_stat(found: os.stat_result) -> FileStat:
-    return FileStat(found.st_mtime_ns, found.st_size, found.st_ino)

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from memoryd.flow import FileContent, FileStat, split_lines
+from memoryd.flow import FileContent, file_stat, split_lines
 from memoryd.source.discover import Discovery
 
 ATTEMPTS = 3
@@ -35,18 +35,20 @@ def read_file(path: Path) -> FileContent:
     before the reading, so that the next scan looks again.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat_module.S_ISREG(os.fstat(descriptor).st_mode):
+        # Here, for `open` refuses the descriptor of a folder and leaves it open.
+        os.close(descriptor)
+        raise OSError(0, "not a regular file", str(path))
     with open(descriptor, "rb") as file:
         for _ in range(ATTEMPTS):
             before = os.fstat(descriptor)
-            if not stat_module.S_ISREG(before.st_mode):
-                raise OSError(0, "not a regular file", str(path))
             file.seek(0)
             data = file.read()
             _let_settle(before.st_mtime_ns)
             after = os.fstat(descriptor)
             if (after.st_mtime_ns, after.st_size) == (before.st_mtime_ns, before.st_size):
                 break
-    stat = FileStat(before.st_mtime_ns, before.st_size, before.st_ino)
+    stat = file_stat(before)
     return FileContent(stat, hashlib.sha256(data).hexdigest(), decode(data))
 
 

@@ -1,0 +1,294 @@
+"""The configuration file: what it may say, what wins, and how a mistake is told."""
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from memoryd import config
+from memoryd.config import AgentConfig, ConfigError
+from memoryd.settings import Settings
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = tmp_path.resolve()
+    monkeypatch.setenv("HOME", str(root))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(root / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(root / "state"))
+    for folder in ("work", "other", "here"):
+        (root / folder).mkdir()
+    monkeypatch.chdir(root / "here")
+    return root
+
+
+def write(home: Path, text: str) -> Path:
+    path = home / "config/memoryd/config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(textwrap.dedent(text))
+    return path
+
+
+def values(loaded: AgentConfig) -> dict[str, tuple[object, str]]:
+    return {key: (value, origin) for key, value, origin in loaded.values()}
+
+
+def refused(home: Path, text: str) -> str:
+    """Load a file with a mistake; return what is said about it."""
+    path = write(home, text)
+    with pytest.raises(ConfigError) as error:
+        config.load()
+    message = str(error.value)
+    assert str(path) in message
+    assert len(message.splitlines()) == 1
+    return message
+
+
+# --- which agent, which workspace
+
+
+def test_without_a_file_the_current_directory_is_the_workspace(home: Path) -> None:
+    loaded = config.load()
+    assert (loaded.agent, loaded.workspace, loaded.files) == ("main", home / "here", ())
+    assert loaded.settings == Settings()
+    assert loaded.db_path.parent == home / "state/memoryd"
+    assert loaded.db_path.name.startswith("here-")
+    assert values(loaded)["workspace"] == (str(home / "here"), "current directory")
+
+
+def test_every_key_has_a_value_and_a_default(home: Path) -> None:
+    found = values(config.load())
+    assert found["query.hybrid.vector_weight"] == (0.7, "default")
+    assert found["provider"] == ("auto", "default")
+    assert all(origin == "default" for key, (_, origin) in found.items() if key != "workspace")
+
+
+def test_a_named_file_must_be_there(home: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere\.toml: no such configuration file"):
+        config.load(home / "nowhere.toml")
+
+
+def test_a_named_file_is_used_in_place_of_the_default_one(home: Path) -> None:
+    write(home, "[defaults.query]\nmax_results = 1")
+    other = home / "other.toml"
+    other.write_text("[defaults.query]\nmax_results = 2")
+    loaded = config.load(other)
+    assert (loaded.settings.query.max_results, loaded.files) == (2, (other,))
+
+
+def test_the_only_agent_is_the_one(home: Path) -> None:
+    write(home, "[agents.ann]\nworkspace = '~/work'")
+    loaded = config.load()
+    assert (loaded.agent, loaded.workspace) == ("ann", home / "work")
+    assert loaded.db_path == home / "state/memoryd/ann.sqlite"
+
+
+def test_of_several_it_is_main(home: Path) -> None:
+    write(home, "[agents.ann]\nworkspace = '~/other'\n[agents.main]\nworkspace = '~/work'")
+    loaded = config.load()
+    assert (loaded.agent, loaded.workspace, loaded.others) == ("main", home / "work", ("ann",))
+
+
+def test_several_without_main_need_a_choice(home: Path) -> None:
+    message = refused(home, "[agents.bob]\n[agents.ann]")
+    assert "--agent" in message
+    assert "ann, bob" in message
+    assert config.load(agent="bob").agent == "bob"
+
+
+def test_an_unknown_agent_is_told_with_those_there_are(home: Path) -> None:
+    write(home, "[agents.bob]\n[agents.ann]")
+    with pytest.raises(ConfigError, match=r"no agent 'eve' in .*\(configured: ann, bob\)"):
+        config.load(agent="eve")
+
+
+def test_a_workspace_on_the_command_line_wins(home: Path) -> None:
+    write(home, "[agents.main]\nworkspace = '~/work'\n[agents.main.query]\nmax_results = 3")
+    loaded = config.load(workspace=home / "other")
+    assert (loaded.agent, loaded.workspace) == ("main", home / "other")
+    assert loaded.settings.query.max_results == 6, "the agent of another folder isn't meant"
+    assert loaded.db_path.name.startswith("other-")
+    assert values(loaded)["workspace"] == (str(home / "other"), "--workspace")
+
+
+def test_a_workspace_on_the_command_line_chooses_its_agent(home: Path) -> None:
+    write(home, "[agents.a]\nworkspace = '~/work'\n[agents.b]\nworkspace = '~/other'")
+    assert config.load(workspace=Path("../other")).agent == "b"
+    assert config.load(workspace=Path("~/work")).agent == "a"
+
+
+def test_a_workspace_with_an_agent_is_that_agents(home: Path) -> None:
+    write(home, "[agents.a]\nworkspace = '~/work'")
+    loaded = config.load(agent="a", workspace=home / "other")
+    assert (loaded.agent, loaded.workspace) == ("a", home / "other")
+
+
+def test_a_workspace_is_a_folder_with_links_resolved(home: Path) -> None:
+    (home / "link").symlink_to("work")
+    assert config.load(workspace=home / "link").workspace == home / "work"
+    write(home, "[agents.main]\nworkspace = '~/nowhere'")
+    with pytest.raises(ConfigError, match=r"nowhere .*is not a folder"):
+        config.load()
+
+
+def test_two_workspaces_of_one_name_have_two_indexes(home: Path) -> None:
+    (home / "a/notes").mkdir(parents=True)
+    (home / "b/notes").mkdir(parents=True)
+    first, second = (config.load(workspace=home / x / "notes").db_path for x in "ab")
+    assert first != second
+    assert config.load(workspace=home / "a/notes").db_path == first
+
+
+def test_an_odd_workspace_name_makes_a_plain_file_name(home: Path) -> None:
+    folder = home / "Ünï: /..".replace("/", "") / "it's here"
+    folder.mkdir(parents=True)
+    name = config.load(workspace=folder).db_path.name
+    assert name.isascii()
+    assert name.startswith("it-s-here-")
+
+
+def test_the_path_of_the_index_can_be_set(home: Path) -> None:
+    write(home, "[agents.main]\nstore = { path = '~/x/index.sqlite' }")
+    loaded = config.load()
+    assert loaded.db_path == home / "x/index.sqlite"
+    assert values(loaded)["store.path"][0] == str(home / "x/index.sqlite")
+
+
+# --- merging
+
+
+def test_agents_are_laid_over_the_defaults_key_by_key(home: Path) -> None:
+    path = write(
+        home,
+        """
+        [defaults]
+        provider = "none"
+        query = { max_results = 3, hybrid = { vector_weight = 0.5 } }
+        [agents.main.query.hybrid]
+        text_weight = 0.1
+        [agents.main.query]
+        max_results = 4
+        """,
+    )
+    loaded = config.load()
+    assert loaded.settings.provider == "none"
+    assert loaded.settings.query.max_results == 4
+    assert loaded.settings.query.hybrid.vector_weight == 0.5
+    assert loaded.settings.query.hybrid.text_weight == 0.1
+    origins = {key: origin for key, (_, origin) in values(loaded).items()}
+    assert origins["provider"] == f"{path} [defaults]"
+    assert origins["query.max_results"] == f"{path} [agents.main]"
+    assert origins["query.hybrid.vector_weight"] == f"{path} [defaults]"
+    assert origins["query.hybrid.text_weight"] == f"{path} [agents.main]"
+    assert origins["query.min_score"] == "default"
+
+
+def test_lists_are_replaced_and_not_joined(home: Path) -> None:
+    write(home, "[defaults]\nextra_paths = ['a']\n[agents.main]\nextra_paths = ['b', 'c']")
+    assert config.load().settings.extra_paths == ("b", "c")
+
+
+def test_an_agent_sees_nothing_of_another(home: Path) -> None:
+    write(home, "[agents.main]\n[agents.ann]\nprovider = 'none'")
+    assert config.load().settings.provider == "auto"
+
+
+def test_a_whole_number_is_a_number(home: Path) -> None:
+    write(home, "[defaults.sync]\ninterval_minutes = 10")
+    assert config.load().settings.sync.interval_minutes == 10.0
+
+
+# --- mistakes
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("[defaults]\nprovidor = 'none'", ["[defaults]", "unknown key providor", "provider?"]),
+        (
+            "[defaults.query]\nmax_result = 3",
+            ["unknown key query.max_result", "query.max_results?"],
+        ),
+        ("[defaults]\nmax_results = 3", ["unknown key max_results", "query.max_results?"]),
+        ("[agents.main.query.hybrid]\nlambda = 1", ["[agents.main]", "query.hybrid.lambda"]),
+        ("[defaults.qurey]\nmax_results = 3", ["unknown key qurey", "query?"]),
+        ("[defaults.zzz]", ["unknown key zzz"]),
+        ("[default]\nprovider = 'none'", ["unknown table [default]", "[defaults]"]),
+        ("provider = 'none'", ["[provider]", "[defaults]"]),
+        ("defaults = 3", ["defaults must be a table"]),
+        ("agents = 3", ["agents must be a table"]),
+        ("[agents]\nmain = 3", ["agents.main must be a table"]),
+        ("[agents.'a/b']", ["agent id 'a/b'"]),
+        ("[agents.'..']", ["agent id '..'"]),
+        ("[agents.'']", ["agent id ''"]),
+        ("[defaults]\nquery = 3", ["[defaults]", "query must be a table"]),
+        ("[defaults.query]\nmax_results = '3'", ["[defaults]", "query.max_results", "int"]),
+        ("[defaults.query]\nmax_results = true", ["query.max_results", "bool"]),
+        ("[defaults.query]\nmax_results = 0", ["query.max_results", ">= 1"]),
+        ("[defaults.query]\nmin_score = 1.5", ["query.min_score", "<= 1"]),
+        ("[defaults.query]\nmin_score = nan", ["query.min_score"]),
+        ("[defaults.sync]\ninterval_minutes = nan", ["sync.interval_minutes"]),
+        ("[defaults.sync]\nwatch = 'yes'", ["sync.watch", "bool"]),
+        ("[defaults]\nprovider = 'gpt'", ["provider", "'gpt'"]),
+        ("[defaults]\nextra_paths = 'docs'", ["extra_paths", "array"]),
+        ("[defaults]\nextra_paths = [1]", ["extra_paths", "str"]),
+        ("[agents.main]\nworkspace = 3", ["[agents.main]", "workspace", "str"]),
+        ("[defaults]\nprovider = ", ["not valid TOML"]),
+        ("[defaults]\n[defaults]", ["not valid TOML"]),
+    ],
+)
+def test_a_mistake_names_the_file_the_key_and_what_is_right(
+    home: Path, text: str, parts: list[str]
+) -> None:
+    message = refused(home, text)
+    for part in parts:
+        assert part in message
+
+
+def test_a_mistake_is_told_of_the_table_that_made_it(home: Path) -> None:
+    """`query.max` begins like a key that `[defaults]` has, but the agent has said it."""
+    message = refused(home, "[defaults.query]\nmax_results = 3\n[agents.main.query]\nmax = 4")
+    assert "[agents.main]: unknown key query.max;" in message
+
+
+def test_a_bad_value_is_told_of_the_table_it_comes_from(home: Path) -> None:
+    message = refused(
+        home, "[defaults.query]\nmax_results = 3\n[agents.main.query]\nmax_results = 'many'"
+    )
+    assert "[agents.main]: query.max_results" in message
+
+
+def test_a_table_where_the_defaults_have_a_value_is_no_excuse(home: Path) -> None:
+    assert "query must be a table" in refused(
+        home, "[defaults.query]\nmax_results = 3\n[agents.main]\nquery = 'fast'"
+    )
+
+
+def test_a_file_that_is_not_utf8_is_told(home: Path) -> None:
+    path = write(home, "")
+    path.write_bytes(b"[defaults]\nprovider = '\xff'\n")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        config.load()
+
+
+def test_a_file_that_cannot_be_read_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(home, "")
+
+    def read_text(self: Path, **_: object) -> str:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    with pytest.raises(ConfigError, match=r"config\.toml: can't be read: Permission denied"):
+        config.load()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[agents.main]\nworkspace = '~nosuchuser/work'",
+        "[defaults.store]\npath = '~nosuchuser/x.sqlite'",
+        "[defaults]\nextra_paths = ['~nosuchuser/notes']",
+    ],
+)
+def test_the_home_of_nobody_is_a_mistake(home: Path, text: str) -> None:
+    assert "~nosuchuser" in refused(home, text)

@@ -1,0 +1,418 @@
+"""Which files are memory, on a real tree."""
+
+import os
+import socket
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memoryd.flow import FileKey
+from memoryd.source.discover import Discovery, Scan
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    root = tmp_path.resolve() / "work"
+    (root / "memory").mkdir(parents=True)
+    return root
+
+
+def write(path: Path, text: str = "x") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def scan(workspace: Path, *extra_paths: str) -> Scan:
+    return Discovery(workspace, extra_paths).scan()
+
+
+def found(scan: Scan) -> set[str]:
+    assert {key.source for key in scan.files} <= {"memory"}
+    return {key.path for key in scan.files}
+
+
+def skipped(scan: Scan) -> dict[str, str]:
+    assert len(dict(scan.skipped)) == len(scan.skipped), "told once each"
+    return dict(scan.skipped)
+
+
+# --- what is memory
+
+
+def test_memory_is_the_root_files_and_markdown_below_the_folder(workspace: Path) -> None:
+    for name in ("MEMORY.md", "README.md", "notes/a.md", "memory/a.md", "memory/deep/er/b.md"):
+        write(workspace / name)
+    for name in ("memory/a.txt", "memory/a.md.bak", "memory/.hidden.md", "memory/h.json"):
+        write(workspace / name)
+    assert found(scan(workspace)) == {"MEMORY.md", "memory/a.md", "memory/deep/er/b.md"}
+
+
+def test_the_suffix_counts_in_any_case(workspace: Path) -> None:
+    write(workspace / "memory/A.MD")
+    assert found(scan(workspace)) == {"memory/A.MD"}
+
+
+def test_an_empty_workspace_is_no_fault(tmp_path: Path) -> None:
+    result = scan(tmp_path.resolve())
+    assert (result.files, result.skipped, result.unread) == ({}, [], [])
+    assert set(result.folders) == {tmp_path.resolve()}, "to see the first file come"
+
+
+def test_the_stat_is_the_quick_check(workspace: Path) -> None:
+    path = write(workspace / "memory/a.md", "four")
+    os.utime(path, ns=(1, 1_234_567_891))
+    ((real, stat),) = scan(workspace).files.values()
+    assert real == path
+    assert stat == (1_234_567_891, 4, path.stat().st_ino)
+
+
+def test_names_that_differ_in_case_are_two_files(workspace: Path) -> None:
+    upper, lower = write(workspace / "MEMORY.md"), write(workspace / "memory.md")
+    if upper.samefile(lower):
+        pytest.skip("a file system without case")
+    write(workspace / "memory/Note.md")
+    write(workspace / "memory/note.md")
+    assert found(scan(workspace)) == {"MEMORY.md", "memory.md", "memory/Note.md", "memory/note.md"}
+
+
+def test_hard_links_count_once(workspace: Path) -> None:
+    path = write(workspace / "memory/a.md")
+    os.link(path, workspace / "memory/b.md")
+    first = scan(workspace)
+    assert found(first) == {"memory/a.md"}
+    assert found(scan(workspace)) == found(first)
+
+
+def test_keys_and_paths_are_inverse(workspace: Path) -> None:
+    outside = write(workspace.parent / "extra/b.md")
+    write(workspace / "memory/a.md")
+    discovery = Discovery(workspace, (str(outside.parent),))
+    files = discovery.scan().files
+    assert {key.path for key in files} == {"memory/a.md", str(outside)}
+    for key, (path, _) in files.items():
+        assert discovery.key(path) == key
+        assert discovery.real_path(key) == path
+
+
+# --- links and special files
+
+
+def test_links_are_not_followed_and_said_so(workspace: Path) -> None:
+    secret = write(workspace.parent / "secret/passwd.md")
+    (workspace / "memory/file.md").symlink_to(secret)
+    (workspace / "memory/folder").symlink_to(secret.parent)
+    (workspace / "memory/dangling.md").symlink_to("nowhere.md")
+    (workspace / "memory/loop").symlink_to(workspace / "memory")
+    (workspace / "MEMORY.md").symlink_to(secret)
+    result = scan(workspace)
+    assert result.files == {}
+    names = ("memory/file.md", "memory/folder", "memory/dangling.md", "memory/loop", "MEMORY.md")
+    assert set(skipped(result)) == {str(workspace / name) for name in names}
+    assert all("symbolic link" in reason for reason in skipped(result).values())
+    assert set(result.folders) == {workspace, workspace / "memory"}
+
+
+def test_a_memory_folder_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    workspace = tmp_path.resolve() / "work"
+    workspace.mkdir()
+    write(tmp_path / "elsewhere/a.md")
+    (workspace / "memory").symlink_to(tmp_path / "elsewhere")
+    result = scan(workspace)
+    assert result.files == {}
+    assert str(workspace / "memory") in skipped(result)
+
+
+def test_special_files_are_skipped(workspace: Path) -> None:
+    os.mkfifo(workspace / "memory/pipe.md")
+    assert "not a regular file" in skipped(scan(workspace))[str(workspace / "memory/pipe.md")]
+
+
+def test_a_socket_is_skipped() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        workspace = Path(name).resolve()
+        (workspace / "memory").mkdir()
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(workspace / "memory/s.md"))
+            assert len(scan(workspace).skipped) == 1
+
+
+def test_a_folder_named_like_a_file_is_a_folder(workspace: Path) -> None:
+    write(workspace / "memory/trip.md/day1.md")
+    assert found(scan(workspace)) == {"memory/trip.md/day1.md"}
+
+
+# --- folders
+
+
+@pytest.mark.parametrize(
+    "ignored",
+    ["node_modules", ".venv", ".git", "venv", "__pycache__", "site-packages", ".obsidian"],
+)
+def test_folders_of_tools_are_neither_walked_nor_watched(
+    workspace: Path, ignored: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(workspace / "memory" / ignored / "deep/README.md")
+    write(workspace / "memory/sub/a.md")
+    listed: list[Path] = []
+    real = os.scandir
+
+    def scandir(folder: Path) -> object:
+        listed.append(Path(folder))
+        return real(folder)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    discovery = Discovery(workspace, ())
+    result = discovery.scan()
+    assert found(result) == {"memory/sub/a.md"}
+    assert set(listed) == {workspace / "memory", workspace / "memory/sub"}
+    assert set(result.folders) == {workspace, workspace / "memory", workspace / "memory/sub"}
+    assert discovery.look(workspace / "memory" / ignored / "deep/README.md") is None
+
+
+def test_watched_are_folders_and_not_files(workspace: Path) -> None:
+    for number in range(300):
+        write(workspace / f"memory/{number}.md")
+    assert len(scan(workspace).folders) == 2
+
+
+def test_a_folder_that_is_replaced_has_another_identity(workspace: Path) -> None:
+    before = scan(workspace).folders[workspace / "memory"]
+    (workspace / "memory").rename(workspace / "old")
+    (workspace / "memory").mkdir()
+    assert scan(workspace).folders[workspace / "memory"] != before
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, folder: Path, error: OSError) -> None:
+    """Let the listing of one folder fail; to root, who may run this, nothing is forbidden."""
+    real = os.scandir
+
+    def scandir(wanted: Path) -> object:
+        if Path(wanted) == folder:
+            raise error
+        return real(wanted)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+
+
+def test_below_an_unreadable_folder_nothing_is_known(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(workspace / "memory/private/a.md")
+    write(workspace / "memory/b.md")
+    private = workspace / "memory/private"
+    refuse(monkeypatch, private, PermissionError(13, "Permission denied"))
+    result = scan(workspace)
+    assert found(result) == {"memory/b.md"}
+    assert result.unread == [private], "so that nothing there is pruned"
+    assert skipped(result) == {str(private): "can't be read: Permission denied"}
+
+
+def test_a_folder_that_goes_while_we_look_is_just_gone(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = workspace / "memory/gone"
+    gone.mkdir()
+    refuse(monkeypatch, gone, FileNotFoundError(2, "No such file or directory"))
+    result = scan(workspace)
+    assert (result.unread, result.skipped) == ([], [])
+
+
+def test_a_workspace_that_is_not_there_is_unread(tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere"
+    assert nowhere in scan(nowhere).unread
+
+
+# --- extra paths
+
+
+def test_extra_paths_are_files_and_folders_relative_absolute_or_at_home(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = workspace.parent / "home"
+    monkeypatch.setenv("HOME", str(home))
+    write(home / "notes/h.md")
+    write(workspace / "docs/d.md")
+    write(workspace.parent / "one.md")
+    write(workspace.parent / "other.md")
+    result = scan(workspace, "docs", str(workspace.parent / "one.md"), "~/notes")
+    assert found(result) == {
+        "docs/d.md",
+        str(workspace.parent / "one.md"),
+        str(home / "notes/h.md"),
+    }
+
+
+def test_overlapping_extra_paths_count_once(workspace: Path) -> None:
+    write(workspace / "docs/sub/a.md")
+    write(workspace / "memory/b.md")
+    result = scan(
+        workspace, "docs", "docs/", "./docs/../docs", "docs/sub", "docs/sub/a.md", "memory", "."
+    )
+    assert found(result) == {"docs/sub/a.md", "memory/b.md"}
+    assert result.skipped == []
+
+
+@pytest.mark.parametrize("single", ["docs/sub/a.md", "docs/sub/missing.md"])
+def test_a_file_named_before_the_folder_around_it_hides_nothing(
+    workspace: Path, single: str
+) -> None:
+    write(workspace / "docs/sub/a.md")
+    write(workspace / "docs/sub/b.md")
+    assert found(scan(workspace, single, "docs")) == {"docs/sub/a.md", "docs/sub/b.md"}
+
+
+def test_a_folder_named_as_extra_path_is_walked_whatever_its_name(workspace: Path) -> None:
+    write(workspace / ".notes/a.md")
+    write(workspace / ".notes/.trash/b.md")
+    discovery = Discovery(workspace, (".notes",))
+    assert found(discovery.scan()) == {".notes/a.md"}
+    assert discovery.look(workspace / ".notes/a.md") is not None
+    assert discovery.look(workspace / ".notes/.trash/b.md") is None
+
+
+def test_an_extra_path_inside_an_ignored_folder_of_another_is_memory(workspace: Path) -> None:
+    path = write(workspace / "memory/.archive/a.md")
+    discovery = Discovery(workspace, ("memory/.archive",))
+    assert found(discovery.scan()) == {"memory/.archive/a.md"}
+    assert discovery.look(path) is not None, "a look must see what the scan sees"
+
+
+@pytest.mark.parametrize("missing", ["notes", "far/away/notes", "far/away/notes/a.md"])
+def test_a_missing_extra_path_is_told_and_keeps_nothing_else_from_working(
+    workspace: Path, missing: str
+) -> None:
+    write(workspace / "memory/a.md")
+    result = scan(workspace, missing)
+    assert skipped(result) == {str(workspace / missing): "missing"}
+    assert result.unread == [], "it is not there: that is known"
+    assert found(result) == {"memory/a.md"}
+
+
+def test_a_missing_extra_path_is_seen_coming(workspace: Path) -> None:
+    (workspace / "docs").mkdir()
+    assert workspace / "docs" in scan(workspace, "docs/notes").folders
+
+
+def test_an_extra_file_that_is_no_markdown_is_told(workspace: Path) -> None:
+    write(workspace / "a.txt")
+    assert skipped(scan(workspace, "a.txt")) == {
+        str(workspace / "a.txt"): "not a Markdown file (.md)"
+    }
+
+
+def test_an_extra_path_that_is_a_link_is_told(workspace: Path) -> None:
+    write(workspace.parent / "real/a.md")
+    (workspace / "link").symlink_to(workspace.parent / "real")
+    result = scan(workspace, "link")
+    assert result.files == {}
+    assert "symbolic link" in skipped(result)[str(workspace / "link")]
+
+
+def test_how_one_gets_to_an_extra_path_is_the_users_business(workspace: Path) -> None:
+    path = write(workspace.parent / "real/notes/a.md")
+    (workspace / "link").symlink_to(workspace.parent / "real")
+    discovery = Discovery(workspace, ("link/notes",))
+    assert found(discovery.scan()) == {str(path)}
+    assert discovery.look(path) is not None
+
+
+# --- names
+
+
+@pytest.fixture
+def odd_name(workspace: Path) -> Callable[[str], Path]:
+    def make(name: str) -> Path:
+        path = workspace / "memory" / name.encode("latin-1").decode("utf-8", "surrogateescape")
+        try:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("x")
+        except OSError:
+            pytest.skip("a file system that takes UTF-8 names only")
+        return path
+
+    return make
+
+
+def test_a_name_that_is_not_utf8_is_skipped_and_told(
+    workspace: Path, odd_name: Callable[[str], Path]
+) -> None:
+    odd_name("caf\xe9.md")
+    result = scan(workspace)
+    assert result.files == {}
+    assert skipped(result) == {rf"{workspace}/memory/caf\xe9.md": "its name is not UTF-8"}
+
+
+def test_a_folder_whose_name_is_not_utf8_is_skipped_told_and_not_watched(
+    workspace: Path, odd_name: Callable[[str], Path]
+) -> None:
+    """The watcher takes strings; one folder that it can't name would end it."""
+    odd_name("caf\xe9/a.md")
+    write(workspace / "memory/b.md")
+    result = scan(workspace)
+    assert found(result) == {"memory/b.md"}
+    assert set(result.folders) == {workspace, workspace / "memory"}
+    assert all("not UTF-8" in reason for reason in skipped(result).values())
+    for name in skipped(result):
+        name.encode()
+
+
+@pytest.mark.parametrize("name", ["a b.md", "a:b#c?d%.md", "日本.md", "two\nlines.md", "-x.md"])
+def test_other_odd_names_are_names(workspace: Path, name: str) -> None:
+    write(workspace / "memory" / name)
+    assert found(scan(workspace)) == {f"memory/{name}"}
+
+
+# --- looking at one path
+
+
+def test_a_look_agrees_with_the_scan(workspace: Path) -> None:
+    write(workspace / "MEMORY.md")
+    write(workspace / "memory/a.md")
+    write(workspace / "docs/b.md")
+    discovery = Discovery(workspace, ("docs",))
+    for key, (path, stat) in discovery.scan().files.items():
+        assert discovery.look(path) == (key, stat)
+
+
+def test_a_file_that_is_gone_has_no_stat(workspace: Path) -> None:
+    discovery = Discovery(workspace, ())
+    assert discovery.look(workspace / "memory/a.md") == (FileKey("memory", "memory/a.md"), None)
+
+
+def test_what_is_no_regular_file_has_no_stat(workspace: Path) -> None:
+    (workspace / "memory/folder.md").mkdir()
+    (workspace / "memory/link.md").symlink_to("/etc/hostname")
+    discovery = Discovery(workspace, ())
+    for name in ("memory/folder.md", "memory/link.md"):
+        assert discovery.look(workspace / name) == (FileKey("memory", name), None)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["README.md", "notes/a.md", "memory/a.txt", "memory/.a.md", "memory/.git/a.md", "../x.md"],
+)
+def test_what_can_be_no_memory_is_not_looked_at(workspace: Path, name: str) -> None:
+    write(workspace / name)
+    assert Discovery(workspace, ()).look(Path(os.path.normpath(workspace / name))) is None
+
+
+def test_numbers_that_sqlite_cannot_hold_are_brought_into_its_range(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inodes of network file systems use all 64 bits; a date of the year 2400 has more ns."""
+    path = write(workspace / "memory/a.md")
+    found = os.lstat(path)
+
+    def far(*_: object, **__: object) -> os.stat_result:
+        fields = list(found)
+        fields[1] = 2**64 - 1
+        return os.stat_result(fields, {"st_mtime_ns": 15_032_385_535_000_000_000})
+
+    monkeypatch.setattr(os, "lstat", far)
+    seen = Discovery(workspace, ()).look(path)
+    assert seen is not None
+    assert seen[1] is not None
+    assert all(-(2**63) <= number < 2**63 for number in seen[1])

@@ -1,0 +1,108 @@
+"""Vectors in memory against the plainest search there is."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from memoryd.index.matrix import VectorMatrix
+from memoryd.index.rows import MatrixRow
+
+DIMS = 4
+NEVER = 1_000_000
+
+
+def unit(seed: int) -> NDArray[np.float32]:
+    vector = np.random.default_rng(seed).normal(size=DIMS).astype(np.float32)
+    return np.asarray(vector / np.linalg.norm(vector), dtype=np.float32)
+
+
+def row(row_id: int, file_id: int = 1, seed: int | None = None) -> MatrixRow:
+    return MatrixRow(
+        row_id, file_id, unit(row_id if seed is None else seed).astype("<f4").tobytes()
+    )
+
+
+def test_the_nearest_come_first() -> None:
+    matrix = VectorMatrix(DIMS)
+    matrix.apply((), [row(n) for n in range(50)])
+    best, score = matrix.search(unit(17), 5)[0]
+    assert best == 17
+    assert score == pytest.approx(1.0)
+    scores = [s for _, s in matrix.search(unit(17), 50)]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_an_empty_matrix_and_no_places_find_nothing() -> None:
+    matrix = VectorMatrix(DIMS)
+    assert matrix.search(unit(1), 5) == []
+    matrix.apply((), [row(1)])
+    assert matrix.search(unit(1), 0) == []
+    assert matrix.search(unit(1), 5, file_ids=[]) == []
+
+
+def test_fewer_rows_than_asked_for_are_all_of_them() -> None:
+    matrix = VectorMatrix(DIMS)
+    matrix.apply((), [row(1), row(2)])
+    assert {found for found, _ in matrix.search(unit(1), 10)} == {1, 2}
+
+
+def test_a_large_neighbour_does_not_starve_a_small_file() -> None:
+    matrix = VectorMatrix(DIMS)
+    matrix.apply((), [row(n, file_id=1, seed=0) for n in range(2000)])
+    matrix.apply((), [row(5000 + n, file_id=2, seed=n) for n in range(1, 4)])
+    found = matrix.search(unit(0), 3, file_ids={2})
+    assert {row_id for row_id, _ in found} == {5001, 5002, 5003}
+
+
+def test_a_row_that_is_not_there_is_not_missed() -> None:
+    matrix = VectorMatrix(DIMS)
+    matrix.apply([NEVER], [row(1)])
+    assert len(matrix) == 1
+
+
+def test_a_row_that_is_added_again_is_replaced() -> None:
+    matrix = VectorMatrix(DIMS)
+    matrix.apply((), [row(1, seed=1)])
+    matrix.apply((), [row(1, file_id=9, seed=2)])
+    assert dict(matrix.search(unit(2), 5, file_ids={9})) == {1: pytest.approx(1.0)}
+    assert len(matrix) == 1
+
+
+def test_it_grows_past_its_capacity_and_forgets_nothing() -> None:
+    matrix = VectorMatrix(DIMS, capacity=1)
+    matrix.apply((), [row(n, file_id=n) for n in range(3000)])
+    assert len(matrix) == 3000
+    for n in (0, 255, 256, 1000, 2999):
+        assert dict(matrix.search(unit(n), 1, file_ids={n})) == {n: pytest.approx(1.0)}
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sets(st.integers(0, 8)),
+            st.lists(st.tuples(st.integers(0, 8), st.integers(1, 3), st.integers(0, 99))),
+        ),
+        max_size=12,
+    )
+)
+def test_after_any_changes_it_finds_what_a_plain_search_finds(
+    changes: list[tuple[set[int], list[tuple[int, int, int]]]],
+) -> None:
+    matrix, model = VectorMatrix(DIMS), dict[int, tuple[int, NDArray[np.float32]]]()
+    for removed, added in changes:
+        matrix.apply(removed, [row(row_id, file_id, seed) for row_id, file_id, seed in added])
+        for row_id in removed:
+            model.pop(row_id, None)
+        for row_id, file_id, seed in added:
+            model[row_id] = file_id, unit(seed)
+    assert len(matrix) == len(model)
+    query = unit(1000)
+    for wanted in (None, {1}, {2, 3}):
+        expected = {
+            row_id: pytest.approx(float(vector @ query), abs=1e-6)
+            for row_id, (file_id, vector) in model.items()
+            if wanted is None or file_id in wanted
+        }
+        assert dict(matrix.search(query, 100, file_ids=wanted)) == expected

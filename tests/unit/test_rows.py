@@ -1,0 +1,424 @@
+"""The SQL that changes an index: whatever happens, it is as if built from scratch."""
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memoryd.flow import Chunk, FileKey, FileStat, ParsedFile
+from memoryd.identity import Identity
+from memoryd.index import rows, schema
+from memoryd.index.driver import (
+    Connection,
+    Database,
+    bundled_extension,
+    load_extension,
+    sqlite,
+)
+from memoryd.index.rows import Delta, Legs
+from memoryd.terms import TOKENIZER
+
+IDENTITY = Identity(
+    provider="local",
+    model="use",
+    provider_key="k",
+    dims=2,
+    max_input_bytes=8000,
+    chunk_tokens=400,
+    chunk_overlap=80,
+    tokenizer=TOKENIZER,
+)
+LEGS = Legs(IDENTITY, fts=True, vec=True)
+STAT = FileStat(1, 2, 3)
+TEXTS = ["boiler", "valve", "今天玩", "gasket\nvalve", "", "İ x"]
+
+Matrix = dict[int, tuple[int, bytes]]
+
+
+class Index:
+    """An index file, with the vectors in memory as the deltas make them."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.matrix: Matrix = {}
+
+    def apply(self, delta: Delta) -> Delta:
+        for row_id in delta.removed:
+            self.matrix.pop(row_id, None)
+        for row in delta.added:
+            self.matrix[row.row_id] = row.file_id, row.embedding
+        return delta
+
+    def put(self, path: str, *chunks: Chunk, legs: Legs = LEGS, source: str = "memory") -> Delta:
+        key = FileKey(source, path)
+        digest = rows.text_hash(repr(chunks))
+        parsed = ParsedFile(key, STAT, digest, list(chunks))
+        return self.apply(rows.replace_file(self.connection, legs, parsed))
+
+    def delete(self, path: str, *, source: str = "memory") -> Delta:
+        return self.apply(rows.delete_file(self.connection, LEGS, FileKey(source, path)))
+
+    def give(self, *texts: str) -> Delta:
+        vectors = [(rows.text_hash(text), vector(text)) for text in texts]
+        return self.apply(rows.put_vectors(self.connection, LEGS, vectors))
+
+    def sql(self, statement: str, *parameters: object) -> list[tuple[object, ...]]:
+        return self.connection.execute(statement, parameters).fetchall()
+
+    def one(self, statement: str, *parameters: object) -> object:
+        return self.sql(statement, *parameters)[0][0]
+
+    def row_of(self, text: str) -> object:
+        return self.one("SELECT row_id FROM chunks WHERE text = ?", text)
+
+    def content(self) -> dict[str, list[tuple[object, ...]]]:
+        """Return everything that can be seen in the tables and in memory, without row numbers."""
+        place = "path, source, start_line, end_line, text, chunks.hash, heading"
+        joined = "chunks JOIN files USING (file_id)"
+        matrix = {
+            row_id: self.one("SELECT id FROM chunks WHERE row_id = ?", row_id)
+            for row_id in self.matrix
+        }
+        return {
+            "files": self.sql("SELECT path, source, hash FROM files ORDER BY 1, 2"),
+            "chunks": self.sql(
+                f"SELECT id, {place}, embedding FROM {joined}"
+                " LEFT JOIN embedding_cache USING (vector_id) ORDER BY id"
+            ),
+            "fts": self.sql(
+                "SELECT id, body, context FROM chunks_fts"
+                " LEFT JOIN chunks ON row_id = chunks_fts.rowid ORDER BY id"
+            ),
+            "vec": self.sql(
+                "SELECT hash, v.embedding FROM chunks_vec v"
+                " LEFT JOIN embedding_cache ON vector_id = v.rowid ORDER BY hash"
+            ),
+            "memory": sorted(
+                (str(matrix[row_id]), embedding) for row_id, (_, embedding) in self.matrix.items()
+            ),
+            "memory's files": sorted(
+                {
+                    (str(self.one("SELECT path FROM files WHERE file_id = ?", file_id)),)
+                    for file_id, _ in self.matrix.values()
+                }
+            ),
+        }
+
+    def check(self) -> None:
+        self.sql("INSERT INTO chunks_fts(chunks_fts) VALUES('integrity-check')")
+        assert self.one("PRAGMA integrity_check") == "ok"
+        assert self.sql("PRAGMA foreign_key_check") == []
+
+
+@contextmanager
+def opened(path: Path | None = None) -> Iterator[Index]:
+    """Open an index as the writer does, on this thread; no path: in memory."""
+    connection = in_memory() if path is None else on_disk(path)
+    try:
+        schema.prepare(connection, Path("/w"), IDENTITY)
+        assert schema.ensure_fts(connection) is None
+        assert schema.ensure_vec(connection, 2) is None
+        yield Index(connection)
+    finally:
+        connection.close()
+
+
+def in_memory() -> Connection:
+    connection: Connection = sqlite.connect(":memory:", isolation_level=None)
+    load_extension(connection, bundled_extension())
+    return connection
+
+
+def on_disk(path: Path) -> Connection:
+    return Database(path, extension=bundled_extension())._connect()
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[Index]:
+    with opened(tmp_path / "main.sqlite") as index:
+        yield index
+
+
+def chunk(text: str, line: int = 1, heading: str = "") -> Chunk:
+    return Chunk(line, line + text.count("\n"), text, heading)
+
+
+def vector(text: str) -> bytes:
+    return struct.pack("<2f", 1.0, len(text) + 1.0)
+
+
+# --- what stays, what is shared
+
+
+def test_unchanged_chunks_keep_their_rows(index: Index) -> None:
+    index.put("a.md", chunk("boiler", 1), chunk("valve", 2), chunk("gasket", 3))
+    before = {text: index.row_of(text) for text in ("boiler", "gasket")}
+    delta = index.put("a.md", chunk("boiler", 1), chunk("garden", 2), chunk("gasket", 3))
+    assert {text: index.row_of(text) for text in ("boiler", "gasket")} == before
+    assert (len(delta.removed), delta.chunks, delta.pending) == (1, 3, True)
+
+
+def test_a_heading_that_changes_above_an_unchanged_chunk_is_taken_over(index: Index) -> None:
+    index.put("a.md", chunk("# House", 1, "House"), chunk("boiler", 2, "House > Cellar"))
+    index.give("boiler")
+    index.put("a.md", chunk("# Shed", 1, "Shed"), chunk("boiler", 2, "Shed > Cellar"))
+    assert index.one("SELECT heading FROM chunks WHERE text = 'boiler'") == "Shed > Cellar"
+    found = "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?"
+    assert index.one(found, "house") == 0
+    assert index.one(found, "shed") == 2
+    assert len(index.matrix) == 1, "its vector is still good"
+
+
+def test_the_same_text_in_two_files_shares_one_vector(index: Index) -> None:
+    index.put("a.md", chunk("boiler"))
+    index.put("b.md", chunk("boiler"))
+    delta = index.give("boiler")
+    assert len(delta.added) == 2
+    assert index.one("SELECT count(*) FROM embedding_cache") == 1
+    assert index.one("SELECT count(*) FROM chunks_vec") == 1
+    index.delete("a.md")
+    assert index.one("SELECT count(*) FROM chunks_vec") == 1
+    assert len(index.matrix) == 1
+    index.delete("b.md")
+    assert index.one("SELECT count(*) FROM chunks_vec") == 0
+    assert index.matrix == {}
+    assert index.one("SELECT count(*) FROM embedding_cache") == 1, "it has been paid for"
+
+
+def test_a_text_that_comes_back_has_its_vector_at_once(index: Index) -> None:
+    index.put("a.md", chunk("boiler"))
+    index.give("boiler")
+    index.delete("a.md")
+    delta = index.put("b.md", chunk("boiler", 7))
+    assert (delta.reused, delta.pending) == (1, False)
+    assert [bytes(row.embedding) for row in delta.added] == [vector("boiler")]
+    assert index.sql("SELECT embedding FROM chunks_vec") == [(vector("boiler"),)]
+
+
+def test_a_moved_chunk_keeps_its_vector(index: Index) -> None:
+    index.put("a.md", chunk("boiler", 1))
+    index.give("boiler")
+    delta = index.put("a.md", chunk("new", 1), chunk("boiler", 2))
+    assert (delta.reused, delta.pending, len(index.matrix)) == (1, True, 1)
+    assert index.one("SELECT count(*) FROM chunks_vec") == 1
+
+
+def test_identical_chunks_of_one_file_are_one(index: Index) -> None:
+    delta = index.put("a.md", chunk("boiler"), chunk("boiler"))
+    assert (delta.chunks, index.one("SELECT count(*) FROM chunks")) == (1, 1)
+
+
+def test_the_same_text_at_two_places_of_a_file_is_two_chunks(index: Index) -> None:
+    index.put("a.md", chunk("boiler", 1), chunk("boiler", 9))
+    assert len(index.give("boiler").added) == 2
+
+
+def test_one_path_in_two_sources_is_two_files(index: Index) -> None:
+    index.put("a.md", chunk("boiler"))
+    index.put("a.md", chunk("boiler"), source="sessions")
+    index.delete("a.md", source="sessions")
+    assert index.sql("SELECT source FROM files") == [("memory",)]
+    assert index.one("SELECT count(*) FROM chunks") == 1
+
+
+def test_names_that_differ_in_case_are_two_files(index: Index) -> None:
+    index.put("MEMORY.md", chunk("boiler"))
+    index.put("memory.md", chunk("valve"))
+    assert index.one("SELECT count(*) FROM files") == 2
+
+
+def test_an_empty_file_has_a_row_and_no_chunks(index: Index) -> None:
+    assert index.put("a.md").chunks == 0
+    assert index.one("SELECT count(*) FROM files") == 1
+
+
+def test_a_file_that_was_never_there_is_deleted_without_a_word(index: Index) -> None:
+    assert index.delete("a.md") == Delta()
+
+
+def test_a_row_is_never_used_for_another_chunk(index: Index) -> None:
+    """A search holds row numbers between two reads; one that is used again shows a wrong text."""
+    index.put("a.md", chunk("boiler"))
+    old = index.row_of("boiler")
+    index.delete("a.md")
+    index.put("b.md", chunk("valve"))
+    assert index.row_of("valve") != old
+
+
+def test_a_touched_file_has_its_new_stat_alone(index: Index) -> None:
+    index.put("a.md", chunk("boiler"))
+    row = index.row_of("boiler")
+    rows.touch_file(index.connection, FileKey("memory", "a.md"), FileStat(7, 8, 9))
+    assert index.sql("SELECT mtime_ns, size, inode FROM files") == [(7, 8, 9)]
+    assert index.row_of("boiler") == row
+
+
+def test_chunk_ids_name_place_text_and_model() -> None:
+    def id_of(path: str = "a.md", line: int = 1, text: str = "x", model: str = "m") -> str:
+        return rows.chunk_id(
+            FileKey("memory", path), chunk(text, line), rows.text_hash(text), model
+        )
+
+    assert id_of() == id_of()
+    assert len({id_of(), id_of(path="b.md"), id_of(line=2), id_of(text="y"), id_of(model="n")}) == 5
+
+
+# --- vectors
+
+
+def test_waiting_chunks_are_told_in_order_and_once(index: Index) -> None:
+    index.put("a.md", chunk("boiler", 1), chunk("valve", 2), chunk("boiler", 3))
+    waiting = rows.read_pending(index.connection, 0, 10)
+    assert [text for _, _, text in waiting] == ["boiler", "valve", "boiler"]
+    assert rows.read_pending(index.connection, waiting[0][0], 1) == waiting[1:2]
+    assert rows.count_pending(index.connection) == 2
+    index.give("boiler")
+    assert [text for _, _, text in rows.read_pending(index.connection, 0, 10)] == ["valve"]
+
+
+def test_a_text_that_cannot_be_embedded_is_asked_for_no_more(index: Index) -> None:
+    index.put("a.md", chunk("boiler"))
+    rows.put_vectors(index.connection, LEGS, [], [(rows.text_hash("boiler"), "too odd")])
+    assert rows.read_pending(index.connection, 0, 10) == []
+    assert rows.count_pending(index.connection) == 0
+    assert index.one("SELECT reason FROM set_aside") == "too odd"
+
+
+def test_a_vector_whose_chunk_is_gone_is_kept_in_the_cache_alone(index: Index) -> None:
+    assert index.give("boiler").added == []
+    assert index.one("SELECT count(*) FROM embedding_cache") == 1
+    assert index.one("SELECT count(*) FROM chunks_vec") == 0
+
+
+def test_vectors_of_another_model_are_not_taken(index: Index) -> None:
+    other = msgspec.structs.replace(IDENTITY, model="other")
+    vectors = [(rows.text_hash("boiler"), vector("boiler"))]
+    rows.put_vectors(index.connection, Legs(other, fts=True, vec=True), vectors)
+    delta = index.put("a.md", chunk("boiler"))
+    assert (delta.reused, delta.pending) == (0, True)
+
+
+def test_memory_and_disk_hold_the_same_vector_when_one_comes_twice(
+    index: Index, tmp_path: Path
+) -> None:
+    """Taken over from another file while it was on its way; providers aren't exact."""
+    index.put("a.md", chunk("boiler"))
+    with opened(tmp_path / "other.sqlite") as other:
+        other.give("boiler")
+    rows.copy_cache(index.connection, tmp_path / "other.sqlite")
+    jitter = struct.pack("<2f", 1.0, 7.5)
+    index.apply(rows.put_vectors(index.connection, LEGS, [(rows.text_hash("boiler"), jitter)]))
+    (on_disk,) = index.sql("SELECT embedding FROM chunks JOIN embedding_cache USING (vector_id)")
+    assert index.sql("SELECT embedding FROM chunks_vec") == [on_disk]
+    assert [embedding for _, embedding in index.matrix.values()] == [on_disk[0]]
+
+
+# --- the cache
+
+
+def test_pruning_never_takes_a_vector_in_use(index: Index) -> None:
+    index.put("a.md", chunk("boiler"))
+    index.give("boiler", "valve", "gasket")
+    assert rows.prune_cache(index.connection, 0) == 2
+    assert index.sql("SELECT hash FROM embedding_cache") == [(rows.text_hash("boiler"),)]
+    assert rows.prune_cache(index.connection, 0) == 0
+
+
+def test_pruning_takes_the_least_recently_used_down_to_the_bound(index: Index) -> None:
+    index.give("boiler", "valve", "gasket")
+    for used_at, text in enumerate(("valve", "gasket", "boiler")):
+        index.sql(
+            "UPDATE embedding_cache SET used_at = ? WHERE hash = ?", used_at, rows.text_hash(text)
+        )
+    assert rows.prune_cache(index.connection, 2) == 1
+    left = {hash_ for (hash_,) in index.sql("SELECT hash FROM embedding_cache")}
+    assert left == {rows.text_hash("gasket"), rows.text_hash("boiler")}
+
+
+def test_without_a_bound_nothing_is_pruned(index: Index) -> None:
+    index.give("boiler", "valve")
+    assert rows.prune_cache(index.connection, None) == 0
+    assert rows.prune_cache(index.connection, 2) == 0
+
+
+def test_the_embeddings_of_another_file_are_taken_over(index: Index, tmp_path: Path) -> None:
+    with opened(tmp_path / "other.sqlite") as other:
+        other.give("boiler", "valve")
+    index.give("valve")
+    assert rows.copy_cache(index.connection, tmp_path / "other.sqlite") == 1
+    assert index.put("a.md", chunk("boiler")).reused == 1
+
+
+def test_a_file_that_cannot_be_taken_over_leaves_no_trace(index: Index, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.sqlite"
+    damaged.write_bytes(b"no database" * 1000)
+    index.give("boiler")
+    with pytest.raises(Exception, match="not a database"):
+        rows.copy_cache(index.connection, damaged)
+    assert not index.connection.in_transaction
+    assert [name for _, name, _ in index.sql("PRAGMA database_list")] == ["main"]
+
+
+# --- one transaction
+
+
+def test_a_change_that_fails_leaves_everything_as_it_was(index: Index) -> None:
+    index.put("a.md", chunk("boiler"))
+    index.give("boiler")
+    before = index.content()
+    with pytest.raises(UnicodeEncodeError):
+        index.put("a.md", chunk("valve", 1), chunk("\ud800", 2))
+    assert not index.connection.in_transaction
+    assert index.content() == before
+
+
+# --- whatever happens
+
+CHUNKS = st.lists(
+    st.builds(
+        chunk, st.sampled_from(TEXTS), st.integers(1, 4), st.sampled_from(["", "House", "Shed"])
+    ),
+    max_size=4,
+)
+PATHS = st.sampled_from(["a.md", "b.md", "memory/ÄÖ.md"])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), PATHS, CHUNKS),
+        st.tuples(st.just("delete"), PATHS),
+        st.tuples(st.just("give"), st.lists(st.sampled_from(TEXTS), max_size=3)),
+        st.tuples(st.just("prune"), st.integers(0, 3)),
+    ),
+    max_size=14,
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(STEPS)
+def test_any_changes_leave_what_building_from_scratch_gives(
+    steps: list[tuple[str, object, object]],
+) -> None:
+    files: dict[str, list[Chunk]] = {}
+    with opened() as changed, opened() as scratch:
+        for step in steps:
+            match step:
+                case ("put", str(path), list(chunks)):
+                    changed.put(path, *chunks)
+                    files[path] = chunks
+                case ("delete", str(path)):
+                    changed.delete(path)
+                    files.pop(path, None)
+                case ("give", list(texts)):
+                    changed.give(*texts)
+                case ("prune", int(bound)):
+                    rows.prune_cache(changed.connection, bound)
+        changed.check()
+        known = {str(hash_) for (hash_,) in changed.sql("SELECT hash FROM embedding_cache")}
+        scratch.give(*(text for text in TEXTS if rows.text_hash(text) in known))
+        for path, chunks in files.items():
+            scratch.put(path, *chunks)
+        assert changed.content() == scratch.content()

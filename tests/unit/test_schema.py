@@ -1,0 +1,313 @@
+"""A new file, a foreign one, another's, and derived tables that are behind."""
+
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from memoryd.flow import Chunk, FileKey, FileStat, ParsedFile
+from memoryd.identity import Identity
+from memoryd.index import rows, schema
+from memoryd.index.driver import Connection, Database, Error, bundled_extension
+from memoryd.index.rows import Legs
+from memoryd.index.schema import IndexRefusedError
+from memoryd.terms import TOKENIZER
+
+IDENTITY = Identity(
+    provider="local",
+    model="use",
+    provider_key="k",
+    dims=4,
+    max_input_bytes=8000,
+    chunk_tokens=400,
+    chunk_overlap=80,
+    tokenizer=TOKENIZER,
+)
+WORKSPACE = Path("/home/ann/work")
+BOTH = Legs(IDENTITY, fts=True, vec=True)
+NEITHER = Legs(IDENTITY, fts=False, vec=False)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Connection]:
+    """Open as the writer does, on this thread."""
+    database = Database(path, extension=bundled_extension())
+    connection = database._connect()
+    try:
+        assert database.extension_error is None
+        yield connection
+    finally:
+        connection.close()
+
+
+@contextmanager
+def index(path: Path, identity: Identity = IDENTITY) -> Iterator[Connection]:
+    """Open and prepare an index."""
+    with opened(path) as connection:
+        schema.prepare(connection, WORKSPACE, identity)
+        ensure(connection)
+        yield connection
+
+
+def ensure(connection: Connection, dims: int = 4) -> None:
+    assert schema.ensure_fts(connection) is None
+    assert schema.ensure_vec(connection, dims) is None
+
+
+def put(connection: Connection, legs: Legs, path: str, *texts: str) -> None:
+    chunks = [Chunk(n, n, text, "") for n, text in enumerate(texts, start=1)]
+    parsed = ParsedFile(FileKey("memory", path), FileStat(1, 1, 1), str(texts), chunks)
+    rows.replace_file(connection, legs, parsed)
+
+
+def give(connection: Connection, legs: Legs, *texts: str) -> None:
+    rows.put_vectors(connection, legs, [(rows.text_hash(t), vector(t)) for t in texts])
+
+
+def vector(text: str) -> bytes:
+    return b"".join(rows.text_hash(text).encode()[n : n + 1] + b"\0\x80\x3f" for n in range(4))
+
+
+def words(connection: Connection, word: str) -> list[str]:
+    return [
+        text
+        for (text,) in connection.execute(
+            "SELECT text FROM chunks WHERE row_id IN"
+            " (SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?)",
+            (f'"{word}"',),
+        )
+    ]
+
+
+def vectors(connection: Connection) -> dict[str, bytes]:
+    """Return what `chunks_vec` holds, by the text it belongs to."""
+    found = connection.execute(
+        "SELECT text, v.embedding FROM chunks_vec v JOIN chunks ON vector_id = v.rowid"
+    )
+    return {text: bytes(embedding) for text, embedding in found}
+
+
+def pragma(connection: Connection, name: str) -> object:
+    return connection.execute(f"PRAGMA {name}").fetchone()[0]
+
+
+def make_foreign(path: Path, *, user_version: int = 0) -> bytes:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE photos (id INTEGER, name TEXT)")
+    connection.execute("INSERT INTO photos VALUES (1, 'sea')")
+    connection.execute(f"PRAGMA user_version = {user_version}")
+    connection.commit()
+    connection.close()
+    return path.read_bytes()
+
+
+def test_a_fresh_file(tmp_path: Path) -> None:
+    path = tmp_path / "main.sqlite"
+    with index(path) as connection:
+        assert pragma(connection, "auto_vacuum") == 2, "incremental"
+        assert pragma(connection, "journal_mode") == "wal"
+        assert pragma(connection, "synchronous") == 1, "normal"
+        assert pragma(connection, "user_version") == schema.VERSION
+        assert pragma(connection, "busy_timeout") == 5000
+        for file in tmp_path.iterdir():
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+    with opened(path) as connection:
+        assert pragma(connection, "auto_vacuum") == 2
+        assert pragma(connection, "journal_mode") == "wal"
+
+
+def test_its_tables(tmp_path: Path) -> None:
+    with index(tmp_path / "main.sqlite") as connection:
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+    assert {
+        *("meta", "files", "chunks", "embedding_cache", "set_aside", "chunks_fts", "chunks_vec")
+    } <= tables
+
+
+def test_the_identity_is_that_of_the_first_opening(tmp_path: Path) -> None:
+    path = tmp_path / "main.sqlite"
+    with index(path):
+        pass
+    wanted = msgspec.structs.replace(IDENTITY, model="newer", dims=8)
+    with opened(path) as connection:
+        assert schema.prepare(connection, WORKSPACE, wanted) == IDENTITY
+        schema.put_identity(connection, wanted)
+        assert schema.prepare(connection, WORKSPACE, IDENTITY) == wanted
+
+
+def test_another_workspaces_index_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "main.sqlite"
+    with index(path):
+        pass
+    before = path.read_bytes()
+    with opened(path) as connection, pytest.raises(IndexRefusedError) as refused:
+        schema.prepare(connection, Path("/home/ann/other"), IDENTITY)
+    message = str(refused.value)
+    assert str(WORKSPACE) in message
+    assert "/home/ann/other" in message
+    assert "store.path" in message
+    assert path.read_bytes() == before
+
+
+def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "main.sqlite"
+    with index(path) as connection:
+        connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+    with opened(path) as connection, pytest.raises(IndexRefusedError, match="upgrade memoryd"):
+        schema.prepare(connection, WORKSPACE, IDENTITY)
+
+
+@pytest.mark.parametrize("user_version", [0, schema.VERSION, 7])
+def test_a_foreign_file_is_refused(tmp_path: Path, user_version: int) -> None:
+    path = tmp_path / "photos.sqlite"
+    make_foreign(path, user_version=user_version)
+    with opened(path) as connection, pytest.raises(IndexRefusedError):
+        schema.prepare(connection, WORKSPACE, IDENTITY)
+
+
+def test_a_foreign_file_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "photos.sqlite"
+    before = make_foreign(path)
+    with opened(path) as connection, pytest.raises(IndexRefusedError):
+        schema.prepare(connection, WORKSPACE, IDENTITY)
+    assert path.read_bytes() == before
+
+
+def test_what_is_no_database_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database at all\n" * 100)
+    with pytest.raises(Error), opened(path) as connection:
+        schema.prepare(connection, WORKSPACE, IDENTITY)
+    assert path.read_text() == "not a database at all\n" * 100
+
+
+@pytest.mark.parametrize("identity", [None, "{}", "no json"])
+def test_an_index_without_an_identity_is_refused(tmp_path: Path, identity: str | None) -> None:
+    path = tmp_path / "main.sqlite"
+    with index(path) as connection:
+        if identity is None:
+            connection.execute("DELETE FROM meta WHERE key = 'identity'")
+        else:
+            connection.execute("UPDATE meta SET value = ? WHERE key = 'identity'", (identity,))
+        with pytest.raises(IndexRefusedError):
+            schema.prepare(connection, WORKSPACE, IDENTITY)
+
+
+def test_a_refusal_leaves_no_transaction_open(tmp_path: Path) -> None:
+    with index(tmp_path / "main.sqlite") as connection:
+        with pytest.raises(IndexRefusedError):
+            schema.prepare(connection, Path("/other"), IDENTITY)
+        assert not connection.in_transaction
+
+
+def test_words_written_without_fts_are_there_after_the_next_opening(tmp_path: Path) -> None:
+    path = tmp_path / "main.sqlite"
+    with index(path) as connection:
+        put(connection, BOTH, "a.md", "boiler", "valve")
+    with opened(path) as connection:
+        put(connection, NEITHER, "a.md", "boiler", "gasket")
+        put(connection, NEITHER, "b.md", "garden")
+    with index(path) as connection:
+        assert words(connection, "boiler") == ["boiler"]
+        assert words(connection, "gasket") == ["gasket"]
+        assert words(connection, "garden") == ["garden"]
+        assert words(connection, "valve") == []
+
+
+def test_the_last_chunk_rewritten_without_fts_has_its_new_words(tmp_path: Path) -> None:
+    """A row id that is used again would keep the old words, and nothing would look behind."""
+    path = tmp_path / "main.sqlite"
+    with index(path) as connection:
+        put(connection, BOTH, "a.md", "boiler")
+    with opened(path) as connection:
+        put(connection, NEITHER, "a.md", "valve")
+    with index(path) as connection:
+        assert words(connection, "valve") == ["valve"]
+        assert words(connection, "boiler") == []
+
+
+def test_the_last_vector_made_anew_without_the_extension_is_the_new_one(tmp_path: Path) -> None:
+    """As above, for the ids of vectors."""
+    path = tmp_path / "main.sqlite"
+    with index(path) as connection:
+        put(connection, BOTH, "a.md", "boiler")
+        give(connection, BOTH, "boiler")
+    with opened(path) as connection:
+        put(connection, NEITHER, "a.md", "valve")
+        rows.prune_cache(connection, 0)
+        give(connection, NEITHER, "valve")
+    with index(path) as connection:
+        assert vectors(connection) == {"valve": vector("valve")}
+
+
+def test_vectors_written_without_the_extension_are_there_after_the_next_opening(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "main.sqlite"
+    with index(path) as connection:
+        put(connection, BOTH, "a.md", "boiler", "valve")
+        give(connection, BOTH, "boiler", "valve")
+    with opened(path) as connection:
+        put(connection, NEITHER, "a.md", "boiler", "gasket", "garden")
+        give(connection, NEITHER, "gasket")
+    with index(path) as connection:
+        assert vectors(connection) == {text: vector(text) for text in ("boiler", "gasket")}
+
+
+def test_derived_tables_that_are_gone_are_filled_again(tmp_path: Path) -> None:
+    path = tmp_path / "main.sqlite"
+    with index(path) as connection:
+        put(connection, BOTH, "a.md", "boiler", "valve")
+        give(connection, BOTH, "boiler", "valve")
+        connection.execute("DROP TABLE chunks_fts")
+        connection.execute("DROP TABLE chunks_vec")
+    with index(path) as connection:
+        assert words(connection, "boiler") == ["boiler"]
+        assert vectors(connection) == {text: vector(text) for text in ("boiler", "valve")}
+
+
+def test_a_vector_table_of_other_dims_is_made_anew(tmp_path: Path) -> None:
+    with index(tmp_path / "main.sqlite") as connection:
+        ensure(connection, dims=8)
+        connection.execute("INSERT INTO chunks_vec (rowid, embedding) VALUES (1, ?)", (b"\0" * 32,))
+        with pytest.raises(Error):
+            connection.execute(
+                "INSERT INTO chunks_vec (rowid, embedding) VALUES (2, ?)", (b"\0" * 16,)
+            )
+
+
+def test_vectors_of_other_dims_are_a_reason_and_no_crash(tmp_path: Path) -> None:
+    with index(tmp_path / "main.sqlite") as connection:
+        put(connection, BOTH, "a.md", "boiler")
+        give(connection, BOTH, "boiler")
+        reason = schema.ensure_vec(connection, 8)
+        assert reason is not None
+        assert not connection.in_transaction
+        assert schema.ensure_vec(connection, 4) is None
+        assert vectors(connection) == {"boiler": vector("boiler")}
+
+
+def test_without_the_extension_there_is_a_reason(tmp_path: Path) -> None:
+    connection = Database(tmp_path / "main.sqlite")._connect()
+    try:
+        schema.prepare(connection, WORKSPACE, IDENTITY)
+        assert "vec0" in str(schema.ensure_vec(connection, 4))
+        assert not connection.in_transaction
+    finally:
+        connection.close()
+
+
+def test_an_extension_that_cannot_be_loaded_is_a_reason(tmp_path: Path) -> None:
+    database = Database(tmp_path / "main.sqlite", extension=str(tmp_path / "nowhere"))
+    database._connect().close()
+    assert "nowhere" in str(database.extension_error)
+
+
+def test_the_path_is_searchable_without_its_suffix() -> None:
+    body, context = schema.fts_columns("今天", "memory/boiler.md", "House > Cellar")
+    assert body.split() == ["今天", "天"]
+    assert context == "memory/boiler\nHouse > Cellar"
