@@ -107,11 +107,15 @@ class Daemon:
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-X", "dev", "-W", "error", "-m", "memoryd", *arguments]
 
-    def start(self, *, wait: bool = True) -> "Daemon":
+    def start(self, *, wait: bool = True, file_blocks: int | None = None) -> "Daemon":
+        """Start it. `file_blocks`: no file may grow over so many KiB, as if the disk were full."""
         self.write_config()
+        command = self.command("--config", str(self.config))
+        if file_blocks is not None:
+            command = ["bash", "-c", f'ulimit -f {file_blocks}; exec "$@"', "-", *command]
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
-                self.command("--config", str(self.config)),
+                command,
                 env=self.environment,
                 stderr=log,
                 cwd=self.folder,
