@@ -148,7 +148,10 @@ class Rebuild:
                 async with asyncio.TaskGroup() as group:
                     for start in range(0, len(texts), size):
                         group.create_task(self._embed(texts[start : start + size]))
-            except* RebuildError as failed:
+            except BaseExceptionGroup as failed:
+                # Not except*: some releases of 3.11 wrap what is raised inside of it once more.
+                if not all(isinstance(error, RebuildError) for error in failed.exceptions):
+                    raise
                 raise RebuildError(str(failed.exceptions[0])) from failed
             done += len(texts)
         self._on_progress(total, total, "embedding")
