@@ -127,6 +127,7 @@ class Store:
             finally:
                 await self._open_database()
         self.matrix = None
+        self.matrix_ready.clear()
         await self.load_matrix()
 
     async def _open_database(self) -> None:

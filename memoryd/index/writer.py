@@ -108,7 +108,7 @@ class Writer:
             case Salvage():
                 await self._salvage(message)
             case SyncMarker():
-                message.text.set_result(None)
+                _resolve(message.text)
                 await self._feeder.put(message)
 
     async def _put_file(self, message: ParsedFile) -> None:
@@ -135,15 +135,15 @@ class Writer:
             log.warning("%s: nothing could be kept of it: %s", message.path, error)
         else:
             log.info("%s: kept %d embeddings of an unfinished rebuild", message.path, kept)
-        message.done.set_result(None)
+        _resolve(message.done)
 
     async def _replace(self, message: Replace) -> None:
         try:
             await self._store.replace_with(message.path, message.identity)
         except OSError as error:
-            message.done.set_exception(error)
-        else:
-            message.done.set_result(None)
+            if not message.done.done():
+                message.done.set_exception(error)
+        _resolve(message.done)
         self._wake_feeder()
 
     async def _put_vectors(self, message: Embedded) -> None:
@@ -162,7 +162,7 @@ class Writer:
             self._unpruned = 0
             limit = store.options.cache_max_entries
             await store.database.run(lambda c: rows.prune_cache(c, limit))
-        message.committed.set_result(None)
+        _resolve(message.committed)
 
     async def _apply(self, change: Callable[[Connection], Delta], *, bad: bool = False) -> Delta:
         """Commit a change, and bring the vectors in memory up to it on the same thread."""
@@ -182,3 +182,9 @@ class Writer:
         # Not empty: it will look again anyway.
         if self._feeder.empty():
             self._feeder.put_nowait(None)
+
+
+def _resolve(waiter: asyncio.Future[None]) -> None:
+    """Tell who waits, if it still does: at a stop it may be gone before the writer is."""
+    if not waiter.done():
+        waiter.set_result(None)

@@ -88,7 +88,7 @@ class SearchEngine:
         )
         if not query:
             return result
-        file_ids = self._allowed(filters)
+        file_ids = None if filters.empty else await self._allowed(filters)
         multiplier = settings.hybrid.candidate_multiplier
         k = min(MAX_CANDIDATES, max(1, max_results * multiplier))
         terms = query_terms(query)
@@ -112,11 +112,13 @@ class SearchEngine:
         result.results = await self._store.readers.read(load)
         return result
 
-    def _allowed(self, filters: Filters) -> set[int] | None:
-        if filters.empty:
-            return None
-        rows = self._store.catalog.rows.items()
-        return {row.file_id for key, row in rows if filters.accept(key, row.stat)}
+    async def _allowed(self, filters: Filters) -> set[int]:
+        rows = list(self._store.catalog.rows.items())
+
+        def pick() -> set[int]:
+            return {row.file_id for key, row in rows if filters.accept(key, row.stat)}
+
+        return await asyncio.to_thread(pick)
 
     async def _keyword(
         self, terms: list[Term], k: int, file_ids: set[int] | None, warnings: list[str]

@@ -92,13 +92,13 @@ class Discovery:
         return self.workspace / key.path
 
     def _is_ours(self, path: Path) -> bool:
-        if not _is_markdown(path.name) or not _is_utf8(path):
+        if not is_markdown(path.name) or not _is_utf8(path):
             return False
         for root in self.roots:
             if path == root.path:
                 return True
             if path.is_relative_to(root.path) and not any(
-                map(_is_ignored, path.relative_to(root.path).parts[:-1])
+                map(is_ignored, path.relative_to(root.path).parts[:-1])
             ):
                 return True
         return False
@@ -122,7 +122,7 @@ class Discovery:
             return
         if stat_module.S_ISDIR(found.st_mode):
             self._walk(root.path, scan)
-        elif stat_module.S_ISREG(found.st_mode) and not _is_markdown(root.path.name):
+        elif stat_module.S_ISREG(found.st_mode) and not is_markdown(root.path.name):
             self._skip(root.path, "not a Markdown file (.md)", scan)
         else:
             self._add(root.path, found, scan)
@@ -151,13 +151,13 @@ class Discovery:
         path = Path(entry.path)
         try:
             if entry.is_dir(follow_symlinks=False):
-                if _is_ignored(entry.name):
+                if is_ignored(entry.name):
                     return
                 if _is_utf8(path):
                     waiting.append(path)
                 else:
                     self._skip(path, "its name is not UTF-8", scan)
-            elif _is_markdown(entry.name) or (entry.is_symlink() and entry.is_dir()):
+            elif is_markdown(entry.name) or (entry.is_symlink() and entry.is_dir()):
                 self._add(path, entry.stat(follow_symlinks=False), scan)
         except FileNotFoundError:
             return  # it went while we looked
@@ -198,7 +198,8 @@ class Discovery:
         scan.skipped.append((shown, reason))
 
 
-def _is_markdown(name: str) -> bool:
+def is_markdown(name: str) -> bool:
+    """Say whether a file of this name may be memory."""
     return name.lower().endswith(SUFFIX) and not name.startswith(".")
 
 
@@ -210,5 +211,6 @@ def _is_utf8(path: Path) -> bool:
     return True
 
 
-def _is_ignored(folder_name: str) -> bool:
+def is_ignored(folder_name: str) -> bool:
+    """Say whether a folder of this name is neither walked nor watched."""
     return folder_name.startswith(".") or folder_name in TOOL_FOLDERS

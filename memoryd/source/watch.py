@@ -19,6 +19,7 @@ from typing import Any
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
 from memoryd.flow import Hint, ToReconcile
+from memoryd.source.discover import is_ignored, is_markdown
 from memoryd.source.quiet import QuietPeriod
 
 log = logging.getLogger(__name__)
@@ -117,13 +118,17 @@ class Watcher:
         self, wanted: frozenset[Path], stop: threading.Event, loop: asyncio.AbstractEventLoop
     ) -> str | None:
         try:
-            paths = [str(path) for path in wanted]
-            with RustNotify(paths, False, False, 0, False, True) as notify:
-                loop.call_soon_threadsafe(self._on_armed, len(paths))
+            folders = [str(path) for path in wanted]
+            with RustNotify(folders, False, False, 0, False, True) as notify:
+                loop.call_soon_threadsafe(self._on_armed, len(folders))
                 while not stop.is_set():
                     found = notify.watch(GROUP_MS, STEP_MS, TIMEOUT_MS, stop)
-                    if isinstance(found, set):
-                        loop.call_soon_threadsafe(self._on_events, found)
+                    if not isinstance(found, set):
+                        continue
+                    if paths := _relevant(found, wanted):
+                        loop.call_soon_threadsafe(self._on_events, paths)
+                    if len(found) >= OVERFLOW_EVENTS:
+                        loop.call_soon_threadsafe(self._want_scan, "many events at once")
         except (OSError, WatchfilesRustInternalError) as error:
             return str(error)
         return None
@@ -140,12 +145,10 @@ class Watcher:
         self._error = None
         self._want_scan("watching began")
 
-    def _on_events(self, events: set[tuple[int, str]]) -> None:
+    def _on_events(self, paths: list[Path]) -> None:
         now = self._last_event = self._clock()
-        for _, path in events:
-            self._quiet.note(Path(path), now)
-        if len(events) >= OVERFLOW_EVENTS:
-            self._want_scan("many events at once")
+        for path in paths:
+            self._quiet.note(path, now)
         self._news.set()
 
     def _want_scan(self, reason: str) -> None:
@@ -167,3 +170,18 @@ class Watcher:
             self._in_a_hurry = False
             if paths:
                 await self._hints.put(Hint(paths, "changed"))
+
+
+def _relevant(events: set[tuple[int, str]], watched: frozenset[Path]) -> list[Path]:
+    """Return the paths that may change the memory: Markdown, and folders that come or go.
+
+    A watched folder may hold other files that change all the time, as a workspace often does.
+    """
+    paths = (Path(path) for _, path in events)
+    return [
+        path
+        for path in paths
+        if is_markdown(path.name)
+        or path in watched
+        or (not is_ignored(path.name) and path.is_dir() and not path.is_symlink())
+    ]

@@ -101,6 +101,20 @@ def test_a_search_takes_what_is_still_in_its_quiet_period(daemon: Daemon) -> Non
         eventually(lambda: [h.path for h in client.search("tamarind").results] == ["memory/a.md"])
 
 
+def test_other_files_of_the_workspace_make_nothing_stale(daemon: Daemon) -> None:
+    daemon.settings = "sync = { watch_debounce_ms = 600_000, on_search = false }"
+    daemon.write("memory/a.md", "a calm kinkajou")
+    daemon.start().sync()
+    with daemon.client() as client:
+        eventually(lambda: client.status().watch.armed)
+        for number in range(20):
+            daemon.write(f"agent{number}.log", "busy")
+            daemon.write("memory/state.json", str(number))
+        daemon.write("memory/b.md", "noticed after all of these")
+        eventually(lambda: client.search("kinkajou").stale)
+        assert client.search("kinkajou").pending_files == 1
+
+
 def test_without_watching_a_status_sees_changes_and_a_sync_takes_them(daemon: Daemon) -> None:
     daemon.settings = "sync = { watch = false, interval_minutes = 0 }"
     daemon.write("memory/a.md", "one")
