@@ -24,6 +24,10 @@ from memoryd_client import paths
 
 Run = Callable[[AgentConfig, Path, asyncio.Event], Awaitable[None]]
 
+SWITCH_INTERVAL_S = 0.0005
+"""How long a thread that chunks or writes may keep the event loop from running: Python's own 5 ms
+are most of a ping's p99 while files are indexed."""
+
 EXIT_STOPPED = 0
 EXIT_CRASHED = 1
 EXIT_LOCKED = 3
@@ -66,6 +70,7 @@ def serve(config: AgentConfig, socket_path: Path) -> int:
     from memoryd.serve.socket import AlreadyRunningError, SocketError
     from memoryd.supervise import ActorFailedError
 
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     os.umask(0o077)
     _raise_descriptor_limit()
     try:

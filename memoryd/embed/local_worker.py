@@ -24,6 +24,9 @@ _THREAD_VARIABLES = (
     "MKL_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
+NICENESS = 5
+"""Embedding gives way to the daemon, whose answers wait on nobody: with both cores busy, a ping's
+p99 went from 1.2 to 3.6 times that of a bare echo server to 0.6 to 2.6 times."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -52,6 +55,7 @@ def main(threads: int) -> None:
     # whether work is still wanted. The end of stdin is what stops this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.nice(NICENESS)
     frames = _claim_stdout()
     # Read once, when the library is loaded; the model's own `threads` needs an optional package.
     os.environ.update(dict.fromkeys(_THREAD_VARIABLES, str(threads)))

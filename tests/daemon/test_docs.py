@@ -355,12 +355,7 @@ def pins() -> list[str]:
 
 
 def test_dependencies_are_documented_and_none_else() -> None:
-    page = read("docs/dependencies.md")
-    extras = "| extra | package |"
-    plain, _, extra = page.partition(extras)
-    extra, _, rest = extra.partition("\n\n")
-    documented = {names(row[0])[0] for row in rows(plain) + rows(rest)}
-    documented |= {names(row[1])[0] for row in rows(f"{extras}{extra}\n")}
+    documented = {names(row[0])[0] for row in rows(read("docs/dependencies.md"))}
     assert documented == declared()
 
 

@@ -1,0 +1,87 @@
+"""A real memoryd in a process of its own, with a workspace, a state and a socket of its own."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from memoryd.config import AgentConfig, load
+from memoryd_client import Client, MemorydError
+
+READY_S = 60.0
+STOP_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Folders of one benchmark; everything in it is removed afterwards."""
+
+    root: Path
+
+    @property
+    def workspace(self) -> Path:
+        """The folder with the notes."""
+        return self.root / "workspace"
+
+    @property
+    def socket(self) -> str:
+        """Where the daemon listens."""
+        return str(self.root / "m.sock")
+
+    def configure(self, settings: str) -> AgentConfig:
+        """Write the configuration, TOML for `[defaults]`, and return what it means."""
+        file = self.root / "config.toml"
+        paths = f'workspace = "{self.workspace}"\nstore.path = "{self.root}/index.sqlite"\n'
+        file.write_text(f"[defaults]\n{settings}\n[agents.main]\n{paths}", encoding="utf-8")
+        return load(file)
+
+    def client(self) -> Client:
+        """Return a client of the daemon here."""
+        return Client(self.socket, timeout_s=None, wait_s=READY_S)
+
+
+@contextlib.contextmanager
+def place() -> Iterator[Place]:
+    """Make a place. Its path is short, as the paths of sockets have to be."""
+    with tempfile.TemporaryDirectory(prefix="mbench-", dir="/tmp") as root:
+        made = Place(Path(root))
+        made.workspace.mkdir()
+        yield made
+
+
+@contextlib.contextmanager
+def daemon(where: Place) -> Iterator[subprocess.Popen[bytes]]:
+    """Run memoryd on a place that has been configured; what it logs goes to `memoryd.log`.
+
+    Raises `MemorydError` with the end of the log when the block raised one.
+    """
+    log_path = where.root / "memoryd.log"
+    command = [sys.executable, "-m", "memoryd", "--config", str(where.root / "config.toml")]
+    command += ["--socket", where.socket, "--log-level", "warning"]
+    with log_path.open("wb") as log:
+        process = subprocess.Popen(command, env=environment(), stderr=log)
+    try:
+        yield process
+    except MemorydError as error:
+        raise MemorydError(f"{error}; memoryd's log: {log_path.read_text()[-2000:]}") from error
+    finally:
+        process.terminate()
+        process.wait(timeout=STOP_S)
+
+
+def until_ready(where: Place) -> float:
+    """Wait until the daemon answers a ping. Returns the seconds from now."""
+    started = time.perf_counter()
+    with where.client() as client:
+        client.ping()
+    return time.perf_counter() - started
+
+
+def environment() -> dict[str, str]:
+    """Return the environment for children: compiled modules are kept, as installed ones are."""
+    return {name: v for name, v in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

@@ -1,0 +1,213 @@
+"""Search in one process, query vector in hand, against what SQLite alone would do.
+
+The same index file answers all of them: the vectors in memory, the reference's join scan
+(`vec_distance_cosine … ORDER BY … LIMIT`) and vec0's own KNN.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.corpus import (
+    SECTIONS_PER_NOTE,
+    Prose,
+    build_index,
+    open_store,
+    unit_vectors,
+    write_notes,
+)
+from bench.daemon import place
+from bench.figures import Report, at_least, at_most, percentile
+from memoryd.embed.local import CALIBRATION
+from memoryd.embed.local_worker import DIMS
+from memoryd.index.driver import Connection
+from memoryd.index.matrix import VectorMatrix
+from memoryd.index.store import Store
+from memoryd.search import lexical
+from memoryd.search.engine import SearchEngine, VectorLeg
+from memoryd.settings import Query
+from memoryd.terms import query_terms
+from memoryd_client.bodies import SearchBody
+
+K = 24
+"""Candidates of one search: 6 results × 4."""
+JOIN_SCAN_SQL = (
+    "SELECT c.row_id, vec_distance_cosine(v.embedding, ?) AS distance FROM chunks_vec v"
+    " JOIN chunks c ON c.vector_id = v.rowid WHERE c.model = ? ORDER BY distance LIMIT ?"
+)
+KNN_SQL = (
+    "WITH near AS MATERIALIZED"
+    " (SELECT rowid, distance FROM chunks_vec WHERE embedding MATCH ? AND k = ?)"
+    " SELECT c.row_id, distance FROM near JOIN chunks c ON c.vector_id = near.rowid"
+    " ORDER BY distance"
+)
+QUERIES = 100
+ONE_FOLDER = "memory/000/**"
+Vector = NDArray[np.float32]
+Ranking = list[tuple[int, float]]
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
+
+
+def run(report: Report, *, quick: bool) -> None:
+    """Measure at 10,000 chunks, and at 100,000 unless `quick`."""
+    for chunks in (10_000,) if quick else (10_000, 100_000):
+        asyncio.run(_measure(report, chunks, searches=200 if quick else 500))
+
+
+async def _measure(report: Report, chunks: int, *, searches: int) -> None:
+    with place() as where:
+        config = where.configure('provider = "local"')
+        prose = Prose()
+        report.note(f"building an index of {chunks:,} chunks ...")
+        write_notes(where.workspace, chunks // SECTIONS_PER_NOTE, prose)
+        built = await build_index(config)
+        store = open_store(config)
+        await store.open()
+        try:
+            await _measure_index(report, store, prose, chunks=built, searches=searches)
+        finally:
+            await store.close()
+
+
+async def _measure_index(
+    report: Report, store: Store, prose: Prose, *, chunks: int, searches: int
+) -> None:
+    size = f"{round(chunks, -4):,} chunks"
+    started = time.perf_counter()
+    await store.load_matrix()
+    report.add(f"vectors read into memory, {size}", time.perf_counter() - started, "s")
+    matrix = store.matrix
+    assert matrix is not None
+    report.add(f"memory of the vectors, {size}", len(matrix) * DIMS * 4 / 2**20, "MiB")
+    queries = _near(await store.database.run(_some_vectors))
+    join_scan_s = await _vector_leg(report, store, matrix, queries, size)
+    search_s = await _whole_search(report, store, prose, queries, size, searches=searches)
+    report.add(f"join scan ÷ whole search, {size}", join_scan_s / search_s, "×", at_least(10.0))
+
+
+async def _vector_leg(
+    report: Report, store: Store, matrix: VectorMatrix, queries: list[Vector], size: str
+) -> float:
+    """Report the vector leg and its rivals; return the median seconds of the join scan."""
+    model = store.identity.model
+
+    async def in_memory(query: Vector) -> Ranking:
+        return await asyncio.to_thread(matrix.search, query, K)
+
+    async def join_scan(query: Vector) -> Ranking:
+        return await store.readers.read(partial(_fetch, JOIN_SCAN_SQL, (query.tobytes(), model, K)))
+
+    async def knn(query: Vector) -> Ranking:
+        return await store.readers.read(partial(_fetch, KNN_SQL, (query.tobytes(), K)))
+
+    ours, ours_s = await _timed(in_memory, queries)
+    # In between, so that a machine that grows busier or quieter meanwhile favours nobody.
+    few = queries[:7]
+    exact, exact_s = await _timed(join_scan, few)
+    near, near_s = await _timed(knn, few)
+    _, again_s = await _timed(in_memory, queries)
+    large = size.startswith("100,")
+    ours_s = ours_s + again_s
+    report.add_times(f"vector leg, {size}", ours_s, k=K)
+    join_ratio = percentile(exact_s, 50) / percentile(ours_s, 50)
+    knn_ratio = percentile(near_s, 50) / percentile(ours_s, 50)
+    report.add(f"join scan, {size}, p50", percentile(exact_s, 50) * 1000, "ms", samples=len(few))
+    report.add(f"vec0 KNN, {size}, p50", percentile(near_s, 50) * 1000, "ms", samples=len(few))
+    report.add(
+        f"join scan ÷ vector leg, {size}", join_ratio, "×", at_least(100.0 if large else 30.0)
+    )
+    report.add(f"vec0 KNN ÷ vector leg, {size}", knn_ratio, "×", at_least(5.0) if large else None)
+    report.add(
+        f"recall@{K} of the vector leg against the exact scan, {size}",
+        _recall(ours[: len(few)], exact),
+        "of 1",
+        at_least(1.0),
+    )
+    report.add(f"recall@{K} of vec0 KNN, {size}", _recall(near, exact), "of 1")
+    return percentile(exact_s, 50)
+
+
+async def _whole_search(
+    report: Report,
+    store: Store,
+    prose: Prose,
+    queries: list[Vector],
+    size: str,
+    *,
+    searches: int,
+) -> float:
+    """Report whole searches and the keyword leg; return the median seconds of a whole search."""
+    texts = [prose.question() for _ in range(searches)]
+    vector_of = {text: queries[i % len(queries)] for i, text in enumerate(texts)}
+
+    async def embed(text: str) -> Vector:
+        return vector_of[text]
+
+    leg = VectorLeg(embed, CALIBRATION.apply, lambda: None)
+    engine = SearchEngine(store, Query(), leg)
+    found, search_s = await _timed(lambda text: engine.search(SearchBody(query=text)), texts)
+    assert all(result.mode == "hybrid" and result.results for result in found)
+    large = size.startswith("100,")
+    report.add_times(
+        f"whole search, {size}",
+        search_s,
+        at_most(15.0 if large else 3.0, checked=False),
+        at_most(50.0 if large else 15.0, checked=False),
+    )
+    _, keyword_s = await _timed(
+        lambda text: store.readers.read(partial(lexical.search, terms=query_terms(text), k=K)),
+        texts,
+    )
+    report.add_times(f"keyword leg alone, {size}", keyword_s)
+    _, filtered_s = await _timed(
+        lambda text: engine.search(SearchBody(query=text, path_glob=ONE_FOLDER)), texts[:100]
+    )
+    report.add_times(f"whole search in one folder of 100 notes, {size}", filtered_s)
+    return percentile(search_s, 50)
+
+
+async def _timed(
+    work: Callable[[Question], Awaitable[Answer]], questions: list[Question]
+) -> tuple[list[Answer], list[float]]:
+    """Ask all questions one after the other, the first one twice. Returns answers and seconds."""
+    await work(questions[0])
+    answers: list[Answer] = []
+    times_s: list[float] = []
+    for question in questions:
+        started = time.perf_counter()
+        answers.append(await work(question))
+        times_s.append(time.perf_counter() - started)
+    return answers, times_s
+
+
+def _fetch(sql: str, values: tuple[object, ...], connection: Connection) -> Ranking:
+    return connection.execute(sql, values).fetchall()
+
+
+def _some_vectors(connection: Connection) -> list[bytes]:
+    found = connection.execute(
+        "SELECT embedding FROM embedding_cache ORDER BY vector_id LIMIT ?", (QUERIES,)
+    )
+    return [embedding for (embedding,) in found]
+
+
+def _near(embeddings: list[bytes]) -> list[Vector]:
+    """Return a query vector near each of the vectors, with a cosine of about 0.6."""
+    vectors = np.frombuffer(b"".join(embeddings), "<f4").reshape(len(embeddings), DIMS)
+    queries = 0.6 * vectors + 0.8 * unit_vectors(len(embeddings), seed=13)
+    queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+    return list(queries.astype(np.float32))
+
+
+def _recall(found: list[Ranking], exact: list[Ranking]) -> float:
+    shared = sum(
+        len({row for row, _ in ours} & {row for row, _ in truth})
+        for ours, truth in zip(found, exact, strict=True)
+    )
+    return shared / sum(map(len, exact))
