@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from memoryd.flow import (
     FileChanged,
@@ -23,7 +24,7 @@ from memoryd.flow import (
     ToParser,
     ToReconcile,
 )
-from memoryd.source.discover import SOURCE, Discovery, Scan
+from memoryd.source.discover import SOURCE, Discovery
 
 Look = tuple[FileKey, FileStat | None]
 log = logging.getLogger(__name__)
@@ -38,6 +39,17 @@ class ReconcileStats:
     sources: dict[str, int] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     problem: str | None = None
+
+
+class _Found(NamedTuple):
+    """What is kept of a scan: the number of files, and what differs from the index."""
+
+    files: int
+    folders: dict[Path, tuple[int, int]]
+    skipped: list[tuple[str, str]]
+    changed: list[FileChanged]
+    gone: list[FileGone]
+    problem: str | None
 
 
 class Reconciler:
@@ -64,7 +76,7 @@ class Reconciler:
         self._interval_s = interval_s
         self._clock = clock
         self._watched: dict[Path, tuple[int, int]] = {}
-        self._last: Scan | None = None
+        self._last: _Found | None = None
         self._last_at: float | None = None
         self._scans = 0
         self._problem: str | None = None
@@ -81,7 +93,7 @@ class Reconciler:
         return ReconcileStats(
             scans=self._scans,
             last_scan_s_ago=None if self._last_at is None else self._clock() - self._last_at,
-            sources={} if scan is None else {SOURCE: len(scan.files)},
+            sources={} if scan is None else {SOURCE: scan.files},
             skipped=[] if scan is None else scan.skipped,
             problem=self._problem,
         )
@@ -112,61 +124,79 @@ class Reconciler:
         if any(path in self._watched for path in paths):
             return False
         loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._thread, self._look_in_thread, paths)
-        if found is None:
+        changes = await loop.run_in_executor(
+            self._thread, self._look_in_thread, paths, self._known()
+        )
+        if changes is None:
             return False
-        known = self._known()
-        owners = {stat.inode: key for key, stat in known.items()}
-        if any(stat is not None and owners.get(stat.inode, key) != key for key, stat in found):
-            return False  # renamed, or one file under two names: only a scan tells which counts
-        for key, stat in found:
-            if stat is None:
-                if key in known:
-                    await self._parser.put(FileGone(key))
-            elif known.get(key) != stat:
-                await self._parser.put(FileChanged(key, self._discovery.real_path(key)))
+        for change in changes:
+            await self._parser.put(change)
         return True
 
     def _look_in_thread(
-        self, paths: frozenset[Path]
-    ) -> list[tuple[FileKey, FileStat | None]] | None:
-        found = []
+        self, paths: frozenset[Path], known: dict[FileKey, FileStat]
+    ) -> list[FileChanged | FileGone] | None:
+        owners = {stat.inode: key for key, stat in known.items()}
+        changes: list[FileChanged | FileGone] = []
         for path in paths:
             if path.is_dir() and not path.is_symlink():
                 return None
-            if (seen := self._discovery.look(path)) is not None:
-                found.append(seen)
-        return found
+            if (seen := self._discovery.look(path)) is None:
+                continue
+            key, stat = seen
+            if stat is None:
+                # Known or not: it may be on its way to the writer at this moment.
+                changes.append(FileGone(key))
+            elif owners.get(stat.inode, key) != key:
+                return None  # renamed, or one file under two names: only a scan tells which counts
+            elif known.get(key) != stat:
+                changes.append(FileChanged(key, self._discovery.real_path(key)))
+        return changes
 
     async def _scan(self) -> None:
         loop = asyncio.get_running_loop()
-        scan = await loop.run_in_executor(self._thread, self._discovery.scan)
-        self._last, self._last_at = scan, self._clock()
+        # Before the scan: a file that is indexed while it runs must not look as if it were gone.
+        found = await loop.run_in_executor(self._thread, self._scan_in_thread, self._known())
+        self._last, self._last_at = found, self._clock()
         self._scans += 1
-        known = self._known()
-        await self._plan_watching(scan)
-        for key, (path, stat) in scan.files.items():
-            if known.get(key) != stat:
-                await self._parser.put(FileChanged(key, path))
-        if self._discovery.workspace not in scan.folders:
+        await self._plan_watching(found.folders)
+        for change in found.changed:
+            await self._parser.put(change)
+        if self._discovery.workspace not in found.folders:
             self._note(f"the workspace {self._discovery.workspace} can't be read")
             return
-        self._note(f"{scan.unread[0]} can't be read" if scan.unread else None)
-        for key in known.keys() - scan.files.keys():
-            path = self._discovery.real_path(key)
-            if not any(path.is_relative_to(unread) for unread in scan.unread):
-                await self._parser.put(FileGone(key))
+        self._note(found.problem)
+        for gone in found.gone:
+            await self._parser.put(gone)
 
-    async def _plan_watching(self, scan: Scan) -> None:
-        if scan.folders == self._watched:
+    def _scan_in_thread(self, known: dict[FileKey, FileStat]) -> _Found:
+        """Walk, compare, and let go of all that is as it was, off the event loop."""
+        scan = self._discovery.scan()
+        changed = [
+            FileChanged(key, path)
+            for key, (path, stat) in scan.files.items()
+            if known.get(key) != stat
+        ]
+        gone = [
+            FileGone(key)
+            for key in known.keys() - scan.files.keys()
+            if not any(
+                self._discovery.real_path(key).is_relative_to(unread) for unread in scan.unread
+            )
+        ]
+        problem = f"{scan.unread[0]} can't be read" if scan.unread else None
+        return _Found(len(scan.files), scan.folders, scan.skipped, changed, gone, problem)
+
+    async def _plan_watching(self, folders: dict[Path, tuple[int, int]]) -> None:
+        if folders == self._watched:
             return
-        self._watched = scan.folders
+        self._watched = folders
         if self._folders is None:
             return
         # Only the newest set counts; the queue holds one.
         with contextlib.suppress(asyncio.QueueEmpty):
             self._folders.get_nowait()
-        await self._folders.put(frozenset(scan.folders))
+        await self._folders.put(frozenset(folders))
 
     def _note(self, problem: str | None) -> None:
         if problem is not None and problem != self._problem:
