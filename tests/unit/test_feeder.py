@@ -1,0 +1,154 @@
+"""The feeder between a pending list, a pool that obeys, and a writer that is the test."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from memoryd.embed.feeder import Feeder, PendingText
+from memoryd.embed.pool import EmbedOutcome
+from memoryd.flow import Embedded, SyncMarker, ToFeeder, ToWriter
+from memoryd.identity import Identity
+
+IDENTITY = Identity(
+    provider="p",
+    model="m",
+    provider_key="",
+    dims=1,
+    max_input_bytes=100,
+    chunk_tokens=1,
+    chunk_overlap=0,
+    tokenizer="t",
+)
+
+
+class Pool:
+    """Embeds at once, or as soon as `release` is set."""
+
+    def __init__(self) -> None:
+        self.blocked = asyncio.Event()
+        self.release = asyncio.Event()
+        self.release.set()
+        self.asked: list[str] = []
+
+    async def embed(self, texts: list[tuple[str, str]]) -> EmbedOutcome:
+        self.asked += [digest for digest, _ in texts]
+        await self.release.wait()
+        return EmbedOutcome([(digest, b"\0\0\0\0") for digest, _ in texts], [])
+
+
+class Stage:
+    def __init__(self) -> None:
+        self.inbox: asyncio.Queue[ToFeeder] = asyncio.Queue()
+        self.writer: asyncio.Queue[ToWriter] = asyncio.Queue()
+        self.pool = Pool()
+        self.waiting: dict[str, int] = {}
+        self.feeder = Feeder(
+            self.inbox,
+            self.writer,
+            pool=self.pool,  # type: ignore[arg-type]
+            pending=self.pending,
+            identity=lambda: IDENTITY,
+            batch_items=2,
+            jobs=2,
+        )
+        self.running = asyncio.create_task(self.feeder.run())
+        self.writing: asyncio.Task[None] | None = None
+
+    async def pending(self, after: int, limit: int) -> list[PendingText]:
+        rows = [PendingText(row, h, "text") for h, row in self.waiting.items() if row > after]
+        return sorted(rows)[:limit]
+
+    def add(self, count: int) -> None:
+        first = len(self.pool.asked) + len(self.waiting)
+        for number in range(first + 1, first + count + 1):
+            self.waiting[f"hash{number}"] = number
+
+    async def write(self) -> None:
+        """Commit what comes, as the writer does."""
+        while True:
+            message = await self.writer.get()
+            assert isinstance(message, Embedded)
+            for digest, _ in message.vectors:
+                del self.waiting[digest]
+            message.committed.set_result(None)
+
+    async def sync(self) -> SyncMarker:
+        marker = SyncMarker()
+        self.inbox.put_nowait(marker)
+        await marker.vectors
+        return marker
+
+
+@pytest.fixture
+async def stage() -> AsyncIterator[Stage]:
+    made = Stage()
+    made.writing = asyncio.create_task(made.write())
+    yield made
+    made.writing.cancel()
+    made.running.cancel()
+    await asyncio.wait({made.running, made.writing})
+
+
+async def test_everything_that_waits_is_embedded_once(stage: Stage) -> None:
+    stage.add(25)
+    for _ in range(10):
+        stage.inbox.put_nowait(None)
+    await stage.sync()
+    assert stage.waiting == {}
+    assert sorted(stage.pool.asked) == sorted(set(stage.pool.asked))
+    assert len(stage.pool.asked) == 25
+
+
+async def test_what_is_on_its_way_is_not_asked_for_again(stage: Stage) -> None:
+    stage.pool.release.clear()
+    stage.add(3)
+    stage.inbox.put_nowait(None)
+    while len(stage.pool.asked) < 3:
+        await asyncio.sleep(0)
+    stage.inbox.put_nowait(None)
+    stage.pool.release.set()
+    await stage.sync()
+    assert len(stage.pool.asked) == 3
+
+
+async def test_a_provider_that_is_out_of_order_keeps_no_sync_waiting(stage: Stage) -> None:
+    stage.pool.release.clear()
+    stage.add(20)
+    stage.inbox.put_nowait(None)
+    stage.pool.blocked.set()
+    await stage.sync()
+    assert len(stage.waiting) == 20
+    stage.pool.blocked.clear()
+    stage.pool.release.set()
+    while stage.waiting:
+        await asyncio.sleep(0)
+    assert len(stage.pool.asked) == 20
+
+
+async def test_finishing_waits_for_what_is_paid_for_and_asks_for_no_more(stage: Stage) -> None:
+    stage.pool.release.clear()
+    stage.add(20)
+    stage.inbox.put_nowait(None)
+    while len(stage.pool.asked) < 4:
+        await asyncio.sleep(0)
+    finishing = asyncio.create_task(stage.feeder.finish())
+    await asyncio.sleep(0)
+    assert not finishing.done()
+    stage.pool.release.set()
+    await finishing
+    assert len(stage.pool.asked) == 4
+    assert len(stage.waiting) == 16
+
+
+async def test_more_syncs_than_the_queue_holds_do_not_stop_the_writer(stage: Stage) -> None:
+    stage.pool.release.clear()
+    stage.add(20)
+    markers = [SyncMarker() for _ in range(500)]
+    for marker in markers:
+        stage.inbox.put_nowait(marker)
+    while not stage.inbox.empty():
+        await asyncio.sleep(0)
+    stage.pool.release.set()
+    await asyncio.gather(*(marker.vectors for marker in markers))
+    assert stage.waiting == {}

@@ -1,0 +1,166 @@
+"""The reconcile stage on a real folder, one message at a time."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from memoryd.flow import (
+    FileChanged,
+    FileGone,
+    FileKey,
+    FileStat,
+    Hint,
+    SyncMarker,
+    ToParser,
+    ToReconcile,
+)
+from memoryd.source.discover import Discovery
+from memoryd.source.reconcile import Reconciler
+
+
+class Stage:
+    """A reconciler, its queues, and what the index is supposed to know."""
+
+    def __init__(self, workspace: Path, interval_s: float | None = None) -> None:
+        self.memory = workspace / "memory"
+        self.memory.mkdir()
+        self.discovery = Discovery(workspace, ())
+        self.inbox: asyncio.Queue[ToReconcile] = asyncio.Queue()
+        self.changes: asyncio.Queue[ToParser] = asyncio.Queue()
+        self.folders: asyncio.Queue[frozenset[Path]] = asyncio.Queue(1)
+        self.known: dict[FileKey, FileStat] = {}
+        self.threads = ThreadPoolExecutor(1)
+        self.reconciler = Reconciler(
+            self.inbox,
+            self.changes,
+            self.folders,
+            discovery=self.discovery,
+            known=lambda: dict(self.known),
+            thread=self.threads,
+            interval_s=interval_s,
+        )
+        self.running = asyncio.create_task(self.reconciler.run())
+
+    async def close(self) -> None:
+        self.running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await self.running
+        self.threads.shutdown()
+
+    async def sync(self, *before: ToReconcile) -> list[ToParser]:
+        """Send messages and a marker; return what comes out before the marker."""
+        marker = SyncMarker()
+        for message in (*before, marker):
+            self.inbox.put_nowait(message)
+        return await self.until(marker)
+
+    async def until(self, marker: SyncMarker) -> list[ToParser]:
+        found: list[ToParser] = []
+        while (message := await self.changes.get()) is not marker:
+            found.append(message)
+        return found
+
+    def index(self) -> None:
+        """Make the index know what is on disk."""
+        scan = self.discovery.scan()
+        self.known = {key: stat for key, (_, stat) in scan.files.items()}
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    made = Stage(tmp_path.resolve())
+    await made.sync()
+    yield made
+    await made.close()
+
+
+def key(name: str) -> FileKey:
+    return FileKey("memory", f"memory/{name}")
+
+
+async def test_many_syncs_share_one_scan(stage: Stage) -> None:
+    before = stage.reconciler.stats().scans
+    markers = [SyncMarker() for _ in range(50)]
+    for marker in markers:
+        stage.inbox.put_nowait(marker)
+    assert [await stage.changes.get() for _ in markers] == markers
+    assert stage.reconciler.stats().scans == before + 1
+
+
+async def test_a_marker_comes_behind_what_was_found_for_it(stage: Stage) -> None:
+    (stage.memory / "a.md").write_text("a")
+    assert await stage.sync() == [FileChanged(key("a.md"), stage.memory / "a.md")]
+    stage.index()
+    assert await stage.sync() == []
+    (stage.memory / "a.md").unlink()
+    assert await stage.sync() == [FileGone(key("a.md"))]
+
+
+async def test_a_hint_looks_at_its_paths_alone(stage: Stage) -> None:
+    for name in ("a.md", "b.md"):
+        (stage.memory / name).write_text(name)
+    scans = stage.reconciler.stats().scans
+    stage.inbox.put_nowait(Hint(frozenset({stage.memory / "a.md", stage.memory / "gone.md"})))
+    found = {await stage.changes.get(), await stage.changes.get()}
+    assert found == {FileChanged(key("a.md"), stage.memory / "a.md"), FileGone(key("gone.md"))}
+    assert stage.reconciler.stats().scans == scans
+
+
+async def test_a_new_folder_is_scanned_and_watched(stage: Stage) -> None:
+    assert stage.memory in await stage.folders.get()
+    folder = stage.memory / "new"
+    folder.mkdir()
+    (folder / "a.md").write_text("a")
+    stage.inbox.put_nowait(Hint(frozenset({folder})))
+    assert folder in await stage.folders.get()
+    assert await stage.changes.get() == FileChanged(key("new/a.md"), folder / "a.md")
+
+
+async def test_a_folder_put_in_the_place_of_another_is_watched_anew(stage: Stage) -> None:
+    await stage.folders.get()
+    stage.memory.rename(stage.memory.with_name("old"))
+    stage.memory.mkdir()
+    await stage.sync()
+    assert stage.memory in await stage.folders.get()
+
+
+async def test_nothing_below_what_can_not_be_read_is_given_up(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("open", "locked"):
+        (stage.memory / folder).mkdir()
+        (stage.memory / folder / "a.md").write_text(folder)
+    stage.index()
+    (stage.memory / "open" / "a.md").unlink()
+    scandir = __import__("os").scandir
+
+    def refuse(path: Path) -> object:
+        if Path(path).name == "locked":
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr("os.scandir", refuse)
+    assert await stage.sync() == [FileGone(key("open/a.md"))]
+    assert "locked can't be read" in (stage.reconciler.stats().problem or "")
+    monkeypatch.undo()
+    await stage.sync()
+    assert stage.reconciler.stats().problem is None
+
+
+async def test_a_workspace_that_is_gone_gives_up_nothing(stage: Stage, tmp_path: Path) -> None:
+    (stage.memory / "a.md").write_text("a")
+    stage.index()
+    away = stage.discovery.workspace.rename(tmp_path.parent / f"{tmp_path.name}-away")
+    assert await stage.sync() == []
+    assert "can't be read" in (stage.reconciler.stats().problem or "")
+    away.rename(stage.discovery.workspace)
+
+
+async def test_the_timer_looks_everywhere_without_a_hint(tmp_path: Path) -> None:
+    stage = Stage(tmp_path.resolve(), interval_s=0.001)
+    (stage.memory / "a.md").write_text("found by the timer")
+    assert isinstance(await stage.changes.get(), FileChanged)
+    await stage.close()

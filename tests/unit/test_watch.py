@@ -1,0 +1,152 @@
+"""The watcher with a notifier that does what the test wants."""
+
+import asyncio
+import queue
+from collections.abc import AsyncIterator
+from pathlib import Path
+from threading import Event
+from types import TracebackType
+from typing import Any
+
+import pytest
+
+from memoryd.flow import Hint, ToReconcile
+from memoryd.source import watch
+from memoryd.source.watch import OVERFLOW_EVENTS, Watcher
+
+FOLDERS = frozenset({Path("/memory"), Path("/memory/sub")})
+MODIFIED = 2
+
+
+class FakeNotify:
+    """Stands in for watchfiles' RustNotify: event sets and errors come from a queue."""
+
+    armed: list[list[str]]
+    scripts: "queue.Queue[set[tuple[int, str]] | Exception]"
+    refusals: list[Exception]
+
+    def __init__(self, paths: list[str], *options: Any) -> None:
+        if self.refusals:
+            raise self.refusals.pop(0)
+        self.armed.append(sorted(paths))
+
+    def __enter__(self) -> "FakeNotify":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        return None
+
+    def watch(self, debounce: int, step: int, timeout: int, stop: Event) -> Any:
+        while not stop.is_set():
+            try:
+                event = self.scripts.get(timeout=0.01)
+            except queue.Empty:
+                continue
+            if isinstance(event, Exception):
+                raise event
+            return event
+        return "stop"
+
+
+class Stage:
+    def __init__(self) -> None:
+        self.folders: asyncio.Queue[frozenset[Path]] = asyncio.Queue(1)
+        self.hints: asyncio.Queue[ToReconcile] = asyncio.Queue()
+        self.watcher = Watcher(self.folders, self.hints, quiet_s=0.0)
+        self.running = asyncio.create_task(self.watcher.run())
+
+    async def hint(self) -> Hint:
+        message = await self.hints.get()
+        assert isinstance(message, Hint)
+        return message
+
+    async def arm(self, folders: frozenset[Path] = FOLDERS) -> None:
+        await self.folders.put(folders)
+        assert (await self.hint()).paths is None
+
+    async def close(self) -> None:
+        self.running.cancel()
+        await asyncio.wait({self.running})
+
+
+@pytest.fixture(autouse=True)
+def notify(monkeypatch: pytest.MonkeyPatch) -> type[FakeNotify]:
+    FakeNotify.armed, FakeNotify.scripts, FakeNotify.refusals = [], queue.Queue(), []
+    monkeypatch.setattr(watch, "RustNotify", FakeNotify)
+    monkeypatch.setattr(watch, "RETRY_S", 0.01)
+    return FakeNotify
+
+
+@pytest.fixture
+async def stage() -> AsyncIterator[Stage]:
+    made = Stage()
+    yield made
+    await made.close()
+
+
+async def test_each_folder_is_watched_by_itself_and_a_scan_follows(
+    stage: Stage, notify: type[FakeNotify]
+) -> None:
+    await stage.arm()
+    assert notify.armed == [["/memory", "/memory/sub"]]
+    assert (stage.watcher.stats().armed, stage.watcher.stats().folders) == (True, 2)
+
+
+async def test_events_become_hints_of_what_may_be_memory(
+    stage: Stage, notify: type[FakeNotify], tmp_path: Path
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / ".git").mkdir()
+    await stage.arm()
+    names = ("a.md", "b.txt", ".c.md", "folder", ".git", "gone")
+    notify.scripts.put({(MODIFIED, str(tmp_path / name)) for name in names} | {(3, "/memory/sub")})
+    hint = await stage.hint()
+    expected = {tmp_path / "a.md", tmp_path / "folder", Path("/memory/sub")}
+    assert hint.paths == frozenset(expected)
+
+
+async def test_a_new_set_of_folders_arms_anew(stage: Stage, notify: type[FakeNotify]) -> None:
+    await stage.arm()
+    await stage.arm(frozenset({Path("/other")}))
+    assert notify.armed == [["/memory", "/memory/sub"], ["/other"]]
+
+
+async def test_many_events_at_once_ask_for_a_scan(stage: Stage, notify: type[FakeNotify]) -> None:
+    await stage.arm()
+    notify.scripts.put({(MODIFIED, f"/memory/{n}.txt") for n in range(OVERFLOW_EVENTS)})
+    assert await stage.hint() == Hint(reason="many events at once")
+
+
+async def test_when_it_can_not_watch_it_scans_and_tries_again(
+    stage: Stage, notify: type[FakeNotify], caplog: pytest.LogCaptureFixture
+) -> None:
+    notify.refusals[:] = [OSError(28, "No space left on device (inotify watch limit)")] * 3
+    await stage.folders.put(FOLDERS)
+    assert [(await stage.hint()).reason for _ in range(3)] == ["watching failed"] * 3
+    assert (await stage.hint()).reason == "watching began"
+    assert stage.watcher.stats().error is None
+    assert len([r for r in caplog.records if "inotify watch limit" in r.getMessage()]) == 1
+
+
+async def test_an_error_while_watching_is_survived(stage: Stage, notify: type[FakeNotify]) -> None:
+    await stage.arm()
+    notify.scripts.put(OSError(24, "Too many open files"))
+    assert (await stage.hint()).reason == "watching failed"
+    assert (await stage.hint()).reason == "watching began"
+
+
+async def test_a_hurry_ends_the_quiet_period(notify: type[FakeNotify]) -> None:
+    stage = Stage()
+    stage.watcher._quiet.period_s = 10_000.0
+    await stage.arm()
+    notify.scripts.put({(MODIFIED, "/memory/a.md")})
+    while stage.watcher.stats().waiting == 0:
+        await asyncio.sleep(0)
+    stage.watcher.hurry()
+    assert (await stage.hint()).paths == frozenset({Path("/memory/a.md")})
+    await stage.close()
