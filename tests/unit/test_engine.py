@@ -1,0 +1,192 @@
+"""The search engine on a real index, with a leg missing or in trouble."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from memoryd.flow import Chunk, FileKey, FileStat, ParsedFile
+from memoryd.identity import Identity
+from memoryd.index import rows
+from memoryd.index.catalog import FileRow
+from memoryd.index.driver import Connection
+from memoryd.index.store import Store, StoreOptions
+from memoryd.search.engine import BadQueryError, LegError, SearchEngine, VectorLeg
+from memoryd.settings import Hybrid, Query
+from memoryd_client.bodies import SearchBody
+
+DIMS = 8
+IDENTITY = Identity(
+    provider="p",
+    model="m",
+    provider_key="",
+    dims=DIMS,
+    max_input_bytes=8_000,
+    chunk_tokens=400,
+    chunk_overlap=80,
+    tokenizer="t",
+)
+
+
+def vector(text: str) -> NDArray[np.float32]:
+    seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
+    made = np.random.default_rng(seed).standard_normal(DIMS).astype(np.float32)
+    unit: NDArray[np.float32] = made / np.linalg.norm(made)
+    return unit
+
+
+class Index:
+    """A store that the test fills by hand, as the writer would."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.asked: list[str] = []
+        self.trouble: str | None = None
+        self.failure: Exception | None = None
+
+    async def add(self, path: str, text: str) -> None:
+        lines = text.count("\n") + 1
+        parsed = ParsedFile(FileKey("memory", path), FileStat(1, 1, 1), path, [])
+        parsed.chunks.append(Chunk(1, lines, text, ""))
+        store = self.store
+
+        def write(connection: Connection) -> rows.Delta:
+            delta = rows.replace_file(connection, store.legs, parsed)
+            digest = rows.text_hash(text)
+            vectors = [(digest, vector(text).tobytes())]
+            delta.added += rows.put_vectors(connection, store.legs, vectors).added
+            return delta
+
+        delta = await store.database.run(write)
+        assert store.matrix is not None
+        store.matrix.apply(delta.removed, delta.added)
+        store.catalog.put(parsed.key, FileRow(delta.file_id, path, parsed.stat, 1))
+
+    def engine(self, *, hybrid: bool = True) -> SearchEngine:
+        async def embed(query: str) -> NDArray[np.float32]:
+            self.asked.append(query)
+            if self.failure is not None:
+                raise self.failure
+            return vector(query)
+
+        leg = VectorLeg(embed, lambda cosine: max(0.0, cosine), lambda: self.trouble)
+        return SearchEngine(self.store, Query(hybrid=Hybrid(enabled=hybrid)), leg)
+
+
+@pytest.fixture
+async def index(tmp_path: Path) -> AsyncIterator[Index]:
+    options = StoreOptions(tmp_path / "i.sqlite", tmp_path, None, "not wanted here", None)
+    store = Store(options, IDENTITY)
+    await store.open()
+    await store.load_matrix()
+    yield Index(store)
+    await store.close()
+
+
+async def test_both_legs_find_the_same_chunk(index: Index) -> None:
+    await index.add("memory/a.md", "the exact words")
+    await index.add("memory/b.md", "something else")
+    result = await index.engine().search(SearchBody("the exact words"))
+    best = result.results[0]
+    assert (result.mode, best.path, result.warnings) == ("hybrid", "memory/a.md", [])
+    assert best.vector_score == pytest.approx(1.0)
+    assert best.text_score is not None
+    assert 0 < best.text_score < 1
+
+
+async def test_without_fts5_vectors_answer_and_it_is_said(index: Index) -> None:
+    await index.add("memory/a.md", "the exact words")
+    index.store.fts_error = "this SQLite was built without FTS5"
+    result = await index.engine().search(SearchBody("the exact words"))
+    assert (result.mode, result.results[0].path) == ("vector", "memory/a.md")
+    assert result.results[0].score == pytest.approx(1.0)
+    assert result.warnings == ["keyword search is off: this SQLite was built without FTS5"]
+
+
+@pytest.mark.parametrize("way", ["trouble", "failure", "loading"])
+async def test_without_vectors_words_answer_and_it_is_said(index: Index, way: str) -> None:
+    await index.add("memory/a.md", "the exact words")
+    if way == "trouble":
+        index.trouble = "another model built it"
+    elif way == "failure":
+        index.failure = LegError("the provider is away")
+    else:
+        index.store.matrix = None
+        index.store.matrix_ready.clear()
+    result = await index.engine().search(SearchBody("exact"))
+    assert (result.mode, result.results[0].path) == ("keyword", "memory/a.md")
+    (warning,) = result.warnings
+    assert warning.startswith("vector search is off: ")
+
+
+async def test_with_neither_leg_it_says_none(index: Index) -> None:
+    await index.add("memory/a.md", "the exact words")
+    index.store.fts_error = "gone"
+    index.failure = LegError("away")
+    result = await index.engine().search(SearchBody("exact"))
+    assert (result.mode, result.results, len(result.warnings)) == ("none", [], 2)
+
+
+async def test_a_bug_in_the_vector_leg_is_not_taken_for_an_outage(index: Index) -> None:
+    await index.add("memory/a.md", "the exact words")
+    index.failure = ZeroDivisionError()
+    with pytest.raises(ZeroDivisionError):
+        await index.engine().search(SearchBody("exact"))
+
+
+async def test_a_blank_query_asks_nobody(index: Index) -> None:
+    await index.add("memory/a.md", "the exact words")
+    result = await index.engine().search(SearchBody(" \n "))
+    assert (result.results, result.mode, index.asked) == ([], "none", [])
+
+
+async def test_vectors_alone(index: Index) -> None:
+    await index.add("memory/a.md", "the exact words")
+    result = await index.engine(hybrid=False).search(SearchBody("exact"))
+    assert result.mode == "vector"
+    index.trouble = "away"
+    result = await index.engine(hybrid=False).search(SearchBody("exact"))
+    assert (result.mode, len(result.results)) == ("keyword", 1)
+
+
+async def test_a_search_across_a_swap_is_made_again(index: Index) -> None:
+    await index.add("memory/a.md", "the exact words")
+    engine = index.engine()
+    store = index.store
+    times = 0
+    read = store.readers.read
+
+    async def read_and_swap(function: object) -> object:
+        nonlocal times
+        times += 1
+        if times == 1:
+            store.generation += 1
+        return await read(function)  # type: ignore[arg-type]
+
+    store.readers.read = read_and_swap  # type: ignore[method-assign, assignment]
+    result = await engine.search(SearchBody("exact"))
+    assert [hit.path for hit in result.results] == ["memory/a.md"]
+    assert times == 4  # the keyword leg and the hits, twice
+
+
+@pytest.mark.parametrize("glob", ["*" * 11, "x" * 501])
+async def test_a_glob_that_would_take_for_ever_is_refused(index: Index, glob: str) -> None:
+    with pytest.raises(BadQueryError, match="path_glob"):
+        await index.engine().search(SearchBody("x", path_glob=glob))
+
+
+async def test_a_cancelled_search_leaves_the_readers_usable(index: Index) -> None:
+    await index.add("memory/a.md", "the exact words")
+    engine = index.engine()
+    for _ in range(20):
+        search = asyncio.create_task(engine.search(SearchBody("exact")))
+        await asyncio.sleep(0)
+        search.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await search
+    result = await engine.search(SearchBody("exact"))
+    assert len(result.results) == 1
