@@ -61,6 +61,10 @@ def _connect(path: str) -> socket.socket:
 
 
 def _not_running(path: str, error: OSError) -> DaemonNotRunningError:
+    if error.errno == errno.EAGAIN:
+        return DaemonNotRunningError(
+            f"the queue of clients at {path} is full", hint="try again, or wait for longer"
+        )
     if error.errno in _STARTING_ERRNOS:
         return DaemonNotRunningError(
             f"no memoryd is running at {path}",

@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 
 MAX_IN_FLIGHT = 32
 WRITE_TIMEOUT_S = 10.0
+CLOSE_TIMEOUT_S = 1.0
+"""Less than what an actor has to end at a stop."""
 READ_BYTES = 64 * 1024
 ECHO_CHARS = 100
 """So much of what a client sent is repeated in an error."""
@@ -92,16 +94,24 @@ class Connection:
         except* (ConnectionError, TimeoutError):
             pass
         finally:
-            self._writer.close()
-            with contextlib.suppress(ConnectionError, TimeoutError):
-                async with asyncio.timeout(WRITE_TIMEOUT_S):
-                    await self._writer.wait_closed()
+            await self._hang_up()
 
     async def refuse(self, code: ErrorCode, message: str) -> None:
         """Say why this client is not served, and close."""
         with contextlib.suppress(ConnectionError, TimeoutError):
             await self._send(Error(code, message, retryable=code is ErrorCode.BUSY))
+        await self._hang_up()
+
+    async def _hang_up(self) -> None:
+        """Close, whether the client takes what it has not read yet or not."""
         self._writer.close()
+        try:
+            with contextlib.suppress(ConnectionError, TimeoutError):
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                    await self._writer.wait_closed()
+        finally:
+            # uvloop's loop does not close as long as a transport has something to send.
+            self._writer.transport.abort()
 
     async def _handshake(self) -> bool:
         async with asyncio.timeout(HELLO_TIMEOUT_S):

@@ -17,7 +17,7 @@ from pathlib import Path
 from memoryd.serve.notify import inherited_socket
 from memoryd_client.paths import check_socket_path
 
-BACKLOG = 128
+BACKLOG = 1_024
 
 
 class AlreadyRunningError(Exception):

@@ -216,6 +216,21 @@ def test_a_client_that_never_reads_is_dropped_and_hurts_nobody(started: Daemon) 
     deaf.socket.close()
 
 
+def test_a_client_that_never_reads_does_not_keep_it_from_stopping(started: Daemon) -> None:
+    deaf = Peer(str(started.socket)).greet()
+    deaf.socket.setblocking(False)
+    request = pack(Request(1, "search", raw(SearchBody("common", max_results=50))))
+    try:
+        for _ in range(100_000):
+            deaf.socket.send(request)
+    except BlockingIOError:
+        pass
+    assert started.stop() == 0
+    assert "did not stop" not in started.log()
+    assert "Warning" not in started.log()
+    deaf.socket.close()
+
+
 def test_half_a_frame_and_silence_hurt_nobody(started: Daemon) -> None:
     silent = [Peer(str(started.socket)) for _ in range(20)]
     for peer in silent:
