@@ -37,7 +37,7 @@ class Status:
         agent = self._agent
         found: list[str] = []
         rebuild = agent.rebuilder.stats()
-        if rebuild.last_error is not None:
+        if rebuild.last_error is not None and agent.wanted.difference(agent.store.identity):
             found.append(f"the last rebuild failed: {rebuild.last_error}")
         if (problem := agent.reconciler.stats().problem) is not None:
             found.append(f"scan: {problem}")

@@ -8,7 +8,7 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import quote_from_bytes
@@ -17,6 +17,7 @@ import aiosqlite
 
 T = TypeVar("T")
 BUSY_TIMEOUT_MS = 5_000
+INTERRUPT_AGAIN_S = 0.02
 WAL_LIMIT_BYTES = 64 * 1024 * 1024
 
 
@@ -138,7 +139,9 @@ class Database:
             while not work.done():
                 # Repeated: an interrupt that comes between two statements is lost.
                 await self._connection.interrupt()
-                await asyncio.wait({work}, timeout=0.02)
+                # Cancelled again or not, the connection is given back when it is free.
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait({work}, timeout=INTERRUPT_AGAIN_S)
             if not work.cancelled():
                 work.exception()
             raise

@@ -157,6 +157,9 @@ def copy_cache(connection: Connection, other: Path) -> int:
     """Take over the embeddings of another index file. Returns how many are new."""
     connection.execute("ATTACH DATABASE ? AS other", (str(other),))
     try:
+        tables = "SELECT count(*) FROM other.sqlite_schema WHERE name = 'embedding_cache'"
+        if not connection.execute(tables).fetchone()[0]:
+            return 0  # it ended before it had tables
         with transaction(connection):
             return int(
                 connection.execute(

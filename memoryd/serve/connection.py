@@ -219,9 +219,8 @@ class Connection:
 
     def _say_stopping(self, request_id: int) -> None:
         message = "memoryd is stopping; ask again when it is back"
-        self._writer.write(
-            pack(Error(ErrorCode.SHUTTING_DOWN, message, request_id, retryable=True))
-        )
+        with contextlib.suppress(ConnectionError):
+            self._write(Error(ErrorCode.SHUTTING_DOWN, message, request_id, retryable=True))
 
     async def _result(self, request: Request) -> Frame:
         try:
@@ -261,12 +260,21 @@ class Connection:
         def report(completed: int, total: int, label: str) -> None:
             transport = self._writer.transport
             if transport.get_write_buffer_size() < PROGRESS_BACKLOG_BYTES:
-                self._writer.write(pack(Progress(request_id, completed, total, label)))
+                with contextlib.suppress(ConnectionError):
+                    self._write(Progress(request_id, completed, total, label))
 
         return report
 
     async def _send(self, frame: Frame) -> None:
         """Write one frame. Raises `TimeoutError` when the client does not read for too long."""
-        self._writer.write(pack(frame))
+        self._write(frame)
         async with asyncio.timeout(WRITE_TIMEOUT_S):
             await self._writer.drain()
+
+    def _write(self, frame: Frame) -> None:
+        """Hand one frame to the transport. Raises `ConnectionError` when that is closed."""
+        data = pack(frame)
+        if self._writer.is_closing():
+            # asyncio's transports would drop it, uvloop's raise RuntimeError.
+            raise ConnectionResetError("the connection is closed")
+        self._writer.write(data)

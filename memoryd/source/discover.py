@@ -184,7 +184,9 @@ class Discovery:
         try:
             found = os.stat(folder)
         except OSError as error:
-            self._unreadable(folder, error, scan)
+            # Any other folder may go while we look; a workspace that is gone is another matter.
+            if folder == self.workspace or not isinstance(error, FileNotFoundError):
+                self._unreadable(folder, error, scan)
             return False
         scan.folders[folder] = found.st_dev, found.st_ino
         return True

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,29 @@ async def test_a_cancelled_read_stops_its_sql(database: Database) -> None:
         await read
     # Were it still running, this would wait for ever.
     assert await database.run(lambda c: c.execute("SELECT 1").fetchone()) == (1,)
+
+
+async def test_a_read_that_is_cancelled_twice_gives_the_connection_back_free(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def endless(connection: Connection) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        with suppress(Error):
+            connection.execute(ENDLESS).fetchall()
+        connection.execute(ENDLESS).fetchall()
+
+    read = asyncio.create_task(database.read(endless))
+    await begun.wait()
+    read.cancel()
+    await asyncio.sleep(0)
+    read.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await read
+    assert await database.run(lambda c: c.execute("SELECT 1").fetchone()) == (1,)
+    assert not caplog.records
 
 
 async def test_a_cancelled_transaction_is_finished(database: Database) -> None:
