@@ -9,7 +9,6 @@ from memoryd.embed.feeder import Feeder
 from memoryd.embed.pool import EmbedPool
 from memoryd.embed.provider import Provider
 from memoryd.flow import FileKey, MeteredQueue, ToReconcile
-from memoryd.identity import Identity
 from memoryd.index.rebuilder import Rebuilder, RebuildRequest
 from memoryd.index.store import Store
 from memoryd.index.writer import Writer
@@ -24,7 +23,6 @@ class Agent:
     """The parts of one agent. `watcher`, `provider` and `pool` are None when switched off."""
 
     config: AgentConfig
-    wanted: Identity
     store: Store
     discovery: Discovery
     provider: Provider | None
@@ -54,10 +52,3 @@ class Agent:
         matrix = self.store.matrix
         embedded = 0 if matrix is None else len(matrix)
         return self.store.catalog.chunks - embedded - self.store.set_aside
-
-    def vector_problem(self) -> str | None:
-        """Say why the vectors of the index can't be compared with a query's, or None."""
-        if self.wanted.same_vectors(self.store.identity):
-            return None
-        built = self.store.identity
-        return f"the index was built with {built.provider} {built.model} and is being rebuilt"

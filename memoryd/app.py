@@ -141,13 +141,16 @@ async def _agent(
             ),
             thread=threads,
         )
+        leg = None
+        if pool is not None and provider is not None:
+            calibrate = provider.calibration.apply
+            leg = VectorLeg(partial(_embed_query, pool), calibrate, store.vector_problem)
         watcher = None
         if settings.sync.watch:
             quiet_s = settings.sync.watch_debounce_ms / 1000
             watcher = Watcher(to_watch, to_reconcile, quiet_s=quiet_s)
         agent = Agent(
             config=config,
-            wanted=wanted,
             store=store,
             discovery=discovery,
             provider=provider,
@@ -175,7 +178,7 @@ async def _agent(
                 to_writer,
                 pool=pool,
                 pending=partial(_read_pending, store),
-                identity=lambda: store.identity if wanted.same_vectors(store.identity) else None,
+                identity=lambda: None if store.vector_problem() else store.identity,
                 batch_items=1 if provider is None else provider.batch_items,
                 jobs=1 if provider is None else provider.concurrency + 1,
             ),
@@ -184,7 +187,6 @@ async def _agent(
                 to_writer,
                 to_reconcile,
                 store=store,
-                wanted=lambda: wanted,
                 stages=Stages(
                     scan=partial(_scan, discovery, threads),
                     parse=parser.parse,
@@ -192,17 +194,12 @@ async def _agent(
                     batch_items=1 if provider is None else provider.batch_items,
                 ),
             ),
-            engine=SearchEngine(store, settings.query, None),
+            engine=SearchEngine(store, settings.query, leg),
             to_reconcile=to_reconcile,
             to_rebuilder=to_rebuilder,
             queues=(to_reconcile, to_parser, to_writer, to_feeder, to_pool, to_rebuilder),
             unreadable=unreadable,
         )
-        if pool is not None and provider is not None:
-            leg = VectorLeg(
-                partial(_embed_query, pool), provider.calibration.apply, agent.vector_problem
-            )
-            agent.engine = SearchEngine(store, settings.query, leg)
         yield agent, _actors(agent, to_writer)
     finally:
         if provider is not None:

@@ -37,7 +37,7 @@ class Status:
         agent = self._agent
         found: list[str] = []
         rebuild = agent.rebuilder.stats()
-        if rebuild.last_error is not None and agent.wanted.difference(agent.store.identity):
+        if rebuild.last_error is not None and agent.store.difference():
             found.append(f"the last rebuild failed: {rebuild.last_error}")
         if (problem := agent.reconciler.stats().problem) is not None:
             found.append(f"scan: {problem}")
@@ -53,10 +53,10 @@ class Status:
         scanned = agent.reconciler.stats()
         changed = 0 if self._watching() else await self._unseen_changes()
         store, settings = agent.store, agent.config.settings
-        facts = await store.readers.read(_read_facts)
+        facts = await store.readers.read(_Facts)
         pending_files = agent.pending_files() + changed
         pending_vectors = agent.pending_chunks()
-        mismatch = agent.wanted.difference(store.identity)
+        mismatch = store.difference()
         reasons = _dirty_reasons(pending_files, pending_vectors, mismatch, scanned)
         failures = [wire.Failure(key.path, reason) for key, reason in agent.unreadable.items()]
         failures += [wire.Failure(f"text {digest[:12]}", why) for digest, why in facts.set_aside]
@@ -68,7 +68,7 @@ class Status:
             python_version=platform.python_version(),
             sqlite_version=SQLITE_VERSION,
             sqlite_driver=DRIVER,
-            pid=facts.pid,
+            pid=os.getpid(),
             uptime_s=self.uptime_s(),
             rss_bytes=_rss_bytes(),
             files=len(store.catalog.rows),
@@ -140,7 +140,7 @@ class Status:
             enabled=agent.pool is not None,
             store_available=vector.enabled and store.vec_error is None,
             semantic_available=semantic,
-            available=semantic and agent.vector_problem() is None,
+            available=semantic and agent.store.vector_problem() is None,
             extension_path=store.options.extension,
             load_error=store.vec_error,
             dims=store.identity.dims,
@@ -190,7 +190,7 @@ class Status:
             found.append(
                 f"sqlite-vec is off, vectors are searched in memory: {agent.store.vec_error}"
             )
-        if agent.pool is not None and (problem := agent.vector_problem()) is not None:
+        if agent.pool is not None and (problem := agent.store.vector_problem()) is not None:
             found.append(f"vector search is off: {problem}")
         return found
 
@@ -208,7 +208,6 @@ class _Facts:
     """What only SQLite knows."""
 
     def __init__(self, connection: Connection) -> None:
-        self.pid = os.getpid()
         self.cached = int(connection.execute("SELECT count(*) FROM embedding_cache").fetchone()[0])
         self.set_aside: list[tuple[str, str]] = connection.execute(
             "SELECT hash, reason FROM set_aside WHERE hash IN (SELECT hash FROM chunks)"
@@ -218,10 +217,6 @@ class _Facts:
             for name in ("page_count", "page_size")
         )
         self.db_bytes = int(pages * size)
-
-
-def _read_facts(connection: Connection) -> _Facts:
-    return _Facts(connection)
 
 
 def _dirty_reasons(

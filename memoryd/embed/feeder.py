@@ -5,8 +5,7 @@ provider never holds up the writer.
 """
 
 import asyncio
-import itertools
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -108,8 +107,10 @@ class Feeder:
         after = 0
         while rows := await self._pending(after, READ_ROWS):
             after = rows[-1].row_id
-            texts = {row.hash: row.text for row in rows if row.hash not in self._in_flight}
-            for batch in batched(texts.items(), self._batch_items):
+            waiting = {row.hash: row.text for row in rows if row.hash not in self._in_flight}
+            texts = list(waiting.items())
+            for start in range(0, len(texts), self._batch_items):
+                batch = texts[start : start + self._batch_items]
                 while len(self._tasks) >= self._jobs and not self._finishing:
                     if pool.blocked.is_set():
                         self._ended_early = True
@@ -134,7 +135,7 @@ class Feeder:
             self._wake.set()
 
     async def _answer(self, markers: list[SyncMarker]) -> None:
-        """Answer markers once the jobs now under way are done, or can't be for now."""
+        """Answer markers once the jobs now under way are done, or the provider is out of order."""
         if markers and self._tasks and self._pool is not None:
             await _first_of(self._pool.blocked.wait(), asyncio.wait(set(self._tasks)))
         for marker in markers:
@@ -151,10 +152,3 @@ async def _first_of(*waits: Coroutine[Any, Any, Any] | asyncio.Task[None]) -> No
     finally:
         for future in made:
             future.cancel()
-
-
-def batched(items: Iterable[Text], size: int) -> Iterator[list[Text]]:
-    """Cut an iterable into lists of at most `size`."""
-    iterator = iter(items)
-    while batch := list(itertools.islice(iterator, size)):
-        yield batch

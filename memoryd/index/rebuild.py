@@ -24,7 +24,6 @@ from memoryd.flow import (
     ToWriter,
     Unreadable,
 )
-from memoryd.identity import Identity
 from memoryd.index import rows
 from memoryd.index.catalog import Catalog
 from memoryd.index.driver import Error
@@ -65,12 +64,11 @@ class Stages:
 
 
 class Rebuild:
-    """One rebuild of `store` for the identity `wanted`. Run it once."""
+    """One rebuild of `store`, for the identity it is wanted to have. Run it once."""
 
     def __init__(
         self,
         store: Store,
-        wanted: Identity,
         writer: asyncio.Queue[ToWriter],
         stages: Stages,
         on_progress: ProgressCallback,
@@ -80,7 +78,7 @@ class Rebuild:
         self._stages = stages
         self._on_progress = on_progress
         self._path = Path(f"{store.path}.rebuild-{os.getpid()}")
-        self._new = Store(replace(store.options, path=self._path), wanted)
+        self._new = Store(replace(store.options, path=self._path), store.wanted)
         self._embedded = 0
         self._reused = 0
 

@@ -2,11 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from memoryd.flow import Hint, ProgressCallback, ToReconcile, ToWriter
-from memoryd.identity import Identity
 from memoryd.index.rebuild import Rebuild, RebuildError, RebuildResult, Stages
 from memoryd.index.store import Store
 
@@ -45,14 +43,12 @@ class Rebuilder:
         hints: asyncio.Queue[ToReconcile],
         *,
         store: Store,
-        wanted: Callable[[], Identity],
         stages: Stages,
     ) -> None:
         self._inbox = inbox
         self._writer = writer
         self._hints = hints
         self._store = store
-        self._wanted = wanted
         self._stages = stages
         self._reason: str | None = None
         self._progress = (0, 0, "")
@@ -63,7 +59,7 @@ class Rebuilder:
         while True:
             request = await self._next()
             if request is None:
-                await self._rebuild(self._difference() or "", lambda *progress: None)
+                await self._rebuild(self._store.difference() or "", lambda *progress: None)
             elif not request.done.done():
                 await self._serve(request)
 
@@ -73,7 +69,7 @@ class Rebuilder:
 
     async def _next(self) -> RebuildRequest | None:
         """Return the next request, or None when a rebuild is due for itself."""
-        due = self._difference() is not None
+        due = self._store.difference() is not None
         if due and self._last_error is None:
             return None
         try:
@@ -81,9 +77,6 @@ class Rebuilder:
                 return await self._inbox.get()
         except TimeoutError:
             return None
-
-    def _difference(self) -> str | None:
-        return self._wanted().difference(self._store.identity)
 
     async def _serve(self, request: RebuildRequest) -> None:
         async with asyncio.TaskGroup() as group:
@@ -106,7 +99,7 @@ class Rebuilder:
         log.info("building a new index beside the old one: %s", reason)
         self._reason = reason
         try:
-            rebuild = Rebuild(self._store, self._wanted(), self._writer, self._stages, note)
+            rebuild = Rebuild(self._store, self._writer, self._stages, note)
             result = await rebuild.run()
         except RebuildError as error:
             self._last_error = str(error)

@@ -61,7 +61,7 @@ class Store:
 
     @property
     def legs(self) -> Legs:
-        """What the rows are written for now."""
+        """Which tables are kept, and whose rows are written, at this moment."""
         vec = self.vec_error is None and self.identity.dims is not None
         return Legs(self.identity, fts=self.fts_error is None, vec=vec)
 
@@ -70,6 +70,17 @@ class Store:
         """The write connection; only the writer (or a rebuild of its own file) may use it."""
         assert self._database is not None, "the index is not open"  # noqa: S101
         return self._database
+
+    def difference(self) -> str | None:
+        """Say what about the index differs from the present configuration, or None."""
+        return self.wanted.difference(self.identity)
+
+    def vector_problem(self) -> str | None:
+        """Say why the vectors of the index can't be compared with a query's, or None."""
+        if self.wanted.same_vectors(self.identity):
+            return None
+        built = self.identity
+        return f"the index was built with {built.provider} {built.model} and is being rebuilt"
 
     async def open(self) -> None:
         """Open or create the file and put its derived tables right.

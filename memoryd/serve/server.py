@@ -25,8 +25,6 @@ class Server:
         self._handlers = handlers
         self._welcome = welcome
         self._open: set[asyncio.Task[None]] = set()
-        self.accepted = 0
-        self.refused = 0
 
     async def run(self) -> None:
         """Accept until cancelled."""
@@ -53,14 +51,11 @@ class Server:
         connection = Connection(reader, writer, handlers=self._handlers, welcome=self._welcome)
         uid = peer_uid(client)
         if uid not in (os.geteuid(), 0):
-            self.refused += 1
             log.warning("refused a client of user %s", "unknown" if uid is None else uid)
             await connection.refuse(ErrorCode.DENIED, "this memoryd serves another user")
         elif len(self._open) > MAX_CONNECTIONS:
-            self.refused += 1
             await connection.refuse(
                 ErrorCode.BUSY, f"{MAX_CONNECTIONS} clients are connected already"
             )
         else:
-            self.accepted += 1
             await connection.run()

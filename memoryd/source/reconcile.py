@@ -26,7 +26,6 @@ from memoryd.flow import (
 )
 from memoryd.source.discover import SOURCE, Discovery
 
-Look = tuple[FileKey, FileStat | None]
 log = logging.getLogger(__name__)
 
 

@@ -4,6 +4,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from harness import PATIENCE_S, Daemon
@@ -202,29 +203,26 @@ def test_a_deadline_that_is_over_is_told(peer: Peer) -> None:
     assert error_of(peer.receive()) == ("deadline", 1)
 
 
-def test_a_client_that_never_reads_is_dropped_and_hurts_nobody(started: Daemon) -> None:
-    deaf = Peer(str(started.socket)).greet()
+def deaf_peer(daemon: Daemon) -> Peer:
+    """Ask for answers until nothing more can be sent, and read none of them."""
+    deaf = Peer(str(daemon.socket)).greet()
     deaf.socket.setblocking(False)
     request = pack(Request(1, "search", raw(SearchBody("common", max_results=50))))
-    try:
+    with suppress(BlockingIOError):
         for _ in range(100_000):
             deaf.socket.send(request)
-    except BlockingIOError:
-        pass
+    return deaf
+
+
+def test_a_client_that_never_reads_is_dropped_and_hurts_nobody(started: Daemon) -> None:
+    deaf = deaf_peer(started)
     with started.client() as client:
         assert len(client.search("number7").results) == 1
     deaf.socket.close()
 
 
 def test_a_client_that_never_reads_does_not_keep_it_from_stopping(started: Daemon) -> None:
-    deaf = Peer(str(started.socket)).greet()
-    deaf.socket.setblocking(False)
-    request = pack(Request(1, "search", raw(SearchBody("common", max_results=50))))
-    try:
-        for _ in range(100_000):
-            deaf.socket.send(request)
-    except BlockingIOError:
-        pass
+    deaf = deaf_peer(started)
     assert started.stop() == 0
     assert "did not stop" not in started.log()
     assert "Warning" not in started.log()
