@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from memoryd.app import wanted_identity
 from memoryd.chunk.parser import ChunkOptions, parse
 from memoryd.config import AgentConfig
 from memoryd.embed.local import LocalProvider
@@ -20,9 +19,12 @@ from memoryd.embed.local_worker import DIMS
 from memoryd.flow import FileChanged, ParsedFile
 from memoryd.index import rows
 from memoryd.index.driver import bundled_extension
+from memoryd.index.schema import merge_segments
+from memoryd.index.steps import run_steps
 from memoryd.index.store import Store, StoreOptions
 from memoryd.source.discover import Discovery
 from memoryd.source.read import read_file
+from memoryd.wanted import wanted_identity
 
 SECTIONS_PER_NOTE = 10
 WORDS_PER_SECTION = 180
@@ -74,10 +76,10 @@ class Prose:
 
 
 def write_notes(
-    folder: Path, count: int, prose: Prose, *, sections: int = SECTIONS_PER_NOTE
+    folder: Path, count: int, prose: Prose, *, sections: int = SECTIONS_PER_NOTE, first: int = 0
 ) -> None:
-    """Write notes to `folder/memory/`, a hundred to a folder."""
-    for number in range(count):
+    """Write notes to `folder/memory/`, a hundred to a folder, numbered from `first` on."""
+    for number in range(first, first + count):
         path = folder / "memory" / f"{number // 100:03d}" / f"note-{number:05d}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(prose.note(sections), encoding="utf-8")
@@ -102,25 +104,26 @@ def open_store(config: AgentConfig) -> Store:
 async def build_index(config: AgentConfig) -> int:
     """Index the workspace as the daemon would, with random vectors in place of the model's.
 
-    Goes through the functions of the writer, one transaction per file. A daemon that is started on
-    it finds nothing to do. Returns the number of chunks.
+    Goes through the functions of the writer. A daemon that is started on it finds nothing to do.
+    Returns the number of chunks.
     """
     store = open_store(config)
     await store.open()
     chunks = 0
     try:
-        for parsed in _parsed(config, store):
-            vectors = unit_vectors(len(parsed.chunks), seed=chunks)
-            named = [
-                (rows.text_hash(chunk.text), vector.astype("<f4").tobytes())
-                for chunk, vector in zip(parsed.chunks, vectors, strict=True)
-            ]
+        files = _parsed(config, store)
+        while group := list(itertools.islice(files, rows.GROUP_FILES)):
+            texts = [rows.text_hash(chunk.text) for file in group for chunk in file.chunks]
             legs = store.legs
             if store.identity.dims is not None:
-                put_vectors = partial(rows.put_vectors, legs=legs, vectors=named)
-                await store.database.run(put_vectors)
-            await store.database.run(partial(rows.replace_file, legs=legs, parsed=parsed))
-            chunks += len(parsed.chunks)
+                vectors = unit_vectors(len(texts), seed=chunks).astype("<f4")
+                named = [(text, v.tobytes()) for text, v in zip(texts, vectors, strict=True)]
+                await store.database.run(partial(rows.put_vectors, legs=legs, vectors=named))
+            write = partial(rows.write_files, legs=legs, changes=group)
+            await run_steps(store.database, write)
+            chunks += len(texts)
+        while await store.database.run(merge_segments):
+            pass
     finally:
         await store.close()
     return chunks

@@ -38,7 +38,7 @@ class Place:
         file = self.root / "config.toml"
         paths = f'workspace = "{self.workspace}"\nstore.path = "{self.root}/index.sqlite"\n'
         file.write_text(f"[defaults]\n{settings}\n[agents.main]\n{paths}", encoding="utf-8")
-        return load(file)
+        return load(file)[0]
 
     def client(self) -> Client:
         """Return a client of the daemon here."""
@@ -85,3 +85,19 @@ def until_ready(where: Place) -> float:
 def environment() -> dict[str, str]:
     """Return the environment for children: compiled modules are kept, as installed ones are."""
     return {name: v for name, v in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def resident_bytes(pid: int) -> int:
+    """Return how much memory of a process is resident. Linux only."""
+    return _memory(pid, "VmRSS")
+
+
+def peak_bytes(pid: int) -> int:
+    """Return the most that has been resident of a process so far. Linux only."""
+    return _memory(pid, "VmHWM")
+
+
+def _memory(pid: int, name: str) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    values = dict(line.split(":", 1) for line in lines)
+    return int(values[name].split()[0]) * 1024

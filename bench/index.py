@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from bench import first, large
 from bench.corpus import SECTIONS_PER_NOTE, Prose, build_index, write_notes
 from bench.daemon import Place, daemon, place, until_ready
 from bench.figures import Report, at_most
@@ -22,7 +23,9 @@ BARE_TEXTS = 100
 
 
 def run(report: Report, *, quick: bool) -> None:
-    """Measure a first indexing, then everything else in a large workspace."""
+    """Measure first indexings, huge files, then everything else in a large workspace."""
+    first.run(report, quick=quick)
+    large.run(report, quick=quick)
     _first_indexing(report, files=FILES // 10 if quick else FILES)
     _large_workspace(report, chunks=LARGE_CHUNKS // 5 if quick else LARGE_CHUNKS)
 

@@ -15,20 +15,24 @@ import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from memoryd import __version__
-from memoryd.config import AgentConfig, ConfigError, load
+from memoryd.config import AgentConfig, ConfigError, load, meant, usable
 from memoryd_client import paths
 
-Run = Callable[[AgentConfig, Path, asyncio.Event], Awaitable[None]]
+Run = Callable[..., Awaitable[None]]
 
 GC_THRESHOLDS = (10_000, 20, 20)
 SWITCH_INTERVAL_S = 0.0005
 """How long a thread that chunks or writes may keep the event loop from running: Python's own 5 ms
 are most of a ping's p99 while files are indexed."""
+
+LOG_MAX_BYTES = 5 * 1024 * 1024
+"""Of a log file; one older one is kept."""
 
 EXIT_STOPPED = 0
 EXIT_CRASHED = 1
@@ -39,34 +43,29 @@ EXIT_CONFIG = 78
 def main(argv: list[str] | None = None) -> int:
     """Run the command and return its exit code."""
     arguments = _parser().parse_args(argv)
-    logging.basicConfig(
-        level=arguments.log_level.upper(),
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
-    # Its debug mode tells of every process and slow callback; that is for developers.
-    logging.getLogger("asyncio").setLevel(logging.WARNING)
     try:
-        config = load(arguments.config, agent=arguments.agent, workspace=arguments.workspace)
+        _log_to(arguments.log_file, arguments.log_level)
+    except OSError as error:
+        return _complain(f"the log {arguments.log_file}: {error.strerror}", EXIT_CONFIG)
+    if arguments.command == "config":
+        return _config(arguments)
+    socket_path = (arguments.socket or Path(paths.default_socket_path())).expanduser().absolute()
+    return serve(arguments, socket_path)
+
+
+def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
+    """Run the daemon in the foreground until SIGTERM or SIGINT; return the exit code."""
+    try:
+        configs = load(arguments.config, agent=arguments.agent, workspace=arguments.workspace)
+        if len(configs) == 1:
+            usable(configs[0])
     except ConfigError as error:
         return _complain(str(error), EXIT_CONFIG)
-    if arguments.command == "config":
-        try:
-            return _print_config(config, as_json=arguments.json)
-        except BrokenPipeError:
-            # The reader (`| head`) has seen enough; nothing may be flushed to it at the end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return EXIT_STOPPED
-    return serve(config, arguments.socket or Path(paths.default_socket_path()))
-
-
-def serve(config: AgentConfig, socket_path: Path) -> int:
-    """Run the daemon in the foreground until SIGTERM or SIGINT; return the exit code."""
     # Threads of OpenBLAS spin while they wait for each other: on a busy machine two are slower
     # than one, and one searches 100,000 vectors in 6 ms. Read when numpy is imported, below.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Late, so that a bad configuration is told at once.
-    from memoryd.app import run
+    from memoryd.app import Options, run
     from memoryd.index.driver import Error
     from memoryd.index.schema import IndexRefusedError
     from memoryd.serve.socket import AlreadyRunningError, SocketError
@@ -79,15 +78,20 @@ def serve(config: AgentConfig, socket_path: Path) -> int:
     gc.set_threshold(*GC_THRESHOLDS)
     os.umask(0o077)
     _raise_descriptor_limit()
+    options = Options(
+        socket_path,
+        arguments.config,
+        arguments.agent,
+        arguments.workspace,
+        arguments.log_file,
+    )
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_until_signalled(config, socket_path.expanduser().absolute(), run))
+            runner.run(_until_signalled(partial(run, options)))
     except AlreadyRunningError as error:
         return _complain(f"{error}; stop it first, or choose another --socket", EXIT_LOCKED)
-    except SocketError as error:
+    except (ConfigError, SocketError, IndexRefusedError) as error:
         return _complain(str(error), EXIT_CONFIG)
-    except IndexRefusedError as error:
-        return _complain(f"the index {config.db_path} can't be used: {error}", EXIT_CONFIG)
     except (ActorFailedError, OSError, Error) as error:
         logging.getLogger(__name__).debug("the cause", exc_info=error)
         reason = error.__cause__ or error
@@ -95,8 +99,8 @@ def serve(config: AgentConfig, socket_path: Path) -> int:
     return EXIT_STOPPED
 
 
-async def _until_signalled(config: AgentConfig, socket_path: Path, run: Run) -> None:
-    stop = asyncio.Event()
+async def _until_signalled(run: Run) -> None:
+    stop, hangup = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def on_signal(number: int) -> None:
@@ -106,7 +110,28 @@ async def _until_signalled(config: AgentConfig, socket_path: Path, run: Run) -> 
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
-    await run(config, socket_path, stop)
+    loop.add_signal_handler(signal.SIGHUP, hangup.set)
+    await run(stop=stop, hangup=hangup)
+
+
+def _log_to(file: Path | None, level: str) -> None:
+    """Log to a file that never grows large, or to standard error. Raises `OSError`."""
+    handler: logging.Handler = logging.StreamHandler(sys.stderr)
+    if file is not None:
+        from logging.handlers import RotatingFileHandler
+
+        descriptor = os.open(file, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        os.close(descriptor)
+        handler = RotatingFileHandler(
+            file, maxBytes=LOG_MAX_BYTES, backupCount=1, encoding="utf-8", errors="backslashreplace"
+        )
+    logging.basicConfig(
+        level=level.upper(),
+        handlers=[handler],
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    # Its debug mode tells of every process and slow callback; that is for developers.
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -125,7 +150,23 @@ def _raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _print_config(config: AgentConfig, *, as_json: bool) -> int:
+def _config(arguments: argparse.Namespace) -> int:
+    """Print the settings of the agent that a client here would mean."""
+    try:
+        configs = load(arguments.config, agent=arguments.agent, workspace=arguments.workspace)
+        config = usable(meant(configs, Path.cwd()) or configs[0])
+    except ConfigError as error:
+        return _complain(str(error), EXIT_CONFIG)
+    others = [other.agent for other in configs if other is not config]
+    try:
+        _print_config(config, others, as_json=arguments.json)
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough; nothing may be flushed to it at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return EXIT_STOPPED
+
+
+def _print_config(config: AgentConfig, others: list[str], *, as_json: bool) -> None:
     if as_json:
         document = {
             "agent": config.agent,
@@ -133,11 +174,12 @@ def _print_config(config: AgentConfig, *, as_json: bool) -> int:
             "values": [{"key": k, "value": v, "origin": o} for k, v, o in config.values()],
         }
         print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
-        return EXIT_STOPPED
-    for key, value, origin in config.values():
-        print(f"{key} = {msgspec.json.encode(value).decode()}  # {origin}")
+    else:
+        for key, value, origin in config.values():
+            print(f"{key} = {msgspec.json.encode(value).decode()}  # {origin}")
+        if others:
+            print(f"# agent {config.agent}; the others, by --agent: {', '.join(others)}")
     sys.stdout.flush()
-    return EXIT_STOPPED
 
 
 def _complain(message: str, code: int) -> int:
@@ -157,16 +199,19 @@ def _parser() -> argparse.ArgumentParser:
         default="run",
         help="run (the default): serve in the foreground; config: print the effective settings",
     )
-    parser.add_argument("--workspace", type=Path, metavar="DIR", help="the agent's workspace")
+    parser.add_argument("--workspace", type=Path, metavar="DIR", help="serve this workspace only")
     parser.add_argument("--config", type=Path, metavar="FILE", help="the configuration file")
-    parser.add_argument("--agent", metavar="ID", help="which configured agent to serve")
+    parser.add_argument("--agent", metavar="ID", help="serve this configured agent only")
     parser.add_argument("--socket", type=Path, metavar="PATH", help="where to listen")
     parser.add_argument("--json", action="store_true", help="print the settings as JSON")
     parser.add_argument(
         "--log-level",
         choices=("debug", "info", "warning", "error"),
         default="info",
-        help="what goes to standard error (default: info)",
+        help="what is logged (default: info)",
+    )
+    parser.add_argument(
+        "--log-file", type=Path, metavar="FILE", help="log there, not to standard error"
     )
     return parser
 

@@ -1,13 +1,17 @@
 """One running agent: the parts that `app` has joined, for those who ask across stages."""
 
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from memoryd.chunk.parser import Parser
 from memoryd.config import AgentConfig
 from memoryd.embed.feeder import Feeder
 from memoryd.embed.pool import EmbedPool
 from memoryd.embed.provider import Provider
+from memoryd.events import EventBus
 from memoryd.flow import FileKey, MeteredQueue, ToReconcile
 from memoryd.index.rebuilder import Rebuilder, RebuildRequest
 from memoryd.index.store import Store
@@ -16,6 +20,8 @@ from memoryd.search.engine import SearchEngine
 from memoryd.source.discover import Discovery
 from memoryd.source.reconcile import Reconciler
 from memoryd.source.watch import Watcher
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,13 +43,32 @@ class Agent:
     to_reconcile: MeteredQueue[ToReconcile]
     to_rebuilder: MeteredQueue[RebuildRequest]
     queues: tuple[MeteredQueue[Any], ...]
+    events: EventBus
+    lookups: Executor
     unreadable: dict[FileKey, str] = field(default_factory=dict)
+
+    def publish(
+        self,
+        kind: str,
+        *,
+        path: str | None = None,
+        count: int | None = None,
+        text: str | None = None,
+    ) -> None:
+        """Tell those who follow the daemon's events that something happened to this agent."""
+        self.events.publish(kind, self.config.agent, path=path, count=count, text=text)
+
+    async def look_up(self, function: Callable[..., T], *arguments: object) -> T:
+        """Run what a request wants of the disk in a thread: a disk that hangs holds up no other."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.lookups, function, *arguments)
 
     def pending_files(self) -> int:
         """Return how many noticed changes are not searchable yet."""
         waiting = 0 if self.watcher is None else self.watcher.stats().waiting
         names = ("reconcile", "parse", "write")
-        return waiting + sum(queue.qsize() for queue in self.queues if queue.name in names)
+        queued = sum(queue.qsize() for queue in self.queues if queue.name in names)
+        return waiting + queued + self.parser.in_hand() + self.writer.stats().in_hand
 
     def pending_chunks(self) -> int:
         """Return how many chunks wait for a vector; 0 without a provider."""

@@ -8,52 +8,70 @@ import asyncio
 import logging
 import os
 import secrets
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from memoryd import __version__
 from memoryd.agent import Agent
 from memoryd.chunk.parser import ChunkOptions, Parser
-from memoryd.config import AgentConfig
-from memoryd.embed.feeder import Feeder, PendingText
-from memoryd.embed.local import LocalProvider
+from memoryd.config import AgentConfig, ConfigError
+from memoryd.daemon_operations import DaemonOperations
+from memoryd.embed.feeder import Feeder
 from memoryd.embed.pool import EmbedJob, EmbedPool
-from memoryd.embed.provider import Provider, ProviderError
+from memoryd.embed.provider import Provider
+from memoryd.embed.shared import SharedPools
+from memoryd.events import EventBus
 from memoryd.flow import (
     FileKey,
-    FileStat,
     MeteredQueue,
+    SyncMarker,
     ToFeeder,
     ToParser,
     ToReconcile,
     ToWriter,
-    Unreadable,
 )
-from memoryd.identity import Identity
-from memoryd.index import rows
-from memoryd.index.driver import Connection, Error, ExtensionError, bundled_extension
-from memoryd.index.rebuild import RebuildError, Stages, salvage, unfinished
+from memoryd.host import STOP_S, Host, Opened
+from memoryd.index.driver import Connection, Error
+from memoryd.index.rebuild import Stages
 from memoryd.index.rebuilder import Rebuilder, RebuildRequest
-from memoryd.index.store import Store, StoreOptions
+from memoryd.index.schema import IndexRefusedError
+from memoryd.index.store import Store
 from memoryd.index.writer import Writer
+from memoryd.joints import (
+    embed_or_fail,
+    embed_query,
+    note_unreadable,
+    read_pending,
+    scan_for_rebuild,
+    sweep_then_rebuild,
+)
 from memoryd.operations import Operations
-from memoryd.search.engine import LegError, SearchEngine, VectorLeg
+from memoryd.reload import Reloader
+from memoryd.search.engine import SearchEngine, VectorLeg
 from memoryd.serve.notify import Notifier
 from memoryd.serve.server import Server
-from memoryd.serve.socket import check_path, inherited_or_listening, locked
+from memoryd.serve.socket import (
+    AlreadyRunningError,
+    SocketError,
+    check_path,
+    inherited_or_listening,
+    locked,
+)
+from memoryd.settings import Settings
 from memoryd.source.discover import Discovery
 from memoryd.source.read import read_file
 from memoryd.source.reconcile import Reconciler
 from memoryd.source.watch import Watcher
-from memoryd.status import Status
+from memoryd.status import Daemon, Status
 from memoryd.supervise import Actor, supervise
-from memoryd.terms import TOKENIZER
+from memoryd.wanted import make_provider, store_options, wanted_identity
+from memoryd_client import paths
+from memoryd_client.background.holder import this_process
 from memoryd_client.protocol import CAPABILITIES, PROTOCOL_MAX, Welcome
 
 log = logging.getLogger(__name__)
@@ -63,28 +81,58 @@ SMALL_QUEUE = 64
 FILE_QUEUE = 128
 """Changed files by name, or as chunks: bounds what a large change keeps in memory."""
 HEALTHY_S = 10.0
-QUERY_S = 5.0
-"""How long a search waits for the vector of its query; then keywords answer alone."""
-MAX_INPUT_BYTES = 8_000
-"""Longest text in UTF-8 that is embedded whole, unless the provider takes less."""
+EXPLAINED = (OSError, Error, ConfigError, AlreadyRunningError, SocketError, IndexRefusedError)
+"""Faults of the surroundings, which may pass: one agent of several is tried again after them."""
 
 
-async def run(config: AgentConfig, socket_path: Path, stop: asyncio.Event) -> None:
-    """Serve one agent until `stop` is set.
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says. `config_file` None: the default place, if there is a file."""
 
-    Raises `AlreadyRunningError`, `SocketError`, `IndexRefusedError` or `ActorFailedError`.
+    socket_path: Path
+    config_file: Path | None = None
+    agent: str | None = None
+    workspace: Path | None = None
+    log_path: Path | None = None
+
+
+async def run(options: Options, *, stop: asyncio.Event, hangup: asyncio.Event) -> None:
+    """Serve until `stop` is set; whenever `hangup` is, read the configuration again.
+
+    Raises `ConfigError`, `AlreadyRunningError`, `SocketError`, `IndexRefusedError` or
+    `ActorFailedError`.
     """
+    socket_path = options.socket_path
     check_path(socket_path)
-    if config.others:
-        log.info("serving agent %s only, not %s", config.agent, ", ".join(config.others))
-    notifier = Notifier()
+    notifier, events = Notifier(), EventBus()
+    log_path = None if options.log_path is None else str(options.log_path)
+    holder = this_process(version=__version__, log_path=log_path)
     async with AsyncExitStack() as stack:
-        stack.enter_context(locked(Path(f"{socket_path}.lock"), f"the socket {socket_path}"))
-        stack.enter_context(locked(Path(f"{config.db_path}.lock"), f"the index {config.db_path}"))
+        what = f"the socket {socket_path}"
+        stack.enter_context(locked(Path(f"{socket_path}.lock"), what, holder))
         listener = stack.enter_context(inherited_or_listening(socket_path))
-        threads = stack.enter_context(ThreadPoolExecutor(2, thread_name_prefix="files"))
-        agent, actors = await stack.enter_async_context(_agent(config, threads))
-        status = Status(agent, socket_path=socket_path)
+        daemon = Daemon(
+            holder,
+            socket_path,
+            time.monotonic(),
+            problem=lambda: host.problem,
+            agents=lambda: [hosted.config.agent for hosted in host.all()],
+        )
+        host = Host(
+            partial(_agent, pools=SharedPools(_make_pool), events=events, daemon=daemon),
+            explained=EXPLAINED,
+        )
+        suffix = paths.socket_suffix(str(socket_path))
+        reloader = Reloader(
+            host,
+            hangup,
+            config_file=options.config_file,
+            agent=options.agent,
+            workspace=options.workspace,
+            added_path=Path(paths.state_dir()) / f"added{suffix}.json",
+            on_reloading=notifier.reloading,
+            on_reloaded=lambda: notifier.send("READY=1"),
+        )
         welcome = Welcome(
             protocol=PROTOCOL_MAX,
             server=f"memoryd/{__version__}",
@@ -92,45 +140,67 @@ async def run(config: AgentConfig, socket_path: Path, stop: asyncio.Event) -> No
             boot_id=secrets.token_hex(8),
             capabilities=list(CAPABILITIES),
         )
-        server = Server(listener, handlers=Operations(agent, status).table(), welcome=welcome)
-        notifier.send("READY=1", f"STATUS=serving {config.workspace}")
-        log.info("ready: workspace %s, index %s, socket %s", *_places(config, socket_path))
+        handlers = DaemonOperations(host, reloader, events).table()
+        server = Server(listener, handlers=handlers, welcome=welcome)
+        stack.push_async_callback(host.close)
+        await reloader.start()
+        ids = ", ".join(hosted.config.agent for hosted in host.all())
+        notifier.send("READY=1", f"STATUS=serving {ids}")
+        log.info("ready: socket %s, agents: %s", socket_path, ids)
         await supervise(
             [
                 Actor("server", server.run),
-                *actors,
-                Actor("watchdog", partial(notifier.run, partial(_healthy, agent))),
+                Actor("reloader", reloader.run),
+                Actor("agents", host.run, stop_s=STOP_S),
+                Actor("watchdog", partial(notifier.run, partial(_healthy, host))),
             ],
             stop,
-            drain=agent.feeder.finish,
-            drain_after="parser",
             on_stopping=lambda: notifier.send("STOPPING=1"),
-            explained=(OSError, Error),
+            explained=EXPLAINED,
         )
     log.info("stopped")
 
 
+def _make_pool(settings: Settings) -> tuple[Provider, EmbedPool, MeteredQueue[EmbedJob]] | None:
+    if (provider := make_provider(settings)) is None:
+        return None
+    to_pool = MeteredQueue[EmbedJob]("embed", SMALL_QUEUE)
+    return provider, EmbedPool(to_pool, provider), to_pool
+
+
 @asynccontextmanager
 async def _agent(
-    config: AgentConfig, threads: ThreadPoolExecutor
-) -> AsyncIterator[tuple[Agent, list[Actor]]]:
+    config: AgentConfig, *, pools: SharedPools, events: EventBus, daemon: Daemon
+) -> AsyncIterator[Opened]:
     """Join the parts of one agent; yield it and its actors in the order of the data path."""
     settings = config.settings
+    if not await asyncio.to_thread(config.workspace.is_dir):
+        raise ConfigError(
+            config.problem or f"workspace {config.workspace} is not a folder any more"
+        )
+    publish = partial(events.publish, agent=config.agent)
     to_reconcile = MeteredQueue[ToReconcile]("reconcile", SMALL_QUEUE)
     to_watch = MeteredQueue[frozenset[Path]]("watch", 1)
-    to_parser = MeteredQueue[ToParser]("parse", FILE_QUEUE)
+    to_parser = MeteredQueue[ToParser]("parse", FILE_QUEUE, on_put=partial(_tell_noticed, publish))
     to_writer = MeteredQueue[ToWriter]("write", FILE_QUEUE)
     to_feeder = MeteredQueue[ToFeeder]("feed", SMALL_QUEUE)
-    to_pool = MeteredQueue[EmbedJob]("embed", SMALL_QUEUE)
     to_rebuilder = MeteredQueue[RebuildRequest]("rebuild", SMALL_QUEUE)
 
-    provider = make_provider(config)
-    wanted = wanted_identity(config, provider)
-    store = Store(_store_options(config), wanted)
-    await store.open()
-    try:
-        discovery = Discovery(config.workspace, settings.extra_paths)
-        pool = None if provider is None else EmbedPool(to_pool, provider)
+    async with AsyncExitStack() as stack:
+        what = f"the index {config.db_path}"
+        stack.enter_context(locked(Path(f"{config.db_path}.lock"), what, daemon.holder))
+        # Of its own: another agent's disk may hang. Nobody waits for a thread that does.
+        threads = ThreadPoolExecutor(2, thread_name_prefix=f"files of {config.agent}")
+        lookups = ThreadPoolExecutor(2, thread_name_prefix=f"lookups of {config.agent}")
+        for executor in (threads, lookups):
+            stack.callback(executor.shutdown, wait=False, cancel_futures=True)
+        shared = await stack.enter_async_context(pools.use(settings))
+        provider, pool = (None, None) if shared is None else (shared.provider, shared.pool)
+        wanted = wanted_identity(config, provider)
+        store = Store(await store_options(config), wanted)
+        await store.open()
+        stack.push_async_callback(store.close)
+        discovery = await asyncio.to_thread(Discovery, config.workspace, settings.extra_paths)
         unreadable: dict[FileKey, str] = {}
         parser = Parser(
             to_parser,
@@ -144,11 +214,34 @@ async def _agent(
         leg = None
         if pool is not None and provider is not None:
             calibrate = provider.calibration.apply
-            leg = VectorLeg(partial(_embed_query, pool), calibrate, store.vector_problem)
+            leg = VectorLeg(partial(embed_query, pool), calibrate, store.vector_problem)
         watcher = None
         if settings.sync.watch:
             quiet_s = settings.sync.watch_debounce_ms / 1000
             watcher = Watcher(to_watch, to_reconcile, quiet_s=quiet_s)
+        feeder = Feeder(
+            to_feeder,
+            to_writer,
+            pool=pool,
+            pending=partial(read_pending, store),
+            identity=lambda: None if store.vector_problem() else store.identity,
+            on_embedded=lambda count: publish("embedded", count=count),
+            batch_items=1 if provider is None else provider.batch_items,
+            jobs=1 if provider is None else provider.concurrency + 1,
+        )
+        rebuilder = Rebuilder(
+            to_rebuilder,
+            to_writer,
+            to_reconcile,
+            store=store,
+            stages=Stages(
+                scan=partial(scan_for_rebuild, discovery, threads),
+                parse=parser.parse,
+                embed=None if pool is None else partial(embed_or_fail, pool),
+                batch_items=1 if provider is None else provider.batch_items,
+            ),
+        )
+        queues = (to_reconcile, to_parser, to_writer, to_feeder, to_rebuilder)
         agent = Agent(
             config=config,
             store=store,
@@ -170,165 +263,63 @@ async def _agent(
                 to_writer,
                 to_feeder,
                 store,
-                on_unreadable=partial(_note_unreadable, unreadable),
-                on_written=partial(_forget_unreadable, unreadable),
+                on_unreadable=partial(note_unreadable, unreadable),
+                on_written=partial(_tell_written, publish, store, unreadable),
             ),
-            feeder=Feeder(
-                to_feeder,
-                to_writer,
-                pool=pool,
-                pending=partial(_read_pending, store),
-                identity=lambda: None if store.vector_problem() else store.identity,
-                batch_items=1 if provider is None else provider.batch_items,
-                jobs=1 if provider is None else provider.concurrency + 1,
-            ),
-            rebuilder=Rebuilder(
-                to_rebuilder,
-                to_writer,
-                to_reconcile,
-                store=store,
-                stages=Stages(
-                    scan=partial(_scan, discovery, threads),
-                    parse=parser.parse,
-                    embed=None if pool is None else partial(_embed_or_fail, pool),
-                    batch_items=1 if provider is None else provider.batch_items,
-                ),
-            ),
+            feeder=feeder,
+            rebuilder=rebuilder,
             engine=SearchEngine(store, settings.query, leg),
             to_reconcile=to_reconcile,
             to_rebuilder=to_rebuilder,
-            queues=(to_reconcile, to_parser, to_writer, to_feeder, to_pool, to_rebuilder),
+            queues=queues if shared is None else (*queues, shared.queue),
+            events=events,
+            lookups=lookups,
             unreadable=unreadable,
         )
-        yield agent, _actors(agent, to_writer)
-    finally:
-        if provider is not None:
-            await provider.close()
-        await store.close()
+        actors = [
+            *([] if watcher is None else [Actor("watcher", watcher.run)]),
+            Actor("reconciler", agent.reconciler.run),
+            Actor("rebuilder", partial(sweep_then_rebuild, store, rebuilder, to_writer)),
+            Actor("parser", parser.run),
+            Actor("feeder", feeder.run, drain=feeder.finish),
+            *([] if shared is None else [Actor("embed pool", shared.watch)]),
+            Actor("writer", agent.writer.run),
+        ]
+        log.info("agent %s: workspace %s, index %s", config.agent, config.workspace, store.path)
+        yield Opened(agent, Operations(agent, Status(agent, daemon)), actors)
 
 
-def make_provider(config: AgentConfig) -> Provider | None:
-    """Return the embedding provider of the settings, or None for keywords only."""
-    settings = config.settings
-    if settings.provider == "none":
-        return None
-    return LocalProvider(
-        threads=settings.local.threads, idle_unload_s=settings.local.idle_unload_seconds
-    )
+def _tell_noticed(publish: Callable[..., None], message: ToParser) -> None:
+    if not isinstance(message, SyncMarker):
+        publish("noticed", path=message.key.path)
 
 
-def wanted_identity(config: AgentConfig, provider: Provider | None) -> Identity:
-    """Return the identity that an index built with the present settings has."""
-    chunking = config.settings.chunking
-    return Identity(
-        provider="none" if provider is None else provider.name,
-        model="fts-only" if provider is None else provider.model,
-        provider_key="" if provider is None else provider.key,
-        dims=None if provider is None else provider.dims,
-        max_input_bytes=min(
-            MAX_INPUT_BYTES, MAX_INPUT_BYTES if provider is None else provider.max_input_bytes
-        ),
-        chunk_tokens=chunking.tokens,
-        chunk_overlap=min(chunking.overlap, chunking.tokens - 1),
-        tokenizer=TOKENIZER,
-    )
-
-
-def _actors(agent: Agent, to_writer: MeteredQueue[ToWriter]) -> list[Actor]:
-    watcher = [] if agent.watcher is None else [Actor("watcher", agent.watcher.run)]
-    pool = [] if agent.pool is None else [Actor("embed pool", agent.pool.run)]
-    return [
-        *watcher,
-        Actor("reconciler", agent.reconciler.run),
-        Actor("rebuilder", partial(_sweep_then, agent, to_writer)),
-        Actor("parser", agent.parser.run),
-        Actor("feeder", agent.feeder.run),
-        *pool,
-        Actor("writer", agent.writer.run),
-    ]
-
-
-async def _sweep_then(agent: Agent, to_writer: MeteredQueue[ToWriter]) -> None:
-    """Take back what a rebuild that was cut off had embedded, then wait for rebuilds."""
-    for leftover in unfinished(agent.store.path):
-        await salvage(leftover, to_writer)
-    await agent.rebuilder.run()
-
-
-def _store_options(config: AgentConfig) -> StoreOptions:
-    vector, cache = config.settings.store.vector, config.settings.cache
-    extension, problem = vector.extension_path, None
-    if not vector.enabled:
-        extension, problem = None, "switched off by store.vector.enabled"
-    elif extension is not None:
-        extension = str(Path(extension).expanduser())
-    else:
-        try:
-            extension = bundled_extension()
-        except ExtensionError as error:
-            problem = str(error)
-    bound = (cache.max_entries or None) if cache.enabled else 0
-    return StoreOptions(config.db_path, config.workspace, extension, problem, bound)
-
-
-async def _read_pending(store: Store, after: int, limit: int) -> list[PendingText]:
-    found = await store.readers.read(partial(rows.read_pending, after=after, limit=limit))
-    return [PendingText(*row) for row in found]
-
-
-async def _scan(
-    discovery: Discovery, threads: ThreadPoolExecutor
-) -> dict[FileKey, tuple[Path, FileStat]]:
-    """Return all memory files, for a rebuild. Raises `RebuildError` when some can't be seen."""
-    scan = await asyncio.get_running_loop().run_in_executor(threads, discovery.scan)
-    if scan.unread:
-        raise RebuildError(f"{scan.unread[0]} can't be read")
-    return scan.files
-
-
-async def _embed_or_fail(
-    pool: EmbedPool, texts: list[tuple[str, str]]
-) -> tuple[list[tuple[str, bytes]], list[tuple[str, str]]]:
-    """Embed for a rebuild, which doesn't wait for a provider that is out of order."""
-    work = asyncio.ensure_future(pool.embed(texts))
-    blocked = asyncio.ensure_future(pool.blocked.wait())
-    try:
-        await asyncio.wait({work, blocked}, return_when=asyncio.FIRST_COMPLETED)
-        if not work.done():
-            raise RebuildError(pool.stats().blocked_reason or "the provider is out of order")
-        outcome = work.result()
-        return outcome.vectors, outcome.bad
-    finally:
-        work.cancel()
-        blocked.cancel()
-
-
-async def _embed_query(pool: EmbedPool, text: str) -> NDArray[np.float32]:
-    try:
-        async with asyncio.timeout(QUERY_S):
-            return await pool.embed_query(text)
-    except ProviderError as error:
-        raise LegError(str(error)) from error
-    except TimeoutError as error:
-        raise LegError(f"the query was not embedded within {QUERY_S:g} s") from error
-
-
-def _note_unreadable(unreadable: dict[FileKey, str], message: Unreadable) -> None:
-    if unreadable.get(message.key) != message.reason:
-        log.warning("%s can't be read: %s", message.key.path, message.reason)
-    unreadable[message.key] = message.reason
-
-
-def _forget_unreadable(unreadable: dict[FileKey, str], key: FileKey) -> None:
+def _tell_written(
+    publish: Callable[..., None],
+    store: Store,
+    unreadable: dict[FileKey, str],
+    key: FileKey,
+    changed: bool,
+) -> None:
     unreadable.pop(key, None)
+    if not changed:
+        return
+    row = store.catalog.rows.get(key)
+    if row is None:
+        publish("removed", path=key.path)
+    else:
+        publish("indexed", path=key.path, count=row.chunks)
 
 
-async def _healthy(agent: Agent) -> bool:
-    """Say whether both sides of the index answer: what systemd's watchdog is fed for."""
+async def _healthy(host: Host) -> bool:
+    """Say whether both sides of every index answer: what systemd's watchdog is fed for."""
     try:
         async with asyncio.timeout(HEALTHY_S):
-            await agent.store.readers.read(_trivial)
-            await agent.store.database.run(_trivial)
+            for hosted in host.all():
+                if hosted.opened is not None and hosted.state == "ready":
+                    store = hosted.opened.agent.store
+                    await store.readers.read(_trivial)
+                    await store.database.run(_trivial)
     except TimeoutError:
         return False
     return True
@@ -336,7 +327,3 @@ async def _healthy(agent: Agent) -> bool:
 
 def _trivial(connection: Connection) -> None:
     connection.execute("SELECT 1").fetchone()
-
-
-def _places(config: AgentConfig, socket_path: Path) -> tuple[Path, Path, Path]:
-    return config.workspace, config.db_path, socket_path

@@ -8,9 +8,10 @@ right key.
 import difflib
 import hashlib
 import tomllib
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,6 +19,7 @@ from memoryd.settings import Section, Settings
 from memoryd_client import paths
 
 Table = dict[str, Any]
+Origin = Literal["configuration", "command line", "added"]
 DEFAULT_AGENT = "main"
 
 
@@ -27,7 +29,10 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """One agent, ready to run: `workspace` and `db_path` are absolute, links resolved."""
+    """One agent, ready to run: `workspace` and `db_path` are absolute, links resolved.
+
+    `problem` says why it can't run at present: its workspace is no folder.
+    """
 
     agent: str
     workspace: Path
@@ -35,7 +40,8 @@ class AgentConfig:
     settings: Settings
     origins: dict[str, str]
     files: tuple[Path, ...]
-    others: tuple[str, ...] = ()
+    origin: Origin
+    problem: str | None = None
 
     def values(self) -> list[tuple[str, Any, str]]:
         """Return every effective setting as (dotted key, value, origin), in table order."""
@@ -48,49 +54,140 @@ class AgentConfig:
 
 def load(
     config_file: Path | None = None, *, agent: str | None = None, workspace: Path | None = None
-) -> AgentConfig:
-    """Load one agent's configuration.
+) -> list[AgentConfig]:
+    """Load the agents that a daemon is to serve, in the order of the file; at least one.
 
     `config_file` None means the default location, where it may be missing; a file that is named
-    must exist. `workspace` (`--workspace`) wins over the file: the agent is then the one configured
-    for that folder, else a nameless one with the `[defaults]`. Raises `ConfigError`.
+    must exist. `agent` (`--agent`) chooses one of the file's. `workspace` (`--workspace`) wins over
+    the file: the agent is then the one configured for that folder, else a nameless one with the
+    `[defaults]`; so it is when the file has no agents. Raises `ConfigError`.
     """
-    file = config_file or Path(paths.config_path())
-    if config_file is not None and not file.is_file():
-        raise ConfigError(f"{file}: no such configuration file")
-    document = _read(file) if file.is_file() else {}
-    _check_top_level(document, file)
-    defaults: Table = document.get("defaults", {})
-    agents: dict[str, Table] = document.get("agents", {})
-
-    name = _choose(agents, agent, workspace, file)
-    merged: Table = {}
-    origins: dict[str, str] = {}
-    _merge(merged, defaults, f"{file} [defaults]", origins)
-    if name is not None:
-        _merge(merged, agents[name], f"{file} [agents.{name}]", origins)
+    source = _Source.read(config_file)
+    if agent is not None:
+        if agent not in source.agents:
+            known = ", ".join(sorted(source.agents)) or "none"
+            raise ConfigError(f"no agent {agent!r} in {source.file} (configured: {known})")
+        return [source.agent(agent, workspace)]
     if workspace is not None:
-        _merge(merged, {"workspace": str(workspace)}, "--workspace", origins)
-    settings = _convert(merged, origins, file)
-    _check_homes(settings, origins, file)
+        return [source.agent(source.owner_of(workspace), workspace)]
+    configs = [source.agent(name) for name in source.agents] or [source.agent(None)]
+    indexes: dict[Path, str] = {}
+    for config in configs:
+        other = indexes.setdefault(config.db_path, config.agent)
+        if other != config.agent:
+            raise ConfigError(
+                f"{source.file}: agents {other} and {config.agent} have the same index"
+                f" {config.db_path}; set store.path of one of them"
+            )
+    return configs
 
-    root = Path(settings.workspace or ".").expanduser()
-    if "workspace" not in origins:
-        origins["workspace"] = "current directory"
-    if not root.is_dir():
-        raise ConfigError(
-            f"workspace {root} ({origins['workspace']}) is not a folder; create it or name another"
+
+def load_added(config_file: Path | None, workspace: Path) -> AgentConfig:
+    """Load the agent for a workspace that a running daemon takes in. Raises `ConfigError`.
+
+    It is the one configured for that folder, else one that is named after the folder and its path.
+    """
+    source = _Source.read(config_file)
+    name = source.owner_of(workspace)
+    config = source.agent(name, workspace)
+    agent = config.agent if name is not None else added_name(config.workspace)
+    return replace(config, agent=agent, origin="added")
+
+
+def meant(configs: list[AgentConfig], folder: Path) -> AgentConfig | None:
+    """Return the agent that a client in `folder` means when it names none.
+
+    It is the one in whose workspace the folder lies, the innermost if there are several; else
+    `main`; else the only one; None when there are several.
+    """
+    around = [c for c in configs if folder.is_relative_to(c.workspace)]
+    if around:
+        return max(around, key=lambda config: len(config.workspace.parts))
+    default = [c for c in configs if c.agent == DEFAULT_AGENT] or configs
+    return default[0] if len(default) == 1 else None
+
+
+def usable(config: AgentConfig) -> AgentConfig:
+    """Return the configuration. Raises `ConfigError` when its workspace can't be used."""
+    if config.problem is not None:
+        raise ConfigError(config.problem)
+    return config
+
+
+def index_name(workspace: Path) -> str:
+    """Return the name of a workspace's index: its folder, and 8 hex digits for its real path."""
+    safe = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in workspace.name)
+    return f"{safe or 'root'}-{_path_digits(workspace)}"
+
+
+def added_name(workspace: Path) -> str:
+    """Return the id of an agent for an added workspace: as `index_name`, in the folder's script."""
+    words = "".join(c if c.isalnum() or c == "_" else " " for c in workspace.name).split()
+    return f"{'-'.join(words) or 'root'}-{_path_digits(workspace)}"
+
+
+def _path_digits(workspace: Path) -> str:
+    return hashlib.sha256(str(workspace).encode("utf-8", "surrogateescape")).hexdigest()[:8]
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A configuration file that has been read and whose outline is right."""
+
+    file: Path
+    exists: bool
+    defaults: Table
+    agents: dict[str, Table]
+
+    @classmethod
+    def read(cls, config_file: Path | None) -> "_Source":
+        file = config_file or Path(paths.config_path())
+        if config_file is not None and not file.is_file():
+            raise ConfigError(f"{file}: no such configuration file")
+        exists = file.is_file()
+        document = _read(file) if exists else {}
+        _check_top_level(document, file)
+        return cls(file, exists, document.get("defaults", {}), document.get("agents", {}))
+
+    def owner_of(self, workspace: Path) -> str | None:
+        """Return the agent configured for a folder."""
+        wanted = workspace.expanduser().resolve()
+        for name, table in self.agents.items():
+            root = table.get("workspace")
+            # A home folder that nobody has is told when that agent's settings are read.
+            with suppress(RuntimeError):
+                if isinstance(root, str) and Path(root).expanduser().resolve() == wanted:
+                    return name
+        return None
+
+    def agent(self, name: str | None, workspace: Path | None = None) -> AgentConfig:
+        """Merge the settings of one agent; `name` None: one without a name."""
+        merged: Table = {}
+        origins: dict[str, str] = {}
+        _merge(merged, self.defaults, f"{self.file} [defaults]", origins)
+        if name is not None:
+            _merge(merged, self.agents[name], f"{self.file} [agents.{name}]", origins)
+        if workspace is not None:
+            _merge(merged, {"workspace": str(workspace)}, "--workspace", origins)
+        settings = _convert(merged, origins, self.file)
+        _check_homes(settings, origins, self.file)
+        origins.setdefault("workspace", "current directory")
+        root = Path(settings.workspace or ".").expanduser()
+        problem = None
+        if not root.is_dir():
+            origin = origins["workspace"]
+            problem = f"workspace {root} ({origin}) is not a folder; create it or name another"
+        root = root.resolve()
+        return AgentConfig(
+            agent=name or DEFAULT_AGENT,
+            workspace=root,
+            db_path=_db_path(settings, name or index_name(root)),
+            settings=settings,
+            origins=origins,
+            files=(self.file,) if self.exists else (),
+            origin="configuration" if name is not None else "command line",
+            problem=problem,
         )
-    root = root.resolve()
-    return AgentConfig(
-        agent=name or DEFAULT_AGENT,
-        workspace=root,
-        db_path=_db_path(settings, name, root),
-        settings=settings,
-        origins=origins,
-        files=(file,) if document else (),
-        others=tuple(sorted(set(agents) - {name})),
-    )
 
 
 def _read(file: Path) -> Table:
@@ -106,6 +203,10 @@ def _read(file: Path) -> Table:
 
 def _check_top_level(document: Table, file: Path) -> None:
     for key, value in document.items():
+        if key == "autostart":
+            if not isinstance(value, bool):
+                raise ConfigError(f"{file}: autostart must be true or false")
+            continue
         if key not in ("defaults", "agents"):
             raise ConfigError(f"{file}: unknown table [{key}]; use [defaults] or [agents.<id>]")
         if not isinstance(value, dict):
@@ -117,31 +218,6 @@ def _check_top_level(document: Table, file: Path) -> None:
             raise ConfigError(
                 f"{file}: agent id {name!r} must be made of letters, digits, '-', '_' and '.'"
             )
-
-
-def _choose(
-    agents: dict[str, Table], agent: str | None, workspace: Path | None, file: Path
-) -> str | None:
-    if agent is not None:
-        if agent in agents:
-            return agent
-        known = ", ".join(sorted(agents)) or "none"
-        raise ConfigError(f"no agent {agent!r} in {file} (configured: {known})")
-    if workspace is not None:
-        wanted = workspace.expanduser().resolve()
-        for name, table in agents.items():
-            root = table.get("workspace")
-            if isinstance(root, str) and Path(root).expanduser().resolve() == wanted:
-                return name
-        return None
-    if DEFAULT_AGENT in agents:
-        return DEFAULT_AGENT
-    if len(agents) > 1:
-        raise ConfigError(
-            f"{file} has several agents and none is called {DEFAULT_AGENT}; choose one with"
-            f" --agent: {', '.join(sorted(agents))}"
-        )
-    return next(iter(agents), None)
 
 
 def _merge(target: Table, table: Table, origin: str, origins: dict[str, str], at: str = "") -> None:
@@ -171,7 +247,10 @@ def _check_homes(settings: Settings, origins: dict[str, str], file: Path) -> Non
     named = [
         ("workspace", settings.workspace),
         ("store.path", settings.store.path or ""),
-        *(("extra_paths", path) for path in settings.extra_paths),
+        *(
+            ("extra_paths", extra if isinstance(extra, str) else extra.path)
+            for extra in settings.extra_paths
+        ),
     ]
     for key, path in named:
         try:
@@ -219,13 +298,7 @@ def _leaves(section: Section, at: str = "") -> list[tuple[str, Any]]:
     return leaves
 
 
-def _db_path(settings: Settings, name: str | None, workspace: Path) -> Path:
+def _db_path(settings: Settings, name: str) -> Path:
     if settings.store.path is not None:
         return Path(settings.store.path).expanduser().absolute()
-    if name is None:
-        digest = hashlib.sha256(str(workspace).encode("utf-8", "surrogateescape")).hexdigest()
-        safe = "".join(
-            c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in workspace.name
-        )
-        name = f"{safe or 'root'}-{digest[:8]}"
     return Path(paths.state_dir()) / f"{name}.sqlite"

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from memoryd.identity import Identity
 
 T = TypeVar("T")
@@ -44,11 +46,12 @@ def file_stat(found: os.stat_result) -> FileStat:
     return FileStat(mtime_ns, found.st_size, found.st_ino & _SQLITE_MAX)
 
 
-class Chunk(NamedTuple):
+class Chunk(msgspec.Struct, frozen=True, gc=False):
     """A run of whole lines of one file. Lines are 1-based and inclusive.
 
     `text` never holds a lone surrogate; `heading` is the path of Markdown headings above the
-    first line, joined with ` > `.
+    first line, joined with ` > `. Out of sight of the garbage collector, which a file of a
+    million lines would keep busy.
     """
 
     start_line: int
@@ -82,17 +85,24 @@ class SyncMarker:
 
 
 class MeteredQueue(asyncio.Queue[T]):
-    """A bounded queue with a name, that remembers how full it has been."""
+    """A bounded queue with a name, that remembers how full it has been.
 
-    def __init__(self, name: str, maxsize: int) -> None:
+    `on_put` is called with every item that is added.
+    """
+
+    def __init__(
+        self, name: str, maxsize: int, *, on_put: Callable[[T], None] = lambda item: None
+    ) -> None:
         super().__init__(maxsize)
         self.name = name
         self.high_water = 0
+        self._on_put = on_put
 
     def put_nowait(self, item: T) -> None:
         """Add an item. Raises `asyncio.QueueFull`."""
         super().put_nowait(item)
         self.high_water = max(self.high_water, self.qsize())
+        self._on_put(item)
 
 
 def _new_future() -> asyncio.Future[None]:
@@ -100,11 +110,16 @@ def _new_future() -> asyncio.Future[None]:
 
 
 class FileContent(NamedTuple):
-    """A file as it was read: its stat before reading, the SHA-256 of its bytes, and its text."""
+    """A file as it was read: its stat before reading, the SHA-256 of its bytes, and its lines.
+
+    Lines are as `split_lines` counts them; what is private is taken out. `remarks` say
+    what people should know about it, such as bytes that are not UTF-8.
+    """
 
     stat: FileStat
     hash: str
-    text: str
+    lines: list[str]
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +145,7 @@ class ParsedFile:
     stat: FileStat
     hash: str
     chunks: list[Chunk]
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

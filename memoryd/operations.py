@@ -1,18 +1,19 @@
-"""What each request does. The wire calls these by their op; nothing here knows of sockets."""
+"""What each request to one agent does; nothing here knows of sockets."""
 
 import asyncio
 import os
 import time
-from collections.abc import Mapping
-from typing import cast
+from functools import partial
+from pathlib import Path
 
-from memoryd import __version__
+from memoryd import listing, probe
 from memoryd.agent import Agent
-from memoryd.flow import ProgressCallback, SyncMarker
+from memoryd.flow import Hint, SyncMarker
 from memoryd.index.rebuild import RebuildError, RebuildResult
 from memoryd.index.rebuilder import RebuildRequest
 from memoryd.search.engine import BadQueryError
-from memoryd.serve.connection import ECHO_CHARS, Handler, RequestFailedError
+from memoryd.serve.caller import Caller
+from memoryd.serve.connection import ECHO_CHARS, RequestFailedError
 from memoryd.source.read import NotMemoryError, read_lines
 from memoryd.status import Status
 from memoryd_client import bodies, protocol
@@ -31,35 +32,19 @@ class Operations:
         self._agent = agent
         self._status = status
 
-    def table(self) -> Mapping[protocol.Op, Handler]:
-        """Return the function of each op."""
-        functions = {
-            protocol.Op.PING: self.ping,
-            protocol.Op.STATUS: self.status,
-            protocol.Op.CONFIG: self.config,
-            protocol.Op.SEARCH: self.search,
-            protocol.Op.GET: self.get,
-            protocol.Op.SYNC: self.sync,
-            protocol.Op.INDEX: self.index,
-        }
-        # The connection decodes each body as BODY_OF_OP says.
-        return cast(Mapping[protocol.Op, Handler], functions)
+    def degraded(self) -> list[str]:
+        """Return everything about the agent that doesn't work as it should, a line each."""
+        return self._status.degraded()
 
-    async def ping(self, body: bodies.Empty, progress: ProgressCallback) -> bodies.PingResult:
-        """Say that the daemon is alive."""
-        return bodies.PingResult(os.getpid(), __version__, self._status.uptime_s())
-
-    async def status(self, body: bodies.Empty, progress: ProgressCallback) -> wire.StatusResult:
+    async def status(self, body: bodies.Empty, caller: Caller) -> wire.StatusResult:
         """Tell everything about the agent."""
         return await self._status.collect()
 
-    async def config(self, body: bodies.Empty, progress: ProgressCallback) -> bodies.ConfigResult:
+    async def config(self, body: bodies.Empty, caller: Caller) -> bodies.ConfigResult:
         """Tell the effective settings."""
         return config_result(self._agent)
 
-    async def search(
-        self, body: bodies.SearchBody, progress: ProgressCallback
-    ) -> bodies.SearchResult:
+    async def search(self, body: bodies.SearchBody, caller: Caller) -> bodies.SearchResult:
         """Search. What is noticed but not yet searchable makes the answer `stale`."""
         agent = self._agent
         if agent.config.settings.sync.on_search and agent.watcher is not None:
@@ -71,10 +56,19 @@ class Operations:
         result.pending_files = agent.pending_files()
         result.pending_vectors = agent.pending_chunks()
         result.stale = result.pending_files > 0
+        if not agent.reconciler.stats().scans:
+            result.stale = True
+            result.warnings.append(
+                "the first scan is under way: what changed while memoryd did not run"
+                " may not be searchable yet"
+            )
         result.warnings += self._status.warnings()
+        result.agent = agent.config.agent
+        result.workspace_dir = str(agent.config.workspace)
+        agent.publish("searched", count=len(result.results), text=body.query[:ECHO_CHARS])
         return result
 
-    async def get(self, body: bodies.GetBody, progress: ProgressCallback) -> bodies.GetResult:
+    async def get(self, body: bodies.GetBody, caller: Caller) -> bodies.GetResult:
         """Return lines of a memory file."""
         wanted = GET_LINES if body.lines is None else body.lines
         shown = body.path[:ECHO_CHARS]
@@ -84,7 +78,7 @@ class Operations:
                 f"start_line must be at least 1 and lines from 1 to {GET_MAX_LINES}",
             )
         try:
-            excerpt = await asyncio.to_thread(
+            read = partial(
                 read_lines,
                 self._agent.discovery,
                 body.path,
@@ -92,6 +86,7 @@ class Operations:
                 max_lines=wanted,
                 max_chars=GET_MAX_CHARS,
             )
+            excerpt = await self._agent.look_up(read)
         except NotMemoryError as error:
             raise RequestFailedError(
                 protocol.ErrorCode.DENIED,
@@ -119,9 +114,9 @@ class Operations:
             next_from=after if more else None,
         )
 
-    async def sync(self, body: bodies.SyncBody, progress: ProgressCallback) -> bodies.SyncResult:
+    async def sync(self, body: bodies.SyncBody, caller: Caller) -> bodies.SyncResult:
         """Wait until everything changed before is searchable."""
-        await self._sync(vectors=body.vectors, progress=progress)
+        await self._sync(vectors=body.vectors, caller=caller)
         store = self._agent.store
         return bodies.SyncResult(
             files=len(store.catalog.rows),
@@ -130,15 +125,15 @@ class Operations:
             warnings=self._status.warnings(),
         )
 
-    async def index(self, body: bodies.IndexBody, progress: ProgressCallback) -> bodies.IndexResult:
+    async def index(self, body: bodies.IndexBody, caller: Caller) -> bodies.IndexResult:
         """Bring the index up to date, or build a new one with `force`."""
         started = time.perf_counter()
         writer = self._agent.writer
         before = writer.stats()
         rebuilt: RebuildResult | None = None
         if body.force:
-            rebuilt = await self._rebuild(progress)
-        await self._sync(vectors=True, progress=progress)
+            rebuilt = await self._rebuild(caller)
+        await self._sync(vectors=True, caller=caller)
         after = writer.stats()
         store = self._agent.store
         return bodies.IndexResult(
@@ -156,9 +151,53 @@ class Operations:
             warnings=self._status.warnings(),
         )
 
-    async def _rebuild(self, progress: ProgressCallback) -> RebuildResult:
+    async def files(self, body: bodies.FilesBody, caller: Caller) -> bodies.FilesResult:
+        """Return one page of the files that the agent knows."""
+        if not 1 <= body.limit <= listing.MAX_PAGE or body.state not in listing.STATES:
+            raise RequestFailedError(
+                protocol.ErrorCode.BAD_REQUEST,
+                f"limit must be from 1 to {listing.MAX_PAGE} and state one of"
+                f" {', '.join(listing.STATES)}",
+            )
+        return await listing.page(self._agent, body)
+
+    async def probe(self, body: bodies.Empty, caller: Caller) -> bodies.ProbeResult:
+        """Try out everything that search needs."""
+        return await probe.run(self._agent)
+
+    async def session_start(
+        self, body: bodies.SessionStartBody, caller: Caller
+    ) -> bodies.SessionStartResult:
+        """Get ready for questions: take what has changed, start the model. Waits for neither."""
+        agent = self._agent
+        if not agent.config.settings.sync.on_session_start:
+            return bodies.SessionStartResult(syncing=False)
+        if agent.watcher is not None:
+            agent.watcher.hurry()
+        await agent.to_reconcile.put(Hint(reason="a session starts"))
+        if agent.provider is not None:
+            agent.provider.warm()
+        return bodies.SessionStartResult(syncing=True)
+
+    async def transcript_updated(
+        self, body: bodies.TranscriptUpdatedBody, caller: Caller
+    ) -> bodies.TranscriptUpdatedResult:
+        """Look at a file at once that its writer says has changed."""
+        discovery = self._agent.discovery
+        path = absolute(discovery.workspace, body.path)
+        try:
+            found = await self._agent.look_up(discovery.look, path)
+        except ValueError:
+            found = None  # a NUL in the name
+        if found is None:
+            shown = body.path[:ECHO_CHARS]
+            return bodies.TranscriptUpdatedResult(False, f"{shown} is not a memory file")
+        await self._agent.to_reconcile.put(Hint(frozenset({path}), "its writer says so"))
+        return bodies.TranscriptUpdatedResult(True)
+
+    async def _rebuild(self, caller: Caller) -> RebuildResult:
         done: asyncio.Future[RebuildResult] = asyncio.get_running_loop().create_future()
-        await self._agent.to_rebuilder.put(RebuildRequest("asked for", done, progress))
+        await self._agent.to_rebuilder.put(RebuildRequest("asked for", done, caller.progress))
         try:
             return await done
         except RebuildError as error:
@@ -166,7 +205,7 @@ class Operations:
                 protocol.ErrorCode.UNAVAILABLE, f"rebuilding failed: {error}", retryable=True
             ) from error
 
-    async def _sync(self, *, vectors: bool, progress: ProgressCallback) -> None:
+    async def _sync(self, *, vectors: bool, caller: Caller) -> None:
         """Send a marker along the data path and report progress until it has come through."""
         agent = self._agent
         marker = SyncMarker()
@@ -175,11 +214,16 @@ class Operations:
         while not marker.text.done():
             await asyncio.wait({marker.text}, timeout=PROGRESS_S)
             handled = agent.writer.stats().messages - first
-            progress(handled, handled + agent.pending_files(), "indexing")
+            caller.progress(handled, handled + agent.pending_files(), "indexing")
         total = agent.pending_chunks()
         while vectors and not marker.vectors.done():
-            progress(total - agent.pending_chunks(), total, "embedding")
+            caller.progress(total - agent.pending_chunks(), total, "embedding")
             await asyncio.wait({marker.vectors}, timeout=PROGRESS_S)
+
+
+def absolute(workspace: Path, path: str) -> Path:
+    """Return where a path lies that is absolute or relative to the workspace."""
+    return Path(os.path.normpath(workspace / path))
 
 
 def config_result(agent: Agent) -> bodies.ConfigResult:

@@ -46,6 +46,18 @@ class Chunking(Section, frozen=True):
     overlap: NonNegative = 80
 
 
+class ExtraPath(Section, frozen=True):
+    """A file or folder outside the memory folder that is memory too.
+
+    `pattern` chooses among the Markdown files below the folder, `exclude` leaves some out; both are
+    relative to `path` and in the syntax of `.gitignore`.
+    """
+
+    path: str
+    pattern: str = "**/*.md"
+    exclude: tuple[str, ...] = ()
+
+
 class Sync(Section, frozen=True):
     """How changes are noticed. `interval_minutes` 0 turns the periodic scan off."""
 
@@ -53,6 +65,7 @@ class Sync(Section, frozen=True):
     watch_debounce_ms: NonNegative = 1500
     interval_minutes: Annotated[float, Meta(ge=0)] = 5.0
     on_search: bool = True
+    on_session_start: bool = True
 
 
 class Hybrid(Section, frozen=True):
@@ -86,7 +99,7 @@ class Settings(Section, frozen=True):
 
     workspace: str = ""
     provider: Literal["auto", "local", "none"] = "auto"
-    extra_paths: tuple[str, ...] = ()
+    extra_paths: tuple[str | ExtraPath, ...] = ()
     local: Local = Local()
     store: Store = Store()
     chunking: Chunking = Chunking()

@@ -1,36 +1,49 @@
 """What `status` tells, and the warnings that answers carry: put together from all parts."""
 
-import asyncio
 import os
 import platform
 import resource
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from memoryd import __version__
 from memoryd.agent import Agent
 from memoryd.index.driver import DRIVER, SQLITE_VERSION, Connection
+from memoryd.listing import remarks
 from memoryd.source.discover import SOURCE
 from memoryd.source.reconcile import ReconcileStats
 from memoryd_client import protocol
 from memoryd_client import status as wire
+from memoryd_client.background.holder import Holder
 
 LISTED = 50
 """Failures and skipped paths that are named; all are counted."""
 
 
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """What the agents of a daemon have in common.
+
+    `holder` describes the process, for lock files. `problem` returns what is wrong with the daemon
+    as a whole, `agents` the ids of all.
+    """
+
+    holder: Holder
+    socket_path: Path
+    started_s: float
+    problem: Callable[[], str | None]
+    agents: Callable[[], list[str]]
+
+
 class Status:
     """Collects the state of one agent."""
 
-    def __init__(self, agent: Agent, *, socket_path: Path) -> None:
+    def __init__(self, agent: Agent, daemon: Daemon) -> None:
         self._agent = agent
-        self._socket_path = socket_path
-        self._started = time.monotonic()
-
-    def uptime_s(self) -> float:
-        """Return the seconds since the start."""
-        return time.monotonic() - self._started
+        self._daemon = daemon
 
     def warnings(self) -> list[str]:
         """Return what makes answers less than they should be, a line each."""
@@ -60,6 +73,7 @@ class Status:
         reasons = _dirty_reasons(pending_files, pending_vectors, mismatch, scanned)
         failures = [wire.Failure(key.path, reason) for key, reason in agent.unreadable.items()]
         failures += [wire.Failure(f"text {digest[:12]}", why) for digest, why in facts.set_aside]
+        remarked = remarks(store.catalog)
         return wire.StatusResult(
             agent_id=agent.config.agent,
             backend="builtin",
@@ -69,7 +83,7 @@ class Status:
             sqlite_version=SQLITE_VERSION,
             sqlite_driver=DRIVER,
             pid=os.getpid(),
-            uptime_s=self.uptime_s(),
+            uptime_s=time.monotonic() - self._daemon.started_s,
             rss_bytes=_rss_bytes(),
             files=len(store.catalog.rows),
             chunks=store.catalog.chunks,
@@ -81,7 +95,7 @@ class Status:
             workspace_dir=str(agent.config.workspace),
             db_path=str(store.path),
             db_bytes=facts.db_bytes,
-            socket_path=str(self._socket_path),
+            socket_path=str(self._daemon.socket_path),
             provider=store.identity.provider,
             model=store.identity.model,
             requested_provider=settings.provider,
@@ -110,17 +124,20 @@ class Status:
             ],
             failures=failures[:LISTED],
             failure_count=len(failures),
-            degraded=self._degraded(),
+            degraded=self.degraded(),
             errors=self._errors(),
             rebuild=self._rebuild(),
             last_scan_s_ago=scanned.last_scan_s_ago,
+            remarks=[wire.Failure(key.path, why) for key, why in [*remarked.items()][:LISTED]],
+            remark_count=len(remarked),
+            agents=self._daemon.agents(),
         )
 
     def _watching(self) -> bool:
         return self._agent.watcher is not None and self._agent.watcher.stats().armed
 
     async def _unseen_changes(self) -> int:
-        scan = await asyncio.to_thread(self._agent.discovery.scan)
+        scan = await self._agent.look_up(self._agent.discovery.scan)
         known = self._agent.store.catalog.stats()
         found = {key: stat for key, (_, stat) in scan.files.items()}
         changed = sum(known.get(key) != stat for key, stat in found.items())
@@ -141,7 +158,7 @@ class Status:
             store_available=vector.enabled and store.vec_error is None,
             semantic_available=semantic,
             available=semantic and agent.store.vector_problem() is None,
-            extension_path=store.options.extension,
+            extension_path=vector.extension_path or store.options.extension,
             load_error=store.vec_error,
             dims=store.identity.dims,
             in_memory=in_memory,
@@ -179,9 +196,12 @@ class Status:
             return None
         return wire.RebuildStatus(stats.reason, stats.completed, stats.total, stats.label)
 
-    def _degraded(self) -> list[str]:
+    def degraded(self) -> list[str]:
+        """Return everything that doesn't work as it should, a line each."""
         agent = self._agent
         found = self.warnings()
+        if (problem := self._daemon.problem()) is not None:
+            found.append(problem)
         if agent.watcher is not None and (error := agent.watcher.stats().error) is not None:
             found.append(f"watching is off, changes are found by scanning: {error}")
         if agent.store.fts_error is not None:

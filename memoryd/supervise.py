@@ -24,24 +24,27 @@ class ActorFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """A long-running part: its name and what it runs, until cancelled."""
+    """A long-running part: its name and what it runs, until cancelled.
+
+    `drain` is awaited first, for `GRACE_S` at most, when it is stopped and nothing has failed;
+    `stop_s` is what it then has to end (None: `HARD_S`).
+    """
 
     name: str
     run: Callable[[], Coroutine[Any, Any, None]]
+    drain: Callable[[], Awaitable[None]] | None = None
+    stop_s: float | None = None
 
 
 async def supervise(
     actors: list[Actor],
     stop: asyncio.Event,
     *,
-    drain: Callable[[], Awaitable[None]],
-    drain_after: str,
     on_stopping: Callable[[], None],
     explained: tuple[type[BaseException], ...] = (OSError,),
 ) -> None:
     """Run all actors until `stop` is set, then cancel them in their order.
 
-    `drain` is awaited, for `GRACE_S` at most, once the actor named `drain_after` has been stopped.
     Raises `ActorFailedError` when an actor ends before. Errors that are `explained` by their own
     message are logged without a traceback.
     """
@@ -51,21 +54,28 @@ async def supervise(
         await asyncio.wait({stopping, *tasks.values()}, return_when=asyncio.FIRST_COMPLETED)
         failed = [task for task in tasks.values() if task.done()]
         on_stopping()
-        for name, task in tasks.items():
-            await _cancel(task, explained)
-            if name == drain_after and not failed:
-                try:
-                    async with asyncio.timeout(GRACE_S):
-                        await drain()
-                except TimeoutError:
-                    log.warning("stopping with work under way; it is resumed at the next start")
+        for actor in actors:
+            if actor.drain is not None and not failed:
+                await _drain(actor.drain)
+            stop_s = HARD_S if actor.stop_s is None else actor.stop_s
+            await _cancel(tasks[actor.name], stop_s, explained)
     finally:
         stopping.cancel()
         for task in tasks.values():
             task.cancel()
     if failed:
         cause = None if failed[0].cancelled() else _innermost(failed[0].exception())
+        if isinstance(cause, ActorFailedError):
+            raise cause
         raise ActorFailedError(f"{failed[0].get_name()} ended") from cause
+
+
+async def _drain(drain: Callable[[], Awaitable[None]]) -> None:
+    try:
+        async with asyncio.timeout(GRACE_S):
+            await drain()
+    except TimeoutError:
+        log.warning("stopping with work under way; it is resumed at the next start")
 
 
 def _innermost(error: BaseException | None) -> BaseException | None:
@@ -75,11 +85,15 @@ def _innermost(error: BaseException | None) -> BaseException | None:
     return error
 
 
-async def _cancel(task: asyncio.Task[None], explained: tuple[type[BaseException], ...]) -> None:
+async def _cancel(
+    task: asyncio.Task[None], stop_s: float, explained: tuple[type[BaseException], ...]
+) -> None:
     task.cancel()
-    await asyncio.wait({task}, timeout=HARD_S)
+    await asyncio.wait({task}, timeout=stop_s)
     if not task.done():
-        log.error("%s did not stop within %g s", task.get_name(), HARD_S)
+        log.error("%s did not stop within %g s", task.get_name(), stop_s)
     elif not task.cancelled() and (error := _innermost(task.exception())) is not None:
+        if isinstance(error, ActorFailedError):
+            return  # told where it happened
         traceback = None if isinstance(error, explained) else error
         log.error("%s failed: %s", task.get_name(), error, exc_info=traceback)

@@ -14,16 +14,30 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from memoryd_client import errors
+    from memoryd_client.agents import (
+        AddResult,
+        AgentsResult,
+        AgentSummary,
+        DropResult,
+        ReloadResult,
+    )
     from memoryd_client.aio import AsyncClient
     from memoryd_client.bodies import (
+        Check,
         ConfigResult,
         ConfigValue,
+        Event,
+        FileEntry,
+        FilesResult,
         GetResult,
         Hit,
         IndexResult,
         PingResult,
+        ProbeResult,
         SearchResult,
+        SessionStartResult,
         SyncResult,
+        TranscriptUpdatedResult,
     )
     from memoryd_client.errors import MemorydError
     from memoryd_client.status import StatusResult
@@ -32,26 +46,43 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AddResult",
+    "AgentSummary",
+    "AgentsResult",
     "AsyncClient",
+    "Check",
     "Client",
     "ConfigResult",
     "ConfigValue",
+    "DropResult",
+    "Event",
+    "FileEntry",
+    "FilesResult",
     "GetResult",
     "Hit",
     "IndexResult",
     "MemorydError",
     "PingResult",
+    "ProbeResult",
+    "ReloadResult",
     "SearchResult",
+    "SessionStartResult",
     "StatusResult",
     "SyncResult",
+    "TranscriptUpdatedResult",
     "__version__",
     "errors",
 ]
 
 _MODULE_OF_NAME = {
+    "AddResult": "agents",
+    "AgentSummary": "agents",
+    "AgentsResult": "agents",
     "AsyncClient": "aio",
     "Client": "sync",
+    "DropResult": "agents",
     "MemorydError": "errors",
+    "ReloadResult": "agents",
     "StatusResult": "status",
 }
 """Everything else in `__all__` lives in `bodies`."""

@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec import field
 
+from memoryd_client.agents import AddBody, DropBody
 from memoryd_client.protocol import Body, Op
 
 
@@ -61,7 +62,8 @@ class SearchResult(Body):
     """Hits, best first, and how they were found.
 
     `mode` is what really ran: `hybrid`, `keyword`, `vector` or `none`; `warnings` say why it is
-    less than was asked. `stale` is true while noticed changes are not searchable yet.
+    less than was asked. `stale` is true while noticed changes are not searchable yet. Paths of hits
+    are relative to `workspace_dir` unless absolute.
     """
 
     results: list[Hit]
@@ -74,6 +76,8 @@ class SearchResult(Body):
     pending_files: int = 0
     pending_vectors: int = 0
     took_ms: float = 0.0
+    agent: str = ""
+    workspace_dir: str = ""
 
 
 class GetBody(Body):
@@ -149,6 +153,115 @@ class ConfigResult(Body):
     values: list[ConfigValue]
 
 
+class FilesBody(Body):
+    """One page of the files the agent knows, by path.
+
+    `state` is one of `indexed`, `remarked` (indexed, with something to know about it), `skipped`
+    (found or configured, but no memory) and `failed` (can't be read). `after` is the
+    `next_after` of the page before; `limit` 1 to 1,000.
+    """
+
+    state: str = "indexed"
+    after: str | None = None
+    limit: int = 200
+
+
+class FileEntry(Body):
+    """One file. `reason` says why it is not indexed, or what there is to know about it."""
+
+    path: str
+    state: str
+    source: str = "memory"
+    size_bytes: int | None = None
+    chunks: int | None = None
+    reason: str | None = None
+
+
+class FilesResult(Body):
+    """A page of files; `total` counts those on all pages, `next_after` names the next page."""
+
+    files: list[FileEntry]
+    total: int
+    next_after: str | None = None
+
+
+class Check(Body):
+    """One thing that was tried: `embedding`, `vector` or `keyword`.
+
+    `required` is false for what the configuration switches off. `detail` tells what works,
+    `reason` and `hint` why it doesn't and what to do.
+    """
+
+    name: str
+    ok: bool
+    required: bool
+    took_ms: float
+    detail: str = ""
+    reason: str | None = None
+    hint: str | None = None
+
+
+class ProbeResult(Body):
+    """Everything an agent's search needs, tried out now."""
+
+    agent: str
+    provider: str
+    model: str
+    checks: list[Check]
+
+
+class SessionStartBody(Body):
+    """An agent's session begins. `session` is its name, for the log."""
+
+    session: str = ""
+
+
+class SessionStartResult(Body):
+    """`syncing` is false when `sync.on_session_start` is off."""
+
+    syncing: bool
+
+
+class TranscriptUpdatedBody(Body):
+    """The file at `path` (absolute, or relative to the workspace) was written to."""
+
+    path: str
+
+
+class TranscriptUpdatedResult(Body):
+    """Whether the daemon looks at the file now; if not, `reason` says why."""
+
+    accepted: bool
+    reason: str | None = None
+
+
+class EventsBody(Body):
+    """Which events to send: `None` all, else those of these kinds. See `Event`."""
+
+    kinds: list[str] | None = None
+
+
+class Event(Body):
+    """Something happened; the body of an `Item` frame.
+
+    `kind` is one of `listening` (comes first), `noticed`, `indexed`, `removed`, `embedded`,
+    `searched`, `degraded`, `recovered` and `missed` (the client reads too slowly: `count` events
+    were dropped). `at` is Unix time in seconds. `path` is a file's, `count` a number of chunks,
+    vectors or hits, `text` a reason.
+    """
+
+    kind: str
+    agent: str
+    at: float
+    path: str | None = None
+    count: int | None = None
+    text: str | None = None
+
+
+class EventsResult(Body):
+    """The end of a stream of events; it ends only with the daemon, or when it is cancelled."""
+
+
 BODY_OF_OP: dict[Op, type[Body]] = {
     Op.PING: Empty,
     Op.STATUS: Empty,
@@ -157,4 +270,13 @@ BODY_OF_OP: dict[Op, type[Body]] = {
     Op.GET: GetBody,
     Op.SYNC: SyncBody,
     Op.INDEX: IndexBody,
+    Op.FILES: FilesBody,
+    Op.PROBE: Empty,
+    Op.SESSION_START: SessionStartBody,
+    Op.TRANSCRIPT_UPDATED: TranscriptUpdatedBody,
+    Op.EVENTS: EventsBody,
+    Op.AGENTS: Empty,
+    Op.ADD: AddBody,
+    Op.DROP: DropBody,
+    Op.RELOAD: Empty,
 }

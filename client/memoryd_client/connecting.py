@@ -1,41 +1,84 @@
-"""Reaching a daemon that may be on its way up. Nothing here blocks or waits."""
+"""Reaching a daemon that may be on its way up. Nothing here waits; only `start_daemon` blocks."""
 
 import errno
 import socket
 import time
 
-from memoryd_client.errors import DaemonNotRunningError
+from msgspec import Struct
+
+from memoryd_client.errors import DaemonNotRunningError, MemorydError
 from memoryd_client.protocol import HELLO_TIMEOUT_S
 
 _FIRST_PAUSE_S = 0.01
 _LONGEST_PAUSE_S = 0.25
 
-_STARTING_ERRNOS = frozenset({errno.ENOENT, errno.ECONNREFUSED, errno.EAGAIN})
-"""No socket yet; a stale one of a daemon that is gone; one whose queue is full for the moment."""
+_NOBODY_ERRNOS = frozenset({errno.ENOENT, errno.ECONNREFUSED})
+"""No socket yet; a stale one of a daemon that is gone."""
+
+_STARTING_ERRNOS = _NOBODY_ERRNOS | {errno.EAGAIN}
+"""Those, or a socket whose queue is full for the moment."""
+
+
+class Target(Struct, frozen=True):
+    """Whom a client talks to, and as whom.
+
+    `path` is the socket's, `autostart` whether to start a daemon where the user's configuration
+    says so; `name` introduces the client, `folder` is its current directory.
+    """
+
+    path: str
+    autostart: bool
+    name: str
+    folder: str
 
 
 class Dialler:
-    """Connects to the socket at `path`, again and again until `wait_s` seconds are over."""
+    """Connects to a socket, again and again until `wait_s` seconds are over.
 
-    def __init__(self, path: str, *, wait_s: float) -> None:
-        self._path = path
-        self._end = time.monotonic() + wait_s
+    They count from `since` on, in seconds of `time.monotonic`.
+    """
+
+    def __init__(self, target: Target, *, since: float, wait_s: float) -> None:
+        self._path = target.path
+        self._may_start = target.autostart
+        self._end = since + wait_s
         self._pause_s = _FIRST_PAUSE_S
 
-    def dial(self) -> socket.socket | float:
+    def dial(self) -> socket.socket | float | None:
         """Return a connected, non-blocking socket, or the seconds to pause before the next try.
 
+        `None`: nobody listens; call `start_daemon`, then dial again. Said once at most.
         Raises `DaemonNotRunningError` when the time is over or waiting won't help.
         """
         try:
             return _connect(self._path)
         except OSError as error:
-            left_s = self._end - time.monotonic()
-            if error.errno not in _STARTING_ERRNOS or left_s <= 0:
-                raise _not_running(self._path, error) from error
+            if self._may_start and error.errno in _NOBODY_ERRNOS:
+                self._may_start = False
+                return None
+            failure = _not_running(self._path, error)
+            if error.errno not in _STARTING_ERRNOS:
+                raise failure from error
+            return self.pause_s(failure)
+
+    def pause_s(self, failure: MemorydError) -> float:
+        """Return the seconds to pause after `failure`. Raises it when the time is over."""
+        left_s = self._end - time.monotonic()
+        if left_s <= 0:
+            raise failure
         pause_s = min(self._pause_s, left_s)
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
         return pause_s
+
+
+def start_daemon(path: str) -> None:
+    """Start memoryd and wait until it is ready, if the user's configuration says so.
+
+    Raises `MemorydError` if it could not be started.
+    """
+    from memoryd_client.background.autostart import autostart
+
+    autostart(path)
 
 
 def greeting_limit_s(wait_s: float, limit_s: float | None) -> float:
@@ -65,10 +108,10 @@ def _not_running(path: str, error: OSError) -> DaemonNotRunningError:
         return DaemonNotRunningError(
             f"the queue of clients at {path} is full", hint="try again, or wait for longer"
         )
-    if error.errno in _STARTING_ERRNOS:
+    if error.errno in _NOBODY_ERRNOS:
         return DaemonNotRunningError(
             f"no memoryd is running at {path}",
-            hint="start one with `memoryd --workspace DIR`, "
+            hint="start one with `memctl start` or `memoryd --workspace DIR`, "
             "or set MEMORYD_SOCKET if it listens elsewhere",
         )
     reason = error.strerror or type(error).__name__

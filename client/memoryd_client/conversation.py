@@ -5,7 +5,8 @@ from typing import TypeGuard
 import msgspec
 
 from memoryd_client import errors
-from memoryd_client.calls import Call, ResultT
+from memoryd_client.bodies import Event
+from memoryd_client.calls import Call, ResultT, TimeLimit
 from memoryd_client.framing import FrameBuffer, FrameError, FrameTooLargeError, pack
 from memoryd_client.protocol import (
     MAX_FRAME_BYTES,
@@ -14,6 +15,7 @@ from memoryd_client.protocol import (
     Cancel,
     Error,
     Hello,
+    Item,
     Request,
     Result,
     ServerFrame,
@@ -27,17 +29,21 @@ RECEIVE_BYTES = 64 * 1024
 
 
 class Conversation:
-    """Numbers requests, cuts and decodes what the daemon sends. `name` introduces the client."""
+    """Numbers requests, cuts and decodes what the daemon sends.
 
-    def __init__(self, name: str) -> None:
+    `name` introduces the client; `folder` is its current directory, or "".
+    """
+
+    def __init__(self, name: str, folder: str) -> None:
         self._name = name
+        self._folder = folder
         self._incoming = FrameBuffer()
         self._last_id = 0
         self._send_limit_bytes = MAX_FRAME_BYTES
 
     def hello(self) -> bytes:
         """Return the first bytes to send."""
-        return pack(Hello(PROTOCOL_MIN, PROTOCOL_MAX, self._name))
+        return pack(Hello(PROTOCOL_MIN, PROTOCOL_MAX, self._name, self._folder))
 
     def welcome(self, frame: ServerFrame) -> None:
         """Take the daemon's first frame.
@@ -67,16 +73,24 @@ class Conversation:
         except (FrameError, msgspec.DecodeError) as error:
             raise _not_memoryd() from error
 
-    def request(self, call: Call[ResultT], limit_s: float | None) -> tuple[int, bytes]:
-        """Return a fresh id and the bytes that ask for `call` within `limit_s` seconds.
+    def request(
+        self, call: Call[ResultT], agent: str | None, limit_s: float | None
+    ) -> tuple[int, bytes]:
+        """Return a fresh id and the bytes that ask `agent` for `call` within `limit_s` seconds.
 
-        Raises `TooLargeError` if the arguments don't fit into one frame.
+        Raises `TooLargeError` if the arguments don't fit into one frame, `BadRequestError` if they
+        hold what is no Unicode.
         """
         self._last_id += 1
         deadline_ms = None if limit_s is None else max(1, round(limit_s * 1000))
-        frame = Request(self._last_id, call.op, raw(call.body), deadline_ms)
         try:
+            frame = Request(self._last_id, call.op, raw(call.body), deadline_ms, agent)
             return self._last_id, pack(frame, limit=self._send_limit_bytes)
+        except UnicodeEncodeError:
+            raise errors.BadRequestError(
+                f"an argument of {call.op} holds characters that are no Unicode",
+                hint="give names and dates as UTF-8",
+            ) from None
         except FrameTooLargeError as error:
             raise errors.TooLargeError(
                 f"the {call.op} request takes {error.length} bytes, "
@@ -112,10 +126,44 @@ def outcome(call: Call[ResultT], frame: Result | Error) -> ResultT:
         ) from error
 
 
-def timed_out(call: Call[ResultT], limit_s: float) -> errors.RequestTimeoutError:
-    """Return the error for a call that was not answered within `limit_s` seconds."""
+def event(frame: Item) -> Event:
+    """Return the event in a frame. Raises `ProtocolMismatchError` if it holds none."""
+    try:
+        return msgspec.msgpack.decode(frame.body, type=Event)
+    except msgspec.DecodeError as error:
+        raise errors.ProtocolMismatchError(
+            f"an event is not what this client expects: {error}",
+            hint="upgrade memoryd and memoryd-client to the same version",
+        ) from error
+
+
+def check_repeat(call: Call[ResultT], loss: errors.MemorydError, *, was_repeated: bool) -> None:
+    """Return if `call`, whose connection ended with `loss`, is to be sent once more.
+
+    Else raises what its caller has to know: `loss` when the daemon said itself that it is not
+    done, a `ConnectionLostError` of more words when it did not.
+    """
+    if call.repeatable and not was_repeated:
+        return
+    if not isinstance(loss, errors.ConnectionLostError):
+        raise loss
+    if call.repeatable:
+        raise errors.ConnectionLostError(
+            f"the connection to memoryd was lost twice before {call.op} was answered",
+            hint="memoryd may have crashed: its log says more",
+        ) from loss
+    raise errors.ConnectionLostError(
+        f"the connection to memoryd was lost before {call.op} was answered: "
+        "whether it was done is unknown",
+        hint="look at `memctl status` before asking again",
+        retryable=False,
+    ) from loss
+
+
+def timed_out(call: Call[ResultT], limit: TimeLimit) -> errors.RequestTimeoutError:
+    """Return the error for a call that was not answered within its time."""
     return errors.RequestTimeoutError(
-        f"{call.op} was not answered within {limit_s:g} s",
+        f"{call.op} was not answered within {limit.limit_s or 0.0:g} s",
         hint="try again with a longer timeout, or look at `memctl status`",
     )
 

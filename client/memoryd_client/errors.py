@@ -92,6 +92,12 @@ class NotFoundError(RequestError):
     code = ErrorCode.NOT_FOUND.value
 
 
+class UnknownAgentError(RequestError):
+    """The daemon serves no agent of this id, or none that a client in this folder would mean."""
+
+    code = ErrorCode.UNKNOWN_AGENT.value
+
+
 class DeniedError(RequestError):
     """Access is not allowed: to the daemon for this user, or to this path for anybody."""
 
@@ -136,6 +142,7 @@ _CLASSES: tuple[type[RequestError], ...] = (
     UnknownOpError,
     TooLargeError,
     NotFoundError,
+    UnknownAgentError,
     DeniedError,
     BusyError,
     UnavailableError,

@@ -3,27 +3,33 @@
 import msgspec
 from msgspec import Struct
 
+from memoryd_client.agents import AgentSummary
 from memoryd_client.bodies import GetResult, Hit
-from memoryd_client.errors import MemorydError
-from memoryd_client.protocol import Body
+from memoryd_client.calls import encodable
+from memoryd_client.errors import MemorydError, UnavailableError
 from memoryd_client.status import StatusResult
 
 
-def answer(result: Body) -> object:
-    """Return the JSON value for an operation's result."""
-    if isinstance(result, StatusResult):
-        status = _fields(result)
-        return [{"agentId": status.pop("agentId"), "status": status}]
-    return _value(result)
+def answer(result: Struct | list[StatusResult | AgentSummary]) -> object:
+    """Return the JSON value for what a command has to show."""
+    return [_agent(one) for one in result] if isinstance(result, list) else _value(result)
 
 
-def failure(error: MemorydError) -> object:
+def _agent(one: StatusResult | AgentSummary) -> dict[str, object]:
+    if isinstance(one, StatusResult):
+        status = _fields(one)
+        return {"agentId": status.pop("agentId"), "status": status}
+    reason = UnavailableError(one.reason or f"the agent is {one.state}")
+    return {"agentId": one.agent, **failure(reason)}
+
+
+def failure(error: MemorydError) -> dict[str, object]:
     """Return the JSON value for a failed command."""
     return {
         "error": {
             "code": error.code,
-            "message": error.message,
-            "hint": error.hint,
+            "message": encodable(error.message),
+            "hint": encodable(error.hint),
             "retryable": error.retryable,
         }
     }
@@ -32,6 +38,11 @@ def failure(error: MemorydError) -> object:
 def text(value: object) -> str:
     """Return a JSON value as indented text that ends with a newline."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+
+
+def line(value: object) -> str:
+    """Return a JSON value on one line, for output that comes bit by bit."""
+    return msgspec.json.encode(value).decode() + "\n"
 
 
 def camel(name: str) -> str:
@@ -51,7 +62,8 @@ def _value(value: object) -> object:
         return _fields(value)
     if isinstance(value, list):
         return [_value(element) for element in value]
-    return value
+    # The name of a file of this machine may be no UTF-8.
+    return encodable(value) if isinstance(value, str) else value
 
 
 def _fields(value: Struct) -> dict[str, object]:

@@ -7,17 +7,44 @@ search takes less time than loading it.
 import gc
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from memoryd_client import __version__
-from memoryd_client.arguments import Arguments, UsageError, help_text, parse
-from memoryd_client.bodies import GetResult, IndexResult
-from memoryd_client.errors import DaemonNotRunningError, DeniedError, MemorydError, NotFoundError
-from memoryd_client.protocol import Body
+from memoryd_client.agents import AddResult, AgentSummary, DropResult, ReloadResult
+from memoryd_client.bodies import GetResult, IndexResult, ProbeResult, SearchResult, SyncResult
+from memoryd_client.cli.arguments import Arguments, UsageError, help_text, parse
+from memoryd_client.cli.output import (
+    OutputError,
+    drop_stdout,
+    on_terminal,
+    progress_line,
+    say,
+    style,
+    write,
+)
+from memoryd_client.cli.style import one_line
+from memoryd_client.errors import (
+    DaemonNotRunningError,
+    DeniedError,
+    MemorydError,
+    NotFoundError,
+    UnavailableError,
+    UnknownAgentError,
+)
+from memoryd_client.paths import check_socket_path, default_socket_path
+from memoryd_client.status import StatusResult
 from memoryd_client.sync import Client
 
+if TYPE_CHECKING:
+    from memoryd_client.cli.render import Answer
+
 OK, FAILED, USAGE, NO_DAEMON, NOT_FOUND, INTERRUPTED = 0, 1, 2, 3, 4, 130
+USAGE_CODE = "usage"
 TIMEOUT_S = 30.0
 WAIT_S = 2.0
+
+_ABOUT_WHAT_RUNS = ("config", "drop", "ping", "reload")
+"""Commands that a daemon started for them would have nothing to tell to."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -37,11 +64,11 @@ def _guarded(words: list[str]) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # Whoever reads has seen enough.
-        _drop_stdout()
+        drop_stdout()
         return OK
-    except OSError as error:
-        _drop_stdout()
-        _say(f"memctl: {error}")
+    except OutputError as error:
+        drop_stdout()
+        say(f"memctl: {error}")
         return FAILED
 
 
@@ -51,38 +78,64 @@ def _run(words: list[str]) -> int:
     except UsageError as error:
         return _refuse(error, as_json="--json" in words)
     if arguments.help:
-        return _print(help_text(arguments.command))
+        write(help_text(arguments.command))
+        return OK
     if arguments.version:
-        return _print(f"memctl {__version__}\n")
+        write(f"memctl {__version__}\n")
+        return OK
     try:
-        client = Client(
-            arguments.socket,
-            timeout_s=TIMEOUT_S if arguments.timeout_s is None else arguments.timeout_s,
-            wait_s=_wait_s(arguments),
-            name=f"memctl/{__version__}",
-        )
+        socket_path = check_socket_path(arguments.socket or default_socket_path())
     except ValueError as error:
-        return _refuse(UsageError(str(error)), as_json=arguments.json)
+        message, _, hint = str(error).partition("\n")
+        return _fail(MemorydError(message, hint=hint, code=USAGE_CODE), arguments)
     try:
-        with client:
-            result = _ask(client, arguments)
+        return _do(arguments, socket_path)
     except MemorydError as error:
-        if arguments.command == "config" and isinstance(error, DaemonNotRunningError):
-            status = _config_without_daemon(arguments)
-            if status is not None:
-                return status
-        return _fail(error, as_json=arguments.json)
-    return _show(result, arguments)
+        return _fail(error, arguments)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(MemorydError(f"{where}{error.strerror or error}"), arguments)
 
 
-def _wait_s(arguments: Arguments) -> float:
-    if arguments.wait_s is not None:
-        return arguments.wait_s
+def _do(arguments: Arguments, socket_path: str) -> int:
+    if arguments.command in ("start", "stop", "restart", "logs"):
+        from memoryd_client.cli import offline
+
+        offline.run(arguments, socket_path)
+        return OK
+    client = _client(arguments, socket_path)
+    try:
+        result = _ask(client, arguments)
+    except DaemonNotRunningError:
+        if arguments.command != "config":
+            raise
+        from memoryd_client.cli import offline
+
+        if (status := offline.config(arguments)) is None:
+            raise
+        return status
+    finally:
+        client.close()
+    return OK if result is None else _show(result, arguments)
+
+
+def _client(arguments: Arguments, socket_path: str) -> Client:
     # The settings can be had without a daemon: no need to wait for one.
-    return 0.0 if arguments.command == "config" else WAIT_S
+    wait_s = 0.0 if arguments.command == "config" else WAIT_S
+    return Client(
+        socket_path,
+        agent=arguments.agent,
+        autostart=arguments.command not in _ABOUT_WHAT_RUNS,
+        timeout_s=TIMEOUT_S if arguments.timeout_s is None else arguments.timeout_s,
+        wait_s=wait_s if arguments.wait_s is None else arguments.wait_s,
+        name=f"memctl/{__version__}",
+    )
 
 
-def _ask(client: Client, arguments: Arguments) -> Body:
+def _ask(client: Client, arguments: Arguments) -> "Answer | None":
+    """Return what the daemon answers; `None` if it has been shown already, as it came."""
     timeout_s = arguments.timeout_s
     match arguments.command:
         case "search":
@@ -98,13 +151,31 @@ def _ask(client: Client, arguments: Arguments) -> Body:
         case "get":
             return _get(client, arguments)
         case "status":
-            return client.status()
-        case "index":
-            return _index(client, arguments)
-        case "sync":
-            return client.sync(vectors=not arguments.no_vectors, timeout_s=timeout_s)
+            return _statuses(client) if arguments.agent is None else [client.status()]
+        case "index" | "sync":
+            return _wait_for(client, arguments)
         case "config":
             return client.config()
+        case "probe":
+            return client.probe(timeout_s=timeout_s)
+        case "agents":
+            return client.agents()
+        case "add":
+            return client.add(arguments.words[0])
+        case "drop":
+            return _drop(client, arguments.words[0])
+        case "reload":
+            return client.reload()
+        case "files":
+            from memoryd_client.cli import streams
+
+            streams.files(client, arguments)
+            return None
+        case "events":
+            from memoryd_client.cli import streams
+
+            streams.events(client, arguments)
+            return None
         case _:
             return client.ping()
 
@@ -122,84 +193,98 @@ def _get(client: Client, arguments: Arguments) -> GetResult:
     return client.get(absolute, start_line=arguments.start_line, lines=arguments.lines)
 
 
-def _index(client: Client, arguments: Arguments) -> IndexResult:
-    from memoryd_client.progress import ProgressLine
-
-    line = ProgressLine(sys.stderr, live=sys.stderr.isatty())
+def _drop(client: Client, word: str) -> DropResult:
+    """Stop serving an agent, or the workspace that a word names as a folder."""
     try:
-        return client.index(force=arguments.force, on_progress=line, timeout_s=arguments.timeout_s)
+        return client.drop(word)
+    except UnknownAgentError:
+        if not os.path.isdir(word):
+            raise
+    return client.drop(os.path.realpath(word))
+
+
+def _statuses(client: Client) -> list[StatusResult | AgentSummary]:
+    """Ask how each agent is. One that can't tell, now or meanwhile, is told of by the daemon."""
+    found: list[StatusResult | AgentSummary] = []
+    for agent in client.agents().agents:
+        client.agent = agent.agent
+        try:
+            found.append(client.status() if agent.state == "ready" else agent)
+        except (UnknownAgentError, UnavailableError) as error:
+            agent.state, agent.reason = "stopping", error.message
+            found.append(agent)
+    return found
+
+
+def _wait_for(client: Client, arguments: Arguments) -> IndexResult | SyncResult:
+    """Do what takes long, with progress on stderr."""
+    timeout_s = arguments.timeout_s
+    line = progress_line()
+    try:
+        if arguments.command == "index":
+            return client.index(force=arguments.force, on_progress=line, timeout_s=timeout_s)
+        return client.sync(vectors=not arguments.no_vectors, on_progress=line, timeout_s=timeout_s)
     finally:
         line.finish()
 
 
-def _show(result: Body, arguments: Arguments) -> int:
+def _show(result: "Answer", arguments: Arguments) -> int:
+    if arguments.open_hit is not None and isinstance(result, SearchResult):
+        from memoryd_client.cli import editor
+
+        editor.open_hit(result, arguments.open_hit)
+        return OK
     if arguments.json:
         from memoryd_client import jsonout
 
-        return _print(jsonout.text(jsonout.answer(result)))
-    from memoryd_client import render
-    from memoryd_client.style import Style
+        write(jsonout.text(jsonout.answer(result)))
+    else:
+        from memoryd_client.cli import render
 
-    terminal = sys.stdout.isatty()
-    plain = not terminal or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    _print(render.answer(result, Style(colour=not plain), terminal=terminal))
-    for remark in render.remarks(result):
-        _say(remark)
-    return OK
+        write(render.answer(result, style(), terminal=on_terminal()))
+        for remark in render.remarks(result):
+            say(remark)
+    return FAILED if _is_bad_news(result) else OK
 
 
-def _config_without_daemon(arguments: Arguments) -> int | None:
-    """Let the daemon's own command print the settings; `None` if it isn't installed."""
-    from shutil import which
-    from subprocess import call
-
-    beside = os.path.dirname(sys.executable)
-    program = which("memoryd", path=beside) or which("memoryd")
-    if program is None:
-        return None
-    return call([program, "config", *(["--json"] if arguments.json else [])])
+def _is_bad_news(result: "Answer") -> bool:
+    """Tell whether a command did what it had to, and found that something does not work."""
+    match result:
+        case ProbeResult():
+            return any(check.required and not check.ok for check in result.checks)
+        case AddResult():
+            return result.agent.state == "failed"
+        case ReloadResult():
+            return bool(result.failed)
+        case _:
+            return False
 
 
 def _refuse(error: UsageError, *, as_json: bool) -> int:
-    if as_json:
-        return _fail(MemorydError(str(error), code="usage"), as_json=True, status=USAGE)
     command = f" {error.command}" if error.command else ""
-    _say(f"memctl: {error}\nTry `memctl{command} --help`.")
-    return USAGE
+    failure = MemorydError(str(error), code=USAGE_CODE, hint=f"try `memctl{command} --help`")
+    return _fail(failure, Arguments(json=as_json, command=error.command))
 
 
-def _fail(error: MemorydError, *, as_json: bool, status: int | None = None) -> int:
-    if as_json:
+def _fail(error: MemorydError, arguments: Arguments) -> int:
+    if arguments.json:
         from memoryd_client import jsonout
 
-        _print(jsonout.text(jsonout.failure(error)))
+        failure = jsonout.failure(error)
+        # What comes line by line stays so to the end.
+        by_line = arguments.command == "events" or arguments.follow
+        write(jsonout.line(failure) if by_line else jsonout.text(failure))
     else:
-        _say(f"memctl: {error.message}" + (f"\nhint: {error.hint}" if error.hint else ""))
-    if status is not None:
-        return status
-    if isinstance(error, DaemonNotRunningError):
-        return NO_DAEMON
-    return NOT_FOUND if isinstance(error, NotFoundError) else FAILED
-
-
-def _print(text: str) -> int:
-    """Write data. UTF-8 whatever the locale: it is what the notes are in, and JSON has to be."""
-    if reconfigure := getattr(sys.stdout, "reconfigure", None):
-        reconfigure(encoding="utf-8", errors="replace")
-    sys.stdout.write(text)
-    sys.stdout.flush()
-    return OK
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(text + "\n")
-
-
-def _drop_stdout() -> None:
-    """Keep the interpreter from complaining, at exit, about what stdout did not take."""
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, sys.stdout.fileno())
-    os.close(devnull)
+        say(f"memctl: {one_line(error.message)}")
+        if error.hint:
+            say(f"hint: {one_line(error.hint)}")
+    match error:
+        case DaemonNotRunningError():
+            return NO_DAEMON
+        case NotFoundError() | UnknownAgentError():
+            return NOT_FOUND
+        case _:
+            return USAGE if error.code == USAGE_CODE else FAILED
 
 
 if __name__ == "__main__":

@@ -24,10 +24,24 @@ def default_socket_path() -> str:
     """Return the socket's path: `MEMORYD_SOCKET`, the runtime directory, or the state directory."""
     if chosen := os.environ.get("MEMORYD_SOCKET"):
         return os.path.abspath(os.path.expanduser(chosen))
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if os.path.isabs(runtime):
-        return os.path.join(runtime, "memoryd", "memoryd.sock")
-    return os.path.join(state_dir(), "run", "memoryd.sock")
+    return _usual_socket_path()
+
+
+def lock_path(socket_path: str) -> str:
+    """Return the path of the lock file of a socket: who holds it may listen there."""
+    return f"{socket_path}.lock"
+
+
+def socket_suffix(path: str) -> str:
+    """Return what tells the files of daemons with different sockets apart; "" for the default.
+
+    `MEMORYD_SOCKET` has no part in what counts as the default.
+    """
+    if os.path.abspath(path) == _usual_socket_path():
+        return ""
+    from hashlib import sha256
+
+    return f"-{sha256(os.fsencode(os.path.abspath(path))).hexdigest()[:8]}"
 
 
 def check_socket_path(path: str) -> str:
@@ -40,6 +54,13 @@ def check_socket_path(path: str) -> str:
             "Set MEMORYD_SOCKET (or --socket) to a shorter path."
         )
     return path
+
+
+def _usual_socket_path() -> str:
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(runtime):
+        return os.path.join(runtime, "memoryd", "memoryd.sock")
+    return os.path.join(state_dir(), "run", "memoryd.sock")
 
 
 def _base(variable: str, default: str) -> str:

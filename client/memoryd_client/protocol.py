@@ -15,7 +15,20 @@ PROTOCOL_MIN = 1
 PROTOCOL_MAX = 1
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 HELLO_TIMEOUT_S = 5.0
-CAPABILITIES = ("search", "get", "sync", "index", "status", "config", "cancel", "progress")
+CAPABILITIES = (
+    "search",
+    "get",
+    "sync",
+    "index",
+    "status",
+    "config",
+    "cancel",
+    "progress",
+    "agents",
+    "files",
+    "probe",
+    "events",
+)
 
 
 class Op(StrEnum):
@@ -28,6 +41,15 @@ class Op(StrEnum):
     GET = "get"
     SYNC = "sync"
     INDEX = "index"
+    FILES = "files"
+    PROBE = "probe"
+    SESSION_START = "session_start"
+    TRANSCRIPT_UPDATED = "transcript_updated"
+    EVENTS = "events"
+    AGENTS = "agents"
+    ADD = "add"
+    DROP = "drop"
+    RELOAD = "reload"
 
 
 class ErrorCode(StrEnum):
@@ -37,6 +59,7 @@ class ErrorCode(StrEnum):
     UNKNOWN_OP = "unknown_op"
     DUPLICATE_ID = "duplicate_id"
     NOT_FOUND = "not_found"
+    UNKNOWN_AGENT = "unknown_agent"
     DENIED = "denied"
     BUSY = "busy"
     UNAVAILABLE = "unavailable"
@@ -54,20 +77,30 @@ class Frame(Struct, tag_field="type", omit_defaults=True):
 
 
 class Hello(Frame, tag="hello"):
-    """First frame of a client: the protocol versions it speaks, inclusive."""
+    """First frame of a client: the protocol versions it speaks, inclusive.
+
+    `folder` is the client's current directory, absolute: a request that names no agent goes to the
+    one whose workspace contains it.
+    """
 
     protocol_min: int
     protocol_max: int
     client: str = ""
+    folder: str = ""
 
 
 class Request(Frame, tag="request"):
-    """One call. `id` is chosen by the client and unique while in flight."""
+    """One call. `id` is chosen by the client and unique while in flight.
+
+    `agent` `None`: the agent whose workspace contains the client's folder, else the one the daemon
+    serves by default.
+    """
 
     id: int
     op: str
     body: Raw = Raw(b"\x80")
     deadline_ms: int | None = None
+    agent: str | None = None
 
 
 class Cancel(Frame, tag="cancel"):

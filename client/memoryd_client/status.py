@@ -1,5 +1,7 @@
 """The body that answers a `status` request."""
 
+from msgspec import field
+
 from memoryd_client.protocol import Body
 
 
@@ -115,7 +117,11 @@ class Custom(Body):
 
 
 class StatusResult(Body):
-    """Everything `memctl status` shows of one agent. Times in seconds, sizes in bytes."""
+    """Everything `memctl status` shows of one agent. Times in seconds, sizes in bytes.
+
+    `remarks` tell what there is to know about files that are indexed all the same, such as bytes
+    that are not UTF-8; `agents` are the ids of all that the daemon serves.
+    """
 
     agent_id: str
     backend: str
@@ -160,3 +166,6 @@ class StatusResult(Body):
     fallback: str | None = None
     rebuild: RebuildStatus | None = None
     last_scan_s_ago: float | None = None
+    remarks: list[Failure] = field(default_factory=list)
+    remark_count: int = 0
+    agents: list[str] = field(default_factory=list)

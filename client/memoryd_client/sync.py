@@ -2,70 +2,74 @@
 
 import time
 from _thread import allocate_lock
-from contextlib import suppress
+from collections.abc import Generator
 from types import TracebackType
 
 from memoryd_client import calls
+from memoryd_client.agents import AddResult, AgentsResult, DropResult, ReloadResult
 from memoryd_client.bodies import (
     ConfigResult,
+    Event,
+    FileEntry,
+    FilesResult,
     GetResult,
     IndexResult,
     PingResult,
+    ProbeResult,
     SearchResult,
+    SessionStartResult,
     SyncResult,
+    TranscriptUpdatedResult,
 )
-from memoryd_client.calls import Call, ProgressCallback, ResultT
-from memoryd_client.connecting import Dialler, greeting_limit_s
-from memoryd_client.conversation import (
-    RECEIVE_BYTES,
-    Conversation,
-    cancel,
-    is_farewell,
-    lost,
-    no_greeting,
-    outcome,
-    timed_out,
-)
-from memoryd_client.errors import ConnectionLostError, ProtocolMismatchError, from_frame
+from memoryd_client.calls import Call, ProgressCallback, ProgressReport, ResultT, TimeLimit
+from memoryd_client.connecting import Target
+from memoryd_client.conversation import check_repeat, timed_out
+from memoryd_client.errors import ConnectionLostError, DaemonNotRunningError, ShuttingDownError
 from memoryd_client.paths import check_socket_path, default_socket_path
-from memoryd_client.protocol import Error, Progress, Result, ServerFrame, Welcome
 from memoryd_client.status import StatusResult
-
-CANCEL_TIMEOUT_S = 1.0
-"""A daemon that doesn't even take a `Cancel` within this time loses the connection."""
+from memoryd_client.sync_link import Link, follow, open_link
 
 
 class Client:
     """Talks to memoryd, blocking. Safe to share between threads: their calls take turns.
 
     Connects on the first call or on entering the `with` block, and again after a connection was
-    lost. Every method takes `timeout_s`, which defaults to the client's (`sync` and `index`: no
-    limit); `math.inf` means no limit. All of them raise `MemorydError`s.
+    lost. A call that changes nothing when it is done twice is then sent once more, within its time;
+    `index` with `force`, `add`, `drop` and `reload` never are. Every method takes `timeout_s`,
+    which defaults to the client's (`sync` and `index`: no limit; `probe`: 120); `math.inf` means
+    no limit. All of them raise `MemorydError`s.
 
+    `agent` is asked, and may be changed between calls; `None`: the one whose workspace contains
+    the current directory, as it was when the client was made, else the daemon's default.
     `socket_path` is where the daemon listens (else `default_socket_path` says), `timeout_s` the
     seconds to wait for an answer (`None`: no limit), `wait_s` those to wait for a daemon that is
-    still starting, `name` how the client introduces itself. A socket path longer than the system
-    allows is a `ValueError`.
+    still starting, `autostart` whether to start one where the user's configuration says so, `name`
+    how the client introduces itself. A socket path longer than the system allows is a `ValueError`.
     """
 
     def __init__(
         self,
         socket_path: str | None = None,
         *,
+        agent: str | None = None,
         timeout_s: float | None = 30.0,
         wait_s: float = 5.0,
+        autostart: bool = True,
         name: str = "memoryd-client",
     ) -> None:
-        self._path = check_socket_path(socket_path or default_socket_path())
+        self.agent = agent
+        path = check_socket_path(socket_path or default_socket_path())
+        self._target = Target(path, autostart, name, calls.current_folder())
         self._timeout_s = timeout_s
         self._wait_s = wait_s
-        self._name = name
         self._turn = allocate_lock()
-        self._link: _Link | None = None
+        self._link: Link | None = None
+        self._missing_since: float | None = None
 
     def __enter__(self) -> "Client":
+        since = time.monotonic()
         with self._turn:
-            self._connected(self._timeout_s)
+            self._connected(since, self._wait_s, self._timeout_s)
         return self
 
     def __exit__(
@@ -130,9 +134,18 @@ class Client:
         """Return whole lines of a memory file, from `start_line` (1-based)."""
         return self._run(calls.get(path, start_line=start_line, lines=lines), timeout_s)
 
-    def sync(self, *, vectors: bool = True, timeout_s: float | None = None) -> SyncResult:
-        """Wait until every change made so far is searchable; without `vectors`, by keywords."""
-        return self._run(calls.sync(vectors=vectors), timeout_s)
+    def sync(
+        self,
+        *,
+        vectors: bool = True,
+        on_progress: ProgressCallback | None = None,
+        timeout_s: float | None = None,
+    ) -> SyncResult:
+        """Wait until every change made so far is searchable; without `vectors`, by keywords.
+
+        `on_progress(completed, total, label)` is called in this thread.
+        """
+        return self._run(calls.sync(vectors=vectors), timeout_s, on_progress)
 
     def index(
         self,
@@ -147,172 +160,127 @@ class Client:
         """
         return self._run(calls.index(force=force), timeout_s, on_progress)
 
+    def files(
+        self, state: str = "indexed", *, timeout_s: float | None = None
+    ) -> Generator[FileEntry, None, None]:
+        """Yield all files in a state, by path; see `FilesBody`. `timeout_s` is that of one page."""
+        after: str | None = None
+        while True:
+            page = self.files_page(state, after=after, timeout_s=timeout_s)
+            yield from page.files
+            if (after := page.next_after) is None:
+                return
+
+    def files_page(
+        self,
+        state: str = "indexed",
+        *,
+        after: str | None = None,
+        limit: int = 200,
+        timeout_s: float | None = None,
+    ) -> FilesResult:
+        """Return one page of files; `after` is the `next_after` of the page before."""
+        return self._run(calls.files(state, after=after, limit=limit), timeout_s)
+
+    def probe(self, *, timeout_s: float | None = None) -> ProbeResult:
+        """Try out everything a search needs, and return what works and what doesn't."""
+        return self._run(calls.probe(), timeout_s)
+
+    def session_start(
+        self, session: str = "", *, timeout_s: float | None = None
+    ) -> SessionStartResult:
+        """Tell that an agent's session begins, so that its memory is brought up to date."""
+        return self._run(calls.session_start(session), timeout_s)
+
+    def transcript_updated(
+        self, path: calls.StrPath, *, timeout_s: float | None = None
+    ) -> TranscriptUpdatedResult:
+        """Tell that the transcript at `path` was written to."""
+        return self._run(calls.transcript_updated(path), timeout_s)
+
+    def agents(self, *, timeout_s: float | None = None) -> AgentsResult:
+        """Return the agents that the daemon serves, and which of them this client gets."""
+        return self._run(calls.agents(), timeout_s)
+
+    def add(self, workspace: calls.StrPath, *, timeout_s: float | None = None) -> AddResult:
+        """Serve one more workspace, after restarts of the daemon too, until it is dropped."""
+        return self._run(calls.add(workspace), timeout_s)
+
+    def drop(self, agent: calls.StrPath, *, timeout_s: float | None = None) -> DropResult:
+        """Stop serving what was added, by its id or, with a `/` in it, the workspace's path."""
+        return self._run(calls.drop(agent), timeout_s)
+
+    def reload(self, *, timeout_s: float | None = None) -> ReloadResult:
+        """Make the daemon read its configuration again, and return what that changed."""
+        return self._run(calls.reload(), timeout_s)
+
+    def events(self, kinds: list[str] | None = None) -> Generator[Event, None, None]:
+        """Yield events as they happen, from the first step on; see `Event`.
+
+        On a connection of its own, which ends when the generator is closed or dropped. When the
+        connection ends first, that is raised; the stream is not taken up again.
+        """
+        call = calls.events(kinds)
+        return follow(self._target, call, self.agent, wait_s=self._wait_s, limit_s=self._timeout_s)
+
     def _run(
         self,
         call: Call[ResultT],
         timeout_s: float | None,
         on_progress: ProgressCallback | None = None,
     ) -> ResultT:
-        limit_s = call.limit_s(timeout_s, self._timeout_s)
-        if not self._turn.acquire(timeout=-1 if limit_s is None else limit_s):
-            raise timed_out(call, limit_s or 0.0)
+        since = time.monotonic()
+        limit = TimeLimit(call.limit_s(timeout_s, self._timeout_s))
+        if not self._turn.acquire(timeout=-1 if limit.limit_s is None else limit.limit_s):
+            raise timed_out(call, limit)
         try:
-            return self._connected(limit_s).run(call, limit_s, on_progress)
+            return self._take_turn(call, limit, ProgressReport(on_progress), since)
         finally:
             self._turn.release()
 
-    def _connected(self, limit_s: float | None) -> "_Link":
+    def _take_turn(
+        self, call: Call[ResultT], limit: TimeLimit, report: ProgressReport, since: float
+    ) -> ResultT:
+        agent = self.agent
+        before = time.monotonic()
+        link = self._connected(since, self._wait_s, limit.left_s())
+        limit.extend(time.monotonic() - before)
+        was_repeated = False
+        while True:
+            try:
+                return link.run(call, agent, limit, report)
+            except (ConnectionLostError, ShuttingDownError) as loss:
+                if loss is report.error:
+                    raise
+                link.close()
+                check_repeat(call, loss, was_repeated=was_repeated)
+            was_repeated = True
+            link = self._reconnected(call, limit)
+
+    def _reconnected(self, call: Call[ResultT], limit: TimeLimit) -> Link:
+        """Connect within what is left of a call's time."""
+        left_s = limit.left_s()
+        wait_s = self._wait_s if left_s is None else min(self._wait_s, left_s)
+        try:
+            return self._connected(time.monotonic(), wait_s, left_s)
+        except (DaemonNotRunningError, ConnectionLostError, ShuttingDownError) as error:
+            if limit.left_s() == 0:
+                raise timed_out(call, limit) from error
+            raise
+
+    def _connected(self, since: float, wait_s: float, limit_s: float | None) -> Link:
+        """Return the connection, or a new one for a call that has waited since `since`."""
         if self._link is not None and self._link.is_stale():
             self._link.close()
             self._link = None
         if self._link is None:
-            self._link = _Link(self._path, self._name, wait_s=self._wait_s, limit_s=limit_s)
-        return self._link
-
-
-class _Link:
-    """One open connection, used by one thread at a time.
-
-    Whatever leaves the byte stream in doubt closes it, which cancels what is under way: a frame
-    sent in part, an interrupt.
-    """
-
-    def __init__(self, path: str, name: str, *, wait_s: float, limit_s: float | None) -> None:
-        dialler = Dialler(path, wait_s=wait_s)
-        while isinstance(dialled := dialler.dial(), float):
-            time.sleep(dialled)
-        self._socket = dialled
-        self._conversation = Conversation(name)
-        self._frames: list[ServerFrame] = []
-        greeting_s = greeting_limit_s(wait_s, limit_s)
-        try:
-            self._send(self._conversation.hello(), greeting_s)
-            self._conversation.welcome(self._next_frame(time.monotonic() + greeting_s))
-        except _TimeUpError:
-            self.close()
-            raise no_greeting(path, greeting_s) from None
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        self._socket.close()
-
-    @property
-    def is_closed(self) -> bool:
-        return self._socket.fileno() < 0
-
-    def is_stale(self) -> bool:
-        """Tell whether the daemon hung up since the last call.
-
-        What it sent meanwhile, the late ends of requests that were given up, is taken in here.
-        """
-        if self.is_closed or any(is_farewell(frame) for frame in self._frames):
-            return True
-        self._frames.clear()
-        self._socket.settimeout(0)
-        try:
-            while data := self._socket.recv(RECEIVE_BYTES):
-                if any(is_farewell(frame) for frame in self._conversation.feed(data)):
-                    return True
-        except BlockingIOError:
-            return False
-        except (OSError, ProtocolMismatchError):
-            return True
-        except BaseException:
-            self.close()
-            raise
-        return True
-
-    def run(
-        self, call: Call[ResultT], limit_s: float | None, on_progress: ProgressCallback | None
-    ) -> ResultT:
-        """Send `call` and return what it is answered with."""
-        request_id, data = self._conversation.request(call, limit_s)
-        end = None if limit_s is None else time.monotonic() + limit_s
-        try:
-            self._send(data, limit_s)
-            answer = self._answer(request_id, end, on_progress)
-        except _TimeUpError:
-            self._cancel(request_id)
-            raise timed_out(call, limit_s or 0.0) from None
-        except Exception:
-            self._cancel(request_id)
-            raise
-        except BaseException:
-            self._cancel(request_id)
-            # An interrupt may have come between receiving bytes and keeping them.
-            self.close()
-            raise
-        return outcome(call, answer)
-
-    def _answer(
-        self, request_id: int, end: float | None, on_progress: ProgressCallback | None
-    ) -> Result | Error:
-        while True:
-            frame = self._next_frame(end)
-            if isinstance(frame, Welcome) or frame.id != request_id:
-                continue
-            if isinstance(frame, Result | Error):
-                return frame
-            if isinstance(frame, Progress) and on_progress is not None:
-                on_progress(frame.completed, frame.total, frame.label)
-
-    def _next_frame(self, end: float | None) -> ServerFrame:
-        """Return the next frame; an error of the whole connection is raised, and closes it."""
-        while not self._frames:
-            data = self._receive(end)
+            # Waiting for one's turn is waiting for the daemon only while another call found none.
+            missing = self._missing_since
+            since = time.monotonic() if missing is None else max(since, missing)
             try:
-                self._frames = self._conversation.feed(data)
-            except ProtocolMismatchError:
-                self.close()
+                self._link = open_link(self._target, since=since, wait_s=wait_s, limit_s=limit_s)
+            except DaemonNotRunningError:
+                self._missing_since = since
                 raise
-        frame = self._frames.pop(0)
-        if is_farewell(frame):
-            self.close()
-            raise from_frame(frame)
-        return frame
-
-    def _receive(self, end: float | None) -> bytes:
-        left_s = None if end is None else end - time.monotonic()
-        if left_s is not None and left_s <= 0:
-            raise _TimeUpError
-        try:
-            self._socket.settimeout(left_s)
-            data = self._socket.recv(RECEIVE_BYTES)
-        except TimeoutError:
-            raise _TimeUpError from None
-        except OSError as error:
-            self.close()
-            raise lost(error) from error
-        if not data:
-            self.close()
-            raise lost()
-        return data
-
-    def _send(self, data: bytes, limit_s: float | None) -> None:
-        try:
-            self._socket.settimeout(limit_s)
-            self._socket.sendall(data)
-        except (BrokenPipeError, ConnectionResetError):
-            # The daemon hung up. It may have said why: reading tells.
-            return
-        except TimeoutError:
-            self.close()
-            raise _TimeUpError from None
-        except OSError as error:
-            self.close()
-            raise lost(error) from error
-        except BaseException:
-            self.close()
-            raise
-
-    def _cancel(self, request_id: int) -> None:
-        if self.is_closed:
-            return
-        with suppress(_TimeUpError, ConnectionLostError):
-            self._send(cancel(request_id), CANCEL_TIMEOUT_S)
-
-
-class _TimeUpError(Exception):
-    """The time of a call is over; told apart from a `TimeoutError` of the caller's callback."""
+            self._missing_since = None
+        return self._link

@@ -1,8 +1,9 @@
 """Cut a Markdown file into chunks of whole lines that know their headings."""
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+
+import msgspec
 
 from memoryd.chunk.weigh import pieces, weigh, well_formed
 from memoryd.flow import Chunk
@@ -11,10 +12,13 @@ _MIN_BUDGET_UNITS = 32
 _MAX_HEADING_CHARS = 200
 
 _MARKER = re.compile(r" {0,3}(?:(#{1,6})(?=[ \t]|\Z)|(`{3,}|~{3,}))")
+_MARKER_STARTS = frozenset(" #`~")
+_MARKER_CHARS = 4096
+"""As much of an overlong line is looked at for a heading or a fence."""
 
 
 def chunk_markdown(
-    lines: Sequence[str], *, tokens: int = 400, overlap: int = 80, max_bytes: int = 8000
+    lines: Iterable[str], *, tokens: int = 400, overlap: int = 80, max_bytes: int = 8000
 ) -> list[Chunk]:
     """Cut `lines` into chunks; the same lines always give the same chunks.
 
@@ -51,7 +55,7 @@ def chunk_markdown(
     return packer.finish()
 
 
-class _Item(NamedTuple):
+class _Item(msgspec.Struct, frozen=True, gc=False):
     """A line, or a part of an overlong one. `units` and `size` (bytes) include a line end."""
 
     line: int
@@ -73,6 +77,8 @@ class _Outline:
 
     def read(self, line: str) -> bool:
         """Take the next line; return whether it is a heading (CommonMark 0.31, 4.2 and 4.5)."""
+        if line[:1] not in _MARKER_STARTS:
+            return False
         marker = _MARKER.match(line)
         if marker is None:
             return False
@@ -107,19 +113,23 @@ class _Outline:
         self.path = " > ".join(titles)
 
 
-def _items(lines: Sequence[str], *, budget: int, part: int, max_bytes: int) -> Iterator[_Item]:
+def _items(lines: Iterable[str], *, budget: int, part: int, max_bytes: int) -> Iterator[_Item]:
     outline = _Outline()
     headings_units = 0
     for number, raw in enumerate(lines, start=1):
+        if len(raw) >= budget:
+            # Too long for one chunk, and perhaps far too long: nothing here looks at all of it.
+            outline.read(well_formed(raw[:_MARKER_CHARS]))
+            headings_units = 0
+            for text in pieces(raw, units=part - 1, max_bytes=max_bytes):
+                yield _item(number, text, outline.path, is_heading=False)
+            continue
         line = well_formed(raw)
         is_heading = outline.read(line)
-        is_blank = not line or line.isspace()
+        item = _item(number, line, outline.path, is_heading=is_heading)
         room = budget if is_heading else budget - headings_units
-        item: _Item | None = None
-        if len(line) < budget:
-            item = _item(number, line, outline.path, is_heading=is_heading, is_blank=is_blank)
-        if item and item.units <= room and item.size <= max_bytes + 1:
-            if is_heading or (is_blank and headings_units):
+        if item.units <= room and item.size <= max_bytes + 1:
+            if is_heading or (item.is_blank and headings_units):
                 headings_units += item.units
             else:
                 headings_units = 0
@@ -127,12 +137,15 @@ def _items(lines: Sequence[str], *, budget: int, part: int, max_bytes: int) -> I
         else:
             headings_units = 0
             for text in pieces(line, units=part - 1, max_bytes=max_bytes):
-                yield _item(number, text, outline.path, is_heading=False, is_blank=text.isspace())
+                yield _item(number, text, outline.path, is_heading=False)
 
 
-def _item(line: int, text: str, path: str, *, is_heading: bool, is_blank: bool) -> _Item:
-    size = len(text) if text.isascii() else len(text.encode())
-    return _Item(line, text, weigh(text) + 1, size + 1, path, is_heading, is_blank)
+def _item(line: int, text: str, path: str, *, is_heading: bool) -> _Item:
+    is_blank = not text or text.isspace()
+    if text.isascii():
+        cost = len(text) + 1
+        return _Item(line, text, cost, cost, path, is_heading, is_blank)
+    return _Item(line, text, weigh(text) + 1, len(text.encode()) + 1, path, is_heading, is_blank)
 
 
 class _Packer:
@@ -156,17 +169,27 @@ class _Packer:
 
     def add(self, item: _Item) -> None:
         """Put the next item into the current chunk or the next one."""
-        is_section = item.is_heading and 2 * self._units >= self._budget
-        if is_section or not self._fits(item):
+        is_heading = item.is_heading
+        if not self._fits(item) or (is_heading and 2 * self._units >= self._budget):
             self._close()
             if self._has_new() and not self._fits(item):
                 # Nothing but headings, and no room for any text.
                 self._headings = None
                 self._close()
             self._drop_old(item)
-        if item.is_heading and not self._has_new():
+        if is_heading and not self._has_new():
             self._keep([], old=0)
-        self._append(item)
+        index = len(self._current)
+        if item.is_blank:
+            if self._old == index:
+                self._old += 1
+        elif not is_heading:
+            self._headings = None
+        elif self._headings is None:
+            self._headings = index
+        self._current.append(item)
+        self._units += item.units
+        self._size += item.size
 
     def finish(self) -> list[Chunk]:
         """End the last chunk and return all."""
@@ -179,19 +202,6 @@ class _Packer:
 
     def _fits(self, item: _Item) -> bool:
         return self._units + item.units <= self._budget and self._size + item.size <= self._max_size
-
-    def _append(self, item: _Item) -> None:
-        index = len(self._current)
-        if item.is_blank:
-            if self._old == index:
-                self._old += 1
-        elif not item.is_heading:
-            self._headings = None
-        elif self._headings is None:
-            self._headings = index
-        self._current.append(item)
-        self._units += item.units
-        self._size += item.size
 
     def _close(self) -> None:
         """End the chunk before its last headings; start the next one with them or a repeat."""

@@ -1,10 +1,12 @@
 """Reads changed files and cuts them into chunks, in a thread, in the order they were noticed."""
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from memoryd.chunk.markdown import chunk_markdown
 from memoryd.flow import (
@@ -15,8 +17,19 @@ from memoryd.flow import (
     ToParser,
     ToWriter,
     Unreadable,
-    split_lines,
 )
+
+C = TypeVar("C")
+T = TypeVar("T")
+Parsed = ParsedFile | Unreadable | FileGone
+
+BATCH_FILES = 64
+BATCH_BYTES = 256 * 1024
+BATCH_S = 0.02
+"""What a thread does at one go: small files cost less than handing each over."""
+
+AHEAD_BYTES = 16 * 1024 * 1024
+"""As much is parsed and not written at a time, or one larger file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +43,7 @@ class ChunkOptions:
 
 def parse(
     change: FileChanged, read: Callable[[Path], FileContent], options: ChunkOptions
-) -> ParsedFile | Unreadable | FileGone:
+) -> Parsed:
     """Read a file and chunk it. Blocking; never raises for what is on disk."""
     try:
         content = read(change.real_path)
@@ -39,12 +52,37 @@ def parse(
     except OSError as error:
         return Unreadable(change.key, error.strerror or str(error))
     chunks = chunk_markdown(
-        split_lines(content.text),
+        _given_up(content.lines),
         tokens=options.tokens,
         overlap=min(options.overlap, options.tokens - 1),
         max_bytes=options.max_bytes,
     )
-    return ParsedFile(change.key, content.stat, content.hash, chunks)
+    return ParsedFile(change.key, content.stat, content.hash, chunks, content.remarks)
+
+
+def _given_up(lines: list[str]) -> Iterator[str]:
+    """Yield lines and free each: all of a large file's at once would hold up every thread."""
+    lines.reverse()
+    while lines:
+        yield lines.pop()
+
+
+def parse_some(
+    changes: Sequence[FileChanged],
+    read: Callable[[Path], FileContent],
+    options: ChunkOptions,
+) -> list[Parsed]:
+    """Read and chunk the first of some files, as many as take no more than a moment."""
+    parsed: list[Parsed] = []
+    size = 0
+    until = time.monotonic() + BATCH_S
+    for change in changes:
+        parsed.append(outcome := parse(change, read, options))
+        size += outcome.stat.size if isinstance(outcome, ParsedFile) else 0
+        if size >= BATCH_BYTES or time.monotonic() >= until:
+            break
+        time.sleep(0)  # the event loop's turn, if it waits
+    return parsed
 
 
 class Parser:
@@ -65,22 +103,54 @@ class Parser:
         self._options = options
         self._thread = thread
         self._parsed = 0
+        self._in_hand = 0
+        self._ahead_bytes = 0
 
     async def run(self) -> None:
         """Parse until cancelled."""
         while True:
-            message = await self._inbox.get()
-            if isinstance(message, FileChanged):
-                await self._writer.put(await self.parse(message))
-                self._parsed += 1
-            else:
-                await self._writer.put(message)
+            # A call of its own, so that nothing of a large file is held on to while we wait.
+            await self._take(await self._inbox.get())
 
-    async def parse(self, change: FileChanged) -> ParsedFile | Unreadable | FileGone:
+    async def _take(self, message: ToParser | None) -> None:
+        changes: list[FileChanged] = []
+        while isinstance(message, FileChanged):
+            changes.append(message)
+            full = len(changes) >= BATCH_FILES or self._inbox.empty()
+            message = None if full else self._inbox.get_nowait()
+        self._in_hand = len(changes)
+        while changes:
+            parsed = await self._in_thread(parse_some, changes)
+            del changes[: len(parsed)]
+            while parsed:
+                await self._pass_on(parsed.pop(0))
+        if message is not None:
+            await self._writer.put(message)
+
+    async def _pass_on(self, outcome: Parsed) -> None:
+        self._ahead_bytes += outcome.stat.size if isinstance(outcome, ParsedFile) else 0
+        await self._writer.put(outcome)
+        self._parsed += 1
+        self._in_hand -= 1
+        if self._ahead_bytes >= AHEAD_BYTES:
+            del outcome
+            await self._writer.join()
+            self._ahead_bytes = 0
+
+    async def parse(self, change: FileChanged) -> Parsed:
         """Read and chunk one file off the event loop; a rebuild uses this too."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, parse, change, self._read, self._options)
+        return await self._in_thread(parse, change)
 
     def stats(self) -> int:
         """Return how many files were parsed."""
         return self._parsed
+
+    def in_hand(self) -> int:
+        """Return how many files have left the queue and are not with the writer yet."""
+        return self._in_hand
+
+    async def _in_thread(
+        self, work: Callable[[C, Callable[[Path], FileContent], ChunkOptions], T], what: C
+    ) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, work, what, self._read, self._options)

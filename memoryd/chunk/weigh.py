@@ -16,6 +16,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _SENTENCE_END = re.compile(r"""[.!?]["')\]”’]*\s+|[。！？…।؟۔][」』）】"')\]”’]*""")
 _WORD_ENDS = (" ", "\t", "\u3000", "，", "、", "；")
 
+_WINDOW_CHARS = 64 * 1024
+
 _JOINER = "\u200d"
 # What is part of the character before it, beside the marks (category M): joiners, the vowels
 # of Thai and Lao that Unicode counts as letters, trailing hangul jamo, half-width kana voice
@@ -74,7 +76,7 @@ def well_formed(text: str) -> str:
 
 
 def pieces(text: str, *, units: int, max_bytes: int) -> Iterator[str]:
-    """Yield consecutive parts of well-formed `text`, each as long as both limits allow.
+    """Yield consecutive parts of `text`, made well-formed, each as long as both limits allow.
 
     A part ends after a sentence or else a word, if one ends in its second half. It never ends
     within a character as a reader sees it (a letter and its accents, an emoji family, a flag):
@@ -82,18 +84,27 @@ def pieces(text: str, *, units: int, max_bytes: int) -> Iterator[str]:
     character, between code points.
 
     Args:
-        text: One line, without lone surrogates.
+        text: One line. No call looks at more than `_WINDOW_CHARS` of it, or at some multiple of
+            `max_bytes`: one that looks at millions holds up every other thread.
         units: The most a part weighs, in quarter tokens; at least 4.
         max_bytes: The most a part takes in UTF-8; at least 4.
 
     """
-    start = 0
-    while start < len(text):
-        end = _reach(text, start, units, max_bytes)
-        if end < len(text):
-            end = _cut(text, start, end, max_bytes)
-        yield text[start:end]
-        start = end
+    # One character more than a part can have: it decides whether the part may end before it.
+    ahead = max_bytes + 1
+    size = max(_WINDOW_CHARS, 4 * ahead)
+    position = 0
+    while position < len(text):
+        window = well_formed(text[position : position + size])
+        is_last = position + len(window) == len(text)
+        start = 0
+        while start < len(window) and (is_last or start + ahead <= len(window)):
+            end = _reach(window, start, units, max_bytes)
+            if end < len(window):
+                end = _cut(window, start, end, max_bytes)
+            yield window[start:end]
+            start = end
+        position += start
 
 
 def _reach(text: str, start: int, units: int, max_bytes: int) -> int:

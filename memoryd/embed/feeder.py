@@ -48,6 +48,7 @@ class Feeder:
         pool: EmbedPool | None,
         pending: ReadPending,
         identity: Callable[[], Identity | None],
+        on_embedded: Callable[[int], None] = lambda vectors: None,
         batch_items: int,
         jobs: int,
     ) -> None:
@@ -56,6 +57,7 @@ class Feeder:
         self._pool = pool
         self._pending = pending
         self._identity = identity
+        self._on_embedded = on_embedded
         self._batch_items = batch_items
         self._jobs = jobs
         self._wake = asyncio.Event()
@@ -130,6 +132,7 @@ class Feeder:
         # Until it is committed these texts still look as if they waited.
         await embedded.committed
         self._in_flight.difference_update(digest for digest, _ in batch)
+        self._on_embedded(len(outcome.vectors))
         if self._ended_early:
             self._ended_early = False
             self._wake.set()

@@ -117,6 +117,11 @@ class LocalProvider:
         rows = [await self._embed(self._bulk, piece) for piece in pieces]
         return np.concatenate(rows) if rows else np.empty((0, DIMS), np.float32)
 
+    def warm(self) -> None:
+        """Start the worker, if it does not run."""
+        if not self._closed and self._worker is None and not self._queries:
+            self._enqueue(self._queries, [" "])
+
     async def close(self) -> None:
         """Stop the worker. Calls that wait, or come later, get a `RetryableError`."""
         self._closed = True
@@ -133,12 +138,16 @@ class LocalProvider:
         if self._closed:
             raise _stopped()
         # A lone surrogate has no UTF-8; the model would refuse it, and a frame can't hold it.
-        ticket = _Ticket([text.encode("utf-8", "replace").decode() for text in texts])
+        texts = [text.encode("utf-8", "replace").decode() for text in texts]
+        return await self._enqueue(waiting, texts)
+
+    def _enqueue(self, waiting: deque[_Ticket], texts: list[str]) -> asyncio.Future[FloatMatrix]:
+        ticket = _Ticket(texts)
         waiting.append(ticket)
         self._arrived.set()
         if self._owner is None or self._owner.done():
             self._owner = asyncio.create_task(self._own_worker(), name="local model")
-        return await ticket.rows
+        return ticket.rows
 
     async def _own_worker(self) -> None:
         """Serve the tickets one by one, until cancelled by `close`."""

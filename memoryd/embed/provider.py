@@ -71,6 +71,9 @@ class Provider(Protocol):
     async def embed_documents(self, texts: list[str]) -> FloatMatrix:
         """Embed texts. Returns shape (len(texts), dims), unit rows. Raises `ProviderError`."""
 
+    def warm(self) -> None:
+        """Get ready for a query that may come soon, in the background; free of charge."""
+
     async def close(self) -> None:
         """Release processes and connections. Idempotent."""
 

@@ -3,17 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from memoryd.flow import FileKey, FileStat
 
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """One indexed file: its row, SHA-256, quick-check stat and number of chunks."""
+    """One indexed file: its row, SHA-256, quick-check stat, number of chunks, and remarks on it."""
 
     file_id: int
     hash: str
     stat: FileStat
     chunks: int
+    remarks: tuple[str, ...] = ()
 
 
 class Catalog:
@@ -50,3 +53,13 @@ class Catalog:
             files, chunks = counts.get(key.source, (0, 0))
             counts[key.source] = files + 1, chunks + row.chunks
         return counts
+
+
+def encode_remarks(remarks: tuple[str, ...]) -> str:
+    """Return remarks as the `files` table holds them: a JSON array."""
+    return msgspec.json.encode(remarks).decode()
+
+
+def decode_remarks(encoded: str) -> tuple[str, ...]:
+    """Return the remarks that a row of the `files` table holds."""
+    return msgspec.json.decode(encoded, type=tuple[str, ...])

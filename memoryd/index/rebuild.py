@@ -9,7 +9,6 @@ import glob
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from memoryd.flow import (
@@ -25,8 +24,11 @@ from memoryd.flow import (
     Unreadable,
 )
 from memoryd.index import rows
+from memoryd.index.carry_over import copy_cache
 from memoryd.index.catalog import Catalog
 from memoryd.index.driver import Error
+from memoryd.index.rows import GROUP_BYTES, GROUP_FILES, FileChange, size, write_files
+from memoryd.index.steps import run_steps
 from memoryd.index.store import Store, load_catalog, remove_files
 
 ROUNDS = 3
@@ -89,7 +91,7 @@ class Rebuild:
             await self._new.open()
             try:
                 live = self._store.path
-                await self._new.database.run(lambda c: rows.copy_cache(c, live))
+                await self._new.database.run(lambda c: copy_cache(c, live))
                 await self._fill()
             finally:
                 identity = self._new.identity
@@ -120,17 +122,24 @@ class Rebuild:
         there = new.catalog.stats()
         changed = [key for key, (_, stat) in found.items() if there.get(key) != stat]
         gone = there.keys() - found.keys()
+        group: list[FileChange] = [FileGone(key) for key in gone]
         for done, key in enumerate(changed):
             self._on_progress(done, len(changed), "reading files")
             parsed = await self._stages.parse(FileChanged(key, found[key][0]))
             if isinstance(parsed, ParsedFile):
-                replace_file = partial(rows.replace_file, legs=new.legs, parsed=parsed)
-                self._reused += (await new.database.run(replace_file)).reused
-        for key in gone:
-            await new.database.run(partial(rows.delete_file, legs=new.legs, key=key))
+                group.append(parsed)
+            if len(group) >= GROUP_FILES or sum(map(size, group)) >= GROUP_BYTES:
+                await self._write(group)
+                group = []
+        await self._write(group)
         if changed or gone:
             new.catalog = Catalog(await new.database.run(load_catalog))
         return bool(changed or gone)
+
+    async def _write(self, changes: list[FileChange]) -> None:
+        new = self._new
+        deltas = await run_steps(new.database, lambda c: write_files(c, new.legs, changes))
+        self._reused += sum(delta.reused for delta in deltas)
 
     async def _embed_pending(self) -> None:
         if self._stages.embed is None:

@@ -1,19 +1,32 @@
-"""The SQL that changes an index: each function is one transaction on the writer's thread.
+"""The SQL that changes an index, each change one transaction on the writer's thread.
 
 Chunks that stay keep their rows, so that an edit of one line costs one chunk and not the file.
+Many rows are inserted at a time and files share a transaction: each commit makes SQLite write the
+same pages of the indexes again, and FTS5 a segment that it has to merge later.
 """
 
 import hashlib
 import time
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
-from memoryd.flow import Chunk, FileKey, FileStat, ParsedFile
+import msgspec
+
+from memoryd.flow import Chunk, FileGone, FileKey, FileStat, ParsedFile
 from memoryd.identity import Identity
+from memoryd.index.bulk import insert_rows, last_id
+from memoryd.index.cache import keep_vector, put_vec, take_vectors
+from memoryd.index.catalog import encode_remarks
 from memoryd.index.driver import Connection, transaction
 from memoryd.index.schema import fts_columns
+from memoryd.index.steps import run_at_once
+
+STEP_CHUNKS = 512
+"""Inserted, or deleted, in one go: about 30 ms."""
+GROUP_FILES = 128
+GROUP_BYTES = 1024 * 1024
+"""What may share a transaction: about 50 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +58,25 @@ class Delta:
     added: list[MatrixRow] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """A file whose content is as it was: only its stat is new, or what is remarked on it."""
+
+    key: FileKey
+    stat: FileStat
+    remarks: tuple[str, ...]
+
+
+FileChange = ParsedFile | FileGone | Touched
+_Rows = dict[str, tuple[int, str]]
+"""Row and heading of a file's chunks, by chunk id."""
+
+
+def size(change: FileChange) -> int:
+    """Return about how many bytes of text a change writes."""
+    return change.stat.size if isinstance(change, ParsedFile) else 0
+
+
 def text_hash(text: str) -> str:
     """Return the SHA-256 that names a text in the cache, as hex."""
     return hashlib.sha256(text.encode()).hexdigest()
@@ -56,54 +88,119 @@ def chunk_id(key: FileKey, chunk: Chunk, digest: str, model: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()
 
 
+def write_files(
+    connection: Connection, legs: Legs, changes: Sequence[FileChange]
+) -> Generator[None, None, list[Delta]]:
+    """Bring the rows of some files, each named once, up to date in one transaction.
+
+    A generator, so that a large file keeps the thread for a moment at a time: each step writes a
+    bounded number of rows, and the last one commits and returns what changed by file. Closed before
+    that, or failed, it leaves everything as it was.
+    """
+    deltas = [Delta() for _ in changes]
+    with transaction(connection):
+        known = _file_ids(connection, changes)
+        ids = known | _put_file_rows(connection, changes, known)
+        inserts = _Inserts(connection, legs)
+        for change, delta in zip(changes, deltas, strict=True):
+            delta.file_id = ids.get(change.key, 0)
+            match change:
+                case ParsedFile():
+                    old = _rows_of(connection, delta.file_id) if change.key in known else {}
+                    yield from _replace(connection, legs, change, old, delta, inserts)
+                case FileGone():
+                    yield from _delete(connection, legs, delta)
+                case Touched():
+                    _touch(connection, change)
+        inserts.flush()
+    return deltas
+
+
 def replace_file(connection: Connection, legs: Legs, parsed: ParsedFile) -> Delta:
-    """Make the rows of one file those of its present content."""
-    delta = Delta()
-    with transaction(connection):
-        delta.file_id = _upsert_file(connection, parsed)
-        wanted: dict[str, tuple[Chunk, str]] = {}
-        for chunk in parsed.chunks:
-            digest = text_hash(chunk.text)
-            wanted[chunk_id(parsed.key, chunk, digest, legs.identity.model)] = chunk, digest
-        old = connection.execute(
-            "SELECT id, row_id, heading FROM chunks WHERE file_id = ?", (delta.file_id,)
-        ).fetchall()
-        # A heading can change above a chunk that stays, and is part of what is searched.
-        there = {
-            id_: row
-            for id_, row, heading in old
-            if id_ in wanted and wanted[id_][0].heading == heading
-        }
-        _delete_chunks(connection, legs, [row for id_, row, _ in old if id_ not in there], delta)
-        for id_, (chunk, digest) in wanted.items():
-            if id_ not in there:
-                _insert_chunk(connection, legs, parsed.key, id_, chunk, digest, delta)
-        delta.chunks = len(wanted)
-    return delta
+    """Make the rows of one file those of its present content, at one go."""
+    return run_at_once(write_files(connection, legs, [parsed]))[0]
 
 
-def delete_file(connection: Connection, legs: Legs, key: FileKey) -> Delta:
-    """Remove a file and all its rows."""
-    delta = Delta()
-    with transaction(connection):
-        row = connection.execute(
-            "SELECT file_id FROM files WHERE path = ? AND source = ?", (key.path, key.source)
-        ).fetchone()
-        if row is not None:
-            delta.file_id = row[0]
-            chunks = connection.execute("SELECT row_id FROM chunks WHERE file_id = ?", row)
-            _delete_chunks(connection, legs, [r for (r,) in chunks.fetchall()], delta)
-            connection.execute("DELETE FROM files WHERE file_id = ?", row)
-    return delta
+def _file_ids(connection: Connection, changes: Sequence[FileChange]) -> dict[FileKey, int]:
+    paths = msgspec.json.encode([change.key.path for change in changes]).decode()
+    found = connection.execute(
+        "SELECT source, path, file_id FROM files WHERE path IN (SELECT value FROM json_each(?))",
+        (paths,),
+    )
+    return {FileKey(source, path): file_id for source, path, file_id in found.fetchall()}
 
 
-def touch_file(connection: Connection, key: FileKey, stat: FileStat) -> None:
-    """Record that a file was touched but not changed."""
-    with transaction(connection):
-        connection.execute(
-            "UPDATE files SET mtime_ns = ?, size = ?, inode = ? WHERE path = ? AND source = ?",
-            (*stat, key.path, key.source),
-        )
+def _put_file_rows(
+    connection: Connection, changes: Sequence[FileChange], known: dict[FileKey, int]
+) -> dict[FileKey, int]:
+    """Give known files their new hash and stat, and new ones a row. Returns the ids of the new."""
+    last = last_id(connection, "files")
+    new: dict[FileKey, int] = {}
+    inserted: list[tuple[object, ...]] = []
+    for change in changes:
+        if not isinstance(change, ParsedFile):
+            continue
+        content = change.hash, *change.stat, encode_remarks(change.remarks)
+        if change.key in known:
+            connection.execute(
+                "UPDATE files SET hash = ?, mtime_ns = ?, size = ?, inode = ?, remarks = ?"
+                " WHERE file_id = ?",
+                (*content, known[change.key]),
+            )
+        else:
+            last = new[change.key] = last + 1
+            inserted.append((last, *change.key, *content))
+    columns = "file_id, source, path, hash, mtime_ns, size, inode, remarks"
+    insert_rows(connection, f"files ({columns})", inserted)
+    return new
+
+
+def _rows_of(connection: Connection, file_id: int) -> _Rows:
+    found = connection.execute(
+        "SELECT id, row_id, heading FROM chunks WHERE file_id = ?", (file_id,)
+    )
+    return {id_: (row_id, heading) for id_, row_id, heading in found.fetchall()}
+
+
+def _replace(
+    connection: Connection,
+    legs: Legs,
+    parsed: ParsedFile,
+    old: _Rows,
+    delta: Delta,
+    inserts: "_Inserts",
+) -> Generator[None, None, None]:
+    seen: set[str] = set()
+    for number, chunk in enumerate(parsed.chunks, start=1):
+        digest = text_hash(chunk.text)
+        id_ = chunk_id(parsed.key, chunk, digest, legs.identity.model)
+        if id_ not in seen:  # as equal parts of an overlong line are
+            seen.add(id_)
+            row_id, heading = old.pop(id_, (None, ""))
+            # A heading can change above a chunk that stays, and is part of what is searched.
+            if row_id is not None and heading != chunk.heading:
+                _delete_chunk(connection, legs, row_id, delta)
+                row_id = None
+            if row_id is None:
+                inserts.add(_Insert(parsed.key, delta, id_, digest, chunk))
+        if number % STEP_CHUNKS == 0:
+            inserts.flush()
+            yield
+    delta.chunks = len(seen)
+    yield from _delete_chunks(connection, legs, old, delta)
+
+
+def _delete(connection: Connection, legs: Legs, delta: Delta) -> Generator[None, None, None]:
+    yield from _delete_chunks(connection, legs, _rows_of(connection, delta.file_id), delta)
+    connection.execute("DELETE FROM files WHERE file_id = ?", (delta.file_id,))
+
+
+def _touch(connection: Connection, touched: Touched) -> None:
+    connection.execute(
+        "UPDATE files SET mtime_ns = ?, size = ?, inode = ?, remarks = ?"
+        " WHERE path = ? AND source = ?",
+        (*touched.stat, encode_remarks(touched.remarks), touched.key.path, touched.key.source),
+    )
 
 
 def put_vectors(
@@ -121,7 +218,7 @@ def put_vectors(
     with transaction(connection):
         for digest, embedding in vectors:
             # One that was there before wins: disk and memory must hold the same.
-            vector_id, embedding = _cache_vector(connection, legs.identity, digest, embedding)
+            vector_id, embedding = keep_vector(connection, legs.identity, digest, embedding)
             waiting = connection.execute(
                 "UPDATE chunks SET vector_id = ? WHERE hash = ? AND vector_id IS NULL"
                 " RETURNING row_id, file_id",
@@ -129,178 +226,93 @@ def put_vectors(
             ).fetchall()
             delta.added += [MatrixRow(row, file, embedding) for row, file in waiting]
             if waiting and legs.vec:
-                _put_vec(connection, vector_id, embedding)
+                put_vec(connection, vector_id, embedding)
         connection.executemany("INSERT OR REPLACE INTO set_aside VALUES (?, ?)", bad)
     return delta
 
 
-def prune_cache(connection: Connection, max_entries: int | None) -> int:
-    """Drop the least recently used embeddings over the bound; never one that a chunk uses.
+class _Insert(NamedTuple):
+    """A chunk on its way into the tables."""
 
-    `max_entries` None means no bound. Returns how many were dropped.
-    """
-    total = connection.execute("SELECT count(*) FROM embedding_cache").fetchone()[0]
-    if max_entries is None or total <= max_entries:
-        return 0
-    with transaction(connection):
-        dropped = connection.execute(
-            "DELETE FROM embedding_cache WHERE vector_id IN (SELECT vector_id FROM embedding_cache"
-            " WHERE vector_id NOT IN (SELECT vector_id FROM chunks WHERE vector_id IS NOT NULL)"
-            " ORDER BY used_at LIMIT ?)",
-            (total - max_entries,),
-        ).rowcount
-        connection.execute("DELETE FROM set_aside WHERE hash NOT IN (SELECT hash FROM chunks)")
-    return int(dropped)
+    key: FileKey
+    delta: Delta
+    id: str
+    digest: str
+    chunk: Chunk
 
 
-def copy_cache(connection: Connection, other: Path) -> int:
-    """Take over the embeddings of another index file. Returns how many are new."""
-    connection.execute("ATTACH DATABASE ? AS other", (str(other),))
-    try:
-        tables = "SELECT count(*) FROM other.sqlite_schema WHERE name = 'embedding_cache'"
-        if not connection.execute(tables).fetchone()[0]:
-            return 0  # it ended before it had tables
-        with transaction(connection):
-            return int(
-                connection.execute(
-                    "INSERT OR IGNORE INTO embedding_cache (provider, model, provider_key, hash,"
-                    " dims, embedding, used_at) SELECT provider, model, provider_key, hash, dims,"
-                    " embedding, used_at FROM other.embedding_cache"
-                ).rowcount
-            )
-    finally:
-        connection.execute("DETACH DATABASE other")
+class _Inserts:
+    """Collects new chunks of one file or many, and inserts them all at once."""
 
+    def __init__(self, connection: Connection, legs: Legs) -> None:
+        self._connection = connection
+        self._legs = legs
+        self._waiting: list[_Insert] = []
+        self._last_row = last_id(connection, "chunks")
 
-def adopt_vectors(connection: Connection, legs: Legs) -> Delta:
-    """Give cached vectors to the chunks that wait for them, as after `copy_cache`."""
-    identity = legs.identity
-    cached = (
-        "SELECT vector_id FROM embedding_cache e WHERE e.hash = chunks.hash AND provider = ?"
-        " AND e.model = ? AND provider_key = ? AND dims = ?"
-    )
-    key = identity.provider, identity.model, identity.provider_key, identity.dims
-    delta = Delta()
-    with transaction(connection):
-        adopted = connection.execute(
-            f"UPDATE chunks SET vector_id = ({cached})"
-            f" WHERE vector_id IS NULL AND EXISTS ({cached})"
-            " RETURNING row_id, file_id, vector_id",
-            (*key, *key),
-        ).fetchall()
-        for row_id, file_id, vector_id in adopted:
-            (embedding,) = connection.execute(
-                "SELECT embedding FROM embedding_cache WHERE vector_id = ?", (vector_id,)
-            ).fetchone()
-            delta.added.append(MatrixRow(row_id, file_id, embedding))
-            if legs.vec:
-                _put_vec(connection, vector_id, embedding)
-    return delta
+    def add(self, insert: _Insert) -> None:
+        """Take one more."""
+        self._waiting.append(insert)
 
-
-def _upsert_file(connection: Connection, parsed: ParsedFile) -> int:
-    row = connection.execute(
-        "INSERT INTO files (path, source, hash, mtime_ns, size, inode) VALUES (?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (path, source) DO UPDATE SET hash = excluded.hash,"
-        " mtime_ns = excluded.mtime_ns, size = excluded.size, inode = excluded.inode"
-        " RETURNING file_id",
-        (parsed.key.path, parsed.key.source, parsed.hash, *parsed.stat),
-    ).fetchone()
-    return int(row[0])
-
-
-def _insert_chunk(
-    connection: Connection,
-    legs: Legs,
-    key: FileKey,
-    id_: str,
-    chunk: Chunk,
-    digest: str,
-    delta: Delta,
-) -> None:
-    identity = legs.identity
-    now = int(time.time())
-    cached = connection.execute(
-        "UPDATE embedding_cache SET used_at = ? WHERE provider = ? AND model = ?"
-        " AND provider_key = ? AND hash = ? RETURNING vector_id, embedding",
-        (now, identity.provider, identity.model, identity.provider_key, digest),
-    ).fetchone()
-    vector_id = None if cached is None else int(cached[0])
-    row_id = connection.execute(
-        "INSERT INTO chunks (id, file_id, start_line, end_line, hash, model, heading, text,"
-        " vector_id, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            id_,
-            delta.file_id,
-            chunk.start_line,
-            chunk.end_line,
-            digest,
-            identity.model,
-            chunk.heading,
-            chunk.text,
-            vector_id,
-            now,
-        ),
-    ).lastrowid
-    assert row_id is not None  # noqa: S101 - an INSERT that didn't raise has a row
-    if legs.fts:
-        connection.execute(
-            "INSERT INTO chunks_fts (rowid, body, context) VALUES (?, ?, ?)",
-            (row_id, *fts_columns(chunk.text, key.path, chunk.heading)),
+    def flush(self) -> None:
+        """Insert what waits, with the vectors that are cached, and say so in the deltas."""
+        if not self._waiting:
+            return
+        connection, legs, model = self._connection, self._legs, self._legs.identity.model
+        now = int(time.time())
+        digests = [insert.digest for insert in self._waiting]
+        cached = take_vectors(connection, legs.identity, digests)
+        chunks: list[tuple[object, ...]] = []
+        words: list[tuple[object, ...]] = []
+        for key, delta, id_, digest, chunk in self._waiting:
+            self._last_row = row_id = self._last_row + 1
+            vector_id = None
+            if digest in cached:
+                vector_id, embedding = cached[digest]
+                delta.reused += 1
+                delta.added.append(MatrixRow(row_id, delta.file_id, embedding))
+            else:
+                delta.pending = True
+            place = delta.file_id, chunk.start_line, chunk.end_line
+            content = digest, model, chunk.heading, chunk.text
+            chunks.append((row_id, id_, *place, *content, vector_id, now))
+            if legs.fts:
+                words.append((row_id, *fts_columns(chunk.text, key.path, chunk.heading)))
+        insert_rows(
+            connection,
+            "chunks (row_id, id, file_id, start_line, end_line, hash, model, heading, text,"
+            " vector_id, updated_at)",
+            chunks,
         )
-    if vector_id is None:
-        delta.pending = True
-    else:
-        delta.reused += 1
-        delta.added.append(MatrixRow(row_id, delta.file_id, cached[1]))
+        insert_rows(connection, "chunks_fts (rowid, body, context)", words)
         if legs.vec:
-            _put_vec(connection, vector_id, cached[1])
+            for vector_id, embedding in cached.values():
+                put_vec(connection, vector_id, embedding)
+        self._waiting.clear()
 
 
-def _delete_chunks(connection: Connection, legs: Legs, rows: list[int], delta: Delta) -> None:
-    for row in rows:
-        (vector_id,) = connection.execute(
-            "DELETE FROM chunks WHERE row_id = ? RETURNING vector_id", (row,)
-        ).fetchone()
-        if legs.fts:
-            connection.execute("DELETE FROM chunks_fts WHERE rowid = ?", (row,))
-        if vector_id is not None and legs.vec:
-            connection.execute(
-                "DELETE FROM chunks_vec WHERE rowid = ?"
-                " AND NOT EXISTS (SELECT 1 FROM chunks WHERE vector_id = ?)",
-                (vector_id, vector_id),
-            )
-    delta.removed += rows
+def _delete_chunks(
+    connection: Connection, legs: Legs, old: _Rows, delta: Delta
+) -> Generator[None, None, None]:
+    for number, (row_id, _) in enumerate(old.values(), start=1):
+        _delete_chunk(connection, legs, row_id, delta)
+        if number % STEP_CHUNKS == 0:
+            yield
 
 
-def _cache_vector(
-    connection: Connection, identity: Identity, digest: str, embedding: bytes
-) -> tuple[int, bytes]:
-    row = connection.execute(
-        "INSERT INTO embedding_cache (provider, model, provider_key, hash, dims, embedding,"
-        " used_at) VALUES (?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (provider, model, provider_key, hash)"
-        " DO UPDATE SET used_at = excluded.used_at RETURNING vector_id, embedding",
-        (
-            identity.provider,
-            identity.model,
-            identity.provider_key,
-            digest,
-            len(embedding) // 4,
-            embedding,
-            int(time.time()),
-        ),
+def _delete_chunk(connection: Connection, legs: Legs, row_id: int, delta: Delta) -> None:
+    (vector_id,) = connection.execute(
+        "DELETE FROM chunks WHERE row_id = ? RETURNING vector_id", (row_id,)
     ).fetchone()
-    return int(row[0]), bytes(row[1])
-
-
-def _put_vec(connection: Connection, vector_id: int, embedding: bytes) -> None:
-    # vec0 knows neither OR REPLACE nor ON CONFLICT, and two chunks may share one text.
-    connection.execute(
-        "INSERT INTO chunks_vec (rowid, embedding) SELECT ?, ? WHERE NOT EXISTS"
-        " (SELECT 1 FROM chunks_vec_rowids WHERE rowid = ?)",
-        (vector_id, embedding, vector_id),
-    )
+    if legs.fts:
+        connection.execute("DELETE FROM chunks_fts WHERE rowid = ?", (row_id,))
+    if vector_id is not None and legs.vec:
+        connection.execute(
+            "DELETE FROM chunks_vec WHERE rowid = ?"
+            " AND NOT EXISTS (SELECT 1 FROM chunks WHERE vector_id = ?)",
+            (vector_id, vector_id),
+        )
+    delta.removed.append(row_id)
 
 
 def read_pending(connection: Connection, after: int, limit: int) -> list[tuple[int, str, str]]:

@@ -9,14 +9,17 @@ import msgspec
 
 from memoryd.flow import FileKey, FileStat
 from memoryd.identity import Identity
-from memoryd.index import rows, schema
-from memoryd.index.catalog import Catalog, FileRow
+from memoryd.index import cache, rows, schema
+from memoryd.index.catalog import Catalog, FileRow, decode_remarks
 from memoryd.index.driver import Connection, Database, transaction
 from memoryd.index.matrix import VectorMatrix
 from memoryd.index.readers import ReaderPool
 from memoryd.index.rows import Legs, MatrixRow
 
 _LOAD_ROWS = 2_000
+_CHECKPOINT_PAGES = 4_000
+"""16 MiB, instead of SQLite's 4 MiB: a page of an index that every commit touches is copied less
+often from the write-ahead log."""
 _VACUUM_PAGES = 5_000
 """20 MiB at most at a stop, which takes a fraction of a second."""
 
@@ -165,11 +168,12 @@ class Store:
             await database.__aexit__()
 
     def _prepare(self, connection: Connection) -> Identity:
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         identity = schema.prepare(connection, self.options.workspace, self.wanted)
         self.fts_error = schema.ensure_fts(connection)
         if self.vec_error is None and identity.dims is not None:
             self.vec_error = schema.ensure_vec(connection, identity.dims)
-        rows.prune_cache(connection, self.options.cache_max_entries)
+        cache.prune_cache(connection, self.options.cache_max_entries)
         return identity
 
     def _read_vectors(self, connection: Connection) -> VectorMatrix:
@@ -189,12 +193,14 @@ class Store:
 def load_catalog(connection: Connection) -> dict[FileKey, FileRow]:
     """Read the `files` table."""
     found = connection.execute(
-        "SELECT source, path, files.file_id, files.hash, mtime_ns, size, inode, count(row_id)"
-        " FROM files LEFT JOIN chunks USING (file_id) GROUP BY files.file_id"
+        "SELECT source, path, files.file_id, files.hash, mtime_ns, size, inode, remarks,"
+        " count(row_id) FROM files LEFT JOIN chunks USING (file_id) GROUP BY files.file_id"
     )
     return {
-        FileKey(source, path): FileRow(file_id, digest, FileStat(mtime_ns, size, inode), chunks)
-        for source, path, file_id, digest, mtime_ns, size, inode, chunks in found
+        FileKey(source, path): FileRow(
+            file_id, digest, FileStat(*stat), chunks, decode_remarks(remarks)
+        )
+        for source, path, file_id, digest, *stat, remarks, chunks in found
     }
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, replace
 
 from memoryd.flow import (
@@ -17,22 +17,41 @@ from memoryd.flow import (
     ToWriter,
     Unreadable,
 )
-from memoryd.index import rows
+from memoryd.index import rows, schema
+from memoryd.index.cache import prune_cache
+from memoryd.index.carry_over import adopt_vectors, copy_cache
 from memoryd.index.catalog import FileRow
-from memoryd.index.driver import Connection, Error
-from memoryd.index.rows import Delta
+from memoryd.index.driver import Connection, Error, sqlite
+from memoryd.index.rows import (
+    GROUP_BYTES,
+    GROUP_FILES,
+    STEP_CHUNKS,
+    Delta,
+    FileChange,
+    Touched,
+    size,
+    write_files,
+)
+from memoryd.index.steps import run_steps
 from memoryd.index.store import Store
 
 log = logging.getLogger(__name__)
 
 PRUNE_EVERY_VECTORS = 1_000
+MERGE_AFTER_FILES = 64
+FILE_FAULTS = (ValueError, sqlite.DataError, sqlite.IntegrityError)
+"""What is wrong with one file's content and is not a fault of the disk or of the index."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriterStats:
-    """Counters since the start; `messages` counts all that were handled."""
+    """Counters since the start; `messages` counts all that were handled.
+
+    `in_hand` are those that have left the queue and are not committed yet.
+    """
 
     messages: int
+    in_hand: int
     files_written: int
     files_removed: int
     vectors_written: int
@@ -40,7 +59,11 @@ class WriterStats:
 
 
 class Writer:
-    """Applies one message after the other, each as one transaction on the connection's thread.
+    """Applies messages in order, on the connection's thread.
+
+    A transaction each, but for changed files: those that wait together are committed together, as
+    long as that takes no more than a moment. Each file is written whole or not at all; what a crash
+    leaves undone, the next scan finds. When nothing waits, FTS5 is tidied up bit by bit.
 
     In: `ToWriter`. Out: a wake-up for the feeder when chunks wait for vectors, and the sync
     markers, once everything before them has been committed.
@@ -53,52 +76,133 @@ class Writer:
         store: Store,
         *,
         on_unreadable: Callable[[Unreadable], None],
-        on_written: Callable[[FileKey], None],
+        on_written: Callable[[FileKey, bool], None],
     ) -> None:
+        """`on_written` is told what is committed: which file, and whether its rows changed."""
         self._inbox = inbox
         self._feeder = feeder
         self._store = store
         self._on_unreadable = on_unreadable
         self._on_written = on_written
+        self._next: ToWriter | None = None
         self._messages = 0
+        self._in_hand = 0
         self._files_written = 0
         self._files_removed = 0
         self._vectors_written = 0
         self._vectors_reused = 0
         self._unpruned = 0
+        # Perhaps a stop came before it.
+        self._unmerged = MERGE_AFTER_FILES
 
     async def run(self) -> None:
         """Write until cancelled."""
         await self._store.load_matrix()
         self._wake_feeder()
         while True:
-            message = await self._inbox.get()
-            try:
-                await self._handle(message)
-            finally:
-                self._messages += 1
-                self._inbox.task_done()
+            if self._next is None and self._inbox.empty() and self._unmerged >= MERGE_AFTER_FILES:
+                await self._merge()
+                continue
+            message, self._next = self._next or await self._inbox.get(), None
+            await self._take(message)
+            del message  # it may be large, and the next one late
 
     def stats(self) -> WriterStats:
         """Return the counters."""
         return WriterStats(
             self._messages,
+            self._in_hand + (self._next is not None),
             self._files_written,
             self._files_removed,
             self._vectors_written,
             self._vectors_reused,
         )
 
-    async def _handle(self, message: ToWriter) -> None:
-        store = self._store
-        match message:
-            case ParsedFile():
-                await self._put_file(message)
-            case FileGone():
-                await self._apply(lambda c: rows.delete_file(c, store.legs, message.key))
-                store.catalog.remove(message.key)
+    async def _take(self, message: ToWriter) -> None:
+        """Handle a message, and what may go with it."""
+        self._in_hand = 1
+        try:
+            if isinstance(message, ParsedFile | FileGone):
+                group = self._group(message)
+                self._in_hand = len(group)
+                await self._put_files(group)
+            else:
+                await self._handle(message)
+        finally:
+            self._messages += self._in_hand
+            for _ in range(self._in_hand):
+                self._inbox.task_done()
+            self._in_hand = 0
+
+    def _group(self, first: ParsedFile | FileGone) -> list[ParsedFile | FileGone]:
+        """Return the files to be committed together: what waits now, within bounds, each once."""
+        group = {first.key: first}
+        total = size(first)
+        while len(group) < GROUP_FILES and total < GROUP_BYTES and not self._inbox.empty():
+            message = self._inbox.get_nowait()
+            if not isinstance(message, ParsedFile | FileGone) or message.key in group:
+                self._next = message
+                break
+            group[message.key] = message
+            total += size(message)
+        return list(group.values())
+
+    async def _put_files(self, group: list[ParsedFile | FileGone]) -> None:
+        changes = [self._change(message) for message in group]
+        try:
+            deltas = await self._write(changes)
+        except FILE_FAULTS as error:
+            if len(group) > 1:
+                for message in group:
+                    await self._put_files([message])
+            else:
+                self._on_unreadable(Unreadable(group[0].key, f"can't be stored: {error}"))
+            return
+        for change, delta in zip(changes, deltas, strict=True):
+            self._note(change, delta)
+        if any(delta.pending for delta in deltas):
+            self._wake_feeder()
+        await _free(group)
+
+    def _change(self, message: ParsedFile | FileGone) -> FileChange:
+        known = self._store.catalog.rows.get(message.key)
+        if isinstance(message, FileGone) or known is None or known.hash != message.hash:
+            return message
+        return Touched(message.key, message.stat, message.remarks)
+
+    def _note(self, change: FileChange, delta: Delta) -> None:
+        """Bring the catalog up to a change that has been committed."""
+        catalog = self._store.catalog
+        changed = True
+        match change:
+            case ParsedFile(key=key, stat=stat, hash=digest, remarks=remarks):
+                catalog.put(key, FileRow(delta.file_id, digest, stat, delta.chunks, remarks))
+                self._files_written += 1
+                self._unmerged += 1
+                self._vectors_reused += delta.reused
+            case Touched(key=key, stat=stat, remarks=remarks):
+                catalog.put(key, replace(catalog.rows[key], stat=stat, remarks=remarks))
+                changed = False
+            case FileGone(key=key):
+                changed = key in catalog.rows
+                catalog.remove(key)
                 self._files_removed += 1
-                self._on_written(message.key)
+        self._on_written(change.key, changed)
+
+    async def _write(self, changes: list[FileChange]) -> list[Delta]:
+        store = self._store
+
+        def steps(connection: Connection) -> Generator[None, None, list[Delta]]:
+            deltas = yield from write_files(connection, store.legs, changes)
+            self._follow(connection, deltas, bad=False)
+            return deltas
+
+        return await run_steps(store.database, steps)
+
+    async def _handle(
+        self, message: Unreadable | Embedded | Replace | Salvage | SyncMarker
+    ) -> None:
+        match message:
             case Unreadable():
                 self._on_unreadable(message)
             case Embedded():
@@ -111,26 +215,10 @@ class Writer:
                 _resolve(message.text)
                 await self._feeder.put(message)
 
-    async def _put_file(self, message: ParsedFile) -> None:
-        store = self._store
-        known = store.catalog.rows.get(message.key)
-        if known is not None and known.hash == message.hash:
-            await store.database.run(lambda c: rows.touch_file(c, message.key, message.stat))
-            row = replace(known, stat=message.stat)
-        else:
-            delta = await self._apply(lambda c: rows.replace_file(c, store.legs, message))
-            row = FileRow(delta.file_id, message.hash, message.stat, delta.chunks)
-            self._files_written += 1
-            self._vectors_reused += delta.reused
-            if delta.pending:
-                self._wake_feeder()
-        store.catalog.put(message.key, row)
-        self._on_written(message.key)
-
     async def _salvage(self, message: Salvage) -> None:
         try:
-            kept = await self._store.database.run(lambda c: rows.copy_cache(c, message.path))
-            await self._apply(lambda c: rows.adopt_vectors(c, self._store.legs))
+            kept = await self._store.database.run(lambda c: copy_cache(c, message.path))
+            await self._apply(lambda c: adopt_vectors(c, self._store.legs))
         except Error as error:
             log.warning("%s: nothing could be kept of it: %s", message.path, error)
         else:
@@ -144,6 +232,7 @@ class Writer:
             if not message.done.done():
                 message.done.set_exception(error)
         _resolve(message.done)
+        self._unmerged = MERGE_AFTER_FILES
         self._wake_feeder()
 
     async def _put_vectors(self, message: Embedded) -> None:
@@ -161,22 +250,28 @@ class Writer:
         if self._unpruned >= PRUNE_EVERY_VECTORS:
             self._unpruned = 0
             limit = store.options.cache_max_entries
-            await store.database.run(lambda c: rows.prune_cache(c, limit))
+            await store.database.run(lambda c: prune_cache(c, limit))
         _resolve(message.committed)
 
-    async def _apply(self, change: Callable[[Connection], Delta], *, bad: bool = False) -> Delta:
-        """Commit a change, and bring the vectors in memory up to it on the same thread."""
-        matrix = self._store.matrix
+    async def _merge(self) -> None:
+        """Use a moment in which nothing waits."""
+        store = self._store
+        if not store.legs.fts or not await store.database.run(schema.merge_segments):
+            self._unmerged = 0
 
-        def commit(connection: Connection) -> Delta:
-            delta = change(connection)
-            if matrix is not None:
+    async def _apply(self, change: Callable[[Connection], Delta], *, bad: bool = False) -> None:
+        def commit(connection: Connection) -> None:
+            self._follow(connection, [change(connection)], bad=bad)
+
+        await self._store.database.run(commit)
+
+    def _follow(self, connection: Connection, deltas: Iterable[Delta], *, bad: bool) -> None:
+        """Bring what is kept in memory up to what has been committed, on the same thread."""
+        if (matrix := self._store.matrix) is not None:
+            for delta in deltas:
                 matrix.apply(delta.removed, delta.added)
-            if bad or self._store.set_aside:
-                self._store.set_aside = rows.count_set_aside(connection)
-            return delta
-
-        return await self._store.database.run(commit)
+        if bad or self._store.set_aside:
+            self._store.set_aside = rows.count_set_aside(connection)
 
     def _wake_feeder(self) -> None:
         # Not empty: it will look again anyway.
@@ -188,3 +283,11 @@ def _resolve(waiter: asyncio.Future[None]) -> None:
     """Tell who waits, if it still does: at a stop it may be gone before the writer is."""
     if not waiter.done():
         waiter.set_result(None)
+
+
+async def _free(group: list[ParsedFile | FileGone]) -> None:
+    """Free chunks a few at a time: a large file's take a while, which the event loop must not."""
+    for message in group:
+        while isinstance(message, ParsedFile) and len(message.chunks) > STEP_CHUNKS:
+            del message.chunks[-STEP_CHUNKS:]
+            await asyncio.sleep(0)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from memoryd.flow import ProgressCallback
+from memoryd.serve.caller import Caller
 from memoryd_client.bodies import BODY_OF_OP
 from memoryd_client.framing import FrameBuffer, FrameError, FrameTooLargeError, pack
 from memoryd_client.protocol import (
@@ -23,7 +23,6 @@ from memoryd_client.protocol import (
     Frame,
     Hello,
     Op,
-    Progress,
     Request,
     Result,
     Welcome,
@@ -43,7 +42,7 @@ ECHO_CHARS = 100
 PROGRESS_BACKLOG_BYTES = 64 * 1024
 NOT_OURS = (b"GET ", b"POST", b"HEAD", b'{"', b"{\n")
 
-Handler = Callable[[Body, ProgressCallback], Awaitable[Body]]
+Handler = Callable[[Body, Caller], Awaitable[Body]]
 
 
 @dataclass
@@ -74,6 +73,7 @@ class Connection:
         self._frames: list[bytes] = []
         self._buffer = FrameBuffer()
         self._in_flight: dict[int, asyncio.Task[None]] = {}
+        self._folder = ""
         self._closing = False
         self._stopping = False
 
@@ -139,6 +139,7 @@ class Connection:
                 )
             )
             return False
+        self._folder = hello.folder
         await self._send(self._welcome)
         return True
 
@@ -240,7 +241,7 @@ class Connection:
         deadline = None if request.deadline_ms is None else request.deadline_ms / 1000
         try:
             async with asyncio.timeout(deadline) as limit:
-                result = await handler(body, self._progress(request.id))
+                result = await handler(body, self._caller(request))
             return Result(request.id, raw(result))
         except RequestFailedError as error:
             return Error(
@@ -256,14 +257,25 @@ class Connection:
                 ErrorCode.INTERNAL, f"internal error {error_id}; the log says more", request.id
             )
 
-    def _progress(self, request_id: int) -> ProgressCallback:
-        def report(completed: int, total: int, label: str) -> None:
-            transport = self._writer.transport
-            if transport.get_write_buffer_size() < PROGRESS_BACKLOG_BYTES:
-                with contextlib.suppress(ConnectionError):
-                    self._write(Progress(request_id, completed, total, label))
+    def _caller(self, request: Request) -> Caller:
+        return Caller(
+            request.id,
+            agent=request.agent,
+            folder=self._folder,
+            offer=self._offer,
+            stream=self._stream,
+        )
 
-        return report
+    def _offer(self, frame: Frame) -> None:
+        """Write a frame that nobody needs, unless too much waits for the client already."""
+        if self._writer.transport.get_write_buffer_size() < PROGRESS_BACKLOG_BYTES:
+            with contextlib.suppress(ConnectionError):
+                self._write(frame)
+
+    async def _stream(self, frame: Frame) -> None:
+        """Write a frame; wait as long as it takes until the client reads, and ask for nothing."""
+        self._write(frame)
+        await self._writer.drain()
 
     async def _send(self, frame: Frame) -> None:
         """Write one frame. Raises `TimeoutError` when the client does not read for too long."""

@@ -6,6 +6,7 @@ The protocols are those of sd_notify(3) and sd_listen_fds(3), which systemd prom
 import asyncio
 import os
 import socket
+import time
 from collections.abc import Awaitable, Callable
 
 FIRST_DESCRIPTOR = 3
@@ -35,6 +36,11 @@ class Notifier:
                 manager.sendto("\n".join(lines).encode(), address)
             except OSError:
                 return
+
+    def reloading(self) -> None:
+        """Say that the configuration is being read again; `READY=1` follows."""
+        now_us = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        self.send("RELOADING=1", f"MONOTONIC_USEC={now_us}")
 
     async def run(self, healthy: Callable[[], Awaitable[bool]]) -> None:
         """Feed the watchdog twice per period, or later when `healthy` takes long to say so.

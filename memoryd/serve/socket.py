@@ -5,19 +5,28 @@ would unlink whatever is there.
 """
 
 import fcntl
+import logging
 import os
 import socket
 import stat
 import struct
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from memoryd.serve.notify import inherited_socket
+from memoryd_client.background import holder as locks
+from memoryd_client.background.holder import Holder
 from memoryd_client.paths import check_socket_path
 
+log = logging.getLogger(__name__)
+
 BACKLOG = 1_024
+_LOCK_PAUSE_S = 0.005
+_LOCK_TRIES = 400
+"""Two seconds in all: far more than those who share a lock keep it for."""
 
 
 class AlreadyRunningError(Exception):
@@ -29,27 +38,45 @@ class SocketError(Exception):
 
 
 @contextmanager
-def locked(path: Path, what: str) -> Iterator[None]:
-    """Hold an exclusive lock on `path` (created if need be), which tells our process id.
+def locked(path: Path, what: str, holder: Holder | None = None) -> Iterator[None]:
+    """Hold an exclusive lock on `path` (created if need be), which tells who `holder` is.
 
-    Raises `AlreadyRunningError`. The kernel gives the lock back however the process ends; the file
-    is left, for removing it would let two daemons lock two files of one name.
+    Without one it is this process. Raises `AlreadyRunningError`. The kernel gives the lock back
+    however the process ends; the file is left, for removing it would let two daemons lock two files
+    of one name.
     """
     private_folder(path.parent)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            raise AlreadyRunningError(
-                f"{what} is in use by another memoryd (process {owner})"
-            ) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        if not _lock(descriptor):
+            owner = locks.read_from(descriptor)
+            process = "unknown" if owner is None else owner.pid
+            raise AlreadyRunningError(f"{what} is in use by another memoryd (process {process})")
+        locks.write(descriptor, holder or locks.this_process())
         yield
     finally:
         os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    """Take the exclusive lock, unless somebody else has it.
+
+    A client that asks whether a daemon runs, or removes a stale socket, shares the lock for a
+    moment: that is waited for.
+    """
+    for _ in range(_LOCK_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            time.sleep(_LOCK_PAUSE_S)
+        else:
+            return True
+    return False
 
 
 def check_path(path: Path) -> None:
@@ -139,6 +166,7 @@ def _remove_stale(path: Path) -> None:
         os.unlink(path)
     except OSError as error:
         raise SocketError(f"{path} is stale and can't be removed: {error.strerror}") from error
+    log.info("removed the stale socket %s: the memoryd that made it was killed", path)
 
 
 def peer_uid(connection: socket.socket) -> int | None:

@@ -1,15 +1,24 @@
 """Reads one memory file, and checks that it is one before anybody outside may see it."""
 
+import errno
 import hashlib
 import os
 import stat as stat_module
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
-from memoryd.flow import FileContent, file_stat, split_lines
+from memoryd.flow import FileContent, file_stat
+from memoryd.source.decode import Decoder
 from memoryd.source.discover import Discovery
+from memoryd.source.private import mask_private
 
+MAX_BYTES = 256 * 1024 * 1024
+MAX_LINES = 5_000_000
+"""A line takes some 60 bytes of memory besides its text."""
+BLOCK_BYTES = 256 * 1024
+"""No call takes more at once: one that takes a whole file holds up every thread meanwhile."""
+PLACEHOLDER = "[private]"
 ATTEMPTS = 3
 TICK_NS = 20_000_000
 """Longer than one tick of any file system's clock: two changes within a tick look like one."""
@@ -29,27 +38,58 @@ class NotMemoryError(Exception):
 
 
 def read_file(path: Path) -> FileContent:
-    """Read a regular file. Raises `OSError`; a link or a special file is one too.
+    """Read a regular file, what is private taken out.
 
-    A file that changes meanwhile is read again; if it goes on changing, the stat is that from
-    before the reading, so that the next scan looks again.
+    Raises `OSError`; a link, a special file, one that is too large and one that is no text are
+    among these. A file that changes meanwhile is read again; if it goes on changing, the stat is
+    that from before the reading, so that the next scan looks again.
     """
+    content = _read(path)
+    lines, remark = mask_private(content.lines)
+    remarks = content.remarks if remark is None else (*content.remarks, remark)
+    return content._replace(lines=lines, remarks=remarks)
+
+
+def _read(path: Path) -> FileContent:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat_module.S_ISREG(os.fstat(descriptor).st_mode):
         # Here, for `open` refuses the descriptor of a folder and leaves it open.
         os.close(descriptor)
         raise OSError(0, "not a regular file", str(path))
-    with open(descriptor, "rb") as file:
+    with open(descriptor, "rb", buffering=0) as file:
         for _ in range(ATTEMPTS):
             before = os.fstat(descriptor)
+            if before.st_size > MAX_BYTES:
+                raise _too_large()
             file.seek(0)
-            data = file.read()
+            digest, decoder = _take_in(file)
             _let_settle(before.st_mtime_ns)
             after = os.fstat(descriptor)
             if (after.st_mtime_ns, after.st_size) == (before.st_mtime_ns, before.st_size):
                 break
-    stat = file_stat(before)
-    return FileContent(stat, hashlib.sha256(data).hexdigest(), decode(data))
+    return FileContent(file_stat(before), digest, decoder.lines.finish(), decoder.remarks())
+
+
+def _take_in(file: BinaryIO) -> tuple[str, Decoder]:
+    """Read all of a file; return the SHA-256 of its bytes, and what they say."""
+    digest, decoder = hashlib.sha256(), Decoder()
+    size = 0
+    while block := file.read(BLOCK_BYTES):
+        size += len(block)
+        if size > MAX_BYTES:
+            raise _too_large()
+        digest.update(block)
+        decoder.feed(block)
+        if not decoder.is_text():
+            raise OSError(errno.EILSEQ, "not text")
+        if len(decoder.lines) > MAX_LINES:
+            raise OSError(errno.EFBIG, f"more than {MAX_LINES:,} lines; split it")
+    decoder.feed(b"", last=True)
+    return digest.hexdigest(), decoder
+
+
+def _too_large() -> OSError:
+    return OSError(errno.EFBIG, f"larger than {MAX_BYTES // 1024**2} MiB; split it")
 
 
 def _let_settle(mtime_ns: int) -> None:
@@ -59,18 +99,14 @@ def _let_settle(mtime_ns: int) -> None:
         time.sleep((TICK_NS - age_ns) / 1e9)
 
 
-def decode(data: bytes) -> str:
-    """Return the text of a file: UTF-8, a byte order mark dropped, bad bytes as U+FFFD."""
-    return data.decode("utf-8-sig", "replace").replace("\0", "\ufffd")
-
-
 def read_lines(
     discovery: Discovery, path: str, *, start_line: int, max_lines: int, max_chars: int
 ) -> Excerpt:
     """Return whole lines of a memory file from `start_line` on, `max_chars` in all at most.
 
-    `path` is relative to the workspace or absolute. A single line that is longer is cut. Raises
-    `NotMemoryError`, `FileNotFoundError` (memory by its name, but not there) or another `OSError`.
+    `path` is relative to the workspace or absolute. A single line that is longer is cut. What is
+    private is `[private]`. Raises `NotMemoryError`, `FileNotFoundError` (memory by its name, but
+    not there) or another `OSError`.
     """
     wanted = Path(os.path.normpath(discovery.workspace / path))
     found = discovery.look(wanted)
@@ -78,7 +114,7 @@ def read_lines(
         raise NotMemoryError("it is not a memory file")
     if os.path.realpath(wanted) != str(wanted):
         raise NotMemoryError("symbolic links are not followed")
-    lines = split_lines(read_file(wanted).text)
+    lines, _ = mask_private(_read(wanted).lines, placeholder=PLACEHOLDER)
     taken: list[str] = []
     room = max_chars
     for line in lines[start_line - 1 : start_line - 1 + max_lines]:

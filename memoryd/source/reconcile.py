@@ -25,6 +25,7 @@ from memoryd.flow import (
     ToReconcile,
 )
 from memoryd.source.discover import SOURCE, Discovery
+from memoryd.source.names import IGNORE_FILE, is_utf8
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +76,8 @@ class Reconciler:
         self._interval_s = interval_s
         self._clock = clock
         self._watched: dict[Path, tuple[int, int]] = {}
+        # On their way to the index: a scan doesn't know these yet, and they may be gone by then.
+        self._sent: set[FileKey] = set()
         self._last: _Found | None = None
         self._last_at: float | None = None
         self._scans = 0
@@ -120,7 +123,7 @@ class Reconciler:
 
     async def _look(self, paths: frozenset[Path]) -> bool:
         """Look at single paths. Returns False when that is not enough and a scan has to."""
-        if any(path in self._watched for path in paths):
+        if any(path in self._watched or path.name == IGNORE_FILE for path in paths):
             return False
         loop = asyncio.get_running_loop()
         changes = await loop.run_in_executor(
@@ -129,7 +132,7 @@ class Reconciler:
         if changes is None:
             return False
         for change in changes:
-            await self._parser.put(change)
+            await self._put(change)
         return True
 
     def _look_in_thread(
@@ -138,7 +141,7 @@ class Reconciler:
         owners = {stat.inode: key for key, stat in known.items()}
         changes: list[FileChanged | FileGone] = []
         for path in paths:
-            if path.is_dir() and not path.is_symlink():
+            if path.is_dir() and not path.is_symlink() and self._discovery.concerns(path):
                 return None
             if (seen := self._discovery.look(path)) is None:
                 continue
@@ -155,36 +158,46 @@ class Reconciler:
     async def _scan(self) -> None:
         loop = asyncio.get_running_loop()
         # Before the scan: a file that is indexed while it runs must not look as if it were gone.
-        found = await loop.run_in_executor(self._thread, self._scan_in_thread, self._known())
+        known, sent = self._known(), frozenset(self._sent)
+        found = await loop.run_in_executor(self._thread, self._scan_in_thread, known, sent)
         self._last, self._last_at = found, self._clock()
         self._scans += 1
         await self._plan_watching(found.folders)
+        self._sent -= known.keys()
         for change in found.changed:
-            await self._parser.put(change)
+            await self._put(change)
         if self._discovery.workspace not in found.folders:
             self._note(f"the workspace {self._discovery.workspace} can't be read")
             return
         self._note(found.problem)
         for gone in found.gone:
-            await self._parser.put(gone)
+            await self._put(gone)
 
-    def _scan_in_thread(self, known: dict[FileKey, FileStat]) -> _Found:
+    async def _put(self, change: FileChanged | FileGone) -> None:
+        if isinstance(change, FileChanged):
+            self._sent.add(change.key)
+        else:
+            self._sent.discard(change.key)
+        await self._parser.put(change)
+
+    def _scan_in_thread(self, known: dict[FileKey, FileStat], sent: frozenset[FileKey]) -> _Found:
         """Walk, compare, and let go of all that is as it was, off the event loop."""
         scan = self._discovery.scan()
         changed = [
-            FileChanged(key, path)
-            for key, (path, stat) in scan.files.items()
+            FileChanged(key, self._discovery.real_path(key))
+            for key, stat in scan.stats.items()
             if known.get(key) != stat
         ]
         gone = [
             FileGone(key)
-            for key in known.keys() - scan.files.keys()
+            for key in (known.keys() | sent) - scan.stats.keys()
             if not any(
                 self._discovery.real_path(key).is_relative_to(unread) for unread in scan.unread
             )
         ]
         problem = f"{scan.unread[0]} can't be read" if scan.unread else None
-        return _Found(len(scan.files), scan.folders, scan.skipped, changed, gone, problem)
+        skipped = list(scan.skipped.items())
+        return _Found(len(scan.stats), scan.folders, skipped, changed, gone, problem)
 
     async def _plan_watching(self, folders: dict[Path, tuple[int, int]]) -> None:
         if folders == self._watched:
@@ -195,7 +208,8 @@ class Reconciler:
         # Only the newest set counts; the queue holds one.
         with contextlib.suppress(asyncio.QueueEmpty):
             self._folders.get_nowait()
-        await self._folders.put(frozenset(folders))
+        # What has another name is skipped anyway, and the watcher takes strings only.
+        await self._folders.put(frozenset(path for path in folders if is_utf8(str(path))))
 
     def _note(self, problem: str | None) -> None:
         if problem is not None and problem != self._problem:

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from watchfiles import Change
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
 from memoryd.flow import Hint, ToReconcile
-from memoryd.source.discover import is_ignored, is_markdown
+from memoryd.source.names import IGNORE_FILE, is_markdown, is_tool_folder
 from memoryd.source.quiet import QuietPeriod
 
 log = logging.getLogger(__name__)
@@ -68,12 +69,16 @@ class Watcher:
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        with ThreadPoolExecutor(1, thread_name_prefix="watch") as thread:
+        thread = ThreadPoolExecutor(1, thread_name_prefix="watch")
+        try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._release(), name="watch: quiet period")
                 wanted = await self._folders.get()
                 while True:
                     wanted = await self._watch(wanted, thread)
+        finally:
+            # Not waited for: it may hang on a disk that does.
+            thread.shutdown(wait=False)
 
     def hurry(self) -> None:
         """Let what waits out its quiet period go on at once: a search wants it."""
@@ -173,15 +178,22 @@ class Watcher:
 
 
 def _relevant(events: set[tuple[int, str]], watched: frozenset[Path]) -> list[Path]:
-    """Return the paths that may change the memory: Markdown, and folders that come or go.
+    """Return the paths that may change the memory.
 
-    A watched folder may hold other files that change all the time, as a workspace often does.
+    These are Markdown, ignore files, and folders that come or go. A watched folder may hold other
+    files that change all the time, as a workspace often does.
     """
-    paths = (Path(path) for _, path in events)
+    found = ((kind, Path(path)) for kind, path in events)
     return [
         path
-        for path in paths
+        for kind, path in found
         if is_markdown(path.name)
+        or path.name == IGNORE_FILE
         or path in watched
-        or (not is_ignored(path.name) and path.is_dir() and not path.is_symlink())
+        or (
+            # A folder of any name may be what an extra path is waiting for.
+            (kind == Change.added or not is_tool_folder(path.name))
+            and path.is_dir()
+            and not path.is_symlink()
+        )
     ]

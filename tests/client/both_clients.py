@@ -1,7 +1,7 @@
 """The blocking and the asyncio client behind one interface, for what they have in common."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import ExitStack
 from typing import Any, cast
 
@@ -34,11 +34,32 @@ class Blocking:
         with self._runner:
             self._runner.run(self._client.close())
 
+    @property
+    def agent(self) -> str | None:
+        return self._client.agent
+
+    @agent.setter
+    def agent(self, agent: str | None) -> None:
+        self._client.agent = agent
+
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def call(*args: Any, **options: Any) -> Any:
-            return self._runner.run(getattr(self._client, name)(*args, **options))
+            called = getattr(self._client, name)(*args, **options)
+            if isinstance(called, AsyncGenerator):
+                return self._steps(called)
+            return self._runner.run(called)
 
         return call
+
+    def _steps(self, steps: AsyncGenerator[Any, None]) -> Generator[Any, None, None]:
+        async def step() -> Any:
+            return await anext(steps, None)
+
+        try:
+            while (element := self._runner.run(step())) is not None:
+                yield element
+        finally:
+            self._runner.run(steps.aclose())
 
 
 Connect = Callable[..., Client]

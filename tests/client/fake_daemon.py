@@ -23,6 +23,7 @@ from memoryd_client.protocol import (
     Error,
     Frame,
     Hello,
+    Item,
     Progress,
     Request,
     Result,
@@ -99,20 +100,28 @@ class Peer:
     def progress(self, request: Request, completed: int, total: int, label: str) -> None:
         self.send(Progress(request.id, completed, total, label))
 
+    def item(self, request: Request, body: Body) -> None:
+        self.send(Item(request.id, raw(body)))
+
 
 Script = Callable[[Peer], None]
 
 
 class FakeDaemon:
-    """Listens at `path` while entered; connection number n is played by script number n."""
+    """Listens at `path` while entered; connection number n is played by script number n.
 
-    def __init__(self, *scripts: Script) -> None:
+    One is played after the other, unless they are to be played `together`.
+    """
+
+    def __init__(self, *scripts: Script, together: bool = False) -> None:
         self._scripts = scripts
+        self._together = together
         self._folder = tempfile.mkdtemp(dir="/tmp")
         self.path = os.path.join(self._folder, "s")
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._thread = threading.Thread(target=self._play, name="fake daemon")
-        self._connection: socket.socket | None = None
+        self._players: list[threading.Thread] = []
+        self._connections: list[socket.socket] = []
         self._fault: BaseException | None = None
 
     def __enter__(self) -> "FakeDaemon":
@@ -146,19 +155,33 @@ class FakeDaemon:
 
     def _give_up(self) -> None:
         """Wake the thread: a client that failed may never do what the script waits for."""
-        for waiting in (self._listener, self._connection):
-            if waiting is not None:
-                with suppress(OSError):
-                    waiting.shutdown(socket.SHUT_RDWR)
+        for waiting in (self._listener, *self._connections):
+            with suppress(OSError):
+                waiting.shutdown(socket.SHUT_RDWR)
 
     def _play(self) -> None:
         try:
             for script in self._scripts:
                 connection, _ = self._listener.accept()
-                self._connection = connection
-                with connection:
-                    connection.settimeout(STUCK_TIMEOUT_S)
-                    script(Peer(connection))
+                self._connections.append(connection)
+                player = threading.Thread(target=self._play_one, args=(script, connection))
+                self._players.append(player)
+                player.start()
+                if not self._together:
+                    player.join()
+                    if self._fault is not None:
+                        return
+        except BaseException as fault:
+            self._fault = fault
+        finally:
+            for player in self._players:
+                player.join()
+
+    def _play_one(self, script: Script, connection: socket.socket) -> None:
+        try:
+            with connection:
+                connection.settimeout(STUCK_TIMEOUT_S)
+                script(Peer(connection))
         except BaseException as fault:
             self._fault = fault
 

@@ -1,6 +1,6 @@
 import pytest
 
-from memoryd_client.arguments import COMMANDS, Arguments, UsageError, help_text, parse
+from memoryd_client.cli.arguments import COMMANDS, Arguments, UsageError, help_text, parse
 
 
 def test_search_takes_words_and_filters() -> None:
@@ -20,6 +20,10 @@ def test_search_takes_words_and_filters() -> None:
     )
 
 
+def test_search_takes_the_number_of_a_hit_to_open() -> None:
+    assert parse(["search", "tea", "--open", "2"]).open_hit == 2
+
+
 def test_get_takes_a_path_and_lines() -> None:
     assert parse(["get", "MEMORY.md", "--from", "5", "--lines", "9"]) == Arguments(
         command="get", words=["MEMORY.md"], start_line=5, lines=9
@@ -29,20 +33,39 @@ def test_get_takes_a_path_and_lines() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "--json --socket /s --timeout 2.5 --wait 0 ping",
-        "ping --json --socket /s --timeout 2.5 --wait 0",
-        "--json --socket=/s ping --timeout=2.5 --wait=0",
+        "--json --agent a --socket /s --timeout 2.5 --wait 0 ping",
+        "ping --json --agent a --socket /s --timeout 2.5 --wait 0",
+        "--json --agent=a --socket=/s ping --timeout=2.5 --wait=0",
     ],
 )
 def test_general_options_go_before_and_after_the_command(line: str) -> None:
     assert parse(line.split()) == Arguments(
-        command="ping", json=True, socket="/s", timeout_s=2.5, wait_s=0
+        command="ping", json=True, agent="a", socket="/s", timeout_s=2.5, wait_s=0
     )
 
 
 def test_switches() -> None:
     assert parse(["index", "--force"]).force
     assert parse(["sync", "--no-vectors"]).no_vectors
+    assert parse(["logs", "--follow"]).follow
+
+
+@pytest.mark.parametrize("state", ["skipped", "failed", "remarked"])
+def test_files_are_those_of_one_state(state: str) -> None:
+    assert parse(["files"]).state == "indexed"
+    assert parse(["files", f"--{state}"]).state == state
+
+
+def test_events_take_kinds() -> None:
+    line = ["events", "--kind", "indexed", "--kind=searched"]
+    assert parse(line).kinds == ["indexed", "searched"]
+
+
+def test_start_takes_what_the_daemon_is_to_serve() -> None:
+    line = ["start", "--workspace", "notes", "--config", "c.toml", "--agent", "work"]
+    assert parse(line) == Arguments(
+        command="start", workspace="notes", config="c.toml", agent="work"
+    )
 
 
 def test_after_a_double_dash_everything_is_a_word() -> None:
@@ -77,6 +100,17 @@ def test_a_value_may_begin_with_a_dash() -> None:
         ("search tea --since 20260101", "--since takes a date like 2026-11-28, not '20260101'"),
         ("search tea --until 2026-02-30", "--until takes a date like 2026-11-28"),
         ("ping --timeout -1", "--timeout takes a number of seconds, not '-1'"),
+        ("search tea --open 0", "--open takes a whole number from 1, not '0'"),
+        ("search tea --open 1 --json", "--open shows a file, so it does not go with --json"),
+        ("add", "add needs DIR"),
+        ("drop", "drop needs AGENT|DIR"),
+        ("drop a b", "drop doesn't know what to do with 'b'"),
+        ("files --skiped", "unknown option --skiped; did you mean --skipped?"),
+        ("files --skipped=yes", "--skipped takes no value"),
+        ("events --kind", "--kind takes the kind of an event"),
+        ("start --workspace", "--workspace takes a folder"),
+        ("stop --workspace x", "unknown option --workspace"),
+        ("logs --lines all", "--lines takes a whole number from 1, not 'all'"),
         ("ping --json=yes", "--json takes no value"),
     ],
 )

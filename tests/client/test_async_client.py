@@ -1,10 +1,12 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 from fake_daemon import STUCK_TIMEOUT_S, FakeDaemon, Peer, answering
+from waiting import cancelled_while, happened
 
 from memoryd_client import AsyncClient, errors
 from memoryd_client.bodies import GetBody, GetResult, IndexResult, PingResult
@@ -19,10 +21,6 @@ def echo(request: Request) -> Result:
     """Return the answer to a `get`, with the path that was asked for."""
     path = msgspec.msgpack.decode(request.body, type=GetBody).path
     return Result(request.id, raw(GetResult(path, "", 1, 0, 0)))
-
-
-async def happened(event: threading.Event) -> None:
-    assert await asyncio.to_thread(event.wait, STUCK_TIMEOUT_S)
 
 
 async def test_answers_may_come_in_any_order() -> None:
@@ -114,14 +112,81 @@ async def test_the_end_of_the_connection_wakes_every_waiter(
 
     with FakeDaemon(script, answering(PONG)) as daemon:
         async with AsyncClient(daemon.path) as client:
-            calls = (client.get(path) for path in PATHS)
+            calls = (client.index(force=True) for _ in PATHS)
             results = await asyncio.gather(*calls, return_exceptions=True)
             assert [type(result) for result in results] == [kind] * len(PATHS)
             assert len({id(result) for result in results}) == len(PATHS)
             assert await client.ping() == PONG
 
 
-async def test_closing_wakes_every_waiter() -> None:
+@pytest.mark.parametrize(
+    "last_words",
+    [
+        lambda peer, requests: None,
+        lambda peer, requests: peer.send(Error("shutting_down", "bye")),
+        lambda peer, requests: [peer.refuse(each, "shutting_down") for each in requests],
+    ],
+)
+async def test_all_that_waited_ask_again_on_one_new_connection(
+    last_words: Callable[[Peer, list[Request]], None],
+) -> None:
+    def ending(peer: Peer) -> None:
+        peer.greet()
+        last_words(peer, [peer.request() for _ in PATHS])
+
+    def script(peer: Peer) -> None:
+        peer.greet()
+        for _ in PATHS:
+            peer.send(echo(peer.request()))
+
+    with FakeDaemon(ending, script) as daemon:
+        async with AsyncClient(daemon.path) as client:
+            results = await asyncio.gather(*(client.get(path) for path in PATHS))
+    assert [result.path for result in results] == PATHS
+
+
+async def test_a_daemon_that_stops_may_answer_the_others_first() -> None:
+    """The first to hear of it must not cut off the answers that are on their way."""
+
+    def script(peer: Peer) -> None:
+        peer.greet()
+        one, other = peer.request(), peer.request()
+        peer.refuse(one, "shutting_down")
+        peer.answer(other, INDEXED)
+
+    with FakeDaemon(script, answering(PONG)) as daemon:
+        async with AsyncClient(daemon.path) as client:
+            one = asyncio.create_task(client.ping())
+            other = asyncio.create_task(client.index(force=True))
+            assert await one == PONG
+            assert await other == INDEXED
+
+
+async def test_all_that_wait_for_a_daemon_give_up_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not one after the other, each for `wait_s` seconds of its own."""
+    now_s = 0.0
+    pause = asyncio.sleep
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now_s
+        await pause(0)
+        now_s += seconds
+
+    for module in ("aio", "connecting"):
+        clock = SimpleNamespace(monotonic=lambda: now_s)
+        monkeypatch.setattr(f"memoryd_client.{module}.time", clock)
+    monkeypatch.setattr("memoryd_client.aio_link.asyncio.sleep", sleep)
+    daemon = FakeDaemon()
+    client = AsyncClient(daemon.path, wait_s=4.0)
+    results = await asyncio.gather(*(client.ping() for _ in PATHS), return_exceptions=True)
+    assert [type(result) for result in results] == [errors.DaemonNotRunningError] * len(PATHS)
+    assert now_s == pytest.approx(4.0)
+    daemon.close()
+
+
+async def test_closing_wakes_every_waiter_and_nobody_connects_again() -> None:
     asked = threading.Event()
 
     def script(peer: Peer) -> None:
@@ -136,6 +201,48 @@ async def test_closing_wakes_every_waiter() -> None:
             await happened(asked)
         with pytest.raises(errors.ConnectionLostError):
             await call
+
+
+async def test_cancelling_a_call_that_connects_again_ends_it() -> None:
+    dead = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.greet()
+        peer.request()
+
+    def silent(peer: Peer) -> None:
+        peer.next(Hello)
+        dead.set()
+        assert peer.hung_up()
+
+    with FakeDaemon(script, silent, answering(PONG)) as daemon:
+        async with AsyncClient(daemon.path) as client:
+            await cancelled_while(lambda: client.search("tea"), dead)
+            assert await client.ping() == PONG
+
+
+async def test_a_failing_call_of_one_task_does_not_disturb_the_others() -> None:
+    def script(peer: Peer) -> None:
+        peer.greet()
+        requests = [peer.request() for _ in PATHS]
+        doomed = requests[3]
+        peer.progress(doomed, 1, 3, "")
+        assert peer.cancel().id == doomed.id
+        peer.send(*(echo(request) for request in requests if request is not doomed))
+
+    def fail(completed: int, total: int, label: str) -> None:
+        raise ValueError(label)
+
+    with FakeDaemon(script) as daemon:
+        async with AsyncClient(daemon.path) as client:
+            calls: list[Awaitable[object]] = [
+                client.index(on_progress=fail) if number == 3 else client.get(path)
+                for number, path in enumerate(PATHS)
+            ]
+            results = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(result) for result in results] == [
+        ValueError if number == 3 else GetResult for number in range(len(PATHS))
+    ]
 
 
 async def test_closing_before_the_reader_has_begun() -> None:
@@ -155,14 +262,6 @@ async def test_no_task_is_left_behind() -> None:
             await client.ping()
             assert len(asyncio.all_tasks()) == 2
         assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-async def cancelled_while(start: Callable[[], Awaitable[object]], event: threading.Event) -> None:
-    task = asyncio.ensure_future(start())
-    await happened(event)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
 
 
 async def test_cancelling_while_greeting_closes_the_connection() -> None:

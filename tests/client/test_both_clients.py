@@ -1,7 +1,9 @@
 """What calls have in common in the blocking and the asyncio client."""
 
 import math
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -10,22 +12,38 @@ from fake_daemon import WELCOME, FakeDaemon, Peer, answering
 from golden_bodies import golden
 
 from memoryd_client import Client, errors
+from memoryd_client.agents import (
+    AddBody,
+    AddResult,
+    AgentsResult,
+    DropBody,
+    DropResult,
+    ReloadResult,
+)
 from memoryd_client.bodies import (
     BODY_OF_OP,
     ConfigResult,
     Empty,
+    FilesBody,
+    FilesResult,
     GetBody,
     GetResult,
     IndexBody,
     IndexResult,
     PingResult,
+    ProbeResult,
     SearchBody,
     SearchResult,
+    SessionStartBody,
+    SessionStartResult,
     SyncBody,
     SyncResult,
+    TranscriptUpdatedBody,
+    TranscriptUpdatedResult,
 )
+from memoryd_client.calls import ProgressCallback
 from memoryd_client.framing import HEADER_BYTES
-from memoryd_client.protocol import Body, Error, Hello, Item, Op, Result, raw
+from memoryd_client.protocol import Body, Error, Hello, Op, Result, raw
 from memoryd_client.status import StatusResult
 
 pytestmark = with_both_clients
@@ -37,6 +55,16 @@ FOUND = golden("search_result", SearchResult)
 GOT = golden("get_result", GetResult)
 SYNCED = golden("sync_result", SyncResult)
 INDEXED = golden("index_result", IndexResult)
+FILES = golden("files_result", FilesResult)
+PROBED = golden("probe_result", ProbeResult)
+STARTED = golden("session_start_result", SessionStartResult)
+UPDATED = golden("transcript_updated_result", TranscriptUpdatedResult)
+AGENTS = golden("agents_result", AgentsResult)
+ADDED = golden("add_result", AddResult)
+DROPPED = golden("drop_result", DropResult)
+RELOADED = golden("reload_result", ReloadResult)
+
+HERE = os.getcwd()
 
 
 def test_connects_on_the_first_call_and_says_who_it_is(connect: Connect) -> None:
@@ -51,7 +79,7 @@ def test_connects_on_the_first_call_and_says_who_it_is(connect: Connect) -> None
         assert seen == []
         assert client.ping() == PONG
         client.close()
-    assert seen == [Hello(1, 1, "test/1")]
+    assert seen == [Hello(1, 1, "test/1", HERE)]
 
 
 CASES: list[tuple[Callable[[Client], object], Body, Body]] = [
@@ -82,6 +110,33 @@ CASES: list[tuple[Callable[[Client], object], Body, Body]] = [
     (lambda client: client.sync(vectors=False), SyncBody(vectors=False), SYNCED),
     (lambda client: client.index(), IndexBody(force=False), INDEXED),
     (lambda client: client.index(force=True), IndexBody(force=True), INDEXED),
+    (lambda client: client.files_page(), FilesBody("indexed", None, 200), FILES),
+    (
+        lambda client: client.files_page("failed", after="memory/a.md", limit=10),
+        FilesBody("failed", "memory/a.md", 10),
+        FILES,
+    ),
+    (lambda client: client.probe(), Empty(), PROBED),
+    (lambda client: client.session_start(), SessionStartBody(""), STARTED),
+    (lambda client: client.session_start("tea"), SessionStartBody("tea"), STARTED),
+    (
+        lambda client: client.transcript_updated("/sessions/1.jsonl"),
+        TranscriptUpdatedBody("/sessions/1.jsonl"),
+        UPDATED,
+    ),
+    (
+        lambda client: client.transcript_updated(Path("1.jsonl")),
+        TranscriptUpdatedBody(f"{HERE}/1.jsonl"),
+        UPDATED,
+    ),
+    (lambda client: client.agents(), Empty(), AGENTS),
+    (lambda client: client.add("../notes"), AddBody(f"{os.path.dirname(HERE)}/notes"), ADDED),
+    (lambda client: client.add(Path("~/notes")), AddBody(os.path.expanduser("~/notes")), ADDED),
+    (lambda client: client.drop("notes-1a2b3c4d"), DropBody("notes-1a2b3c4d"), DROPPED),
+    (lambda client: client.drop("."), DropBody(HERE), DROPPED),
+    (lambda client: client.drop("./notes"), DropBody(f"{HERE}/notes"), DROPPED),
+    (lambda client: client.drop("~"), DropBody(os.path.expanduser("~")), DROPPED),
+    (lambda client: client.reload(), Empty(), RELOADED),
 ]
 
 
@@ -111,6 +166,9 @@ def test_arguments_and_answers_travel_whole(
         (lambda client: client.sync(timeout_s=2), 2000),
         (lambda client: client.index(), None),
         (lambda client: client.index(timeout_s=2), 2000),
+        (lambda client: client.probe(), 120_000),
+        (lambda client: client.probe(timeout_s=2), 2000),
+        (lambda client: client.add("/notes"), 12500),
     ],
 )
 def test_requests_carry_their_deadline(
@@ -144,19 +202,27 @@ def test_an_answer_larger_than_one_read_arrives_whole(connect: Connect) -> None:
         assert client.ping() == PONG
 
 
-def test_index_reports_progress(connect: Connect) -> None:
+@pytest.mark.parametrize(
+    ("ask", "answer"),
+    [
+        (lambda client, report: client.index(on_progress=report), INDEXED),
+        (lambda client, report: client.sync(on_progress=report), SYNCED),
+    ],
+)
+def test_long_requests_report_progress(
+    connect: Connect, ask: Callable[[Client, ProgressCallback], object], answer: Body
+) -> None:
     def script(peer: Peer) -> None:
         peer.greet()
         request = peer.request()
         peer.progress(request, 1, 3, "reading")
-        peer.send(Item(request.id, raw(PONG)))
+        peer.item(request, PONG)
         peer.progress(request, 3, 3, "embedding")
-        peer.answer(request, INDEXED)
+        peer.answer(request, answer)
 
     seen: list[tuple[int, int, str]] = []
     with FakeDaemon(script) as daemon, connect(daemon.path) as client:
-        result = client.index(on_progress=lambda *state: seen.append(state))
-    assert result == INDEXED
+        assert ask(client, lambda *state: seen.append(state)) == answer
     assert seen == [(1, 3, "reading"), (3, 3, "embedding")]
 
 
@@ -212,46 +278,6 @@ def test_a_timeout_cancels_and_the_late_answer_is_not_mistaken(connect: Connect)
         with pytest.raises(errors.RequestTimeoutError, match=r"search .* 0\.02 s"):
             client.search("tea", timeout_s=SHORT_S)
         assert client.get("MEMORY.md") == GOT
-
-
-def test_a_connection_lost_during_a_call_is_told_and_the_next_call_connects(
-    connect: Connect,
-) -> None:
-    def script(peer: Peer) -> None:
-        peer.greet()
-        peer.request()
-
-    with FakeDaemon(script, answering(PONG)) as daemon, connect(daemon.path) as client:
-        with pytest.raises(errors.ConnectionLostError):
-            client.search("tea")
-        assert client.ping() == PONG
-
-
-def test_a_connection_lost_in_the_middle_of_a_frame_is_told(connect: Connect) -> None:
-    def script(peer: Peer) -> None:
-        peer.greet()
-        peer.request()
-        peer.connection.sendall((100).to_bytes(HEADER_BYTES, "big") + b"\x82")
-
-    with (
-        FakeDaemon(script) as daemon,
-        connect(daemon.path) as client,
-        pytest.raises(errors.ConnectionLostError),
-    ):
-        client.search("tea")
-
-
-def test_a_farewell_is_what_the_call_ends_with(connect: Connect) -> None:
-    def script(peer: Peer) -> None:
-        peer.greet()
-        peer.request()
-        peer.send(Error("shutting_down", "memoryd is stopping", retryable=True))
-        assert peer.hung_up()
-
-    with FakeDaemon(script, answering(PONG)) as daemon, connect(daemon.path) as client:
-        with pytest.raises(errors.ShuttingDownError, match="memoryd is stopping"):
-            client.search("tea")
-        assert client.ping() == PONG
 
 
 def test_garbage_ends_the_connection(connect: Connect) -> None:

@@ -1,7 +1,9 @@
 """How the blocking and the asyncio client reach and greet the daemon."""
 
+import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -79,9 +81,76 @@ def test_a_daemon_that_hangs_up_at_once_is_a_lost_connection(connect: Connect) -
     with (
         FakeDaemon(script) as daemon,
         pytest.raises(errors.ConnectionLostError),
+        connect(daemon.path, wait_s=0),
+    ):
+        pass
+
+
+def test_a_daemon_that_is_on_its_way_down_is_waited_out(connect: Connect) -> None:
+    def hang_up(peer: Peer) -> None:
+        peer.next(Hello)
+
+    def say_goodbye(peer: Peer) -> None:
+        peer.next(Hello)
+        peer.send(Error("shutting_down", "memoryd is stopping"))
+
+    with (
+        FakeDaemon(hang_up, say_goodbye, answering(PONG)) as daemon,
+        connect(daemon.path, wait_s=STUCK_TIMEOUT_S) as client,
+    ):
+        assert client.ping() == PONG
+
+
+def test_the_folder_is_the_one_the_client_was_made_in(
+    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders: list[str] = []
+
+    def script(peer: Peer) -> None:
+        folders.append(peer.greet().folder)
+        peer.answer(peer.request(), PONG)
+
+    with FakeDaemon(script, script) as daemon:
+        monkeypatch.chdir(tmp_path)
+        client = connect(daemon.path)
+        monkeypatch.chdir("/")
+        for _ in range(2):
+            client.ping()
+        client.close()
+    assert folders == [str(tmp_path)] * 2
+
+
+def test_a_folder_that_is_gone_is_no_folder(
+    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders: list[str] = []
+    monkeypatch.chdir(tmp_path)
+    os.rmdir(tmp_path)
+    with (
+        FakeDaemon(lambda peer: folders.append(peer.greet().folder)) as daemon,
         connect(daemon.path),
     ):
         pass
+    assert folders == [""]
+
+
+def test_requests_name_the_agent_of_the_moment(connect: Connect) -> None:
+    agents: list[str | None] = []
+
+    def script(peer: Peer) -> None:
+        peer.greet()
+        for _ in range(3):
+            request = peer.request()
+            agents.append(request.agent)
+            peer.answer(request, PONG)
+
+    with FakeDaemon(script) as daemon, connect(daemon.path, agent="work") as client:
+        client.ping()
+        client.agent = "home"
+        client.ping()
+        client.agent = None
+        client.ping()
+    assert agents == ["work", "home", None]
 
 
 def test_a_daemon_that_does_not_greet_is_given_up(connect: Connect) -> None:
@@ -137,24 +206,6 @@ def test_waiting_is_no_use_when_the_path_can_not_work(connect: Connect) -> None:
     ):
         pass
     assert not caught.value.retryable
-
-
-@pytest.fixture
-def during_first_pause(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Callable[[], None]]]:
-    """Run what the test puts into the list when a client first pauses between two attempts."""
-    actions: list[Callable[[], None]] = []
-
-    def pause(seconds: float) -> None:
-        while actions:
-            actions.pop()()
-
-    async def async_pause(seconds: float) -> None:
-        pause(seconds)
-
-    monkeypatch.setattr("memoryd_client.sync.time.sleep", pause)
-    monkeypatch.setattr("memoryd_client.aio.asyncio.sleep", async_pause)
-    yield actions
-    assert not actions, "the client never paused"
 
 
 def test_a_daemon_that_starts_late_is_waited_for(

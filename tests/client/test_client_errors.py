@@ -10,6 +10,7 @@ from memoryd_client.protocol import Error, ErrorCode
         (ErrorCode.BAD_REQUEST, errors.BadRequestError),
         (ErrorCode.UNKNOWN_OP, errors.UnknownOpError),
         (ErrorCode.NOT_FOUND, errors.NotFoundError),
+        (ErrorCode.UNKNOWN_AGENT, errors.UnknownAgentError),
         (ErrorCode.DENIED, errors.DeniedError),
         (ErrorCode.BUSY, errors.BusyError),
         (ErrorCode.UNAVAILABLE, errors.UnavailableError),

@@ -7,6 +7,8 @@ from memoryd_client.paths import (
     check_socket_path,
     config_path,
     default_socket_path,
+    lock_path,
+    socket_suffix,
     state_dir,
 )
 
@@ -56,3 +58,18 @@ def test_the_longest_socket_path_is_counted_in_bytes() -> None:
     assert check_socket_path(longest) == longest
     with pytest.raises(ValueError, match=rf"{SOCKET_PATH_MAX_BYTES + 2} bytes.*\n.*MEMORYD_SOCKET"):
         check_socket_path(longest + "xx")
+
+
+def test_the_lock_is_beside_the_socket() -> None:
+    assert lock_path("/run/m.sock") == "/run/m.sock.lock"
+
+
+def test_only_another_socket_than_the_usual_one_has_a_suffix(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert socket_suffix(default_socket_path()) == ""
+    assert socket_suffix("/s") == "-8e295f31"
+    assert socket_suffix("/tmp/../s") == socket_suffix("/s")
+    assert socket_suffix("/t") != socket_suffix("/s")
+    monkeypatch.setenv("MEMORYD_SOCKET", "/s")
+    assert socket_suffix("/s") == "-8e295f31"

@@ -41,7 +41,8 @@ def test_the_client_needs_msgspec_and_nothing_else() -> None:
         ONLY_MSGSPEC + "import memoryd_client\n"
         "from memoryd_client import *\n"
         "from memoryd_client import AsyncClient, Client, errors\n"
-        "from memoryd_client import memctl, render, jsonout, progress, status_text\n"
+        "from memoryd_client import memctl, jsonout\n"
+        "from memoryd_client.cli import render, progress, status_text\n"
         "AsyncClient('/s'), Client('/s'), errors.MemorydError('no')\n"
     )
 
@@ -57,7 +58,8 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 def test_a_search_loads_only_what_it_needs() -> None:
     loaded = loaded_by(
-        "from memoryd_client import memctl, render\n"
+        "from memoryd_client import memctl\n"
+        "from memoryd_client.cli import render\n"
         "memctl.main(['search', 'tea', '--socket', '/dev/null/s'])"
     )
     assert "memoryd_client.sync" in loaded
@@ -67,8 +69,8 @@ def test_a_search_loads_only_what_it_needs() -> None:
         "dataclasses",
         "json",
         "memoryd_client.aio",
-        "memoryd_client.progress",
-        "memoryd_client.status_text",
+        "memoryd_client.cli.progress",
+        "memoryd_client.cli.status_text",
         "pathlib",
         "shutil",
         "subprocess",

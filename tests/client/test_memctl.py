@@ -1,7 +1,6 @@
 """How `memctl` behaves as a command: requests, exit statuses, streams, fallbacks."""
 
 import json
-import sys
 from pathlib import Path
 
 import msgspec
@@ -31,6 +30,12 @@ NO_SOCKET = "/dev/null/s"
 FOUND = golden("search_result", SearchResult)
 INDEXED = golden("index_result", IndexResult)
 PONG = golden("ping_result", PingResult)
+ASKING = (
+    *("search tea", "get x.md", "status", "files", "index", "sync", "probe", "events"),
+    *("agents", "add /w", "drop w", "reload", "ping"),
+)
+"""Every command that needs a daemon to answer."""
+
 Captured = pytest.CaptureFixture[str]
 
 
@@ -98,7 +103,14 @@ def test_timeouts(line: str, deadline_ms: int | None) -> None:
 
 @pytest.mark.parametrize(
     ("code", "status"),
-    [("internal", 1), ("busy", 1), ("denied", 1), ("bad_request", 1), ("not_found", 4)],
+    [
+        ("internal", 1),
+        ("busy", 1),
+        ("denied", 1),
+        ("bad_request", 1),
+        ("not_found", 4),
+        ("unknown_agent", 4),
+    ],
 )
 def test_errors_go_to_stderr_with_their_status(code: str, status: int, capsys: Captured) -> None:
     def script(peer: Peer) -> None:
@@ -142,19 +154,66 @@ def test_usage_errors(capsys: Captured) -> None:
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("memctl: unknown option --frob")
-    assert err.endswith("Try `memctl search --help`.\n")
-
-
-def test_usage_errors_json(capsys: Captured) -> None:
-    assert memctl.main(["search", "--json"]) == 2
-    out, err = capsys.readouterr()
-    assert err == ""
-    assert json.loads(out)["error"]["code"] == "usage"
+    assert err.endswith("\nhint: try `memctl search --help`\n")
 
 
 def test_an_impossible_socket_path_is_a_usage_error(capsys: Captured) -> None:
     assert memctl.main(["ping", "--socket", "/" + "x" * 200]) == 2
-    assert "201 bytes long" in capsys.readouterr().err
+    message, hint = capsys.readouterr().err.splitlines()
+    assert message.startswith("memctl: the socket path is 201 bytes long")
+    assert hint.startswith("hint: Set MEMORYD_SOCKET")
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "code"),
+    [
+        ("", 2, "usage"),
+        ("serch tea", 2, "usage"),
+        ("search", 2, "usage"),
+        ("ping --frob", 2, "usage"),
+        ("stop --lines 3", 2, "usage"),
+        ("ping --socket /" + "x" * 200, 2, "usage"),
+        ("start --socket /" + "x" * 200, 2, "usage"),
+        *((f"{line} --socket {NO_SOCKET}", 3, "not_running") for line in ASKING),
+    ],
+)
+def test_every_failure_is_json_when_asked_for(
+    line: str, status: int, code: str, capsys: Captured
+) -> None:
+    assert memctl.main([*line.split(), "--json"]) == status
+    out, err = capsys.readouterr()
+    assert err == ""
+    error = json.loads(out)["error"]
+    assert set(error) == {"code", "message", "hint", "retryable"}
+    assert error["code"] == code
+
+
+def test_an_error_stays_on_its_lines(capsys: Captured) -> None:
+    def script(peer: Peer) -> None:
+        peer.greet()
+        end = Error("not_found", "no a\nb\x1b[31m.md", peer.request().id, hint="look\nagain")
+        peer.send(end)
+
+    with FakeDaemon(script) as daemon:
+        assert memctl.main(["get", "x.md", "--socket", daemon.path]) == 4
+    assert capsys.readouterr().err == "memctl: no a b\ufffd[31m.md\nhint: look again\n"
+
+
+def test_a_current_folder_that_is_gone_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with FakeDaemon(answering(Error("not_found", "no"))) as daemon:
+        assert memctl.main(["get", "x.md", "--json", "--socket", daemon.path]) == 1
+    assert json.loads(capsys.readouterr().out)["error"] == {
+        "code": "error",
+        "message": "No such file or directory",
+        "hint": "",
+        "retryable": False,
+    }
 
 
 def test_help_and_version(capsys: Captured) -> None:
@@ -198,44 +257,3 @@ def test_a_file_that_is_not_there_is_asked_for_once(
     monkeypatch.chdir(tmp_path)
     with FakeDaemon(answering(Error("not_found", "no"))) as daemon:
         assert memctl.main(["get", path, "--socket", daemon.path]) == 4
-
-
-# --- config without a daemon -------------------------------------------------------------------
-
-
-def install_memoryd(folder: Path) -> None:
-    folder.mkdir()
-    program = folder / "memoryd"
-    program.write_text(f'#!/bin/sh\necho "{folder.name}: $*"\necho oops >&2\nexit 78\n')
-    program.chmod(0o755)
-
-
-@pytest.fixture
-def no_memoryd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make sure that no `memoryd` is to be found; return the folder that may get one."""
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "beside" / "python"))
-    monkeypatch.setenv("PATH", str(tmp_path / "path"))
-    return tmp_path
-
-
-def test_config_is_printed_by_memoryd_when_no_daemon_runs(
-    no_memoryd: Path, capfd: Captured
-) -> None:
-    install_memoryd(no_memoryd / "path")
-    assert memctl.main(["config", "--socket", NO_SOCKET]) == 78
-    assert capfd.readouterr() == ("path: config\n", "oops\n")
-    install_memoryd(no_memoryd / "beside")
-    assert memctl.main(["config", "--json", "--socket", NO_SOCKET]) == 78
-    assert capfd.readouterr() == ("beside: config --json\n", "oops\n")
-
-
-@pytest.mark.usefixtures("no_memoryd")
-def test_config_without_daemon_and_memoryd_is_no_daemon(capsys: Captured) -> None:
-    assert memctl.main(["config", "--socket", NO_SOCKET]) == 3
-    assert capsys.readouterr().out == ""
-
-
-def test_only_config_is_asked_of_memoryd(no_memoryd: Path, capfd: Captured) -> None:
-    install_memoryd(no_memoryd / "path")
-    assert memctl.main(["status", "--socket", NO_SOCKET]) == 3
-    assert capfd.readouterr().out == ""

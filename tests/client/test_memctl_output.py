@@ -17,11 +17,10 @@ from memoryd_client.bodies import (
     SearchResult,
     SyncResult,
 )
+from memoryd_client.cli.status_text import status
+from memoryd_client.cli.style import Style
 from memoryd_client.protocol import Body
-from memoryd_client.render import search
 from memoryd_client.status import StatusResult
-from memoryd_client.status_text import status
-from memoryd_client.style import Style, printable
 
 FOUND = golden("search_result", SearchResult)
 STATUS = golden("status_result", StatusResult)
@@ -43,6 +42,9 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[[str, Body], Printed]:
 
 
 Run = Callable[[str, Body], Printed]
+
+
+# --- search and get ----------------------------------------------------------------------------
 
 
 def test_search(run: Run) -> None:
@@ -68,22 +70,11 @@ def test_search_without_hits(run: Run) -> None:
     assert run("search dentist", nothing) == ("No matches.\n", "")
 
 
-def test_a_terminal_gets_emphasis() -> None:
-    first_line, second_line = search(FOUND, Style(colour=True)).splitlines()[:2]
-    assert first_line == (
-        "1. \x1b[1mmemory/2026-08-14.md:12-14\x1b[0m  0.88  \x1b[2m(vector 0.62, text 0.91)\x1b[0m"
+def test_more_of_a_file_is_told_as_a_shell_takes_it(run: Run) -> None:
+    more = GetResult("memory/my notes' $x.md", "tea\n", 1, 1, 9, truncated=True, next_from=2)
+    assert run("get x.md", more)[1] == (
+        "more: memctl get 'memory/my notes'\"'\"' $x.md' --from 2\n"
     )
-    assert second_line == "   \x1b[2m12 │\x1b[0m ## Health"
-
-
-def test_a_snippet_whose_lines_are_not_the_files_has_no_numbers() -> None:
-    hit = msgspec.structs.replace(FOUND.results[1], snippet="User: tea?\nAssistant: yes")
-    text = search(msgspec.structs.replace(FOUND, results=[hit]), Style(colour=False))
-    assert text.splitlines()[1:] == ["    │ User: tea?", "    │ Assistant: yes"]
-
-
-def test_a_note_can_not_play_with_the_terminal() -> None:
-    assert printable("a\x1b[2Jb\rc\x9bd\te\r\nf") == "a\ufffd[2Jb\ufffdc\ufffdd\te\nf"
 
 
 def test_search_json(run: Run) -> None:
@@ -126,6 +117,8 @@ def test_search_json(run: Run) -> None:
         "pendingFiles": 1,
         "pendingVectors": 2,
         "tookMs": 2.5,
+        "agent": "main",
+        "workspaceDir": "/home/ada/notes",
     }
     assert out.startswith('{\n  "results": [\n    {\n')
     assert "Dentist — 3 pm" in out
@@ -167,8 +160,11 @@ def test_get_json_leaves_out_what_does_not_apply(run: Run) -> None:
     }
 
 
+# --- status ------------------------------------------------------------------------------------
+
+
 def test_status(run: Run) -> None:
-    out, err = run("status", STATUS)
+    out, err = run("status --agent main", STATUS)
     assert err == ""
     assert (
         out
@@ -180,7 +176,7 @@ Sources           memory, sessions
 Extra paths       /home/ada/wiki
 Indexed           11/12 files · 345 chunks
 Dirty             yes (1 file changed)
-Pending           1 files · 2 vectors
+Pending           1 file · 2 vectors
 Rebuild           embedding 120/345 (the model changed)
 Store             /home/ada/.local/state/memoryd/main.sqlite (2.3 MiB)
 Workspace         /home/ada/notes
@@ -208,6 +204,7 @@ Failure           memory/huge.md:1-40: input too long (3 attempts), next try in 
                   and 1 more
 Skipped           memory/scan.md (not UTF-8)
                   and 2 more
+Remark            memory/2026-08-14.md: 2 bytes are not UTF-8
 """
     )
 
@@ -240,6 +237,8 @@ def test_status_of_a_daemon_with_little_to_say() -> None:
         "failure_count": 0,
         "skipped_paths": [],
         "skipped_count": 0,
+        "remarks": [],
+        "remark_count": 0,
     }
     text = status(msgspec.convert(fields, StatusResult), Style(colour=False))
     assert (
@@ -271,7 +270,7 @@ Socket           /run/user/1000/memoryd/memoryd.sock
 
 
 def test_status_json(run: Run) -> None:
-    out, _ = run("status --json", STATUS)
+    out, _ = run("status --agent main --json", STATUS)
     (entry,) = json.loads(out)
     assert set(entry) == {"agentId", "status"}
     assert entry["agentId"] == "main"
@@ -286,6 +285,9 @@ def test_status_json(run: Run) -> None:
     assert report["custom"]["indexIdentity"] == {"status": "valid", "reason": None}
     assert report["vector"]["semanticAvailable"] is True
     assert report["cache"]["maxEntries"] == 50000
+
+
+# --- the others --------------------------------------------------------------------------------
 
 
 def test_index(run: Run) -> None:

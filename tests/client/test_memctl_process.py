@@ -3,35 +3,20 @@
 import os
 import pty
 import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from termios import tcsetwinsize
 
 import pytest
 from fake_daemon import STUCK_TIMEOUT_S, FakeDaemon, Peer, answering
 from golden_bodies import golden
+from memctl_process import process
 
-import memoryd_client
-from memoryd_client.bodies import IndexResult, PingResult, SearchResult
+from memoryd_client.bodies import IndexResult, PingResult, SearchResult, SyncResult
+from memoryd_client.protocol import Body
 
 FOUND = golden("search_result", SearchResult)
 INDEXED = golden("index_result", IndexResult)
 PONG = golden("ping_result", PingResult)
-
-
-@contextmanager
-def process(
-    *words: str, stdout: int = subprocess.PIPE, stderr: int = subprocess.PIPE, locale: str = "C"
-) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run `memctl` as a process of its own."""
-    folder = str(Path(memoryd_client.__file__).parents[1])
-    environment = {**os.environ, "PYTHONPATH": folder, "LC_ALL": locale}
-    command = [sys.executable, "-m", "memoryd_client.memctl", *words]
-    with subprocess.Popen(command, env=environment, stdout=stdout, stderr=stderr) as running:
-        yield running
 
 
 def test_an_interrupt_cancels_the_request_and_is_quiet() -> None:
@@ -42,11 +27,20 @@ def test_an_interrupt_cancels_the_request_and_is_quiet() -> None:
         assert peer.cancel().id == request.id
         assert peer.hung_up()
 
-    with FakeDaemon(script) as daemon, process("index", "--socket", daemon.path) as running:
-        assert running.stderr is not None
-        assert running.stderr.readline().startswith(b"reading 1/3")
-        running.send_signal(signal.SIGINT)
-        assert running.communicate() == (b"", b"")
+    terminal, end = pty.openpty()
+    try:
+        with (
+            FakeDaemon(script) as daemon,
+            process("index", "--socket", daemon.path, stderr=end) as running,
+        ):
+            assert os.read(terminal, 4096).startswith(b"\r\x1b[Kreading 1/3")
+            running.send_signal(signal.SIGINT)
+            out, _ = running.communicate()
+            assert out == b""
+        assert os.read(terminal, 4096) == b"\r\x1b[K"
+    finally:
+        os.close(terminal)
+        os.close(end)
     assert running.returncode == 130
 
 
@@ -76,7 +70,7 @@ def test_a_full_disk_is_told_plainly() -> None:
         process("ping", "--socket", daemon.path, stdout=full.fileno()) as running,
     ):
         _, err = running.communicate()
-    assert err == b"memctl: [Errno 28] No space left on device\n"
+    assert err == b"memctl: can't write the output: No space left on device\n"
     assert running.returncode == 1
 
 
@@ -89,18 +83,25 @@ def test_output_is_utf_8_in_any_locale() -> None:
     assert "Dentist — 3 pm".encode() in out
 
 
-def test_progress_is_live_on_a_terminal() -> None:
+@pytest.mark.parametrize(
+    ("command", "answer", "says"),
+    [
+        ("index", INDEXED, "Memory index rebuilt: 12 files"),
+        ("sync", golden("sync_result", SyncResult), "In sync: 12 files"),
+    ],
+)
+def test_progress_is_live_on_a_terminal(command: str, answer: Body, says: str) -> None:
     def script(peer: Peer) -> None:
         peer.greet()
         request = peer.request()
         peer.progress(request, 1, 3, "reading")
-        peer.answer(request, INDEXED)
+        peer.answer(request, answer)
 
     terminal, end = pty.openpty()
     try:
         with (
             FakeDaemon(script) as daemon,
-            process("index", "--socket", daemon.path, stderr=end) as running,
+            process(command, "--socket", daemon.path, stderr=end) as running,
         ):
             out, _ = running.communicate()
         shown = os.read(terminal, 4096).decode()
@@ -108,27 +109,53 @@ def test_progress_is_live_on_a_terminal() -> None:
         os.close(terminal)
         os.close(end)
     assert shown.startswith("\r\x1b[Kreading 1/3 · elapsed 0:0")
-    assert "\r\x1b[Kwarning: 1 text was refused" in shown
-    assert out.decode().startswith("Memory index rebuilt: 12 files")
+    assert "\r\x1b[Kwarning: " in shown
+    assert out.decode().startswith(says)
     assert running.returncode == 0
 
 
-def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
-    def on_terminal() -> str:
-        terminal, end = pty.openpty()
-        try:
-            with (
-                FakeDaemon(answering(FOUND)) as daemon,
-                process("search", "x", "--socket", daemon.path, stdout=end) as running,
-            ):
-                running.communicate()
-            return os.read(terminal, 65536).decode()
-        finally:
-            os.close(terminal)
-            os.close(end)
+def on_terminal(*, columns: int = 0) -> str:
+    """Run a search whose stdout is a terminal; return what it showed."""
+    terminal, end = pty.openpty()
+    tcsetwinsize(end, (24, columns))
+    try:
+        with (
+            FakeDaemon(answering(FOUND)) as daemon,
+            process("search", "x", "--socket", daemon.path, stdout=end) as running,
+        ):
+            running.communicate()
+        return os.read(terminal, 65536).decode()
+    finally:
+        os.close(terminal)
+        os.close(end)
 
+
+def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert "\x1b[1mmemory/2026-08-14.md:12-14\x1b[0m" in on_terminal()
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in on_terminal()
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "dumb")
+    assert "\x1b" not in on_terminal()
+
+
+def test_snippets_are_wrapped_on_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "30")
+    wrapped = "   14 │ Dentist — 3 pm, bring\r\n      │ the card.\r\n"
+    assert wrapped in on_terminal()
+    with (
+        FakeDaemon(answering(FOUND)) as daemon,
+        process("search", "x", "--socket", daemon.path) as running,
+    ):
+        out, _ = running.communicate()
+    assert "   14 │ Dentist — 3 pm, bring the card.\n" in out.decode()
+
+
+def test_the_terminal_tells_its_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert "      │ the card.\r\n" in on_terminal(columns=30)
+    assert "   14 │ Dentist — 3 pm, bring the card.\r\n" in on_terminal(columns=80)

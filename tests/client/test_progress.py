@@ -2,8 +2,8 @@ import io
 
 import pytest
 
-from memoryd_client.progress import LIVE_INTERVAL_S, LOG_INTERVAL_S, ProgressLine
-from memoryd_client.units import duration, minutes, size
+from memoryd_client.cli.progress import LIVE_INTERVAL_S, LOG_INTERVAL_S, ProgressLine, progress_text
+from memoryd_client.cli.units import counted, duration, minutes, size
 
 
 class Clock:
@@ -34,10 +34,19 @@ def test_a_log_gets_a_line_now_and_then() -> None:
         clock.now += LOG_INTERVAL_S / 40
     line.finish()
     assert stream.getvalue().splitlines() == [
-        "embedding 0/100 · elapsed 0:00",
         "embedding 40/100 · elapsed 0:10 · eta 0:15",
         "embedding 80/100 · elapsed 0:20 · eta 0:05",
     ]
+
+
+def test_what_takes_little_time_leaves_nothing_in_a_log() -> None:
+    stream, clock = io.StringIO(), Clock()
+    line = ProgressLine(stream, live=False, clock=clock)
+    line(0, 3, "reading")
+    clock.now += LOG_INTERVAL_S - 1
+    line(2, 3, "reading")
+    line.finish()
+    assert stream.getvalue() == ""
 
 
 def test_a_live_line_does_not_flicker() -> None:
@@ -51,13 +60,24 @@ def test_a_live_line_does_not_flicker() -> None:
 
 def test_the_time_left_is_told_from_the_pace_of_the_present_label() -> None:
     stream, clock = io.StringIO(), Clock()
-    line = ProgressLine(stream, live=False, clock=clock)
+    line = ProgressLine(stream, live=True, clock=clock)
     line(0, 10, "reading")
     clock.now += 600
     line(0, 100, "embedding")
     clock.now += 60
     line(50, 100, "embedding")
-    assert stream.getvalue().splitlines()[-1] == "embedding 50/100 · elapsed 11:00 · eta 1:00"
+    assert stream.getvalue().endswith("\x1b[Kembedding 50/100 · elapsed 11:00 · eta 1:00")
+
+
+def test_a_live_line_fits_into_the_terminal() -> None:
+    stream = io.StringIO()
+    ProgressLine(stream, live=True, columns=10, clock=Clock())(1, 3, "東京の港区")
+    assert stream.getvalue() == "\r\x1b[K東京の港"
+
+
+def test_a_label_stays_on_its_line() -> None:
+    text = progress_text(1, 3, "a\nb\x1b[31m", elapsed_s=0, label_elapsed_s=0)
+    assert text.startswith("a\ufffdb\ufffd[31m 1/3")
 
 
 def test_nothing_shown_leaves_nothing_behind() -> None:
@@ -87,3 +107,8 @@ def test_duration(seconds: float, text: str) -> None:
 )
 def test_size(count: int, text: str) -> None:
     assert size(count) == text
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 files"), (1, "1 file"), (2, "2 files")])
+def test_counted(number: int, text: str) -> None:
+    assert counted(number, "file") == text

@@ -62,6 +62,84 @@ def test_waiting_for_ones_turn_counts_as_waiting() -> None:
         assert first.result().path == "first.md"
 
 
+class Clock:
+    """Time that goes by while one sleeps, and not before so many threads have looked at it."""
+
+    def __init__(self, threads: int) -> None:
+        self.now_s = 0.0
+        self._threads = threads
+        self._seen: set[int] = set()
+        self._all_seen = threading.Event()
+
+    def monotonic(self) -> float:
+        self._seen.add(threading.get_ident())
+        if len(self._seen) == self._threads:
+            self._all_seen.set()
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        assert self._all_seen.wait(STUCK_TIMEOUT_S)
+        self.now_s += seconds
+
+
+def test_all_that_wait_for_a_daemon_give_up_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not one after the other, each for `wait_s` seconds of its own."""
+    clock = Clock(threads=5)
+    for module in ("sync", "sync_link", "connecting"):
+        monkeypatch.setattr(f"memoryd_client.{module}.time", clock)
+    daemon = FakeDaemon()
+    client = Client(daemon.path, wait_s=4.0, timeout_s=None)
+    with ThreadPoolExecutor(max_workers=5) as threads:
+        calls = [threads.submit(client.ping) for _ in range(5)]
+    assert {type(call.exception()) for call in calls} == {errors.DaemonNotRunningError}
+    assert clock.now_s == pytest.approx(4.0)
+    with pytest.raises(errors.DaemonNotRunningError):
+        client.ping()
+    assert clock.now_s == pytest.approx(8.0), "a later call waits anew"
+    daemon.close()
+
+
+def test_threads_ask_again_after_a_restart() -> None:
+    paths = [f"memory/{number}.md" for number in range(20)]
+
+    def until_it_dies(peer: Peer) -> None:
+        peer.greet()
+        for _ in range(3):
+            echo(peer, peer.request())
+        peer.request()
+
+    def script(peer: Peer) -> None:
+        peer.greet()
+        for _ in range(len(paths) - 6):
+            echo(peer, peer.request())
+
+    with (
+        FakeDaemon(until_it_dies, until_it_dies, script) as daemon,
+        Client(daemon.path) as client,
+        ThreadPoolExecutor(max_workers=5) as threads,
+    ):
+        results = list(threads.map(client.get, paths))
+    assert [result.path for result in results] == paths
+
+
+def test_what_the_callback_raises_cancels_the_request() -> None:
+    def script(peer: Peer) -> None:
+        peer.greet()
+        request = peer.request()
+        peer.progress(request, 1, 3, "reading")
+        assert peer.cancel().id == request.id
+        peer.refuse(request, "cancelled")
+        peer.answer(peer.request(), PONG)
+
+    def fail(completed: int, total: int, label: str) -> None:
+        raise LookupError(label)
+
+    with FakeDaemon(script) as daemon, Client(daemon.path) as client:
+        with pytest.raises(LookupError, match="reading"):
+            client.sync(on_progress=fail)
+        assert client.ping() == PONG
+
+
 def test_an_interrupt_cancels_and_gives_the_connection_up() -> None:
     def script(peer: Peer) -> None:
         peer.greet()

@@ -4,6 +4,12 @@ import pytest
 from harness import Daemon
 
 
+@pytest.fixture(autouse=True)
+def no_autostart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the clients of tests from the configuration of who runs them."""
+    monkeypatch.setenv("MEMORYD_NO_AUTOSTART", "1")
+
+
 @pytest.fixture
 def daemon() -> Iterator[Daemon]:
     """A daemon for keywords only, not started yet: write files first, then `start()`."""

@@ -53,6 +53,7 @@ class Daemon:
         self.socket = self.folder / "s"
         self.config = self.folder / "config.toml"
         self.settings = settings
+        self.agents: dict[str, str] = {}
         self.provider = provider
         self.real_model = real_model
         self.process: subprocess.Popen[bytes] | None = None
@@ -102,15 +103,46 @@ class Daemon:
         self.config.write_text(
             f'[defaults]\nprovider = "{self.provider}"\n{self.settings}\n'
             f'[agents.main]\nworkspace = "{self.workspace}"\n'
+            + "".join(
+                f'[agents.{agent}]\nworkspace = "{self.folder / agent}"\n{settings}\n'
+                for agent, settings in self.agents.items()
+            )
         )
+
+    def add_agent(self, agent: str, settings: str = "") -> Path:
+        """Configure one more agent, by its next start or reload; return its workspace."""
+        self.agents[agent] = settings
+        return self.new_folder(agent)
+
+    def new_folder(self, name: str) -> Path:
+        """Return a workspace that no configuration knows, with one note that has its name."""
+        folder = self.folder / name
+        folder.mkdir()
+        (folder / "MEMORY.md").write_text(f"the note of {name}\n")
+        return folder
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-X", "dev", "-W", "error", "-m", "memoryd", *arguments]
 
-    def start(self, *, wait: bool = True, file_blocks: int | None = None) -> "Daemon":
-        """Start it. `file_blocks`: no file may grow over so many KiB, as if the disk were full."""
+    def start(
+        self,
+        *,
+        wait: bool = True,
+        file_blocks: int | None = None,
+        config: str | None = None,
+        options: list[str] | None = None,
+        before: list[str] | None = None,
+    ) -> "Daemon":
+        """Start it, with `options` in place of a configuration file if they are given.
+
+        `before` is a command that runs the one it is given.
+
+        `file_blocks`: no file may grow over so many KiB, as if the disk were full.
+        """
         self.write_config()
-        command = self.command("--config", str(self.config))
+        if config is not None:
+            self.config.write_text(config)
+        command = [*(before or ()), *self.command(*(options or ["--config", str(self.config)]))]
         if file_blocks is not None:
             command = ["bash", "-c", f'ulimit -f {file_blocks}; exec "$@"', "-", *command]
         with open(self.log_path, "ab") as log:
@@ -136,8 +168,8 @@ class Daemon:
         self.process.kill()
         self.process.wait()
 
-    def client(self) -> Client:
-        return Client(str(self.socket), wait_s=PATIENCE_S, timeout_s=PATIENCE_S)
+    def client(self, agent: str | None = None) -> Client:
+        return Client(str(self.socket), agent=agent, wait_s=PATIENCE_S, timeout_s=PATIENCE_S)
 
     def log(self) -> str:
         return self.log_path.read_text(errors="replace")

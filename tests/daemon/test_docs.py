@@ -17,7 +17,8 @@ import pytest
 from memoryd import supervise
 from memoryd.__main__ import _parser
 from memoryd.settings import Section, Settings
-from memoryd_client import arguments, bodies, errors, paths, protocol, status
+from memoryd_client import agents, bodies, errors, paths, protocol, status
+from memoryd_client.cli import arguments
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -26,7 +27,7 @@ UNITS = ROOT / "systemd"
 WIRE_STRUCTS = sorted(
     {
         value
-        for module in (protocol, bodies, status)
+        for module in (protocol, bodies, status, agents)
         for value in vars(module).values()
         if isinstance(value, type)
         and issubclass(value, protocol.Frame | protocol.Body)

@@ -3,6 +3,7 @@
 import itertools
 import unicodedata
 from dataclasses import dataclass
+from typing import SupportsIndex
 
 import pytest
 from hypothesis import given
@@ -212,6 +213,44 @@ def test_overlap_within_a_line_keeps_to_its_bound(words: int, tokens: int, overl
         assert start + len(chunk.text) > reached
         reached = start + len(chunk.text)
     assert reached == len(line)
+
+
+@given(documents, all_sizes)
+def test_lines_may_come_one_by_one(lines: list[str], options: Options) -> None:
+    one_by_one = chunk_markdown(
+        iter(lines),
+        tokens=options.tokens,
+        overlap=options.overlap,
+        max_bytes=options.max_bytes,
+    )
+    assert one_by_one == options.chunk(lines)
+
+
+class EndlessLine(str):
+    """A line of millions of characters, of which no more may be asked for at once than is bearable.
+
+    A call that looks at all of it would hold up every other thread for as long as it takes.
+    """
+
+    __slots__ = ()
+    length = 5_000_000
+    bearable = 100_000
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, wanted: SupportsIndex | slice) -> str:
+        assert isinstance(wanted, slice)
+        start, stop, step = wanted.indices(self.length)
+        assert (step, stop - start <= self.bearable) == (1, True)
+        return "# word " + "word " * ((stop - start) // 5) if start == 0 else "w" * (stop - start)
+
+
+def test_no_step_looks_at_the_whole_of_an_overlong_line() -> None:
+    chunks = chunk_markdown([EndlessLine(), "end"])
+    assert sum(len(chunk.text) for chunk in chunks) > EndlessLine.length
+    assert {chunk.start_line for chunk in chunks} <= {1, 2}
+    assert chunks[0].heading.startswith("word word")
 
 
 def test_no_text_gives_no_chunk() -> None:

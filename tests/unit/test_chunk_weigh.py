@@ -1,6 +1,7 @@
 """Sizes in quarter tokens, and cutting a long line without breaking a character."""
 
 import unicodedata
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -130,6 +131,21 @@ def test_pieces_keep_to_the_bytes(text: str, units: int, max_bytes: int) -> None
     cut = list(pieces(text, units=units, max_bytes=max_bytes))
     assert "".join(cut) == text
     assert all(0 < len(piece.encode()) <= max_bytes for piece in cut)
+
+
+@given(
+    st.lists(st.sampled_from([*CHARACTERS, "\ud800"]), max_size=300),
+    st.integers(4, 120),
+    st.integers(4, 60),
+    st.integers(1, 500),
+)
+def test_it_makes_no_difference_how_much_is_looked_at_at_once(
+    parts: list[str], units: int, max_bytes: int, window: int
+) -> None:
+    text = "".join(parts)
+    whole = list(pieces(text, units=units, max_bytes=max_bytes))
+    with patch("memoryd.chunk.weigh._WINDOW_CHARS", window):
+        assert list(pieces(text, units=units, max_bytes=max_bytes)) == whole
 
 
 @pytest.mark.parametrize(

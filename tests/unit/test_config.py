@@ -33,6 +33,14 @@ def values(loaded: AgentConfig) -> dict[str, tuple[object, str]]:
     return {key: (value, origin) for key, value, origin in loaded.values()}
 
 
+def load(
+    file: Path | None = None, *, agent: str | None = None, workspace: Path | None = None
+) -> AgentConfig:
+    """Load the only agent; its workspace has to be there."""
+    (loaded,) = config.load(file, agent=agent, workspace=workspace)
+    return config.usable(loaded)
+
+
 def refused(home: Path, text: str) -> str:
     """Load a file with a mistake; return what is said about it."""
     path = write(home, text)
@@ -48,7 +56,7 @@ def refused(home: Path, text: str) -> str:
 
 
 def test_without_a_file_the_current_directory_is_the_workspace(home: Path) -> None:
-    loaded = config.load()
+    loaded = load()
     assert (loaded.agent, loaded.workspace, loaded.files) == ("main", home / "here", ())
     assert loaded.settings == Settings()
     assert loaded.db_path.parent == home / "state/memoryd"
@@ -57,7 +65,7 @@ def test_without_a_file_the_current_directory_is_the_workspace(home: Path) -> No
 
 
 def test_every_key_has_a_value_and_a_default(home: Path) -> None:
-    found = values(config.load())
+    found = values(load())
     assert found["query.hybrid.vector_weight"] == (0.7, "default")
     assert found["provider"] == ("auto", "default")
     assert all(origin == "default" for key, (_, origin) in found.items() if key != "workspace")
@@ -65,46 +73,93 @@ def test_every_key_has_a_value_and_a_default(home: Path) -> None:
 
 def test_a_named_file_must_be_there(home: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.toml: no such configuration file"):
-        config.load(home / "nowhere.toml")
+        load(home / "nowhere.toml")
 
 
 def test_a_named_file_is_used_in_place_of_the_default_one(home: Path) -> None:
     write(home, "[defaults.query]\nmax_results = 1")
     other = home / "other.toml"
     other.write_text("[defaults.query]\nmax_results = 2")
-    loaded = config.load(other)
+    loaded = load(other)
     assert (loaded.settings.query.max_results, loaded.files) == (2, (other,))
 
 
 def test_the_only_agent_is_the_one(home: Path) -> None:
     write(home, "[agents.ann]\nworkspace = '~/work'")
-    loaded = config.load()
+    loaded = load()
     assert (loaded.agent, loaded.workspace) == ("ann", home / "work")
     assert loaded.db_path == home / "state/memoryd/ann.sqlite"
 
 
-def test_of_several_it_is_main(home: Path) -> None:
+def test_all_agents_of_the_file_are_served(home: Path) -> None:
     write(home, "[agents.ann]\nworkspace = '~/other'\n[agents.main]\nworkspace = '~/work'")
     loaded = config.load()
-    assert (loaded.agent, loaded.workspace, loaded.others) == ("main", home / "work", ("ann",))
+    assert [(c.agent, c.workspace, c.origin) for c in loaded] == [
+        ("ann", home / "other", "configuration"),
+        ("main", home / "work", "configuration"),
+    ]
+    assert load(agent="ann").agent == "ann"
 
 
-def test_several_without_main_need_a_choice(home: Path) -> None:
-    message = refused(home, "[agents.bob]\n[agents.ann]")
-    assert "--agent" in message
-    assert "ann, bob" in message
-    assert config.load(agent="bob").agent == "bob"
+@pytest.mark.parametrize(
+    ("folder", "agents", "agent"),
+    [
+        ("work", ["ann", "main"], "main"),
+        ("work/deep/inside", ["ann", "bob", "main"], "bob"),
+        ("workshop", ["ann", "main"], "main"),
+        ("elsewhere", ["ann", "bob"], None),
+        ("elsewhere", ["bob"], "bob"),
+    ],
+)
+def test_a_client_means_the_agent_around_it(
+    home: Path, folder: str, agents: list[str], agent: str | None
+) -> None:
+    (home / "work/deep").mkdir()
+    places = {"ann": "~/other", "bob": "~/work/deep", "main": "~/work"}
+    write(home, "\n".join(f"[agents.{a}]\nworkspace = '{places[a]}'" for a in agents))
+    meant = config.meant(config.load(), home / folder)
+    assert (meant and meant.agent) == agent
+
+
+def test_one_missing_workspace_is_that_agents_problem(home: Path) -> None:
+    write(home, "[agents.ann]\nworkspace = '~/gone'\n[agents.main]\nworkspace = '~/work'")
+    ann, main = config.load()
+    assert ann.problem is not None
+    assert "gone" in ann.problem
+    assert main.problem is None
+
+
+def test_two_agents_never_share_an_index(home: Path) -> None:
+    message = refused(home, "[defaults.store]\npath = '/x.sqlite'\n[agents.a]\n[agents.b]")
+    assert "agents a and b have the same index /x.sqlite" in message
+
+
+def test_an_added_workspace_is_named_after_its_folder(home: Path) -> None:
+    write(home, "[defaults]\nprovider = 'none'\n[agents.ann]\nworkspace = '~/work'")
+    added = config.load_added(None, home / "other")
+    assert (added.agent, added.origin) == (added.db_path.stem, "added")
+    assert added.agent.startswith("other-")
+    (home / "-- 笔记 (alt)").mkdir()
+    assert config.load_added(None, home / "-- 笔记 (alt)").agent.startswith("笔记-alt-")
+    assert added.settings.provider == "none"
+    assert config.load_added(None, home / "work").agent == "ann"
+
+
+def test_autostart_is_true_or_false(home: Path) -> None:
+    write(home, "autostart = true")
+    assert load().agent == "main"
+    assert "autostart" in refused(home, "autostart = 'yes'")
 
 
 def test_an_unknown_agent_is_told_with_those_there_are(home: Path) -> None:
     write(home, "[agents.bob]\n[agents.ann]")
     with pytest.raises(ConfigError, match=r"no agent 'eve' in .*\(configured: ann, bob\)"):
-        config.load(agent="eve")
+        load(agent="eve")
 
 
 def test_a_workspace_on_the_command_line_wins(home: Path) -> None:
     write(home, "[agents.main]\nworkspace = '~/work'\n[agents.main.query]\nmax_results = 3")
-    loaded = config.load(workspace=home / "other")
+    loaded = load(workspace=home / "other")
     assert (loaded.agent, loaded.workspace) == ("main", home / "other")
     assert loaded.settings.query.max_results == 6, "the agent of another folder isn't meant"
     assert loaded.db_path.name.startswith("other-")
@@ -113,43 +168,43 @@ def test_a_workspace_on_the_command_line_wins(home: Path) -> None:
 
 def test_a_workspace_on_the_command_line_chooses_its_agent(home: Path) -> None:
     write(home, "[agents.a]\nworkspace = '~/work'\n[agents.b]\nworkspace = '~/other'")
-    assert config.load(workspace=Path("../other")).agent == "b"
-    assert config.load(workspace=Path("~/work")).agent == "a"
+    assert load(workspace=Path("../other")).agent == "b"
+    assert load(workspace=Path("~/work")).agent == "a"
 
 
 def test_a_workspace_with_an_agent_is_that_agents(home: Path) -> None:
     write(home, "[agents.a]\nworkspace = '~/work'")
-    loaded = config.load(agent="a", workspace=home / "other")
+    loaded = load(agent="a", workspace=home / "other")
     assert (loaded.agent, loaded.workspace) == ("a", home / "other")
 
 
 def test_a_workspace_is_a_folder_with_links_resolved(home: Path) -> None:
     (home / "link").symlink_to("work")
-    assert config.load(workspace=home / "link").workspace == home / "work"
+    assert load(workspace=home / "link").workspace == home / "work"
     write(home, "[agents.main]\nworkspace = '~/nowhere'")
     with pytest.raises(ConfigError, match=r"nowhere .*is not a folder"):
-        config.load()
+        load()
 
 
 def test_two_workspaces_of_one_name_have_two_indexes(home: Path) -> None:
     (home / "a/notes").mkdir(parents=True)
     (home / "b/notes").mkdir(parents=True)
-    first, second = (config.load(workspace=home / x / "notes").db_path for x in "ab")
+    first, second = (load(workspace=home / x / "notes").db_path for x in "ab")
     assert first != second
-    assert config.load(workspace=home / "a/notes").db_path == first
+    assert load(workspace=home / "a/notes").db_path == first
 
 
 def test_an_odd_workspace_name_makes_a_plain_file_name(home: Path) -> None:
     folder = home / "Ünï: /..".replace("/", "") / "it's here"
     folder.mkdir(parents=True)
-    name = config.load(workspace=folder).db_path.name
+    name = load(workspace=folder).db_path.name
     assert name.isascii()
     assert name.startswith("it-s-here-")
 
 
 def test_the_path_of_the_index_can_be_set(home: Path) -> None:
     write(home, "[agents.main]\nstore = { path = '~/x/index.sqlite' }")
-    loaded = config.load()
+    loaded = load()
     assert loaded.db_path == home / "x/index.sqlite"
     assert values(loaded)["store.path"][0] == str(home / "x/index.sqlite")
 
@@ -170,7 +225,7 @@ def test_agents_are_laid_over_the_defaults_key_by_key(home: Path) -> None:
         max_results = 4
         """,
     )
-    loaded = config.load()
+    loaded = load()
     assert loaded.settings.provider == "none"
     assert loaded.settings.query.max_results == 4
     assert loaded.settings.query.hybrid.vector_weight == 0.5
@@ -185,17 +240,17 @@ def test_agents_are_laid_over_the_defaults_key_by_key(home: Path) -> None:
 
 def test_lists_are_replaced_and_not_joined(home: Path) -> None:
     write(home, "[defaults]\nextra_paths = ['a']\n[agents.main]\nextra_paths = ['b', 'c']")
-    assert config.load().settings.extra_paths == ("b", "c")
+    assert load().settings.extra_paths == ("b", "c")
 
 
 def test_an_agent_sees_nothing_of_another(home: Path) -> None:
     write(home, "[agents.main]\n[agents.ann]\nprovider = 'none'")
-    assert config.load().settings.provider == "auto"
+    assert load(agent="main").settings.provider == "auto"
 
 
 def test_a_whole_number_is_a_number(home: Path) -> None:
     write(home, "[defaults.sync]\ninterval_minutes = 10")
-    assert config.load().settings.sync.interval_minutes == 10.0
+    assert load().settings.sync.interval_minutes == 10.0
 
 
 # --- mistakes
@@ -268,7 +323,7 @@ def test_a_file_that_is_not_utf8_is_told(home: Path) -> None:
     path = write(home, "")
     path.write_bytes(b"[defaults]\nprovider = '\xff'\n")
     with pytest.raises(ConfigError, match="not UTF-8"):
-        config.load()
+        load()
 
 
 def test_a_file_that_cannot_be_read_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,7 +334,7 @@ def test_a_file_that_cannot_be_read_is_told(home: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Path, "read_text", read_text)
     with pytest.raises(ConfigError, match=r"config\.toml: can't be read: Permission denied"):
-        config.load()
+        load()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from memoryd.flow import ProgressCallback
+from memoryd.serve.caller import Caller
 from memoryd.serve.connection import (
     MAX_IN_FLIGHT,
     Connection,
@@ -46,13 +46,13 @@ class Wire:
         self.buffer = FrameBuffer()
         self.frames: list[bytes] = []
 
-    async def wait(self, body: Body, progress: ProgressCallback) -> Body:
+    async def wait(self, body: Body, caller: Caller) -> Body:
         self.begun.set()
         await self.release.wait()
         return DONE
 
-    async def handle(self, body: Body, progress: ProgressCallback) -> Body:
-        return await self.handler(body, progress)
+    async def handle(self, body: Body, caller: Caller) -> Body:
+        return await self.handler(body, caller)
 
     async def open(self) -> None:
         ours, theirs = socket.socketpair()
@@ -135,7 +135,7 @@ async def test_a_deadline_ends_the_request_and_not_the_connection(wire: Wire) ->
 async def test_a_time_out_inside_is_not_the_clients_deadline(
     wire: Wire, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def fail(body: Body, progress: ProgressCallback) -> Body:
+    async def fail(body: Body, caller: Caller) -> Body:
         raise TimeoutError
 
     wire.handler = fail
@@ -146,7 +146,7 @@ async def test_a_time_out_inside_is_not_the_clients_deadline(
 async def test_an_internal_error_shows_no_more_than_its_number(
     wire: Wire, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def fail(body: Body, progress: ProgressCallback) -> Body:
+    async def fail(body: Body, caller: Caller) -> Body:
         raise RuntimeError("sk-secret in a traceback")
 
     wire.handler = fail
@@ -159,7 +159,7 @@ async def test_an_internal_error_shows_no_more_than_its_number(
 
 
 async def test_a_handler_says_what_is_wrong_and_what_to_do(wire: Wire) -> None:
-    async def fail(body: Body, progress: ProgressCallback) -> Body:
+    async def fail(body: Body, caller: Caller) -> Body:
         raise RequestFailedError(ErrorCode.NOT_FOUND, "it is not there", "look elsewhere")
 
     wire.handler = fail
@@ -173,9 +173,9 @@ async def test_a_handler_says_what_is_wrong_and_what_to_do(wire: Wire) -> None:
 
 
 async def test_progress_comes_before_the_result_and_may_be_dropped(wire: Wire) -> None:
-    async def work(body: Body, progress: ProgressCallback) -> Body:
+    async def work(body: Body, caller: Caller) -> Body:
         for step in range(20_000):
-            progress(step, 20_000, "working on something with a long name " * 5)
+            caller.progress(step, 20_000, "working on something with a long name " * 5)
         return DONE
 
     wire.handler = work
@@ -192,7 +192,7 @@ async def test_hanging_up_cancels_what_is_in_flight() -> None:
     wire = Wire()
     ended = asyncio.Event()
 
-    async def hang(body: Body, progress: ProgressCallback) -> Body:
+    async def hang(body: Body, caller: Caller) -> Body:
         wire.begun.set()
         try:
             await asyncio.Event().wait()

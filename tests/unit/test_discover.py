@@ -2,6 +2,8 @@
 
 import os
 import socket
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from memoryd.flow import FileKey
-from memoryd.source.discover import Discovery, Scan
+from memoryd.settings import ExtraPath
+from memoryd.source.discover import Discovery
+from memoryd.source.walk import Scan
 
 
 @pytest.fixture
@@ -25,7 +29,7 @@ def write(path: Path, text: str = "x") -> Path:
     return path
 
 
-def scan(workspace: Path, *extra_paths: str) -> Scan:
+def scan(workspace: Path, *extra_paths: str | ExtraPath) -> Scan:
     return Discovery(workspace, extra_paths).scan()
 
 
@@ -35,8 +39,7 @@ def found(scan: Scan) -> set[str]:
 
 
 def skipped(scan: Scan) -> dict[str, str]:
-    assert len(dict(scan.skipped)) == len(scan.skipped), "told once each"
-    return dict(scan.skipped)
+    return scan.skipped
 
 
 # --- what is memory
@@ -57,7 +60,7 @@ def test_the_suffix_counts_in_any_case(workspace: Path) -> None:
 
 def test_an_empty_workspace_is_no_fault(tmp_path: Path) -> None:
     result = scan(tmp_path.resolve())
-    assert (result.files, result.skipped, result.unread) == ({}, [], [])
+    assert (result.files, result.skipped, result.unread) == ({}, {}, [])
     assert set(result.folders) == {tmp_path.resolve()}, "to see the first file come"
 
 
@@ -217,7 +220,7 @@ def test_a_folder_that_goes_while_we_look_is_just_gone(
     gone.mkdir()
     refuse(monkeypatch, gone, FileNotFoundError(2, "No such file or directory"))
     result = scan(workspace)
-    assert (result.unread, result.skipped) == ([], [])
+    assert (result.unread, result.skipped) == ([], {})
 
 
 def test_a_workspace_that_is_not_there_is_unread(tmp_path: Path) -> None:
@@ -252,7 +255,7 @@ def test_overlapping_extra_paths_count_once(workspace: Path) -> None:
         workspace, "docs", "docs/", "./docs/../docs", "docs/sub", "docs/sub/a.md", "memory", "."
     )
     assert found(result) == {"docs/sub/a.md", "memory/b.md"}
-    assert result.skipped == []
+    assert result.skipped == {}
 
 
 @pytest.mark.parametrize("single", ["docs/sub/a.md", "docs/sub/missing.md"])
@@ -280,7 +283,9 @@ def test_an_extra_path_inside_an_ignored_folder_of_another_is_memory(workspace: 
     assert discovery.look(path) is not None, "a look must see what the scan sees"
 
 
-@pytest.mark.parametrize("missing", ["notes", "far/away/notes", "far/away/notes/a.md"])
+@pytest.mark.parametrize(
+    "missing", ["notes", "far/away/notes", "far/away/notes/a.md", "nowhere/*.md"]
+)
 def test_a_missing_extra_path_is_told_and_keeps_nothing_else_from_working(
     workspace: Path, missing: str
 ) -> None:
@@ -291,9 +296,75 @@ def test_a_missing_extra_path_is_told_and_keeps_nothing_else_from_working(
     assert found(result) == {"memory/a.md"}
 
 
-def test_a_missing_extra_path_is_seen_coming(workspace: Path) -> None:
+@pytest.mark.parametrize("missing", ["docs/notes", "docs/far/away/notes", "docs/.a/b.md"])
+def test_a_missing_extra_path_is_seen_coming(workspace: Path, missing: str) -> None:
     (workspace / "docs").mkdir()
-    assert workspace / "docs" in scan(workspace, "docs/notes").folders
+    discovery = Discovery(workspace, (missing,))
+    assert workspace / "docs" in discovery.scan().folders
+    first = workspace.joinpath(*Path(missing).parts[:2])
+    assert discovery.concerns(first), "the part that comes first is a reason to look"
+    assert not discovery.concerns(workspace / "docs/other")
+
+
+def test_an_extra_path_below_a_file_is_missing(workspace: Path) -> None:
+    write(workspace / "docs")
+    result = scan(workspace, "docs/notes")
+    assert (skipped(result), result.unread) == ({str(workspace / "docs/notes"): "missing"}, [])
+
+
+def test_a_link_on_the_way_to_an_extra_path_may_come_later(workspace: Path) -> None:
+    path = write(workspace.parent / "real/notes/a.md")
+    discovery = Discovery(workspace, ("link/notes",))
+    assert found(discovery.scan()) == set()
+    (workspace / "link").symlink_to(workspace.parent / "real")
+    assert found(discovery.scan()) == {str(path)}
+    assert discovery.look(path) is not None
+
+
+# --- one folder in two places
+
+
+def test_a_folder_that_is_there_twice_counts_once_and_is_told(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a bind mount; one of a folder into itself could go on for ever."""
+    write(workspace / "memory/sub/loop/a.md")
+    same, real = os.stat(workspace / "memory"), os.stat
+
+    def stat(path: Path, **options: bool) -> os.stat_result:
+        return same if Path(path) == workspace / "memory/sub/loop" else real(path, **options)
+
+    monkeypatch.setattr(os, "stat", stat)
+    result = scan(workspace)
+    assert found(result) == set()
+    assert skipped(result) == {
+        str(workspace / "memory/sub/loop"): f"the same folder as {workspace / 'memory'}"
+    }
+    assert set(result.folders) == {workspace, workspace / "memory", workspace / "memory/sub"}
+
+
+def test_a_bind_mount_of_a_folder_into_itself(workspace: Path) -> None:
+    write(workspace / "memory/a.md")
+    (workspace / "memory/sub/loop").mkdir(parents=True)
+    memory, loop = str(workspace / "memory"), str(workspace / "memory/sub/loop")
+    script = (
+        "import sys; from pathlib import Path; from memoryd.source.discover import Discovery;"
+        "scan = Discovery(Path(sys.argv[1]), ()).scan();"
+        "print([key.path for key in scan.files], scan.skipped)"
+    )
+    mount = 'mount --rbind "$1" "$2" && shift 2 && "$@"'
+    python = (sys.executable, "-c", script, str(workspace))
+    mounted = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", mount, "-", memory, loop, *python],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    if mounted.returncode != 0 and "mount" in mounted.stderr:
+        pytest.skip("mounting is not allowed here")
+    assert mounted.stdout.strip() == (
+        f"['memory/a.md'] {{'{loop}': 'the same folder as {memory}'}}"
+    ), mounted.stderr
 
 
 def test_an_extra_file_that_is_no_markdown_is_told(workspace: Path) -> None:
@@ -404,9 +475,12 @@ def test_numbers_that_sqlite_cannot_hold_are_brought_into_its_range(
 ) -> None:
     """Inodes of network file systems use all 64 bits; a date of the year 2400 has more ns."""
     path = write(workspace / "memory/a.md")
-    found = os.lstat(path)
+    real = os.lstat
 
-    def far(*_: object, **__: object) -> os.stat_result:
+    def far(wanted: Path) -> os.stat_result:
+        found = real(wanted)
+        if Path(wanted) != path:
+            return found
         fields = list(found)
         fields[1] = 2**64 - 1
         return os.stat_result(fields, {"st_mtime_ns": 15_032_385_535_000_000_000})

@@ -106,6 +106,9 @@ class FakeProvider:
         await asyncio.sleep(0)
         return self._answer([text])
 
+    def warm(self) -> None:
+        pass
+
     async def close(self) -> None:
         pass
 

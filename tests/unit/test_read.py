@@ -9,13 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from memoryd.flow import FileStat
 from memoryd.source import read as read_module
 from memoryd.source.discover import Discovery
-from memoryd.source.read import Excerpt, NotMemoryError, decode, read_file, read_lines
+from memoryd.source.private import NOT_CLOSED
+from memoryd.source.read import Excerpt, NotMemoryError, read_file, read_lines
 
 LONG_AGO_NS = 1_600_000_000_000_000_000
 
@@ -46,19 +45,19 @@ def get(
 # --- whole files
 
 
-def test_a_file_is_its_stat_its_hash_and_its_text(tmp_path: Path) -> None:
+def test_a_file_is_its_stat_its_hash_and_its_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.md"
     path.write_bytes("grün\n".encode())
     os.utime(path, ns=(LONG_AGO_NS, LONG_AGO_NS))
     content = read_file(path)
     assert content.stat == FileStat(LONG_AGO_NS, 6, path.stat().st_ino)
     assert content.hash == hashlib.sha256("grün\n".encode()).hexdigest()
-    assert content.text == "grün\n"
+    assert (content.lines, content.remarks) == (["grün"], ())
 
 
 def test_an_empty_file_is_empty(tmp_path: Path) -> None:
     (tmp_path / "a.md").touch()
-    assert read_file(tmp_path / "a.md").text == ""
+    assert read_file(tmp_path / "a.md")[2:] == ([], ())
 
 
 class Clock:
@@ -92,7 +91,7 @@ def test_a_second_change_within_a_tick_of_the_clock_is_not_missed(
         written(path, "new", LONG_AGO_NS + 4_000_000)
 
     content = read_file(path)
-    assert (content.text, content.stat.mtime_ns) == ("new", LONG_AGO_NS + 4_000_000)
+    assert (content.lines, content.stat.mtime_ns) == (["new"], LONG_AGO_NS + 4_000_000)
     assert clock.now_ns >= content.stat.mtime_ns + read_module.TICK_NS
 
 
@@ -124,7 +123,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
 
     monkeypatch.setattr(os, "fstat", fstat)
     content = read_file(path)
-    assert content.text == "new and longer"
+    assert content.lines == ["new and longer"]
     assert content.stat.mtime_ns == LONG_AGO_NS + 1
     assert content.hash == hashlib.sha256(b"new and longer").hexdigest()
 
@@ -148,7 +147,7 @@ def test_a_file_that_never_rests_has_the_stat_from_before(
     monkeypatch.setattr(os, "fstat", fstat)
     content = read_file(path)
     assert content.stat.size < len(path.read_text())
-    assert content.hash == hashlib.sha256(content.text.encode()).hexdigest()
+    assert content.hash == hashlib.sha256(content.lines[0].encode()).hexdigest()
 
 
 def test_a_link_is_not_read(tmp_path: Path) -> None:
@@ -188,30 +187,63 @@ def test_a_refusal_leaves_no_descriptor_open(tmp_path: Path, kind: str) -> None:
     assert len(os.listdir("/dev/fd")) == len(before)
 
 
-@pytest.mark.parametrize(
-    ("data", "text"),
-    [
-        (b"\xef\xbb\xbfa", "a"),
-        (b"a\xff\xfeb", "a\ufffd\ufffdb"),
-        (b"a\0b", "a\ufffdb"),
-        (b"\xed\xa0\x80", "\ufffd\ufffd\ufffd"),
-        (b"a\r\nb\r", "a\r\nb\r"),
-    ],
-)
-def test_decoding(data: bytes, text: str) -> None:
-    assert decode(data) == text
+def test_lines_come_together_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_module, "BLOCK_BYTES", 3)
+    data = "one\r\ntwo\rgrün 🦊\n\n".encode()
+    (tmp_path / "a.md").write_bytes(data)
+    content = read_file(tmp_path / "a.md")
+    assert content.lines == ["one", "two", "grün 🦊", ""]
+    assert content.hash == hashlib.sha256(data).hexdigest()
 
 
-@given(st.binary(max_size=200))
-def test_any_bytes_become_a_text_that_can_be_written(data: bytes) -> None:
-    text = decode(data)
-    text.encode()
-    assert "\0" not in text
+def test_a_file_says_what_is_odd_about_it(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_bytes(b"caf\xe9 and a\0NUL\n<private>never closed\nsecret")
+    assert read_file(tmp_path / "a.md")[2:] == (
+        ["caf\ufffd and a\ufffdNUL", "", ""],
+        (
+            "not UTF-8: 1 byte can't be read; save it as UTF-8",
+            "1 NUL byte, read as U+FFFD",
+            NOT_CLOSED,
+        ),
+    )
 
 
-@given(st.text(st.characters(exclude_characters="\0\ufeff", codec="utf-8")))
-def test_a_good_text_stays_what_it_is(text: str) -> None:
-    assert decode(text.encode()) == text
+def test_an_image_named_like_a_note_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(1_000))
+    with pytest.raises(OSError, match="not text"):
+        read_file(tmp_path / "a.md")
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.md"
+    path.touch()
+    os.truncate(path, read_module.MAX_BYTES + 1)
+    with pytest.raises(OSError, match="larger than 256 MiB; split it"):
+        read_file(path)
+
+
+def test_a_file_that_grows_while_it_is_read_is_refused_when_it_is_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.md"
+    path.write_text("a line\n" * 100)
+    small = os.stat(path)
+    monkeypatch.setattr(os, "fstat", lambda _: small)
+    monkeypatch.setattr(read_module, "MAX_BYTES", 2 * 1024**2)
+    path.write_text("a line\n" * 1024**2)
+    with pytest.raises(OSError, match="larger than 2 MiB; split it"):
+        read_file(path)
+
+
+def test_a_file_of_too_many_lines_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_module, "MAX_LINES", 10)
+    (tmp_path / "a.md").write_text("a\n" * 10)
+    assert len(read_file(tmp_path / "a.md").lines) == 10
+    (tmp_path / "a.md").write_text("a\n" * 11)
+    with pytest.raises(OSError, match="more than 10 lines; split it"):
+        read_file(tmp_path / "a.md")
 
 
 def test_numbers_that_sqlite_cannot_hold_are_brought_into_its_range(
@@ -257,6 +289,22 @@ def test_lines_that_end_where_they_were_asked_to_are_not_cut(workspace: Path) ->
     assert not get(workspace, "MEMORY.md", lines=2).cut
     assert not get(workspace, "MEMORY.md", chars=14).cut
     assert get(workspace, "MEMORY.md", chars=13).cut
+
+
+def test_private_lines_are_placeholders(workspace: Path) -> None:
+    (workspace / "MEMORY.md").write_text("a <private>b\nc\n</private>\nd `<private>`\n")
+    lines = ["a [private]", "[private]", "[private]", "d `<private>`"]
+    assert get(workspace, "MEMORY.md") == ("MEMORY.md", lines, 4, False)
+    assert get(workspace, "MEMORY.md", start=2, lines=1).lines == ["[private]"]
+
+
+def test_what_an_ignore_file_hides_is_refused(workspace: Path) -> None:
+    (workspace / ".memoryignore").write_text("a.md")
+    with pytest.raises(NotMemoryError):
+        get(workspace, "memory/a.md")
+    with pytest.raises(NotMemoryError):
+        get(workspace, ".memoryignore")
+    assert get(workspace, "MEMORY.md").total_lines == 3
 
 
 @pytest.mark.parametrize("path", ["./MEMORY.md", "memory/../MEMORY.md", "memory//../MEMORY.md"])

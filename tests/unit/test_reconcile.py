@@ -24,10 +24,12 @@ from memoryd.source.reconcile import Reconciler
 class Stage:
     """A reconciler, its queues, and what the index is supposed to know."""
 
-    def __init__(self, workspace: Path, interval_s: float | None = None) -> None:
+    def __init__(
+        self, workspace: Path, interval_s: float | None = None, extra_paths: tuple[str, ...] = ()
+    ) -> None:
         self.memory = workspace / "memory"
         self.memory.mkdir()
-        self.discovery = Discovery(workspace, ())
+        self.discovery = Discovery(workspace, extra_paths)
         self.inbox: asyncio.Queue[ToReconcile] = asyncio.Queue()
         self.changes: asyncio.Queue[ToParser] = asyncio.Queue()
         self.folders: asyncio.Queue[frozenset[Path]] = asyncio.Queue(1)
@@ -163,4 +165,102 @@ async def test_the_timer_looks_everywhere_without_a_hint(tmp_path: Path) -> None
     stage = Stage(tmp_path.resolve(), interval_s=0.001)
     (stage.memory / "a.md").write_text("found by the timer")
     assert isinstance(await stage.changes.get(), FileChanged)
+    await stage.close()
+
+
+async def test_an_ignore_file_that_comes_changes_or_goes_asks_for_a_scan(stage: Stage) -> None:
+    (stage.memory / "a.md").write_text("a")
+    stage.index()
+    path = stage.memory / ".memoryignore"
+    hint = Hint(frozenset({path}))
+    path.write_text("a.md")
+    stage.inbox.put_nowait(hint)
+    assert await stage.changes.get() == FileGone(key("a.md"))
+    stage.known.clear()
+    path.write_text("b.md")
+    stage.inbox.put_nowait(hint)
+    assert await stage.changes.get() == FileChanged(key("a.md"), stage.memory / "a.md")
+    path.write_text("*")
+    await stage.sync()
+    path.unlink()
+    stage.inbox.put_nowait(hint)
+    assert await stage.changes.get() == FileChanged(key("a.md"), stage.memory / "a.md")
+
+
+async def test_what_was_still_on_its_way_when_it_was_hidden_is_taken_back(stage: Stage) -> None:
+    (stage.memory / "a.md").write_text("a")
+    assert await stage.sync() == [FileChanged(key("a.md"), stage.memory / "a.md")]
+    (stage.memory / ".memoryignore").write_text("a.md")
+    assert stage.known == {}, "the writer has not got it yet"
+    assert await stage.sync() == [FileGone(key("a.md"))]
+    assert await stage.sync() == []
+
+
+async def test_what_has_arrived_is_given_up_once(stage: Stage) -> None:
+    (stage.memory / "a.md").write_text("a")
+    await stage.sync()
+    stage.index()
+    await stage.sync()
+    (stage.memory / "a.md").unlink()
+    assert await stage.sync() == [FileGone(key("a.md"))]
+    stage.known.clear()
+    assert await stage.sync() == []
+
+
+async def test_folders_that_can_hold_no_memory_are_no_reason_to_scan(stage: Stage) -> None:
+    scans = stage.reconciler.stats().scans
+    folders = [stage.memory / ".git", stage.memory.parent / "src"]
+    for folder in folders:
+        folder.mkdir()
+    (stage.memory / "a.md").write_text("a")
+    stage.inbox.put_nowait(Hint(frozenset({*folders, stage.memory / "a.md"})))
+    assert await stage.changes.get() == FileChanged(key("a.md"), stage.memory / "a.md")
+    assert stage.reconciler.stats().scans == scans
+
+
+@pytest.mark.parametrize("extra", ["../far/.away/notes", "../far/.away/*s"])
+async def test_an_extra_path_is_noticed_step_by_step_as_it_comes(
+    tmp_path: Path, extra: str
+) -> None:
+    workspace = tmp_path.resolve() / "work"
+    workspace.mkdir()
+    stage = Stage(workspace, extra_paths=(extra,))
+    await stage.sync()
+    folder = workspace.parent
+    assert folder in await stage.folders.get()
+    for part in ("far", ".away", "notes"):
+        folder = folder / part
+        folder.mkdir()
+        stage.inbox.put_nowait(Hint(frozenset({folder})))
+        assert folder in await stage.folders.get()
+    path = folder / "a.md"
+    path.write_text("a")
+    stage.inbox.put_nowait(Hint(frozenset({path})))
+    assert await stage.changes.get() == FileChanged(FileKey("memory", str(path)), path)
+    await stage.close()
+
+
+async def test_what_is_no_extra_path_any_more_is_given_up(tmp_path: Path) -> None:
+    workspace = tmp_path.resolve() / "work"
+    workspace.mkdir()
+    outside = FileKey("memory", str(workspace.parent / "outside/a.md"))
+    (workspace.parent / "outside").mkdir()
+    Path(outside.path).write_text("still there")
+    stage = Stage(workspace)
+    stage.known[outside] = FileStat(1, 1, 1)
+    assert set(await stage.sync()) == {FileGone(outside)}
+    await stage.close()
+
+
+async def test_folders_that_can_not_be_written_as_utf_8_are_not_watched(tmp_path: Path) -> None:
+    workspace = tmp_path.resolve() / "caf\udce9"
+    try:
+        workspace.mkdir()
+    except OSError:
+        pytest.skip("a file system that takes UTF-8 names only")
+    stage = Stage(workspace)
+    (stage.memory / "a.md").write_text("a")
+    await stage.sync()
+    assert await stage.folders.get() == frozenset()
+    assert [why for _, why in stage.reconciler.stats().skipped] == ["its name is not UTF-8"]
     await stage.close()

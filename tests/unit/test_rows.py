@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -10,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryd.flow import Chunk, FileKey, FileStat, ParsedFile
+from memoryd.flow import Chunk, FileGone, FileKey, FileStat, ParsedFile
 from memoryd.identity import Identity
-from memoryd.index import rows, schema
+from memoryd.index import cache, carry_over, rows, schema
 from memoryd.index.driver import (
     Connection,
     Database,
@@ -21,6 +22,8 @@ from memoryd.index.driver import (
     sqlite,
 )
 from memoryd.index.rows import Delta, Legs
+from memoryd.index.steps import run_at_once
+from memoryd.index.store import load_catalog
 from memoryd.terms import TOKENIZER
 
 IDENTITY = Identity(
@@ -40,6 +43,15 @@ TEXTS = ["boiler", "valve", "今天玩", "gasket\nvalve", "", "İ x"]
 Matrix = dict[int, tuple[int, bytes]]
 
 
+def write(connection: Connection, change: rows.FileChange) -> Delta:
+    return run_at_once(rows.write_files(connection, LEGS, [change]))[0]
+
+
+def parsed(path: str, *chunks: Chunk, source: str = "memory") -> ParsedFile:
+    digest = rows.text_hash(repr(chunks))
+    return ParsedFile(FileKey(source, path), STAT, digest, list(chunks))
+
+
 class Index:
     """An index file, with the vectors in memory as the deltas make them."""
 
@@ -55,13 +67,20 @@ class Index:
         return delta
 
     def put(self, path: str, *chunks: Chunk, legs: Legs = LEGS, source: str = "memory") -> Delta:
-        key = FileKey(source, path)
-        digest = rows.text_hash(repr(chunks))
-        parsed = ParsedFile(key, STAT, digest, list(chunks))
-        return self.apply(rows.replace_file(self.connection, legs, parsed))
+        file = parsed(path, *chunks, source=source)
+        return self.apply(rows.replace_file(self.connection, legs, file))
 
     def delete(self, path: str, *, source: str = "memory") -> Delta:
-        return self.apply(rows.delete_file(self.connection, LEGS, FileKey(source, path)))
+        return self.apply(write(self.connection, FileGone(FileKey(source, path))))
+
+    def write_together(self, group: dict[str, list[Chunk] | None]) -> None:
+        """Write files, None for those that are gone, in one transaction."""
+        changes = [
+            FileGone(FileKey("memory", path)) if chunks is None else parsed(path, *chunks)
+            for path, chunks in group.items()
+        ]
+        for delta in run_at_once(rows.write_files(self.connection, LEGS, changes)):
+            self.apply(delta)
 
     def give(self, *texts: str) -> Delta:
         vectors = [(rows.text_hash(text), vector(text)) for text in texts]
@@ -253,7 +272,8 @@ def test_a_row_is_never_used_for_another_chunk(index: Index) -> None:
 def test_a_touched_file_has_its_new_stat_alone(index: Index) -> None:
     index.put("a.md", chunk("boiler"))
     row = index.row_of("boiler")
-    rows.touch_file(index.connection, FileKey("memory", "a.md"), FileStat(7, 8, 9))
+    touched = rows.Touched(FileKey("memory", "a.md"), FileStat(7, 8, 9), ())
+    write(index.connection, touched)
     assert index.sql("SELECT mtime_ns, size, inode FROM files") == [(7, 8, 9)]
     assert index.row_of("boiler") == row
 
@@ -310,7 +330,7 @@ def test_memory_and_disk_hold_the_same_vector_when_one_comes_twice(
     index.put("a.md", chunk("boiler"))
     with opened(tmp_path / "other.sqlite") as other:
         other.give("boiler")
-    rows.copy_cache(index.connection, tmp_path / "other.sqlite")
+    carry_over.copy_cache(index.connection, tmp_path / "other.sqlite")
     jitter = struct.pack("<2f", 1.0, 7.5)
     index.apply(rows.put_vectors(index.connection, LEGS, [(rows.text_hash("boiler"), jitter)]))
     (on_disk,) = index.sql("SELECT embedding FROM chunks JOIN embedding_cache USING (vector_id)")
@@ -324,9 +344,9 @@ def test_memory_and_disk_hold_the_same_vector_when_one_comes_twice(
 def test_pruning_never_takes_a_vector_in_use(index: Index) -> None:
     index.put("a.md", chunk("boiler"))
     index.give("boiler", "valve", "gasket")
-    assert rows.prune_cache(index.connection, 0) == 2
+    assert cache.prune_cache(index.connection, 0) == 2
     assert index.sql("SELECT hash FROM embedding_cache") == [(rows.text_hash("boiler"),)]
-    assert rows.prune_cache(index.connection, 0) == 0
+    assert cache.prune_cache(index.connection, 0) == 0
 
 
 def test_pruning_takes_the_least_recently_used_down_to_the_bound(index: Index) -> None:
@@ -335,22 +355,22 @@ def test_pruning_takes_the_least_recently_used_down_to_the_bound(index: Index) -
         index.sql(
             "UPDATE embedding_cache SET used_at = ? WHERE hash = ?", used_at, rows.text_hash(text)
         )
-    assert rows.prune_cache(index.connection, 2) == 1
+    assert cache.prune_cache(index.connection, 2) == 1
     left = {hash_ for (hash_,) in index.sql("SELECT hash FROM embedding_cache")}
     assert left == {rows.text_hash("gasket"), rows.text_hash("boiler")}
 
 
 def test_without_a_bound_nothing_is_pruned(index: Index) -> None:
     index.give("boiler", "valve")
-    assert rows.prune_cache(index.connection, None) == 0
-    assert rows.prune_cache(index.connection, 2) == 0
+    assert cache.prune_cache(index.connection, None) == 0
+    assert cache.prune_cache(index.connection, 2) == 0
 
 
 def test_the_embeddings_of_another_file_are_taken_over(index: Index, tmp_path: Path) -> None:
     with opened(tmp_path / "other.sqlite") as other:
         other.give("boiler", "valve")
     index.give("valve")
-    assert rows.copy_cache(index.connection, tmp_path / "other.sqlite") == 1
+    assert carry_over.copy_cache(index.connection, tmp_path / "other.sqlite") == 1
     assert index.put("a.md", chunk("boiler")).reused == 1
 
 
@@ -359,9 +379,86 @@ def test_a_file_that_cannot_be_taken_over_leaves_no_trace(index: Index, tmp_path
     damaged.write_bytes(b"no database" * 1000)
     index.give("boiler")
     with pytest.raises(Exception, match="not a database"):
-        rows.copy_cache(index.connection, damaged)
+        carry_over.copy_cache(index.connection, damaged)
     assert not index.connection.in_transaction
     assert [name for _, name, _ in index.sql("PRAGMA database_list")] == ["main"]
+
+
+# --- many at once
+
+
+def test_a_file_of_many_chunks_has_them_in_order(index: Index) -> None:
+    count = 2 * rows.STEP_CHUNKS + 77
+    delta = index.put("a.md", *(chunk(f"number{n}", n) for n in range(1, count + 1)))
+    assert delta.chunks == count
+    found = index.sql("SELECT start_line, text FROM chunks ORDER BY row_id")
+    assert found == [(n, f"number{n}") for n in range(1, count + 1)]
+    assert index.one("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'number1077'") == 1
+    index.check()
+
+
+def test_a_large_file_is_written_and_removed_a_step_at_a_time(index: Index) -> None:
+    """The connection has its turn for others in between; readers see nothing of it yet."""
+    large = parsed("a.md", *(chunk(f"number{n}", n) for n in range(1, 3 * rows.STEP_CHUNKS)))
+    for change in (large, FileGone(large.key)):
+        before = index.content()
+        steps = rows.write_files(index.connection, LEGS, [change])
+        assert [next(steps) for _ in range(2)] == [None, None]
+        assert index.connection.in_transaction
+        steps.close()
+        assert not index.connection.in_transaction
+        assert index.content() == before
+        index.apply(write(index.connection, change))
+        assert index.content() != before
+    assert index.one("SELECT count(*) FROM chunks") == 0
+
+
+def test_several_files_share_a_transaction(index: Index) -> None:
+    index.put("old.md", chunk("boiler"))
+    index.put("gone.md", chunk("garden"))
+    index.give("boiler", "valve")
+    changes: list[rows.FileChange] = [
+        parsed("new.md", chunk("valve"), chunk("boiler", 2)),
+        FileGone(FileKey("memory", "gone.md")),
+        parsed("old.md", chunk("gasket"), chunk("boiler", 2)),
+        FileGone(FileKey("memory", "never.md")),
+        rows.Touched(FileKey("memory", "never.md"), FileStat(1, 1, 1), ()),
+        parsed("empty.md"),
+    ]
+    began: list[str] = []
+    index.connection.set_trace_callback(began.append)
+    deltas = run_at_once(rows.write_files(index.connection, LEGS, changes))
+    index.connection.set_trace_callback(None)
+    assert [sql for sql in began if sql.startswith(("BEGIN", "COMMIT"))] == [
+        "BEGIN IMMEDIATE",
+        "COMMIT",
+    ]
+    for delta in deltas:
+        index.apply(delta)
+    assert [(d.chunks, d.reused, d.pending, len(d.removed)) for d in deltas] == [
+        *[(2, 2, False, 0), (0, 0, False, 1), (2, 1, True, 1)],
+        *[(0, 0, False, 0), (0, 0, False, 0), (0, 0, False, 0)],
+    ]
+    with opened() as scratch:
+        scratch.give("boiler", "valve")
+        scratch.put("new.md", chunk("valve"), chunk("boiler", 2))
+        scratch.put("old.md", chunk("gasket"), chunk("boiler", 2))
+        scratch.put("empty.md")
+        assert index.content() == scratch.content()
+
+
+def test_what_is_remarked_on_a_file_stays_with_it(index: Index) -> None:
+    key = FileKey("memory", "a.md")
+
+    def remarks() -> object:
+        return load_catalog(index.connection)[key].remarks
+
+    write(index.connection, replace(parsed("a.md"), remarks=("not UTF-8", "1 NUL")))
+    assert remarks() == ("not UTF-8", "1 NUL")
+    write(index.connection, rows.Touched(key, STAT, ("something else",)))
+    assert remarks() == ("something else",)
+    write(index.connection, parsed("a.md", chunk("boiler")))
+    assert remarks() == ()
 
 
 # --- one transaction
@@ -390,6 +487,7 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("put"), PATHS, CHUNKS),
         st.tuples(st.just("delete"), PATHS),
+        st.tuples(st.just("together"), st.dictionaries(PATHS, st.none() | CHUNKS)),
         st.tuples(st.just("give"), st.lists(st.sampled_from(TEXTS), max_size=3)),
         st.tuples(st.just("prune"), st.integers(0, 3)),
     ),
@@ -412,10 +510,14 @@ def test_any_changes_leave_what_building_from_scratch_gives(
                 case ("delete", str(path)):
                     changed.delete(path)
                     files.pop(path, None)
+                case ("together", dict(group)):
+                    changed.write_together(group)
+                    files |= group
+                    files = {path: chunks for path, chunks in files.items() if chunks is not None}
                 case ("give", list(texts)):
                     changed.give(*texts)
                 case ("prune", int(bound)):
-                    rows.prune_cache(changed.connection, bound)
+                    cache.prune_cache(changed.connection, bound)
         changed.check()
         known = {str(hash_) for (hash_,) in changed.sql("SELECT hash FROM embedding_cache")}
         scratch.give(*(text for text in TEXTS if rows.text_hash(text) in known))

@@ -11,10 +11,11 @@ import pytest
 
 from memoryd.flow import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.identity import Identity
-from memoryd.index import rows, schema
+from memoryd.index import cache, rows, schema
 from memoryd.index.driver import Connection, Database, Error, bundled_extension
 from memoryd.index.rows import Legs
 from memoryd.index.schema import IndexRefusedError
+from memoryd.index.store import load_catalog
 from memoryd.terms import TOKENIZER
 
 IDENTITY = Identity(
@@ -28,6 +29,7 @@ IDENTITY = Identity(
     tokenizer=TOKENIZER,
 )
 WORKSPACE = Path("/home/ann/work")
+VERSION_1 = Path(__file__).with_name("index_version_1.sql")
 BOTH = Legs(IDENTITY, fts=True, vec=True)
 NEITHER = Legs(IDENTITY, fts=False, vec=False)
 
@@ -153,6 +155,84 @@ def test_another_workspaces_index_is_refused_with_what_to_do(tmp_path: Path) -> 
     assert path.read_bytes() == before
 
 
+# --- an index of version 1
+
+
+@pytest.fixture
+def version_1(tmp_path: Path) -> Path:
+    path = tmp_path / "main.sqlite"
+    connection = sqlite3.connect(path)
+    connection.executescript(VERSION_1.read_text(encoding="utf-8"))
+    connection.close()
+    return path
+
+
+def test_an_index_of_version_1_is_taken_over_as_it_is(version_1: Path) -> None:
+    with opened(version_1) as connection:
+        before = contents(connection)
+        identity = schema.prepare(connection, WORKSPACE, IDENTITY)
+        ensure(connection, identity.dims or 0)
+        assert identity.model == "use"
+        assert pragma(connection, "user_version") == schema.VERSION
+        assert contents(connection) == before
+        assert words(connection, "boiler") == ["boiler", "boiler"]
+        assert set(vectors(connection)) == {"boiler", "gasket"}
+
+
+def test_its_files_are_read_once_more_and_their_chunks_stay(version_1: Path) -> None:
+    """Nobody has looked for what is to be remarked on them."""
+    with opened(version_1) as connection:
+        identity = schema.prepare(connection, WORKSPACE, IDENTITY)
+        known = load_catalog(connection)
+        assert {key.path for key in known} == {"MEMORY.md", "memory/heat.md"}
+        assert {row.hash for row in known.values()} == {""}
+        assert {row.stat.mtime_ns for row in known.values()} == {-1}
+        ensure(connection, identity.dims or 0)
+        before = contents(connection)
+        chunks = [Chunk(1, 1, "boiler", "House"), Chunk(2, 2, "valve", "House")]
+        key, remarks = FileKey("memory", "MEMORY.md"), ("not UTF-8",)
+        parsed = ParsedFile(key, FileStat(1, 9, 9), "new", chunks, remarks)
+        delta = rows.replace_file(connection, Legs(identity, fts=True, vec=True), parsed)
+        assert (delta.added, delta.removed, delta.pending) == ([], [], False)
+        assert contents(connection) == before
+        assert load_catalog(connection)[key].remarks == remarks
+
+
+def test_one_of_another_workspace_stays_of_version_1(version_1: Path) -> None:
+    before = version_1.read_bytes()
+    with opened(version_1) as connection, pytest.raises(IndexRefusedError, match="belongs to"):
+        schema.prepare(connection, Path("/home/ann/other"), IDENTITY)
+    assert version_1.read_bytes() == before
+
+
+def test_its_tables_are_those_of_a_new_index(version_1: Path, tmp_path: Path) -> None:
+    with opened(version_1) as old, opened(tmp_path / "new.sqlite") as new:
+        for connection in (old, new):
+            schema.prepare(connection, WORKSPACE, IDENTITY)
+        assert columns(old) == columns(new)
+
+
+def contents(connection: Connection) -> list[tuple[object, ...]]:
+    """Return all that has been paid for."""
+    return [
+        *connection.execute("SELECT * FROM chunks ORDER BY row_id"),
+        *connection.execute("SELECT * FROM embedding_cache ORDER BY vector_id"),
+        *connection.execute("SELECT * FROM set_aside"),
+        *connection.execute("SELECT file_id, path, source, size, inode FROM files"),
+    ]
+
+
+def columns(connection: Connection) -> list[tuple[object, ...]]:
+    """Return name, type, NOT NULL, default and key of every column, by table."""
+    return connection.execute(
+        'SELECT m.name, c.name, c.type, c."notnull", c.dflt_value, c.pk FROM sqlite_schema m,'
+        " pragma_table_info(m.name) c WHERE m.type = 'table' ORDER BY m.name, c.cid"
+    ).fetchall()
+
+
+# --- what is refused
+
+
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "main.sqlite"
     with index(path) as connection:
@@ -161,7 +241,7 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
         schema.prepare(connection, WORKSPACE, IDENTITY)
 
 
-@pytest.mark.parametrize("user_version", [0, schema.VERSION, 7])
+@pytest.mark.parametrize("user_version", [0, 1, schema.VERSION, 7])
 def test_a_foreign_file_is_refused(tmp_path: Path, user_version: int) -> None:
     path = tmp_path / "photos.sqlite"
     make_foreign(path, user_version=user_version)
@@ -238,7 +318,7 @@ def test_the_last_vector_made_anew_without_the_extension_is_the_new_one(tmp_path
         give(connection, BOTH, "boiler")
     with opened(path) as connection:
         put(connection, NEITHER, "a.md", "valve")
-        rows.prune_cache(connection, 0)
+        cache.prune_cache(connection, 0)
         give(connection, NEITHER, "valve")
     with index(path) as connection:
         assert vectors(connection) == {"valve": vector("valve")}
@@ -305,6 +385,24 @@ def test_an_extension_that_cannot_be_loaded_is_a_reason(tmp_path: Path) -> None:
     database = Database(tmp_path / "main.sqlite", extension=str(tmp_path / "nowhere"))
     database._connect().close()
     assert "nowhere" in str(database.extension_error)
+
+
+def test_segments_are_merged_bit_by_bit(tmp_path: Path) -> None:
+    def segments() -> int:
+        found = connection.execute("SELECT count(DISTINCT segid) FROM chunks_fts_idx")
+        return int(found.fetchone()[0])
+
+    with index(tmp_path / "main.sqlite") as connection:
+        for number in range(schema.AUTOMERGE - 1):
+            put(connection, BOTH, f"{number}.md", f"boiler number{number}")
+        before = segments()
+        assert before == schema.AUTOMERGE - 1, "each commit makes one"
+        while schema.merge_segments(connection):
+            assert not connection.in_transaction
+        assert segments() < before
+        assert len(words(connection, "boiler")) == schema.AUTOMERGE - 1
+        assert words(connection, "number3") == ["boiler number3"]
+        assert not schema.merge_segments(connection)
 
 
 def test_the_path_is_searchable_without_its_suffix() -> None:

@@ -1,16 +1,20 @@
 """The socket's owner: the lock, what lies at the path, and who is at the other end."""
 
+import fcntl
+import logging
 import os
 import socket
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from memoryd.serve import socket as sockets
 from memoryd.serve.socket import (
     AlreadyRunningError,
     SocketError,
@@ -21,6 +25,7 @@ from memoryd.serve.socket import (
     peer_uid,
     private_folder,
 )
+from memoryd_client.background.holder import Holder, is_held, read
 
 HOLD = """
 import sys
@@ -58,6 +63,12 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(os.lstat(path).st_mode)
 
 
+def named(lock: Path) -> Holder:
+    found = read(str(lock))
+    assert found is not None
+    return found
+
+
 def stale(path: Path) -> None:
     """Leave a socket that nobody listens at."""
     with socket.socket(socket.AF_UNIX) as dead:
@@ -79,7 +90,53 @@ def test_the_lock_of_a_killed_process_is_free(folder: Path, holder: subprocess.P
     holder.kill()
     holder.wait()
     with locked(folder / "x.lock", "the index"):
-        assert (folder / "x.lock").read_text() == f"{os.getpid()}\n"
+        assert is_held(str(folder / "x.lock"))
+        assert named(folder / "x.lock").pid == os.getpid()
+
+
+def test_the_lock_names_who_it_is_told(folder: Path) -> None:
+    me = Holder(pid=os.getpid(), argv=["memoryd", "\udc80"], cwd="/", log_path="/log")
+    with locked(folder / "x.lock", "the index", me):
+        assert named(folder / "x.lock") == me
+    assert named(folder / "x.lock") == me
+    assert not is_held(str(folder / "x.lock"))
+
+
+@pytest.mark.parametrize(("line", "process"), [("4321\n", "4321"), ("rubbish", "unknown")])
+def test_who_is_named_in_another_way_is_told_too(folder: Path, line: str, process: str) -> None:
+    with locked(folder / "x.lock", "it"):
+        (folder / "x.lock").write_text(line)
+        second = locked(folder / "x.lock", "it")
+        with pytest.raises(AlreadyRunningError, match=rf"\(process {process}\)"), second:
+            pass
+
+
+def test_who_only_asks_is_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = folder / "x.lock"
+    path.touch()
+    waits: list[float] = []
+    with open(path, "rb") as asking:
+        fcntl.flock(asking, fcntl.LOCK_SH)
+
+        def sleep(seconds: float) -> None:
+            waits.append(seconds)
+            if len(waits) == 3:
+                fcntl.flock(asking, fcntl.LOCK_UN)
+
+        monkeypatch.setattr(time, "sleep", sleep)
+        with locked(path, "it"):
+            assert named(path).pid == os.getpid()
+    assert len(waits) == 3
+
+
+def test_who_asks_for_ever_is_not_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = folder / "x.lock"
+    path.touch()
+    monkeypatch.setattr(sockets, "_LOCK_PAUSE_S", 0.0)
+    with open(path, "rb") as asking:
+        fcntl.flock(asking, fcntl.LOCK_SH)
+        with pytest.raises(AlreadyRunningError), locked(path, "it"):
+            pass
 
 
 def test_a_lock_is_exclusive_within_a_process_and_free_afterwards(folder: Path) -> None:
@@ -92,9 +149,10 @@ def test_a_lock_is_exclusive_within_a_process_and_free_afterwards(folder: Path) 
 
 
 def test_a_longer_number_left_behind_is_overwritten(folder: Path) -> None:
-    (folder / "x.lock").write_text("99999999999999\n")
+    (folder / "x.lock").write_text("9" * 5_000)
     with locked(folder / "x.lock", "it"):
-        assert (folder / "x.lock").read_text() == f"{os.getpid()}\n"
+        assert named(folder / "x.lock").pid == os.getpid()
+        assert (folder / "x.lock").read_text().endswith("}\n")
 
 
 def test_the_lock_is_private_and_so_is_its_folder(folder: Path) -> None:
@@ -145,10 +203,25 @@ def test_it_listens_for_us_alone_and_goes_at_the_end(folder: Path) -> None:
     assert not path.exists()
 
 
-def test_a_stale_socket_is_replaced(folder: Path) -> None:
+def test_a_stale_socket_is_replaced_which_the_log_tells(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     stale(folder / "s")
     with listening(folder / "s"), socket.socket(socket.AF_UNIX) as client:
         client.connect(str(folder / "s"))
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("INFO", f"removed the stale socket {folder}/s: the memoryd that made it was killed")
+    ]
+
+
+def test_nothing_is_logged_where_nothing_was(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    with listening(folder / "s"):
+        pass
+    assert caplog.records == []
 
 
 def test_a_live_socket_is_never_touched(folder: Path) -> None:

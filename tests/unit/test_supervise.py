@@ -26,12 +26,17 @@ class Daemon:
         """Let an actor do something else than wait."""
         self._runs[name] = run
 
-    async def run(self, *, drain: Run | None = None, drain_after: str = "b") -> None:
+    async def run(self, *, drain: Run | None = None, drained: str = "c") -> None:
         await supervise(
-            [Actor(name, self._actor(name)) for name in self.running],
+            [
+                Actor(
+                    name,
+                    self._actor(name),
+                    drain=(drain or self._drain) if name == drained else None,
+                )
+                for name in self.running
+            ],
             self.stop,
-            drain=drain or self._drain,
-            drain_after=drain_after,
             on_stopping=lambda: self.diary.append("stopping"),
         )
 

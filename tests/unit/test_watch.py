@@ -15,7 +15,7 @@ from memoryd.source import watch
 from memoryd.source.watch import OVERFLOW_EVENTS, Watcher
 
 FOLDERS = frozenset({Path("/memory"), Path("/memory/sub")})
-MODIFIED = 2
+ADDED, MODIFIED, DELETED = 1, 2, 3
 
 
 class FakeNotify:
@@ -103,11 +103,43 @@ async def test_events_become_hints_of_what_may_be_memory(
     (tmp_path / "folder").mkdir()
     (tmp_path / ".git").mkdir()
     await stage.arm()
-    names = ("a.md", "b.txt", ".c.md", "folder", ".git", "gone")
-    notify.scripts.put({(MODIFIED, str(tmp_path / name)) for name in names} | {(3, "/memory/sub")})
+    names = ("a.md", "b.txt", ".c.md", "folder", ".git", "gone", ".memoryignore")
+    events = {(MODIFIED, str(tmp_path / name)) for name in names}
+    notify.scripts.put(events | {(DELETED, "/memory/sub")})
     hint = await stage.hint()
-    expected = {tmp_path / "a.md", tmp_path / "folder", Path("/memory/sub")}
-    assert hint.paths == frozenset(expected)
+    expected = (tmp_path / "a.md", tmp_path / "folder", tmp_path / ".memoryignore")
+    assert hint.paths == frozenset({*expected, Path("/memory/sub")})
+
+
+async def test_a_hidden_folder_that_comes_may_be_an_extra_path(
+    stage: Stage, notify: type[FakeNotify], tmp_path: Path
+) -> None:
+    (tmp_path / ".notes").mkdir()
+    (tmp_path / ".file").touch()
+    await stage.arm()
+    notify.scripts.put({(ADDED, str(tmp_path / name)) for name in (".notes", ".file", ".gone")})
+    assert (await stage.hint()).paths == frozenset({tmp_path / ".notes"})
+
+
+async def test_a_disk_that_hangs_keeps_nobody_from_ending_the_watcher(
+    stage: Stage, notify: type[FakeNotify], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stage.arm()
+    hanging, go_on = Event(), Event()
+
+    def is_dir(path: Path) -> bool:
+        hanging.set()
+        return not go_on.wait()
+
+    monkeypatch.setattr(Path, "is_dir", is_dir)
+    notify.scripts.put({(ADDED, "/slow/folder")})
+    while not hanging.is_set():
+        await asyncio.sleep(0)
+    try:
+        await stage.close()
+        assert stage.running.cancelled()
+    finally:
+        go_on.set()
 
 
 async def test_a_new_set_of_folders_arms_anew(stage: Stage, notify: type[FakeNotify]) -> None:

@@ -1,19 +1,40 @@
 """One fixed example of everything that travels over the wire."""
 
+from memoryd_client.agents import (
+    AddBody,
+    AddResult,
+    AgentsResult,
+    AgentSummary,
+    DropBody,
+    DropResult,
+    ReloadResult,
+)
 from memoryd_client.bodies import (
+    Check,
     ConfigResult,
     ConfigValue,
     Empty,
+    Event,
+    EventsBody,
+    EventsResult,
+    FileEntry,
+    FilesBody,
+    FilesResult,
     GetBody,
     GetResult,
     Hit,
     IndexBody,
     IndexResult,
     PingResult,
+    ProbeResult,
     SearchBody,
     SearchResult,
+    SessionStartBody,
+    SessionStartResult,
     SyncBody,
     SyncResult,
+    TranscriptUpdatedBody,
+    TranscriptUpdatedResult,
 )
 from memoryd_client.protocol import (
     Body,
@@ -44,10 +65,26 @@ from memoryd_client.status import (
     WatchStatus,
 )
 
+NOTES = AgentSummary(
+    agent="notes-1a2b3c4d",
+    state="failed",
+    workspace_dir="/home/ada/notes",
+    db_path="/home/ada/.local/state/memoryd/notes-1a2b3c4d.sqlite",
+    origin="added",
+    reason="another memoryd holds its index",
+    files=11,
+    chunks=345,
+    pending_files=1,
+    pending_vectors=2,
+    degraded=["the watcher has too few inotify watches: a scan every 5 minutes instead"],
+)
 PING_RESULT = PingResult(pid=4242, version="0.1.0", uptime_s=11520.5)
 
 FRAMES: dict[str, Frame] = {
     "hello": Hello(protocol_min=1, protocol_max=1, client="memctl/0.1.0"),
+    "hello_with_folder": Hello(
+        protocol_min=1, protocol_max=1, client="memctl/0.1.0", folder="/home/ada/notes"
+    ),
     "welcome": Welcome(
         protocol=1,
         server="memoryd/0.1.0",
@@ -57,6 +94,7 @@ FRAMES: dict[str, Frame] = {
     ),
     "request": Request(id=1, op="get", body=raw(GetBody("MEMORY.md")), deadline_ms=30000),
     "request_without_arguments": Request(id=2, op="ping"),
+    "request_of_an_agent": Request(id=3, op="status", agent="notes-1a2b3c4d"),
     "cancel": Cancel(id=1),
     "progress": Progress(id=3, completed=120, total=900, label="embedding"),
     "item": Item(id=3, body=raw(PING_RESULT)),
@@ -121,6 +159,8 @@ BODIES: dict[str, Body] = {
         pending_files=1,
         pending_vectors=2,
         took_ms=2.5,
+        agent="main",
+        workspace_dir="/home/ada/notes",
     ),
     "get_body": GetBody(path="MEMORY.md", start_line=121, lines=40),
     "get_result": GetResult(
@@ -155,6 +195,71 @@ BODIES: dict[str, Body] = {
             ConfigValue("remote.headers", {"x_team_name": "memory"}, "config.toml"),
             ConfigValue("workspace", "/home/ada/notes", "--workspace"),
         ],
+    ),
+    "files_body": FilesBody(state="failed", after="memory/huge.md", limit=2),
+    "files_body_defaults": FilesBody(),
+    "files_result": FilesResult(
+        files=[
+            FileEntry(
+                path="memory/2026-08-14.md",
+                state="remarked",
+                size_bytes=2048,
+                chunks=3,
+                reason="2 bytes are not UTF-8",
+            ),
+            FileEntry(path="memory/scan.pdf", state="skipped", reason="not a Markdown file (.md)"),
+        ],
+        total=345,
+        next_after="memory/scan.pdf",
+    ),
+    "probe_result": ProbeResult(
+        agent="main",
+        provider="local",
+        model="use-multilingual-v3",
+        checks=[
+            Check("embedding", ok=True, required=True, took_ms=12.5, detail="512 dimensions"),
+            Check(
+                "vector",
+                ok=False,
+                required=False,
+                took_ms=0.5,
+                reason="this Python's sqlite3 loads no extensions",
+                hint="install pysqlite3",
+            ),
+        ],
+    ),
+    "session_start_body": SessionStartBody(session="2026-11-28 tea"),
+    "session_start_result": SessionStartResult(syncing=True),
+    "transcript_updated_body": TranscriptUpdatedBody(path="/home/ada/sessions/1.jsonl"),
+    "transcript_updated_result": TranscriptUpdatedResult(
+        accepted=False, reason="not a file of this agent's memory"
+    ),
+    "events_body": EventsBody(kinds=["indexed", "searched"]),
+    "event": Event(
+        kind="indexed",
+        agent="main",
+        at=1795834800.25,
+        path="memory/2026-11-28.md",
+        count=3,
+        text="changed",
+    ),
+    "events_result": EventsResult(),
+    "agents_result": AgentsResult(agents=[NOTES], current="main"),
+    "add_body": AddBody(workspace="/home/ada/notes"),
+    "add_result": AddResult(agent=NOTES, added=True),
+    "drop_body": DropBody(agent="notes-1a2b3c4d"),
+    "drop_result": DropResult(
+        agent="notes-1a2b3c4d",
+        workspace_dir="/home/ada/notes",
+        db_path="/home/ada/.local/state/memoryd/notes-1a2b3c4d.sqlite",
+    ),
+    "reload_result": ReloadResult(
+        files=["/home/ada/.config/memoryd/config.toml"],
+        started=["work"],
+        stopped=["old"],
+        restarted=["main"],
+        unchanged=["notes-1a2b3c4d"],
+        failed=["broken"],
     ),
     "status_result": StatusResult(
         agent_id="main",
@@ -217,5 +322,8 @@ BODIES: dict[str, Body] = {
             reason="the model changed", completed=120, total=345, label="embedding"
         ),
         last_scan_s_ago=12.0,
+        remarks=[Failure("memory/2026-08-14.md", "2 bytes are not UTF-8")],
+        remark_count=1,
+        agents=["main", "notes-1a2b3c4d"],
     ),
 }

@@ -2,65 +2,93 @@
 
 import msgspec
 
+from memoryd_client.agents import AddResult, AgentsResult, AgentSummary, DropResult, ReloadResult
 from memoryd_client.bodies import (
     ConfigResult,
     GetResult,
     Hit,
     IndexResult,
     PingResult,
+    ProbeResult,
     SearchResult,
     SyncResult,
 )
+from memoryd_client.cli.style import Style, one_line, printable, printable_name
+from memoryd_client.cli.units import counted, duration
 from memoryd_client.protocol import Body
 from memoryd_client.status import StatusResult
-from memoryd_client.style import Style, printable
-from memoryd_client.units import duration
+
+Answer = Body | list[StatusResult | AgentSummary]
+"""What a command shows: one result, or how each agent is; a summary is of one that can't tell."""
 
 _INDENT = "   "
+_NARROWEST_COLUMNS = 20
+"""A snippet is not wrapped into fewer columns than these."""
+_TAB_COLUMNS = 4
+"""Where a snippet is wrapped, a tab is spaces up to the next multiple of this."""
 
 
-def answer(result: Body, style: Style, *, terminal: bool) -> str:
-    """Return the text for an operation's result. `terminal`: a person reads it right away."""
+def answer(result: Answer, style: Style, *, terminal: bool) -> str:
+    """Return the text for what a command has to show. `terminal`: a person reads it right away."""
     match result:
         case SearchResult():
             return search(result, style)
         case GetResult():
             return get(result, terminal=terminal)
-        case StatusResult():
-            from memoryd_client.status_text import status
+        case list():
+            from memoryd_client.cli.status_text import overview
 
-            return status(result, style)
+            return overview(result, style)
         case IndexResult():
             return index(result)
         case SyncResult():
             return sync(result)
         case ConfigResult():
             return config(result, style)
+        case ProbeResult():
+            from memoryd_client.cli.probe_text import probe
+
+            return probe(result, style)
+        case AgentsResult() | AddResult() | DropResult() | ReloadResult():
+            from memoryd_client.cli import agents_text
+
+            return agents_text.answer(result, style)
         case PingResult():
             return ping(result)
         case _:
             raise TypeError(f"no text for {type(result).__name__}")
 
 
-def remarks(result: Body) -> list[str]:
+def remarks(result: Answer) -> list[str]:
     """Return what is to be said beside the result, a line each."""
     match result:
         case SearchResult():
             lines = _warnings(result.warnings)
-            if result.stale:
-                files = _count(result.pending_files, "changed file")
+            if result.pending_files:
+                files = counted(result.pending_files, "changed file")
                 lines.append(f"warning: {files} not searchable yet")
             return lines
         case IndexResult() | SyncResult():
             return _warnings(result.warnings)
+        case AgentsResult():
+            # Why one has failed stands in its row.
+            troubles = [(a, reason) for a in result.agents for reason in a.degraded]
+            return _warnings([f"{a.agent}: {why}" for a, why in troubles if why != a.reason])
         case GetResult() if result.next_from is not None:
-            return [f"more: memctl get {printable(result.path)} --from {result.next_from}"]
+            return [f"more: memctl get {_shell_word(result.path)} --from {result.next_from}"]
         case _:
             return []
 
 
+def _shell_word(path: str) -> str:
+    """Return a path as it can be typed into a shell, as far as a terminal may show it."""
+    from shlex import quote
+
+    return printable_name(quote(path))
+
+
 def _warnings(warnings: list[str]) -> list[str]:
-    return [f"warning: {printable(warning)}" for warning in warnings]
+    return [f"warning: {one_line(warning)}" for warning in warnings]
 
 
 def search(result: SearchResult, style: Style) -> str:
@@ -72,7 +100,7 @@ def search(result: SearchResult, style: Style) -> str:
 
 
 def _hit(number: int, hit: Hit, style: Style) -> str:
-    place = printable(f"{hit.path}:{_span(hit.snippet_start_line, hit.snippet_end_line)}")
+    place = printable_name(hit.path) + f":{_span(hit.snippet_start_line, hit.snippet_end_line)}"
     legs = [
         f"{name} {score:.2f}"
         for name, score in (("vector", hit.vector_score), ("text", hit.text_score))
@@ -81,10 +109,11 @@ def _hit(number: int, hit: Hit, style: Style) -> str:
     head = f"{number}. {style.bold(place)}  {hit.score:.2f}"
     if legs:
         head += "  " + style.dim(f"({', '.join(legs)})")
-    return "\n".join([head, *_gutter(hit, style)]) + "\n"
+    return "\n".join([head, *_snippet(hit, style)]) + "\n"
 
 
-def _gutter(hit: Hit, style: Style) -> list[str]:
+def _snippet(hit: Hit, style: Style) -> list[str]:
+    """Return the lines of a snippet behind a gutter with their numbers."""
     lines = printable(hit.snippet.removesuffix("\n")).split("\n")
     numbers: list[str] = [str(hit.snippet_start_line + offset) for offset in range(len(lines))]
     # A line of a transcript can span several lines of a snippet: no number is better than a
@@ -92,10 +121,22 @@ def _gutter(hit: Hit, style: Style) -> list[str]:
     if len(lines) != hit.snippet_end_line - hit.snippet_start_line + 1:
         numbers = [""] * len(lines)
     width = max(len(number) for number in numbers)
+    room = None if style.columns is None else style.columns - len(_INDENT) - width - len(" │ ")
     return [
-        f"{_INDENT}{style.dim(f'{number:>{width}} │')} {line}".rstrip()
+        f"{_INDENT}{style.dim(f'{gutter:>{width}} │')} {part}".rstrip()
         for number, line in zip(numbers, lines, strict=True)
+        for gutter, part in _parts(number, line, room)
     ]
+
+
+def _parts(number: str, line: str, room: int | None) -> list[tuple[str, str]]:
+    """Return a line in parts that fit into `room` columns; only the first has the number."""
+    if room is None or room < _NARROWEST_COLUMNS:
+        return [(number, line)]
+    from memoryd_client.cli.columns import wrap
+
+    first, *others = wrap(line.expandtabs(_TAB_COLUMNS), room)
+    return [(number, first), *(("", part) for part in others)]
 
 
 def _span(first: int, last: int) -> str:
@@ -112,7 +153,7 @@ def index(result: IndexResult) -> str:
     """Return what an `index` run did."""
     text = (
         f"Memory index {'rebuilt' if result.rebuilt else 'updated'}: "
-        f"{_count(result.files, 'file')} · {_count(result.chunks, 'chunk')} · "
+        f"{counted(result.files, 'file')} · {counted(result.chunks, 'chunk')} · "
         f"{result.embedded} embedded, {result.reused} reused · {result.seconds:.1f} s\n"
     )
     return text + _pending(result.pending_vectors)
@@ -120,26 +161,31 @@ def index(result: IndexResult) -> str:
 
 def sync(result: SyncResult) -> str:
     """Return what is searchable now."""
-    text = f"In sync: {_count(result.files, 'file')} · {_count(result.chunks, 'chunk')}\n"
+    text = f"In sync: {counted(result.files, 'file')} · {counted(result.chunks, 'chunk')}\n"
     return text + _pending(result.pending_vectors)
 
 
 def _pending(vectors: int) -> str:
-    return f"{_count(vectors, 'vector')} still to come\n" if vectors else ""
+    return f"{counted(vectors, 'vector')} still to come\n" if vectors else ""
 
 
 def config(result: ConfigResult, style: Style) -> str:
     """Return the settings, one a line, with where each comes from."""
+    from memoryd_client.cli.columns import column_width, pad
+
     rows = [
-        (v.key, printable(msgspec.json.encode(v.value).decode()), printable(v.origin))
+        (v.key, one_line(msgspec.json.encode(v.value).decode()), printable_name(v.origin))
         for v in result.values
     ]
-    keys = max((len(key) for key, _, _ in rows), default=0)
-    values = max((len(value) for _, value, _ in rows), default=0)
+    keys = column_width([key for key, _, _ in rows])
+    values = column_width([value for _, value, _ in rows])
     lines = [
-        style.bold(f"Configuration ({result.agent})"),
-        f"Files: {printable(', '.join(result.files)) or 'none'}",
-        *(f"{key:<{keys}} = {value:<{values}}  {style.dim(origin)}" for key, value, origin in rows),
+        style.bold(f"Configuration ({printable_name(result.agent)})"),
+        f"Files: {printable_name(', '.join(result.files)) or 'none'}",
+        *(
+            f"{pad(key, keys)} = {pad(value, values)}  {style.dim(origin)}"
+            for key, value, origin in rows
+        ),
     ]
     return "\n".join(lines) + "\n"
 
@@ -147,7 +193,3 @@ def config(result: ConfigResult, style: Style) -> str:
 def ping(result: PingResult) -> str:
     """Return who answered."""
     return f"memoryd {result.version} is up: pid {result.pid}, {duration(result.uptime_s)}\n"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,21 +1,45 @@
 """`memctl status` for people, in the order the reference's users know. Pure."""
 
+from memoryd_client.agents import AgentSummary
+from memoryd_client.cli.style import Style, printable_name
+from memoryd_client.cli.units import counted, duration, size
 from memoryd_client.status import BatchStatus, Failure, StatusResult, VectorStatus, WatchStatus
-from memoryd_client.style import Style, printable
-from memoryd_client.units import duration, size
 
 Row = tuple[str, str]
+
+
+def overview(agents: list[StatusResult | AgentSummary], style: Style) -> str:
+    """Return how each agent is, one block each; a summary is of an agent that can't tell more."""
+    if not agents:
+        return "No agents.\n"
+    return "\n".join(
+        status(agent, style) if isinstance(agent, StatusResult) else _not_ready(agent, style)
+        for agent in agents
+    )
 
 
 def status(result: StatusResult, style: Style) -> str:
     """Return the whole report: what the index holds, how each part is, and what is wrong."""
     rows = [*_index_rows(result), *_part_rows(result), *_daemon_rows(result), *_trouble(result)]
+    return _block(result.agent_id, rows, style)
+
+
+def _not_ready(agent: AgentSummary, style: Style) -> str:
+    rows = [
+        ("State", _because(agent.state, agent.reason)),
+        ("Store", agent.db_path),
+        ("Workspace", agent.workspace_dir),
+    ]
+    return _block(agent.agent, rows, style)
+
+
+def _block(agent_id: str, rows: list[Row], style: Style) -> str:
     width = max(len(label) for label, _ in rows)
-    lines = [style.bold(f"Memory Search ({printable(result.agent_id)})")]
+    lines = [style.bold(f"Memory Search ({printable_name(agent_id)})")]
     last = ""
     for label, value in rows:
         shown = "" if label == last else label
-        lines.append(f"{style.dim(f'{shown:<{width}}')}  {printable(value)}".rstrip())
+        lines.append(f"{style.dim(f'{shown:<{width}}')}  {printable_name(value)}".rstrip())
         last = label
     return "\n".join(lines) + "\n"
 
@@ -30,12 +54,12 @@ def _index_rows(result: StatusResult) -> list[Row]:
     if result.extra_paths:
         rows.append(("Extra paths", ", ".join(result.extra_paths)))
     rows += [
-        ("Indexed", f"{result.files}/{result.total_files} files · {result.chunks} chunks"),
+        ("Indexed", _amount(result.files, result.total_files, result.chunks)),
         ("Dirty", dirty),
     ]
     if result.pending_files or result.pending_vectors:
-        pending = f"{result.pending_files} files · {result.pending_vectors} vectors"
-        rows.append(("Pending", pending))
+        files, vectors = result.pending_files, result.pending_vectors
+        rows.append(("Pending", f"{counted(files, 'file')} · {counted(vectors, 'vector')}"))
     if rebuild := result.rebuild:
         done = f"{rebuild.label} {rebuild.completed}/{rebuild.total}".strip()
         rows.append(("Rebuild", f"{done} ({rebuild.reason})"))
@@ -46,6 +70,10 @@ def _index_rows(result: StatusResult) -> list[Row]:
     return rows
 
 
+def _amount(files: int, total_files: int, chunks: int) -> str:
+    return f"{files}/{counted(total_files, 'file')} · {counted(chunks, 'chunk')}"
+
+
 def _part_rows(result: StatusResult) -> list[Row]:
     custom = result.custom
     identity = custom.index_identity
@@ -54,7 +82,7 @@ def _part_rows(result: StatusResult) -> list[Row]:
         ("Index identity", _because(identity.status, identity.reason)),
     ]
     rows += [
-        ("By source", f"{c.source} · {c.files}/{c.total_files} files · {c.chunks} chunks")
+        ("By source", f"{c.source} · {_amount(c.files, c.total_files, c.chunks)}")
         for c in result.source_counts
     ]
     if result.fallback:
@@ -132,7 +160,7 @@ def _watch(watch: WatchStatus) -> str:
         return _because("not armed", watch.error)
     event = watch.last_event_s_ago
     ago = "" if event is None else f", last change {duration(event)} ago"
-    return _because(f"{watch.folders} folders{ago}", watch.error)
+    return _because(f"{counted(watch.folders, 'folder')}{ago}", watch.error)
 
 
 def _trouble(result: StatusResult) -> list[Row]:
@@ -142,6 +170,8 @@ def _trouble(result: StatusResult) -> list[Row]:
     rows += _more("Failure", result.failure_count - len(result.failures))
     rows += [("Skipped", f"{path.path} ({path.reason})") for path in result.skipped_paths]
     rows += _more("Skipped", result.skipped_count - len(result.skipped_paths))
+    rows += [("Remark", _failure(remark)) for remark in result.remarks]
+    rows += _more("Remark", result.remark_count - len(result.remarks))
     return rows
 
 

@@ -1,13 +1,16 @@
-"""The command line of `memctl`: its commands, their options, and how it is read.
+"""How the command line of `memctl` is read, and the help that tells of it.
 
-A small table instead of argparse, which costs about 6 ms: nearly as much as starting Python.
+A small table (`commands`) instead of argparse, which costs about 6 ms: nearly as much as starting
+Python.
 """
 
-import math
-from collections.abc import Callable, Iterator
-from datetime import date
+from collections.abc import Iterator
 
 from msgspec import Struct
+
+from memoryd_client.cli.commands import COMMANDS, GENERAL_OPTIONS, Option
+
+__all__ = ["COMMANDS", "Arguments", "UsageError", "help_text", "parse"]
 
 
 class UsageError(Exception):
@@ -26,6 +29,7 @@ class Arguments(Struct):
     help: bool = False
     version: bool = False
     json: bool = False
+    agent: str | None = None
     socket: str | None = None
     timeout_s: float | None = None
     wait_s: float | None = None
@@ -35,126 +39,16 @@ class Arguments(Struct):
     path_glob: str | None = None
     since: str | None = None
     until: str | None = None
+    open_hit: int | None = None
     start_line: int = 1
     lines: int | None = None
+    state: str = "indexed"
     force: bool = False
     no_vectors: bool = False
-
-
-class Kind(Struct, frozen=True):
-    """What an option's value has to be. `convert` raises `ValueError` for anything else."""
-
-    metavar: str
-    takes: str
-    convert: Callable[[str], object] = str
-
-
-class Option(Struct, frozen=True):
-    """One option: the field of `Arguments` it sets and, unless it is a switch, its value."""
-
-    flag: str
-    field: str
-    help: str
-    kind: Kind | None = None
-    repeats: bool = False
-
-
-class Command(Struct, frozen=True):
-    """One command: its own words as its usage line shows them, and how many it takes."""
-
-    summary: str
-    words: str = ""
-    min_words: int = 0
-    max_words: float = 0
-    options: tuple[Option, ...] = ()
-
-
-def _whole(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise ValueError
-    return number
-
-
-def _finite(text: str) -> float:
-    if not math.isfinite(number := float(text)):
-        raise ValueError
-    return number
-
-
-def _seconds(text: str) -> float:
-    if (number := _finite(text)) < 0:
-        raise ValueError
-    return number
-
-
-def _date(text: str) -> str:
-    # fromisoformat() alone also takes week dates and dates without hyphens.
-    if date.fromisoformat(text).isoformat() != text:
-        raise ValueError
-    return text
-
-
-_DATE = Kind("DATE", "a date like 2026-11-28", _date)
-_SECONDS = Kind("SECONDS", "a number of seconds", _seconds)
-_WHOLE = Kind("N", "a whole number from 1", _whole)
-
-GENERAL_OPTIONS = (
-    Option("--json", "json", "print JSON, errors too"),
-    Option("--socket", "socket", "where memoryd listens", Kind("PATH", "a path")),
-    Option("--timeout", "timeout_s", "how long to wait for the answer", _SECONDS),
-    Option("--wait", "wait_s", "how long to wait for memoryd to start (2)", _SECONDS),
-    Option("--help", "help", "show help, after a command: of that command"),
-    Option("--version", "version", "show the version"),
-)
-
-COMMANDS: dict[str, Command] = {
-    "search": Command(
-        "Search memory and print cited snippets, best first.",
-        "QUERY…",
-        1,
-        math.inf,
-        (
-            Option("--max-results", "max_results", "at most so many results", _WHOLE),
-            Option(
-                "--min-score",
-                "min_score",
-                "only results with at least this score",
-                Kind("X", "a number", _finite),
-            ),
-            Option(
-                "--source",
-                "sources",
-                "only from this source; may be repeated",
-                Kind("NAME", "the name of a source"),
-                repeats=True,
-            ),
-            Option("--path", "path_glob", "only from matching paths", Kind("GLOB", "a pattern")),
-            Option("--since", "since", "nothing older than this day", _DATE),
-            Option("--until", "until", "nothing newer than this day", _DATE),
-        ),
-    ),
-    "get": Command(
-        "Print lines of a memory file.",
-        "PATH",
-        1,
-        1,
-        (
-            Option("--from", "start_line", "the first line (1)", _WHOLE),
-            Option("--lines", "lines", "how many lines", _WHOLE),
-        ),
-    ),
-    "status": Command("Show how the index and the daemon are."),
-    "index": Command(
-        "Compare disk and index now.",
-        options=(Option("--force", "force", "build the index anew"),),
-    ),
-    "sync": Command(
-        "Wait until every change made so far is searchable.",
-        options=(Option("--no-vectors", "no_vectors", "by keywords is enough"),),
-    ),
-    "config": Command("Print the effective settings and where each comes from."),
-    "ping": Command("Ask whether memoryd is alive."),
-}
+    kinds: list[str] | None = None
+    workspace: str | None = None
+    config: str | None = None
+    follow: bool = False
 
 
 def parse(argv: list[str]) -> Arguments:
@@ -190,7 +84,7 @@ def _read_option(arguments: Arguments, word: str, rest: Iterator[str]) -> None:
     if option.kind is None:
         if equals:
             raise UsageError(f"{flag} takes no value", command=command)
-        setattr(arguments, option.field, True)
+        setattr(arguments, option.field, option.value)
         return
     if not equals:
         value = next(rest, "--")
@@ -220,6 +114,8 @@ def _check(arguments: Arguments) -> None:
             f"{arguments.command} doesn't know what to do with {extra!r}",
             command=arguments.command,
         )
+    if arguments.json and arguments.open_hit:
+        raise UsageError("--open shows a file, so it does not go with --json", command="search")
 
 
 def _nearest(word: str, words: list[str]) -> str:

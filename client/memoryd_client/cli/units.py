@@ -1,4 +1,4 @@
-"""Sizes and times as people write them."""
+"""Numbers, sizes and times as people write them."""
 
 
 def minutes(seconds: float) -> str:
@@ -28,3 +28,8 @@ def size(count: float) -> str:
         if count < 1024:
             return f"{count:.1f} {unit}"
     return f"{count / 1024:.1f} TiB"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things, e.g. `1 file` or `2 files`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

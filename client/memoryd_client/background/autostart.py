@@ -1,0 +1,31 @@
+"""Starting the daemon on first use, for those who set `autostart = true`."""
+
+import os
+
+from memoryd_client import paths
+
+READY_S = 30.0
+
+
+def autostart(socket_path: str) -> bool:
+    """Start a daemon at this socket if the configuration wants it; tell whether it does.
+
+    Never with `MEMORYD_NO_AUTOSTART` set to anything but 0. Raises what `background.start` does.
+    """
+    if os.environ.get("MEMORYD_NO_AUTOSTART", "0") not in ("", "0") or not _is_wanted():
+        return False
+    from memoryd_client.background import control as background
+
+    background.start(socket_path, options=[], ready_s=READY_S)
+    return True
+
+
+def _is_wanted() -> bool:
+    """Read the configuration. One that is broken is told of by the daemon, not here."""
+    try:
+        with open(paths.config_path(), "rb") as file:
+            import tomllib
+
+            return tomllib.load(file).get("autostart") is True
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,88 @@
+"""One process, held so that its number can't come to mean another one."""
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+
+_POLL_S = 0.05
+
+
+class Process:
+    """A running process. Used in a `with` block.
+
+    On Linux by a pidfd (pidfd_open(2)): what is found out about the process after it was opened
+    holds for the one that is signalled. Elsewhere, and on kernels before 5.3, by its number.
+    Raises `ProcessLookupError` if there is none.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._descriptor = _pidfd(pid)
+        if self._descriptor is None:
+            with suppress(PermissionError):
+                os.kill(pid, 0)
+
+    def __enter__(self) -> "Process":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal. Raises `ProcessLookupError` or `PermissionError`."""
+        if sys.platform == "linux" and self._descriptor is not None:
+            signal.pidfd_send_signal(self._descriptor, number)
+        else:
+            os.kill(self.pid, number)
+
+    def wait(self, timeout_s: float, *, gone: Callable[[], bool]) -> bool:
+        """Tell whether the process went in time. `gone` is asked where there is no pidfd."""
+        if self._descriptor is not None:
+            poll = select.poll()
+            poll.register(self._descriptor, select.POLLIN)
+            return bool(poll.poll(max(0.0, timeout_s) * 1000))
+        end = time.monotonic() + timeout_s
+        while not gone():
+            if time.monotonic() >= end:
+                return False
+            time.sleep(_POLL_S)
+        return True
+
+    def has_open(self, path: str) -> bool | None:
+        """Tell whether the process has this file open; `None` where that can't be found out.
+
+        From /proc (proc_pid_fd(5)), which other systems don't have.
+        """
+        folder = f"/proc/{self.pid}/fd"
+        try:
+            wanted = os.stat(path)
+            numbers = os.listdir(folder)
+        except OSError:
+            return None
+        for number in numbers:
+            with suppress(OSError):
+                if os.path.samestat(os.stat(f"{folder}/{number}"), wanted):
+                    return True
+        return False
+
+
+def _pidfd(pid: int) -> int | None:
+    if sys.platform != "linux":
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        raise
+    except OSError:
+        return None

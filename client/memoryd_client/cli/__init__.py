@@ -1,0 +1,1 @@
+"""What `memctl` is made of; its beginning is `memoryd_client.memctl`."""

@@ -1,0 +1,25 @@
+"""`memctl probe` for people. Pure."""
+
+from memoryd_client.bodies import Check, ProbeResult
+from memoryd_client.cli.columns import table
+from memoryd_client.cli.style import Style, one_line, printable_name
+
+
+def probe(result: ProbeResult, style: Style) -> str:
+    """Return a line for each thing that was tried, with what to do under those that fail."""
+    lines = [style.bold(f"Probe ({printable_name(result.agent)})")]
+    shown = table([_row(check) for check in result.checks])
+    for check, line in zip(result.checks, shown, strict=True):
+        lines.append(line)
+        if check.hint and not check.ok:
+            lines.append(f"   hint: {one_line(check.hint)}")
+    return "\n".join(lines) + "\n"
+
+
+def _row(check: Check) -> tuple[str, str, str]:
+    if check.ok:
+        mark, text = "✓", check.detail
+    else:
+        # What the configuration switches off is no fault.
+        mark, text = "✗" if check.required else "–", check.reason or check.detail
+    return mark, printable_name(check.name), one_line(text)

@@ -1,0 +1,83 @@
+"""The commands of `memctl` whose answer comes bit by bit: `files` and `events`."""
+
+import time
+
+from memoryd_client import jsonout
+from memoryd_client.bodies import Event, FileEntry
+from memoryd_client.cli.arguments import Arguments
+from memoryd_client.cli.columns import table
+from memoryd_client.cli.output import style, write
+from memoryd_client.cli.style import Style, one_line, printable_name
+from memoryd_client.cli.units import counted, size
+from memoryd_client.sync import Client
+
+PAGE_FILES = 1000
+"""The most that a daemon puts on one page."""
+
+_HEADINGS = ("chunks", f"{'size':>10}", f"{'source':<8}", "path", "")
+"""As wide as what stands below, so that all pages are aligned."""
+_NUMBERS = frozenset({0, 1})
+
+_NOUNS = {"indexed": "chunk", "embedded": "vector", "searched": "hit", "missed": "event"}
+"""What the `count` of an event counts, by its kind."""
+
+
+def files(client: Client, arguments: Arguments) -> None:
+    """Print the files of one state: page by page, or as one JSON document."""
+    state = arguments.state
+    page = client.files_page(state=state, limit=PAGE_FILES)
+    if arguments.json:
+        entries = page.files
+        while page.next_after is not None:
+            page = client.files_page(state=state, after=page.next_after, limit=PAGE_FILES)
+            entries += page.files
+        found = [jsonout.answer(entry) for entry in entries]
+        write(jsonout.text({"files": found}))
+        return
+    look = style()
+    if not page.files:
+        write("No files.\n" if state == "indexed" else f"No {state} files.\n")
+        return
+    write(files_page(page.files, look, headed=True))
+    while page.next_after is not None:
+        page = client.files_page(state=state, after=page.next_after, limit=PAGE_FILES)
+        write(files_page(page.files, look, headed=False))
+
+
+def files_page(entries: list[FileEntry], look: Style, *, headed: bool) -> str:
+    """Return a line for each file, aligned; `headed`: under a line that names the columns."""
+    head, *lines = table([_HEADINGS, *map(_file_row, entries)], right=_NUMBERS)
+    if headed:
+        lines.insert(0, look.dim(head))
+    return "\n".join(lines) + "\n"
+
+
+def _file_row(entry: FileEntry) -> tuple[str, ...]:
+    return (
+        "" if entry.chunks is None else str(entry.chunks),
+        "" if entry.size_bytes is None else size(entry.size_bytes),
+        printable_name(entry.source),
+        printable_name(entry.path),
+        f"({one_line(entry.reason)})" if entry.reason else "",
+    )
+
+
+def events(client: Client, arguments: Arguments) -> None:
+    """Print what happens, a line each, until interrupted or the daemon stops."""
+    for event in client.events(arguments.kinds):
+        write(jsonout.line(jsonout.answer(event)) if arguments.json else event_line(event))
+
+
+def event_line(event: Event) -> str:
+    """Return one event on one line, with its time as the clocks here show it."""
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.at))
+    parts = [f"{at}  {event.kind:<9}"]
+    if event.agent:
+        parts.append(printable_name(event.agent))
+    if event.path is not None:
+        parts.append(printable_name(event.path))
+    if event.count is not None:
+        parts.append(counted(event.count, _NOUNS.get(event.kind, "chunk")))
+    if event.text:
+        parts.append(one_line(event.text))
+    return "  ".join(parts) + "\n"

@@ -1,0 +1,238 @@
+"""The agents of one daemon: started, stopped, found, and started again when one has failed."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from memoryd.agent import Agent
+from memoryd.config import AgentConfig, meant
+from memoryd.operations import Operations
+from memoryd.serve.connection import RequestFailedError
+from memoryd.supervise import GRACE_S, HARD_S, Actor, supervise
+from memoryd_client.protocol import ErrorCode
+
+log = logging.getLogger(__name__)
+
+RETRY_FIRST_S = 5.0
+RETRY_MAX_S = 300.0
+STOP_S = GRACE_S + 8 * HARD_S
+"""For all agents to stop, side by side: one has 7 actors and an index to close."""
+
+State = Literal["starting", "ready", "stopping", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An agent whose parts are joined, and what runs it, in the order of the data path."""
+
+    agent: Agent
+    operations: Operations
+    actors: list[Actor]
+
+
+Open = Callable[[AgentConfig], AbstractAsyncContextManager[Opened]]
+
+
+@dataclass(slots=True, eq=False)
+class Hosted:
+    """One agent of the daemon. `opened` is set while it is `ready`, `error` once it has failed."""
+
+    config: AgentConfig
+    state: State = "starting"
+    opened: Opened | None = None
+    error: Exception | None = None
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+    requests: set[asyncio.Task[object]] = field(default_factory=set)
+    retry_at_s: float = 0.0
+    retry_step_s: float = RETRY_FIRST_S
+
+    @property
+    def reason(self) -> str | None:
+        """Why it has failed, for people."""
+        if self.error is None:
+            return None
+        cause = self.error.__cause__
+        return f"{self.error}: {cause}" if cause is not None else str(self.error)
+
+
+class Host:
+    """In: configurations. It runs an agent for each, as long as it runs itself.
+
+    An agent that fails for a reason in `explained` is started again after a while, as long as
+    others work. When none does, or for any other reason, the host ends with the error.
+    """
+
+    def __init__(
+        self,
+        open_agent: Open,
+        *,
+        explained: tuple[type[Exception], ...],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.problem: str | None = None
+        self._open = open_agent
+        self._explained = explained
+        self._clock = clock
+        self._hosted: dict[str, Hosted] = {}
+        self._changed = asyncio.Event()
+
+    def all(self) -> list[Hosted]:
+        """Return all agents, in the order they came."""
+        return list(self._hosted.values())
+
+    async def start(self, config: AgentConfig) -> Hosted:
+        """Start an agent; returns when it is ready, or has failed, with the reason."""
+        hosted = self._hosted[config.agent] = Hosted(config)
+        await self._launch(hosted)
+        return hosted
+
+    async def stop(self, agent: str) -> None:
+        """Stop an agent in good order and forget it; requests to it fail."""
+        hosted = self._hosted[agent]
+        await self._halt(hosted)
+        self._hosted.pop(agent, None)
+
+    async def run(self) -> None:
+        """Watch over the agents until cancelled, then stop them all, side by side.
+
+        One that has failed is tried again, ever more rarely. Raises the error of the last one.
+        """
+        try:
+            await self._watch_over()
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """Stop all agents, side by side. Idempotent."""
+        await asyncio.gather(*(self._halt(hosted) for hosted in self.all()))
+
+    async def _watch_over(self) -> None:
+        while True:
+            await self._wait()
+            for hosted in self.all():
+                if hosted.error is not None and not self._is_explained(hosted.error):
+                    raise hosted.error
+            failed = [h.error for h in self._hosted.values() if h.error is not None]
+            if len(failed) == len(self._hosted):
+                raise failed[0]
+            for hosted in self.all():
+                if hosted.state == "failed" and hosted.retry_at_s <= self._clock():
+                    hosted.stop = asyncio.Event()
+                    await self._launch(hosted)
+
+    def retry(self) -> None:
+        """Try every agent that has failed again now."""
+        for hosted in self._hosted.values():
+            hosted.retry_at_s = self._clock()
+        self._changed.set()
+
+    def find(self, agent: str | None, folder: str) -> Hosted:
+        """Return the agent that a client means.
+
+        It is the one it names; else the one in whose workspace its folder lies, the innermost if
+        there are several; else `main`; else the only one. Raises `RequestFailedError`.
+        """
+        if agent is not None:
+            if agent in self._hosted:
+                return self._hosted[agent]
+            raise _unknown(f"there is no agent {agent[:100]!r}", list(self._hosted))
+        config = meant([hosted.config for hosted in self.all()], Path(folder or "/"))
+        if config is not None:
+            return self._hosted[config.agent]
+        raise _unknown("several agents are served and none is meant", list(self._hosted))
+
+    @contextmanager
+    def serving(self, hosted: Hosted) -> Iterator[Opened]:
+        """Work for a request, which is given up when the agent stops meanwhile.
+
+        Raises `RequestFailedError` when the agent is not ready, or no longer.
+        """
+        name = hosted.config.agent
+        if hosted.opened is None or hosted.state != "ready":
+            raise RequestFailedError(
+                ErrorCode.UNAVAILABLE,
+                f"agent {name} is {hosted.state}" + (f": {hosted.reason}" if hosted.error else ""),
+                retryable=True,
+            )
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - requests are tasks
+        hosted.requests.add(task)
+        try:
+            yield hosted.opened
+        except asyncio.CancelledError:
+            if hosted.state == "ready" or task.uncancel() > 0:
+                raise
+            raise RequestFailedError(
+                ErrorCode.UNAVAILABLE, f"agent {name} has been stopped", retryable=True
+            ) from None
+        finally:
+            hosted.requests.discard(task)
+
+    async def _launch(self, hosted: Hosted) -> None:
+        hosted.state, hosted.error = "starting", None
+        ready = asyncio.Event()
+        name = f"agent {hosted.config.agent}"
+        hosted.task = asyncio.create_task(self._live(hosted, ready), name=name)
+        hosted.task.add_done_callback(lambda _: ready.set())
+        hosted.task.add_done_callback(lambda _: self._changed.set())
+        await ready.wait()
+
+    async def _live(self, hosted: Hosted, ready: asyncio.Event) -> None:
+        try:
+            async with self._open(hosted.config) as opened:
+                hosted.opened, hosted.state = opened, "ready"
+                hosted.retry_step_s = RETRY_FIRST_S
+                ready.set()
+                await supervise(
+                    opened.actors,
+                    hosted.stop,
+                    on_stopping=lambda: _give_up(hosted),
+                    explained=self._explained,
+                )
+        except Exception as error:
+            hosted.error, hosted.state = error, "failed"
+            hosted.retry_at_s = self._clock() + hosted.retry_step_s
+            hosted.retry_step_s = min(2 * hosted.retry_step_s, RETRY_MAX_S)
+            log.warning("agent %s: %s", hosted.config.agent, hosted.reason)
+        finally:
+            hosted.opened = None
+
+    def _is_explained(self, error: Exception) -> bool:
+        return isinstance(error.__cause__ or error, self._explained)
+
+    async def _halt(self, hosted: Hosted) -> None:
+        hosted.state = "stopping"
+        hosted.stop.set()
+        if hosted.task is not None:
+            await asyncio.wait({hosted.task})
+
+    async def _wait(self) -> None:
+        """Wait until an agent has ended, or the next one is due to be tried again."""
+        due = [h.retry_at_s for h in self._hosted.values() if h.state == "failed"]
+        timeout_s = max(0.0, min(due) - self._clock()) if due else None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._changed.wait()
+        self._changed.clear()
+
+
+def _give_up(hosted: Hosted) -> None:
+    """End the requests that are being worked on: what they need is about to go."""
+    hosted.state = "stopping"
+    for task in hosted.requests:
+        task.cancel()
+
+
+def _unknown(message: str, agents: list[str]) -> RequestFailedError:
+    known = ", ".join(agents) or "none"
+    return RequestFailedError(
+        ErrorCode.UNKNOWN_AGENT,
+        f"{message} (served: {known})",
+        hint="name one, or be in its workspace; `memctl agents` lists them",
+    )

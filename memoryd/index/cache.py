@@ -1,0 +1,82 @@
+"""The cache of embeddings, by text hash, and sqlite-vec's table of those in use."""
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from memoryd.identity import Identity
+from memoryd.index.driver import Connection, transaction
+
+
+def keep_vector(
+    connection: Connection, identity: Identity, digest: str, embedding: bytes
+) -> tuple[int, bytes]:
+    """Keep an embedding, unless there is one for this text; return the one that is kept and its id.
+
+    Shape of an embedding: `dims` little-endian float32.
+    """
+    row = connection.execute(
+        "INSERT INTO embedding_cache (provider, model, provider_key, hash, dims, embedding,"
+        " used_at) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (provider, model, provider_key, hash)"
+        " DO UPDATE SET used_at = excluded.used_at RETURNING vector_id, embedding",
+        (
+            identity.provider,
+            identity.model,
+            identity.provider_key,
+            digest,
+            len(embedding) // 4,
+            embedding,
+            int(time.time()),
+        ),
+    ).fetchone()
+    return int(row[0]), bytes(row[1])
+
+
+def take_vectors(
+    connection: Connection, identity: Identity, digests: Sequence[str]
+) -> dict[str, tuple[int, bytes]]:
+    """Return (id, embedding) of those texts that are in the cache, which counts as a use of it."""
+    found = connection.execute(
+        "UPDATE embedding_cache SET used_at = ? WHERE provider = ? AND model = ?"
+        " AND provider_key = ? AND hash IN (SELECT value FROM json_each(?))"
+        " RETURNING hash, vector_id, embedding",
+        (
+            int(time.time()),
+            identity.provider,
+            identity.model,
+            identity.provider_key,
+            msgspec.json.encode(digests).decode(),
+        ),
+    ).fetchall()
+    return {digest: (int(vector_id), embedding) for digest, vector_id, embedding in found}
+
+
+def put_vec(connection: Connection, vector_id: int, embedding: bytes) -> None:
+    """Give a vector to sqlite-vec's table, unless it has it."""
+    # vec0 knows neither OR REPLACE nor ON CONFLICT, and two chunks may share one text.
+    connection.execute(
+        "INSERT INTO chunks_vec (rowid, embedding) SELECT ?, ? WHERE NOT EXISTS"
+        " (SELECT 1 FROM chunks_vec_rowids WHERE rowid = ?)",
+        (vector_id, embedding, vector_id),
+    )
+
+
+def prune_cache(connection: Connection, max_entries: int | None) -> int:
+    """Drop the least recently used embeddings over the bound; never one that a chunk uses.
+
+    `max_entries` None means no bound. Returns how many were dropped.
+    """
+    total = connection.execute("SELECT count(*) FROM embedding_cache").fetchone()[0]
+    if max_entries is None or total <= max_entries:
+        return 0
+    with transaction(connection):
+        dropped = connection.execute(
+            "DELETE FROM embedding_cache WHERE vector_id IN (SELECT vector_id FROM embedding_cache"
+            " WHERE vector_id NOT IN (SELECT vector_id FROM chunks WHERE vector_id IS NOT NULL)"
+            " ORDER BY used_at LIMIT ?)",
+            (total - max_entries,),
+        ).rowcount
+        connection.execute("DELETE FROM set_aside WHERE hash NOT IN (SELECT hash FROM chunks)")
+    return int(dropped)

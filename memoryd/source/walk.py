@@ -1,0 +1,225 @@
+"""One walk over all roots: what files there are, and what was passed over for which reason.
+
+Symbolic links are never followed. A file that can be reached in two ways (overlapping roots, hard
+links, `MEMORY.md` and `memory.md` on a file system without case) counts once; so does a folder,
+which a bind mount can put into itself.
+"""
+
+import os
+import stat as stat_module
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from memoryd.flow import FileKey, FileStat, file_stat
+from memoryd.source.extra import Root
+from memoryd.source.ignore import IgnoreFiles, Rules
+from memoryd.source.names import IGNORE_FILE, is_markdown, is_utf8
+
+NOT_UTF8 = "its name is not UTF-8"
+LINK = "a symbolic link; links are not followed"
+
+
+@dataclass(slots=True)
+class Scan:
+    """What a walk found.
+
+    `folders` maps each folder that was walked, or in which something is waited for, to its
+    (device, inode): these are to be watched. `skipped` says for each path, as it can be shown, why
+    it was passed over. Under `unread` folders nothing is known, so nothing there may be pruned.
+    """
+
+    workspace: Path
+    stats: dict[FileKey, FileStat] = field(default_factory=dict)
+    folders: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    unread: list[Path] = field(default_factory=list)
+
+    @property
+    def files(self) -> dict[FileKey, tuple[Path, FileStat]]:
+        """The files with their real paths, which are slow to make: 10,000 take 40 ms."""
+        return {key: (self.workspace / key.path, stat) for key, stat in self.stats.items()}
+
+    def skip(self, path: str, reason: str) -> None:
+        """Note why a path is passed over."""
+        self.skipped[os.fsencode(path).decode("utf-8", "backslashreplace")] = reason
+
+    def unreadable(self, path: str, error: OSError) -> None:
+        """Note that nothing can be known about a path and what is below it."""
+        self.skip(path, f"can't be read: {error.strerror}")
+        self.unread.append(Path(path))
+
+
+class _Folder(NamedTuple):
+    """A folder to walk. `parts` are below its root; `taken`: whatever the patterns say of files."""
+
+    path: str
+    parts: tuple[str, ...]
+    taken: bool
+    rules: Rules | None
+
+
+class Walk:
+    """Walks root after root. `top` returns where ignore files begin to count for a path."""
+
+    def __init__(
+        self,
+        workspace: Path,
+        ignore_files: IgnoreFiles,
+        *,
+        top: Callable[[Path], Path],
+        key: Callable[[str], FileKey],
+    ) -> None:
+        self.scan = Scan(workspace)
+        self._ignore_files = ignore_files
+        self._top = top
+        self._key = key
+        self._inodes: set[tuple[int, int]] = set()
+        self._walked: dict[tuple[Root | None, int, int], str] = {}
+        self._matched = False
+
+    def note_folder(self, folder: Path) -> tuple[int, int] | None:
+        """Have a folder watched; return its (device, inode), None when it isn't there."""
+        try:
+            found = os.stat(folder)
+        except OSError as error:
+            # Any other folder may go while we look; a workspace that is gone is another matter.
+            if folder == self.scan.workspace or not isinstance(error, FileNotFoundError):
+                self.scan.unreadable(str(folder), error)
+            return None
+        identity = self.scan.folders[folder] = found.st_dev, found.st_ino
+        return identity
+
+    def visit(self, root: Root) -> None:
+        """Look at one root and all that is below."""
+        try:
+            found = os.lstat(root.path)
+        except (FileNotFoundError, NotADirectoryError):
+            if not root.optional:
+                self.scan.skip(root.shown, "missing")
+                self._wait_for(root.path)
+            return
+        except OSError as error:
+            self.scan.unreadable(str(root.path), error)
+            return
+        folder = stat_module.S_ISDIR(found.st_mode)
+        rules, hidden = self._rules_above(root.path, folder=folder)
+        if hidden:
+            if not root.optional:
+                self.scan.skip(root.shown, f"hidden by a {IGNORE_FILE} file")
+        elif folder:
+            self._matched = False
+            self._walk(root, rules)
+            if not self._matched and root.selection is not None:
+                self.scan.skip(root.shown, "matches no Markdown file")
+        else:
+            if stat_module.S_ISREG(found.st_mode) and not is_markdown(root.path.name):
+                self.scan.skip(str(root.path), "not a Markdown file (.md)")
+            else:
+                self._add(str(root.path), found)
+            self.note_folder(root.path.parent)
+
+    def _wait_for(self, path: Path) -> None:
+        for ancestor in path.parents:
+            if os.path.isdir(ancestor):
+                self.note_folder(ancestor)
+                break
+
+    def _rules_above(self, path: Path, *, folder: bool) -> tuple[Rules | None, bool]:
+        top = self._top(path)
+        for ancestor in path.parents:
+            if not ancestor.is_relative_to(top):
+                break
+            if ancestor not in self.scan.folders:
+                self.note_folder(ancestor)  # an ignore file may come here
+        return self._ignore_files.on_the_way(
+            str(top), str(path), folder=folder, problems=self.scan.skipped
+        )
+
+    def _walk(self, root: Root, rules: Rules | None) -> None:
+        waiting = [_Folder(str(root.path), (), taken=root.selection is None, rules=rules)]
+        while waiting:
+            folder = waiting.pop()
+            if not self._is_first(folder, root):
+                continue
+            try:
+                with os.scandir(folder.path) as listing:
+                    entries = sorted(listing, key=lambda entry: entry.name)
+            except FileNotFoundError:
+                del self.scan.folders[Path(folder.path)]  # it went while we looked
+                continue
+            except OSError as error:
+                self.scan.unreadable(folder.path, error)
+                continue
+            if any(entry.name == IGNORE_FILE for entry in entries):
+                rules = self._ignore_files.below(folder.rules, folder.path, self.scan.skipped)
+                folder = folder._replace(rules=rules)
+            for entry in entries:
+                try:
+                    self._visit_entry(entry, folder, root, waiting)
+                except FileNotFoundError:
+                    continue  # it went while we looked
+                except OSError as error:
+                    self.scan.unreadable(entry.path, error)
+
+    def _is_first(self, folder: _Folder, root: Root) -> bool:
+        """Note a folder; say whether it is here for the first time."""
+        identity = self.note_folder(Path(folder.path))
+        if identity is None:
+            return False
+        # Roots without patterns take the same from a folder, whichever it is reached from.
+        place = (None if root.selection is None else root, *identity)
+        if place not in self._walked:
+            self._walked[place] = folder.path
+            return True
+        if self._walked[place] != folder.path:
+            del self.scan.folders[Path(folder.path)]
+            self.scan.skip(folder.path, f"the same folder as {self._walked[place]}")
+        return False
+
+    def _visit_entry(
+        self, entry: os.DirEntry[str], folder: _Folder, root: Root, waiting: list[_Folder]
+    ) -> None:
+        parts = (*folder.parts, entry.name)
+        link = entry.is_symlink()
+        if entry.is_dir(follow_symlinks=False) or (link and _leads_to_folder(entry)):
+            taken = root.enters(parts, taken=folder.taken)
+            if taken is None or _hidden(entry.path, folder, is_folder=not link):
+                return
+            if link:
+                self.scan.skip(entry.path, LINK)
+            elif is_utf8(entry.name):
+                waiting.append(_Folder(entry.path, parts, taken, folder.rules))
+            else:
+                self.scan.skip(entry.path, NOT_UTF8)
+        elif is_markdown(entry.name):
+            selection = root.selection
+            taken = selection is None or selection.takes("/".join(parts), taken=folder.taken)
+            if taken and not _hidden(entry.path, folder, is_folder=False):
+                self._add(entry.path, entry.stat(follow_symlinks=False))
+
+    def _add(self, path: str, found: os.stat_result) -> None:
+        if not stat_module.S_ISREG(found.st_mode):
+            link = stat_module.S_ISLNK(found.st_mode)
+            self.scan.skip(path, LINK if link else "not a regular file")
+            return
+        if not is_utf8(path):
+            self.scan.skip(path, NOT_UTF8)
+            return
+        self._matched = True
+        inode = found.st_dev, found.st_ino
+        if inode not in self._inodes:
+            self._inodes.add(inode)
+            self.scan.stats[self._key(path)] = file_stat(found)
+
+
+def _hidden(path: str, folder: _Folder, *, is_folder: bool) -> bool:
+    return folder.rules is not None and folder.rules.hide(path, folder=is_folder)
+
+
+def _leads_to_folder(link: os.DirEntry[str]) -> bool:
+    try:
+        return link.is_dir()
+    except OSError:
+        return False  # in a circle, or to where we may not look

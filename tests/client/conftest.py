@@ -1,0 +1,27 @@
+from collections.abc import Callable, Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _no_daemon_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the configuration of whoever runs the tests says."""
+    monkeypatch.setenv("MEMORYD_NO_AUTOSTART", "1")
+
+
+@pytest.fixture
+def during_first_pause(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Callable[[], None]]]:
+    """Run what the test puts into the list when a client first pauses between two attempts."""
+    actions: list[Callable[[], None]] = []
+
+    def pause(seconds: float) -> None:
+        while actions:
+            actions.pop()()
+
+    async def async_pause(seconds: float) -> None:
+        pause(seconds)
+
+    monkeypatch.setattr("memoryd_client.sync_link.time.sleep", pause)
+    monkeypatch.setattr("memoryd_client.aio_link.asyncio.sleep", async_pause)
+    yield actions
+    assert not actions, "the client never paused"

@@ -1,0 +1,263 @@
+"""Stopping: nothing is signalled or removed unless it is certain whose it is."""
+
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_daemon import FakeDaemon, Peer
+
+from memoryd_client.background import control as background
+from memoryd_client.background.errors import ManagedError, StartFailedError, StopFailedError
+from memoryd_client.background.holder import Holder, encode, is_held
+from memoryd_client.background.process import Process
+
+PATIENCE_S = 60.0
+
+HOLDING = """
+import fcntl, os, signal, sys
+from memoryd_client.background import holder
+lock, ignore = sys.argv[1:]
+descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+fcntl.flock(descriptor, fcntl.LOCK_EX)
+holder.write(descriptor, holder.Holder(pid=os.getpid(), log_path="/var/its.log"))
+if ignore:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def path() -> Iterator[str]:
+    """Where a socket may be, in a folder with a short name."""
+    folder = tempfile.mkdtemp(dir="/tmp")
+    yield f"{folder}/s"
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def foreigner() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has nothing to do with us, and has to survive."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process
+        assert process.poll() is None
+        process.kill()
+
+
+def holding(path: str, *, ignore: str = "") -> subprocess.Popen[str]:
+    """Start a process that holds the lock, and neither listens nor answers."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDING, f"{path}.lock", ignore],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def name_in_lock(path: str, holder: Holder) -> None:
+    Path(f"{path}.lock").write_bytes(encode(holder))
+
+
+def leave_stale_socket(path: str) -> None:
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(path)
+
+
+def stop(path: str) -> background.Stopped:
+    return background.stop(path, timeout_s=PATIENCE_S)
+
+
+# --- nobody holds the lock
+
+
+def test_where_nothing_is_nothing_is_made(path: str) -> None:
+    stopped = stop(path)
+    assert (stopped.pid, stopped.removed) == (None, [])
+    assert stopped.reason == f"no memoryd runs at {path}"
+    assert os.listdir(os.path.dirname(path)) == []
+
+
+def test_a_pid_in_a_lock_that_nobody_holds_means_nothing(
+    path: str, foreigner: subprocess.Popen[bytes]
+) -> None:
+    name_in_lock(path, Holder(pid=foreigner.pid))
+    leave_stale_socket(path)
+    stopped = stop(path)
+    assert (stopped.pid, stopped.removed) == (None, [path])
+    assert "killed" in stopped.reason
+    assert os.listdir(os.path.dirname(path)) == ["s.lock"]
+
+
+def test_a_socket_without_a_lock_file_is_left(path: str) -> None:
+    leave_stale_socket(path)
+    assert stop(path).removed == []
+    assert os.listdir(os.path.dirname(path)) == ["s"]
+
+
+def test_what_is_no_socket_is_left(path: str) -> None:
+    name_in_lock(path, Holder(pid=1))
+    Path(path).write_text("mine")
+    assert stop(path).removed == []
+    assert Path(path).read_text() == "mine"
+
+
+def test_the_socket_of_a_service_is_left_to_its_manager(path: str) -> None:
+    name_in_lock(path, Holder(pid=1, manager="systemd"))
+    with socket.socket(socket.AF_UNIX) as held_by_manager:
+        held_by_manager.bind(path)
+        held_by_manager.listen()
+        held_by_manager.settimeout(0)
+        stopped = stop(path)
+        assert (stopped.pid, stopped.removed) == (None, [])
+        # Connecting would have started it.
+        with pytest.raises(BlockingIOError):
+            held_by_manager.accept()
+
+
+@pytest.mark.parametrize("lock", [True, False])
+def test_who_listens_without_the_lock_is_left(path: str, lock: bool) -> None:
+    if lock:
+        name_in_lock(path, Holder(pid=os.getpid()))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        with pytest.raises(StopFailedError, match="without holding its lock") as refused:
+            stop(path)
+    assert "nothing was signalled" in refused.value.message
+    assert os.path.exists(path)
+
+
+# --- somebody does
+
+
+def test_a_daemon_that_does_not_answer_is_stopped_and_cleaned_up_after(path: str) -> None:
+    with holding(path) as process:
+        leave_stale_socket(path)
+        stopped = stop(path)
+        assert stopped.pid == process.pid
+        assert stopped.removed == [path]
+        assert stopped.reason == "it held its lock but did not answer"
+        assert process.wait() == -signal.SIGTERM
+
+
+def test_a_daemon_that_does_not_go_is_told_with_what_to_do(path: str) -> None:
+    with holding(path, ignore="SIGTERM") as process:
+        with pytest.raises(StopFailedError, match=r"still runs after 0\.01 s") as refused:
+            background.stop(path, timeout_s=0.01)
+        assert f"`kill -KILL {process.pid}`" in refused.value.hint
+        assert "/var/its.log" in refused.value.hint
+        assert refused.value.code == "stop_failed"
+        assert process.poll() is None
+        process.kill()
+
+
+def test_a_process_that_does_not_have_the_lock_is_not_signalled(
+    path: str, foreigner: subprocess.Popen[bytes]
+) -> None:
+    """As when a daemon has the lock, but has not yet overwritten the name of the one before."""
+    name_in_lock(path, Holder(pid=foreigner.pid))
+    with open(f"{path}.lock", "rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(StopFailedError, match="nothing was signalled"):
+            stop(path)
+
+
+def test_a_process_is_not_signalled_for_what_another_one_serves(
+    path: str, foreigner: subprocess.Popen[bytes]
+) -> None:
+    def script(peer: Peer) -> None:
+        peer.greet()
+
+    with FakeDaemon(script) as daemon:
+        name_in_lock(daemon.path, Holder(pid=foreigner.pid))
+        with open(f"{daemon.path}.lock", "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with pytest.raises(StopFailedError, match=r"names process .* answers at"):
+                stop(daemon.path)
+
+
+def test_a_lock_that_says_nothing_is_told(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "_LINE_S", 0.0)
+    with open(f"{path}.lock", "w+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(StopFailedError, match="does not say by which process"):
+            stop(path)
+
+
+@pytest.mark.parametrize(
+    ("manager", "stopping", "restarting"),
+    [
+        ("systemd", "systemctl --user stop memoryd", "systemctl --user restart memoryd"),
+        ("launchd", "launchctl bootout", "launchctl kickstart -k"),
+    ],
+)
+def test_a_service_is_left_to_its_manager(
+    path: str, manager: str, stopping: str, restarting: str
+) -> None:
+    name_in_lock(path, Holder(pid=os.getpid(), manager=manager))
+    with open(f"{path}.lock", "rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(ManagedError, match=f"run by {manager}") as refused:
+            stop(path)
+        assert stopping in refused.value.hint
+        with pytest.raises(ManagedError) as refused:
+            background.restart(path, timeout_s=PATIENCE_S, ready_s=PATIENCE_S)
+        assert restarting in refused.value.hint
+        assert refused.value.code == "managed"
+
+
+@pytest.mark.parametrize(
+    "holder",
+    [
+        Holder(pid=1),
+        Holder(pid=1, argv=["/nowhere/python"], cwd="/"),
+        Holder(pid=1, argv=[sys.executable], cwd="/nowhere"),
+    ],
+)
+def test_nothing_is_stopped_that_cannot_be_started_again(path: str, holder: Holder) -> None:
+    with holding(path) as process:
+        name_in_lock(path, holder)
+        with pytest.raises(StartFailedError, match="can't be started again") as refused:
+            background.restart(path, timeout_s=PATIENCE_S, ready_s=PATIENCE_S)
+        assert "memctl stop" in refused.value.hint
+        assert is_held(f"{path}.lock")
+        process.kill()
+
+
+# --- processes
+
+
+@pytest.mark.parametrize("by_number", [False, True])
+def test_a_process_is_signalled_and_awaited(
+    monkeypatch: pytest.MonkeyPatch, by_number: bool
+) -> None:
+    if by_number:
+        monkeypatch.setattr("memoryd_client.background.process._pidfd", lambda pid: None)
+    with subprocess.Popen(["sleep", "600"]) as child, Process(child.pid) as process:
+        assert not process.wait(0.0, gone=lambda: False)
+        process.send(signal.SIGTERM)
+        assert process.wait(PATIENCE_S, gone=lambda: child.poll() is not None)
+        assert child.wait() == -signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        Process(child.pid)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+def test_what_a_process_has_open_is_seen(path: str) -> None:
+    with Process(os.getpid()) as process:
+        assert process.has_open(path) is None
+        Path(path).touch()
+        assert process.has_open(path) is False
+        with open(path, "rb"):
+            assert process.has_open(path) is True

@@ -1,0 +1,177 @@
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memoryd_client import calls, errors
+from memoryd_client.agents import AddBody, DropBody
+from memoryd_client.bodies import TranscriptUpdatedBody
+from memoryd_client.calls import FOREVER_S, Call, ProgressReport, TimeLimit
+from memoryd_client.conversation import Conversation
+from memoryd_client.protocol import Op
+
+
+def search(query: str, *, since: str | None = None) -> Call[Any]:
+    return calls.search(
+        query,
+        max_results=None,
+        min_score=None,
+        sources=None,
+        path_glob=None,
+        since=since,
+        until=None,
+    )
+
+
+ALL: list[Call[Any]] = [
+    calls.ping(),
+    calls.status(),
+    calls.config(),
+    search("tea"),
+    calls.get("MEMORY.md", start_line=1, lines=None),
+    calls.sync(vectors=True),
+    calls.index(force=False),
+    calls.index(force=True),
+    calls.files("indexed", after=None, limit=200),
+    calls.probe(),
+    calls.session_start(""),
+    calls.transcript_updated("/1.jsonl"),
+    calls.events(None),
+    calls.agents(),
+    calls.add("/notes"),
+    calls.drop("notes"),
+    calls.reload(),
+]
+
+
+def test_only_what_changes_nothing_more_may_be_sent_twice() -> None:
+    assert {call.op for call in ALL} == set(Op)
+    once = {call.op for call in ALL if not call.repeatable}
+    assert once == {Op.INDEX, Op.EVENTS, Op.ADD, Op.DROP, Op.RELOAD}
+    assert calls.index(force=False).repeatable
+
+
+def test_what_takes_long_has_its_own_time() -> None:
+    own = {call.op: call.patience_s for call in ALL if call.patience_s is not None}
+    assert own == {**dict.fromkeys((Op.SYNC, Op.INDEX, Op.EVENTS), FOREVER_S), Op.PROBE: 120.0}
+
+
+@pytest.mark.parametrize(
+    ("call", "timeout_s", "default_s", "limit_s"),
+    [
+        (calls.ping(), None, 30.0, 30.0),
+        (calls.ping(), 2.0, 30.0, 2.0),
+        (calls.ping(), math.inf, 30.0, None),
+        (calls.ping(), -1.0, 30.0, 0.0),
+        (calls.ping(), None, None, None),
+        (calls.sync(vectors=True), None, 30.0, None),
+        (calls.sync(vectors=True), 2.0, 30.0, 2.0),
+        (calls.probe(), None, 30.0, 120.0),
+        (calls.probe(), None, None, 120.0),
+    ],
+)
+def test_the_limit_of_a_call(
+    call: Call[Any], timeout_s: float | None, default_s: float | None, limit_s: float | None
+) -> None:
+    assert call.limit_s(timeout_s, default_s) == limit_s
+
+
+def test_time_that_is_over_stays_over() -> None:
+    limit = TimeLimit(0.0)
+    assert limit.left_s() == 0.0
+    limit.extend(1000.0)
+    assert 990.0 < (limit.left_s() or 0.0) <= 1000.0
+
+
+def test_no_limit_is_never_over() -> None:
+    limit = TimeLimit(None)
+    limit.extend(1.0)
+    assert limit.left_s() is None
+
+
+def test_what_a_callback_raises_is_remembered() -> None:
+    def fail(completed: int, total: int, label: str) -> None:
+        raise ValueError(f"{label} {completed}/{total}")
+
+    report = ProgressReport(fail)
+    with pytest.raises(ValueError, match="reading 1/3") as caught:
+        report(1, 3, "reading")
+    assert report.error is caught.value
+
+
+# --- paths -------------------------------------------------------------------------------------
+
+
+def test_paths_are_those_of_the_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/ada")
+    assert calls.add("notes").body == AddBody(f"{tmp_path}/notes")
+    assert calls.add(".").body == AddBody(str(tmp_path))
+    assert calls.add("~/notes/").body == AddBody("/home/ada/notes")
+    assert calls.add(tmp_path / "a" / ".." / "b").body == AddBody(f"{tmp_path}/b")
+    assert calls.transcript_updated("1.jsonl").body == TranscriptUpdatedBody(f"{tmp_path}/1.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("named", "sent"),
+    [
+        ("notes", "notes"),
+        ("notes-1a2b3c4d", "notes-1a2b3c4d"),
+        ("a.b", "a.b"),
+        ("./notes", "{here}/notes"),
+        ("notes/", "{here}/notes"),
+        (".", "{here}"),
+        ("..", "{above}"),
+        ("~", "/home/ada"),
+        ("~/notes", "/home/ada/notes"),
+        ("/notes", "/notes"),
+    ],
+)
+def test_an_agent_is_named_by_id_or_by_a_path(
+    named: str, sent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/ada")
+    assert calls.drop(named).body == DropBody(sent.format(here=tmp_path, above=tmp_path.parent))
+
+
+@pytest.fixture
+def in_a_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+
+
+@pytest.mark.usefixtures("in_a_folder_that_is_gone")
+def test_without_a_current_directory_there_are_absolute_paths_only() -> None:
+    assert calls.current_folder() == ""
+    assert calls.add("/notes").body == AddBody("/notes")
+    with pytest.raises(errors.BadRequestError, match="notes is relative"):
+        calls.add("notes")
+
+
+def test_of_a_folder_without_a_unicode_name_the_one_above_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = tmp_path / os.fsdecode(b"caf\xe9") / "deep"
+    inside.mkdir(parents=True)
+    monkeypatch.chdir(inside)
+    assert calls.current_folder() == str(tmp_path)
+
+
+# --- what has no UTF-8 -------------------------------------------------------------------------
+
+
+def test_half_an_emoji_is_searched_as_a_question_mark() -> None:
+    assert search("tea \ud83c").body.query == "tea ?"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("call", "agent"), [(search("tea", since="\udcff"), None), (calls.ping(), "\udcff")]
+)
+def test_other_arguments_without_utf_8_are_refused(call: Call[Any], agent: str | None) -> None:
+    with pytest.raises(errors.BadRequestError, match=f"an argument of {call.op}"):
+        Conversation("test", "").request(call, agent, None)

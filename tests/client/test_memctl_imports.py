@@ -1,0 +1,49 @@
+"""What `memctl search` loads: no command pays for what another one needs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from fake_daemon import FakeDaemon, answering
+from golden_bodies import golden
+
+import memoryd_client
+from memoryd_client.bodies import SearchResult
+
+FOUND = golden("search_result", SearchResult)
+OF_OTHERS = {
+    f"memoryd_client.{name}"
+    for name in (
+        *("agents_text", "aio", "background", "editor", "jsonout", "logs", "offline"),
+        *("probe_text", "progress", "status_text", "streams"),
+    )
+}
+HEAVY = {"asyncio", "difflib", "pathlib", "shlex", "shutil", "subprocess", "threading"}
+
+
+def loaded_by(*words: str) -> set[str]:
+    """Run `memctl` in a process of its own and return the modules that it loads."""
+    folder = str(Path(memoryd_client.__file__).parents[1])
+    code = (
+        f"import sys; sys.path.insert(0, {folder!r})\n"
+        "from memoryd_client import memctl\n"
+        f"assert memctl.main({list(words)!r}) == 0\n"
+        "print(*sys.modules)"
+    )
+    with FakeDaemon(answering(FOUND)) as daemon:
+        command = [sys.executable, "-I", "-c", code.replace("SOCKET", daemon.path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_a_search_loads_nothing_of_other_commands() -> None:
+    loaded = loaded_by("search", "tea", "--socket", "SOCKET")
+    assert "memoryd_client.cli.render" in loaded
+    assert not loaded & (OF_OTHERS | HEAVY | {"memoryd_client.cli.columns", "unicodedata"})
+
+
+def test_a_search_for_scripts_loads_how_json_is_written() -> None:
+    loaded = loaded_by("search", "tea", "--json", "--socket", "SOCKET")
+    assert not loaded & ((OF_OTHERS - {"memoryd_client.jsonout"}) | HEAVY)
+    assert not loaded & {"memoryd_client.cli.render", "memoryd_client.cli.columns", "json"}

@@ -1,0 +1,119 @@
+"""How `memctl` uses a terminal: emphasis, wrapped snippets, aligned columns, tame names."""
+
+from unicodedata import category
+
+import msgspec
+import pytest
+from golden_bodies import golden
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryd_client.bodies import ConfigResult, ConfigValue, SearchResult
+from memoryd_client.cli.render import config, search
+from memoryd_client.cli.status_text import status
+from memoryd_client.cli.style import Style, printable, printable_name
+from memoryd_client.status import Failure, SkippedPath, StatusResult
+
+FOUND = golden("search_result", SearchResult)
+STATUS = golden("status_result", StatusResult)
+
+
+def test_a_terminal_gets_emphasis() -> None:
+    first_line, second_line = search(FOUND, Style(colour=True)).splitlines()[:2]
+    assert first_line == (
+        "1. \x1b[1mmemory/2026-08-14.md:12-14\x1b[0m  0.88  \x1b[2m(vector 0.62, text 0.91)\x1b[0m"
+    )
+    assert second_line == "   \x1b[2m12 │\x1b[0m ## Health"
+
+
+def test_a_snippet_whose_lines_are_not_the_files_has_no_numbers() -> None:
+    hit = msgspec.structs.replace(FOUND.results[1], snippet="User: tea?\nAssistant: yes")
+    text = search(msgspec.structs.replace(FOUND, results=[hit]), Style(colour=False))
+    assert text.splitlines()[1:] == ["    │ User: tea?", "    │ Assistant: yes"]
+
+
+def test_a_snippet_is_wrapped_to_the_terminal_behind_its_gutter() -> None:
+    hit = msgspec.structs.replace(
+        FOUND.results[1],
+        snippet="The boiler shows F28 when\tthe pressure is too low.\n\n東京の港区",
+    )
+    hit.snippet_start_line, hit.snippet_end_line = 99, 101
+    text = search(msgspec.structs.replace(FOUND, results=[hit]), Style(colour=False, columns=32))
+    assert text.splitlines()[1:] == [
+        "    99 │ The boiler shows F28",
+        "       │ when   the pressure is",
+        "       │ too low.",
+        "   100 │",
+        "   101 │ 東京の港区",
+    ]
+
+
+def test_a_snippet_is_wrapped_between_wide_characters() -> None:
+    hit = msgspec.structs.replace(FOUND.results[1], snippet="一二三四五六七八九十一二三")
+    text = search(msgspec.structs.replace(FOUND, results=[hit]), Style(colour=False, columns=29))
+    assert text.splitlines()[1:] == ["   3 │ 一二三四五六七八九十一", "     │ 二三"]
+
+
+@pytest.mark.parametrize("columns", [None, 10])
+def test_a_snippet_is_not_wrapped_into_nothing(columns: int | None) -> None:
+    text = search(FOUND, Style(colour=False, columns=columns))
+    assert "   14 │ Dentist — 3 pm, bring the card." in text.splitlines()
+
+
+def test_a_note_can_not_play_with_the_terminal() -> None:
+    assert printable("a\x1b[2Jb\rc\x9bd\te\r\nf") == "a\ufffd[2Jb\ufffdc\ufffdd\te\nf"
+
+
+@given(st.text())
+def test_a_name_stays_on_its_line(name: str) -> None:
+    shown = printable_name(name)
+    assert len(f"{shown}.".splitlines()) == 1
+    assert not any(category(character) == "Cc" for character in shown)
+
+
+def test_a_name_that_is_no_trouble_is_shown_as_it_is() -> None:
+    assert printable_name("memory/Übung 'α' \"b\" 100%_東京 👩\u200d💻.md") == (
+        "memory/Übung 'α' \"b\" 100%_東京 👩\u200d💻.md"
+    )
+
+
+HOSTILE = "memory/a\nb\t\x1b[31m\u202ered.md"
+SHOWN = "memory/a\ufffdb\ufffd\ufffd[31m\ufffdred.md"
+
+
+def test_a_hostile_name_heads_its_hit_on_one_line() -> None:
+    hit = msgspec.structs.replace(FOUND.results[1], path=HOSTILE)
+    text = search(msgspec.structs.replace(FOUND, results=[hit]), Style(colour=False))
+    assert text == f"1. {SHOWN}:3  0.50  (text 0.50)\n   3 │ Dentist: Dr. Nakamura\n"
+
+
+def test_names_in_a_status_stay_on_their_lines() -> None:
+    fields = msgspec.structs.replace(
+        STATUS,
+        workspace_dir="/home/a\nb",
+        skipped_paths=[SkippedPath(HOSTILE, "not UTF-8")],
+        skipped_count=1,
+        remarks=[Failure("memory/x.md", "3 bytes are not UTF-8")],
+        remark_count=4,
+    )
+    lines = status(fields, Style(colour=False)).splitlines()
+    assert "Workspace         /home/a\ufffdb" in lines
+    assert lines[-3:] == [
+        f"Skipped           {SHOWN} (not UTF-8)",
+        "Remark            memory/x.md: 3 bytes are not UTF-8",
+        "                  and 3 more",
+    ]
+
+
+def test_config_is_aligned_with_wide_characters() -> None:
+    values = [
+        ConfigValue("workspace", "/home/ada/メモ", "--workspace"),
+        ConfigValue("model", "m", "default"),
+        ConfigValue("store.path", "/" + "x" * 60, "config.toml"),
+    ]
+    text = config(ConfigResult("main", [], values), Style(colour=False))
+    assert text.splitlines()[2:] == [
+        'workspace  = "/home/ada/メモ"                                  --workspace',
+        'model      = "m"                                               default',
+        f'store.path = "/{"x" * 60}"  config.toml',
+    ]

@@ -1,0 +1,175 @@
+"""A bash session in a copy of the tree, in a home of its own, for what the documentation types."""
+
+import contextlib
+import itertools
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from harness import PATIENCE_S, REPOSITORY, eventually
+
+from memoryd_client import Client
+from memoryd_client.background import holder
+
+HOME_SHOWN = "/home/ada"
+RUNTIME_SHOWN = "/run/user/1000"
+
+_END = re.compile(rb"\x1e(\d+)\n")
+_READ_BYTES = 65536
+_PYTHON = """
+import ast, asyncio, inspect, sys
+code = compile(sys.argv[1], "example", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+if inspect.iscoroutine(running := eval(code, {"__name__": "__main__"})):
+    asyncio.run(running)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """What a command wrote to standard output and standard error, as they came."""
+
+    text: str
+    code: int
+
+
+class Shell:
+    """One session: a context manager that leaves no process and no file behind, however it ends.
+
+    The current folder is `~/memoryd`, with what the documentation's commands need of this tree. No
+    variable but PATH is taken over; sockets, indexes and configuration are below the new home.
+    """
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="md-", dir="/tmp")).resolve()
+        self.home = self.folder / "home"
+        self.tree = self.home / "memoryd"
+        self.runtime = self.folder / "run"
+        self.runtime.mkdir()
+        self.socket = self.runtime / "memoryd" / "memoryd.sock"
+        programs = Path(sys.executable).parent
+        for name in ("examples", "systemd"):
+            shutil.copytree(REPOSITORY / name, self.tree / name)
+        (self.tree / ".venv").symlink_to(programs.parent)
+        self.environment = {
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(self.home),
+            "XDG_RUNTIME_DIR": str(self.runtime),
+            "MEMORYD_SOCKET": str(self.socket),
+            "LC_ALL": "C.UTF-8",
+        }
+        self.process = subprocess.Popen(
+            ["bash", "--noprofile", "--norc"],
+            cwd=self.tree,
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> "Shell":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # bash is not waited for before, so its number can't be another process's group by now.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.communicate()
+        for lock in self.folder.rglob("*.lock"):
+            if holder.is_held(str(lock)) and (daemon := holder.read(str(lock))) is not None:
+                os.kill(daemon.pid, signal.SIGKILL)
+                eventually(lambda lock=lock: not holder.is_held(str(lock)))  # type: ignore[misc]
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def run(self, command: str) -> Printed:
+        """Run a command in the session and return what it printed; jobs in the background go on."""
+        assert self.process.stdin is not None
+        # Without its own standard input it would read the next command.
+        line = f"{{ {command}\n}} </dev/null\nprintf '\\036%d\\n' $?\n"
+        self.process.stdin.write(line.encode())
+        self.process.stdin.flush()
+        return self._until_end(command)
+
+    def _until_end(self, command: str) -> Printed:
+        assert self.process.stdout is not None
+        pipe = self.process.stdout.fileno()
+        deadline = time.monotonic() + PATIENCE_S
+        read = b""
+        while (end := _END.search(read)) is None:
+            ready, _, _ = select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))
+            assert ready, f"no end of {command!r}; so far: {read.decode(errors='replace')}"
+            more = os.read(pipe, _READ_BYTES)
+            assert more, f"{command!r} ended the session: {read.decode(errors='replace')}"
+            read += more
+        return Printed(self._as_shown(read[: end.start()]), int(end[1]))
+
+    def run_python(self, code: str) -> Printed:
+        """Run Python, `await` outside of functions included, with every warning an error."""
+        with self._running(python(code)) as (process, output):
+            code_of_exit = process.wait(timeout=PATIENCE_S)
+        return Printed(self._as_shown(output.read_bytes()), code_of_exit)
+
+    def run_until(self, is_enough: Callable[[str], bool], command: list[str]) -> str:
+        """Run a command that goes on until it is ended, and return what it had printed by then.
+
+        Meanwhile a note is saved again and again. `is_enough` tells of the output when to end.
+        """
+        note = self.tree / "examples/workspace/memory/keys.md"
+        days = itertools.count(1)
+        with self._running(command) as (process, output), Client(str(self.socket)) as client:
+
+            def text() -> str:
+                return self._as_shown(output.read_bytes())
+
+            def saved() -> bool:
+                note.write_text(f"The spare key is with Dona Fernanda, day {next(days)}.\n")
+                client.sync()
+                assert process.poll() is None, f"{command} has ended: {text()}"
+                return is_enough(text())
+
+            eventually(saved)
+            note.unlink()
+            client.sync()
+            return text()
+
+    @contextlib.contextmanager
+    def _running(self, command: list[str]) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+        output = self.folder / "output"
+        with open(output, "wb") as file:
+            process = subprocess.Popen(
+                command,
+                cwd=self.tree,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            yield process, output
+        finally:
+            process.kill()
+            process.wait()
+
+    def _as_shown(self, read: bytes) -> str:
+        text = read.decode(errors="replace")
+        return text.replace(str(self.home), HOME_SHOWN).replace(str(self.runtime), RUNTIME_SHOWN)
+
+
+def python(code: str) -> list[str]:
+    """Return the command that runs an example in Python, what it prints unbuffered."""
+    return [sys.executable, "-u", "-X", "dev", "-W", "error", "-c", _PYTHON, code]

@@ -1,0 +1,110 @@
+"""The programs in `examples/`, run as their reader would run them."""
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from harness import PATIENCE_S, REPOSITORY, Daemon, eventually
+
+EXAMPLES = REPOSITORY / "examples"
+
+
+def command(name: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-X", "dev", "-W", "error", str(EXAMPLES / name), *arguments]
+
+
+def run(daemon: Daemon, name: str, *arguments: str, code: int = 0) -> tuple[str, str]:
+    done = subprocess.run(
+        command(name, *arguments),
+        env=daemon.environment,
+        cwd=daemon.workspace,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    return done.stdout, done.stderr
+
+
+@pytest.fixture
+def started(daemon: Daemon) -> Daemon:
+    daemon.write("MEMORY.md", "# Memory\n\nThe dentist is Dr. Nakamura.\nShe is in on Mondays.\n")
+    daemon.start().sync()
+    return daemon
+
+
+def test_agent_tools_search_and_then_read(started: Daemon) -> None:
+    out, err = run(started, "agent_tools.py", "who is the dentist?")
+    found, got = map(json.loads, out.splitlines())
+    assert found["results"][0]["path"] == "MEMORY.md"
+    assert {"startLine", "snippetEndLine", "citation", "textScore"} <= set(found["results"][0])
+    assert (found["mode"], found["provider"]) == ("keyword", "none")
+    assert (got["path"], got["from"]) == ("MEMORY.md", found["results"][0]["startLine"])
+    assert "She is in on Mondays." in got["text"]
+    assert err == ""
+
+
+def test_agent_tools_find_nothing_without_a_fault(started: Daemon) -> None:
+    out, err = run(started, "agent_tools.py", "zebra crossing")
+    assert json.loads(out)["results"] == []
+    assert err == ""
+
+
+def test_async_agent_remembers_and_looks_up(started: Daemon) -> None:
+    out, err = run(started, "async_agent.py")
+    lines = out.splitlines()
+    assert lines[0] == "2 files, 2 chunks in the index"
+    assert [line.rpartition(" -> ")[2].partition("#")[0] for line in lines[1:]] == [
+        "memory/example-session.md"
+    ] * 3
+    assert err == ""
+    assert not (started.workspace / "memory" / "example-session.md").exists()
+
+
+def test_follow_events_prints_them_as_they_come(started: Daemon) -> None:
+    following = subprocess.Popen(
+        command("follow_events.py", "--count", "3", "searched"),
+        env=started.environment,
+        cwd=started.workspace,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        # The events before it listens are not for it.
+        eventually(lambda: bool(started.search("dentist").results) and following.poll() is not None)
+        out, err = following.communicate(timeout=PATIENCE_S)
+    finally:
+        following.kill()
+        following.wait()
+    assert (following.returncode, err) == (0, "")
+    assert [line.split(" ")[1:4] for line in out.splitlines()] == [["main", "searched", "1"]] * 3
+
+
+def test_without_a_daemon_they_say_so_in_a_line(daemon: Daemon) -> None:
+    # Each waits for one to start, as clients do: better all at once.
+    with ThreadPoolExecutor() as threads:
+        tools = threads.submit(run, daemon, "agent_tools.py", "tea")
+        others = [
+            threads.submit(run, daemon, name, code=1)
+            for name in ("async_agent.py", "follow_events.py")
+        ]
+    out, err = tools.result()
+    answer = json.loads(out)
+    assert answer["disabled"]
+    assert "no memoryd is running" in answer["error"]
+    assert err == ""
+    for other in others:
+        out, err = other.result()
+        assert out == ""
+        assert "no memoryd is running" in err
+        assert len(err.splitlines()) == 1
+
+
+def test_every_example_is_short_and_on_the_page() -> None:
+    page = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    for program in EXAMPLES.glob("*.py"):
+        assert f"`{program.name}`" in page, program.name
+        assert program.name == "demo.py" or len(program.read_text().splitlines()) <= 100

@@ -1,0 +1,180 @@
+"""Files as they come: each is handled, told of, and keeps nothing else from working."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from harness import PATIENCE_S, Daemon
+
+from memoryd.app import Options, run
+from memoryd_client import Client
+
+
+def listed(daemon: Daemon, state: str) -> dict[str, str]:
+    with daemon.client() as client:
+        return {entry.path: entry.reason or "" for entry in client.files(state)}
+
+
+def test_encodings_and_line_ends(daemon: Daemon) -> None:
+    daemon.write("memory/utf16.md", "# Title\n\nwalrus 海象\n".encode("utf-16"))
+    daemon.write("memory/latin.md", "caf\u00e9 walrus\n".encode("latin-1"))
+    daemon.write("memory/nul.md", b"a walrus\0 with a NUL\n")
+    daemon.write("memory/bom.md", b"\xef\xbb\xbf# walrus\n")
+    daemon.write("memory/ends.md", b"one\r\ntwo\rthree\nwalrus\r\n")
+    daemon.write("memory/empty.md", b"")
+    daemon.write("memory/blank.md", b"\n \n\t\n")
+    daemon.write("memory/image.md", b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40)
+    daemon.start().sync()
+    with daemon.client() as client:
+        hits = {hit.path: hit for hit in client.search("walrus", max_results=20).results}
+        assert hits.keys() == {
+            f"memory/{name}.md" for name in ("utf16", "latin", "nul", "bom", "ends")
+        }
+        assert client.search("海象").results[0].path == "memory/utf16.md"
+        assert hits["memory/bom.md"].snippet == "# walrus"
+        assert client.get("memory/ends.md", start_line=4).text == "walrus"
+        assert client.status().files == 7
+    assert listed(daemon, "remarked") == {
+        "memory/utf16.md": "UTF-16, not UTF-8; it is read all the same",
+        "memory/latin.md": "not UTF-8: 1 byte can't be read; save it as UTF-8",
+        "memory/nul.md": "1 NUL byte, read as U+FFFD",
+    }
+    assert listed(daemon, "failed") == {"memory/image.md": "not text"}
+
+
+def test_names(daemon: Daemon) -> None:
+    names = ["new\nline", "quo'te\"s", "per%cent_", "semi;colon -- drop", "Case", "case", "🦭"]
+    for name in names:
+        daemon.write(f"memory/{name}.md", "a seal\n")
+    bad = os.fsencode(daemon.workspace / "memory") + b"/\xff\xfe.md"
+    Path(os.fsdecode(bad)).write_text("a seal\n")
+    daemon.start().sync()
+    found = daemon.paths("seal", max_results=20)
+    assert sorted(found) == sorted(f"memory/{name}.md" for name in names)
+    assert [*listed(daemon, "skipped").values()] == ["its name is not UTF-8"]
+    shown = daemon.memctl("search", "seal", "--max-results", "20").stdout
+    heads = [line for line in shown.splitlines() if line[:1].isdigit()]
+    assert len(heads) == len(names), "a name never breaks its line"
+    for name in names:
+        assert daemon.memctl("get", f"memory/{name}.md").stdout == "a seal\n"
+    (daemon.workspace / "memory/new\nline.md").unlink()
+    daemon.sync()
+    assert "memory/new\nline.md" not in daemon.paths("seal", max_results=20)
+
+
+def test_long_lines_and_many_lines(daemon: Daemon) -> None:
+    daemon.write("memory/line.md", "otter " * 500_000 + "needle")
+    daemon.write("memory/lines.md", "otter\n" * 100_000 + "haystack\n")
+    daemon.start().sync()
+    with daemon.client() as client:
+        needle = next(h for h in client.search("needle").results if "needle" in h.snippet)
+        assert (needle.path, needle.start_line) == ("memory/line.md", 1)
+        haystack = client.search("haystack").results[0]
+        assert haystack.snippet_end_line == 100_001
+
+
+def test_a_writer_that_never_rests_leaves_the_last_state(daemon: Daemon) -> None:
+    daemon.start()
+    script = (
+        "import sys, pathlib\n"
+        "folder = pathlib.Path(sys.argv[1])\n"
+        "for n in range(400):\n"
+        "    file = folder / f'{n % 7}.md'\n"
+        "    if n % 5 == 4: file.unlink(missing_ok=True)\n"
+        "    else: file.open('a').write(f'beaver line{n}\\n' * 50)\n"
+    )
+    (daemon.workspace / "memory").mkdir()
+    command = [sys.executable, "-c", script, str(daemon.workspace / "memory")]
+    with subprocess.Popen(command) as writer:
+        while writer.poll() is None:
+            daemon.sync()
+    daemon.sync()
+    with daemon.client() as client:
+        indexed = {e.path: e.size_bytes for e in client.files()}
+        assert listed(daemon, "failed") == {}
+    on_disk = {
+        f"memory/{file.name}": file.stat().st_size
+        for file in (daemon.workspace / "memory").glob("*.md")
+    }
+    assert indexed == on_disk
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can take its own rights to files away")
+def test_files_and_folders_without_permission(daemon: Daemon) -> None:
+    secret = daemon.write("memory/secret.md", "a mole\n")
+    daemon.write("memory/locked/inside.md", "a mole too\n")
+    daemon.write("memory/open.md", "a mole as well\n")
+    daemon.start().sync()
+    assert len(daemon.paths("mole")) == 3
+    daemon.stop()
+    secret.chmod(0)
+    secret.write_bytes(b"a changed mole\n")
+    (daemon.workspace / "memory/locked").chmod(0)
+    no_override = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
+    daemon.start(before=[*no_override, "--inh-caps", "-dac_override,-dac_read_search"])
+    daemon.sync()
+    assert len(daemon.paths("mole")) == 3, "what can't be read is not what is gone"
+    assert listed(daemon, "failed") == {"memory/secret.md": "Permission denied"}
+    (reason,) = listed(daemon, "skipped").values()
+    assert reason == "can't be read: Permission denied"
+    with daemon.client() as client:
+        assert any("locked can't be read" in line for line in client.status().degraded)
+
+
+@pytest.fixture
+def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Make looking into a folder called `stuck` take until the event is set."""
+    release, scandir = threading.Event(), os.scandir
+
+    def slow(path: str = ".") -> object:
+        if str(path).endswith("/stuck"):
+            release.wait(PATIENCE_S)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", slow)
+    yield release
+    release.set()
+
+
+def test_a_disk_that_hangs_holds_up_nobody_else(daemon: Daemon, hanging: threading.Event) -> None:
+    daemon.add_agent("bee")
+    daemon.write("memory/stuck/note.md", "a snail\n")
+    daemon.write_config()
+    loop_of: list[asyncio.AbstractEventLoop] = []
+    stop = asyncio.Event()
+
+    async def serve() -> None:
+        loop_of.append(asyncio.get_running_loop())
+        options = Options(daemon.socket, daemon.config)
+        await run(options, stop=stop, hangup=asyncio.Event())
+
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("XDG_STATE_HOME", str(daemon.folder / "state"))
+        serving = threading.Thread(target=lambda: asyncio.run(serve()))
+        serving.start()
+        try:
+            with Client(str(daemon.socket), agent="bee", wait_s=PATIENCE_S) as bee:
+                bee.sync()
+                assert len(bee.search("note").results) == 1
+                bee.agent = "main"
+                for _ in range(20):
+                    bee.ping()
+                found = bee.search("snail")
+                assert found.stale
+                assert "the first scan is under way" in found.warnings[0]
+                hanging.set()
+                bee.sync()
+                found = bee.search("snail")
+                assert (len(found.results), found.stale, found.warnings) == (1, False, [])
+        finally:
+            hanging.set()
+            loop_of[0].call_soon_threadsafe(stop.set)
+            serving.join(PATIENCE_S)
+    assert not serving.is_alive()

@@ -1,0 +1,137 @@
+"""Extra paths, ignore files and private parts, while the daemon runs."""
+
+from pathlib import Path
+
+import pytest
+from harness import Daemon, eventually
+
+from memoryd_client.errors import DeniedError
+
+
+def found(daemon: Daemon, query: str) -> list[str]:
+    """Return the names of the files that a search finds, in order of their names."""
+    return sorted(Path(path).name for path in daemon.paths(query))
+
+
+@pytest.fixture
+def vault(daemon: Daemon) -> Path:
+    """A folder beside the workspace with notes in folders, all about figs."""
+    for name in ("a.md", "drafts/b.md", "p1/notes/c.md", "p2/notes/deep/d.md", "p2/other/e.md"):
+        daemon.write(f"../vault/{name}", "a note about figs\n")
+    return daemon.folder / "vault"
+
+
+@pytest.mark.parametrize(
+    ("extra", "names"),
+    [
+        ('"../vault"', ["a.md", "b.md", "c.md", "d.md", "e.md"]),
+        ('"../vault/*/notes/**/*.md"', ["c.md", "d.md"]),
+        ('"../vault/p?/notes"', ["c.md", "d.md"]),
+        ('"~/vault/[a-c].md"', ["a.md"]),
+        ('{ path = "../vault", pattern = "/p2/" }', ["d.md", "e.md"]),
+        ('{ path = "../vault", exclude = ["drafts/", "e.md"] }', ["a.md", "c.md", "d.md"]),
+    ],
+)
+def test_an_extra_path_takes_what_its_patterns_say(
+    daemon: Daemon, vault: Path, extra: str, names: list[str]
+) -> None:
+    daemon.settings += f"\nextra_paths = [{extra}]"
+    daemon.start().sync()
+    assert found(daemon, "figs") == names
+
+
+def test_an_extra_path_that_comes_later_is_noticed_by_itself(daemon: Daemon) -> None:
+    daemon.settings += '\nextra_paths = ["../later/on/notes/*.md"]'
+    daemon.start().sync()
+    with daemon.client() as client:
+        (missing,) = client.files("skipped")
+        assert missing.reason == "missing"
+    daemon.write("../later/on/notes/x.md", "a note about plums\n")
+    eventually(lambda: found(daemon, "plums") == ["x.md"])
+
+
+def test_a_path_that_leaves_the_configuration_takes_its_rows_along(
+    daemon: Daemon, vault: Path
+) -> None:
+    settings = daemon.settings
+    daemon.settings += '\nextra_paths = ["../vault"]'
+    daemon.start().sync()
+    daemon.settings = settings
+    daemon.write_config()
+    with daemon.client() as client:
+        assert client.status().files == 5
+        client.reload()
+        client.sync()
+        assert client.status().files == 0
+
+
+def test_a_bad_pattern_is_told_at_the_start(daemon: Daemon) -> None:
+    daemon.settings += '\nextra_paths = [{ path = "../vault", pattern = "[[" }]'
+    daemon.start(wait=False)
+    assert daemon.process is not None
+    assert daemon.process.wait(60) == 78
+    assert "extra_paths" in daemon.log()
+    assert "Traceback" not in daemon.log()
+
+
+def test_ignore_files_hide_and_show_while_it_runs(daemon: Daemon) -> None:
+    daemon.write("MEMORY.md", "olives in the root\n")
+    for name in ("keep.md", "drafts/one.md", "deep/secret.md", "deep/shown.md"):
+        daemon.write(f"memory/{name}", "olives\n")
+    ignore = daemon.write("memory/.memoryignore", "drafts/\nsecret.md\n")
+    daemon.start().sync()
+    assert found(daemon, "olives") == ["MEMORY.md", "keep.md", "shown.md"]
+    with daemon.client() as client, pytest.raises(DeniedError):
+        client.get("memory/drafts/one.md")
+    daemon.write("memory/deep/.memoryignore", "!secret.md\nshown.md\n")
+    eventually(lambda: found(daemon, "olives") == ["MEMORY.md", "keep.md", "secret.md"])
+    daemon.write(".memoryignore", "MEMORY.md\n")
+    eventually(lambda: found(daemon, "olives") == ["keep.md", "secret.md"])
+    ignore.unlink()
+    eventually(lambda: "one.md" in found(daemon, "olives"))
+
+
+def test_an_ignore_file_that_makes_no_sense_is_told(daemon: Daemon) -> None:
+    daemon.write("memory/a.md", "olives\n")
+    daemon.write("memory/.memoryignore", b"\xff\xfe")
+    daemon.start().sync()
+    assert found(daemon, "olives") == ["a.md"]
+    with daemon.client() as client:
+        (skipped,) = client.files("skipped")
+    assert skipped.path.endswith(".memoryignore")
+    assert skipped.reason == "not UTF-8; it hides nothing"
+
+
+def test_what_is_private_is_neither_found_nor_shown(hybrid: Daemon) -> None:
+    text = (
+        "# Garden\n\nroses <private>tulips</private> lilies\n<private>\norchids\n</private>\nivy\n"
+    )
+    hybrid.write("memory/a.md", text)
+    hybrid.start().sync()
+    with hybrid.client() as client:
+        for word in ("tulips", "orchids"):
+            assert not any(word in hit.snippet for hit in client.search(word).results)
+            assert not any(word in embedded for embedded in hybrid.embedded()[:-1])
+        (hit,) = client.search("ivy").results
+        assert "tulips" not in hit.snippet
+        shown = client.get("memory/a.md")
+        assert shown.text.split("\n") == [
+            *("# Garden", "", "roses [private] lilies"),
+            *("[private]", "[private]", "[private]", "ivy"),
+        ]
+    hybrid.stop()
+    assert b"orchids" not in hybrid.database.read_bytes()
+
+
+def test_a_private_part_without_an_end_hides_the_rest_and_says_so(daemon: Daemon) -> None:
+    daemon.write("memory/a.md", "ferns\n<private>\nmoss\n")
+    daemon.start().sync()
+    assert found(daemon, "moss") == []
+    with daemon.client() as client:
+        (remarked,) = client.files("remarked")
+        assert remarked.reason == "a <private> block is not closed: hidden to the end"
+        assert client.status().remark_count == 1
+    daemon.kill()
+    daemon.start().sync()
+    with daemon.client() as client:
+        assert client.status().remark_count == 1, "it is remembered over a restart"

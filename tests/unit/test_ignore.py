@@ -1,0 +1,293 @@
+"""`.memoryignore` on a real tree: what it hides from the walk, from looks and from the watcher."""
+
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from memoryd.settings import ExtraPath
+from memoryd.source import ignore
+from memoryd.source.discover import Discovery
+from memoryd.source.walk import Scan
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    root = tmp_path.resolve() / "work"
+    (root / "memory").mkdir(parents=True)
+    return root
+
+
+def write(path: Path, text: str = "x") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def scan(workspace: Path, *extra_paths: str | ExtraPath) -> Scan:
+    """Scan, and see to it that a look at each file says the same."""
+    discovery = Discovery(workspace, extra_paths)
+    result = discovery.scan()
+    for path in workspace.parent.rglob("*.md"):
+        looked = discovery.look(path)
+        assert (looked is not None) == (discovery.key(path) in result.files), path
+    return result
+
+
+def found(scan: Scan) -> set[str]:
+    return {key.path for key in scan.files}
+
+
+def test_in_the_workspace_it_hides_from_there_on(workspace: Path) -> None:
+    for name in ("MEMORY.md", "memory/a.md", "memory/draft.md", "memory/sub/draft.md"):
+        write(workspace / name)
+    write(workspace / ".memoryignore", "# not these\n\ndraft.md\n")
+    assert found(scan(workspace)) == {"MEMORY.md", "memory/a.md"}
+    write(workspace / ".memoryignore", "/MEMORY.md\n/memory/*.md\n")
+    assert found(scan(workspace)) == {"memory/sub/draft.md"}
+    (workspace / ".memoryignore").unlink()
+    assert len(scan(workspace).files) == 4
+
+
+def test_one_in_a_folder_counts_there_and_below(workspace: Path) -> None:
+    for name in ("memory/a.md", "memory/sub/a.md", "memory/sub/deep/a.md"):
+        write(workspace / name)
+    write(workspace / "memory/sub/.memoryignore", "a.md")
+    assert found(scan(workspace)) == {"memory/a.md"}
+
+
+def test_the_nearest_one_decides(workspace: Path) -> None:
+    for name in ("memory/a.md", "memory/keep/a.md", "memory/keep/not/a.md"):
+        write(workspace / name)
+    write(workspace / "memory/.memoryignore", "*.md")
+    write(workspace / "memory/keep/.memoryignore", "!a.md")
+    write(workspace / "memory/keep/not/.memoryignore", "a.md")
+    assert found(scan(workspace)) == {"memory/keep/a.md"}
+
+
+def test_below_a_hidden_folder_nothing_is_walked_watched_or_shown_again(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(workspace / "memory/archive/old/a.md")
+    write(workspace / "memory/archive/.memoryignore", "!*")
+    write(workspace / ".memoryignore", "archive/\n!memory/archive/old/a.md\n")
+    listed: list[Path] = []
+    real = os.scandir
+
+    def scandir(folder: str) -> object:
+        listed.append(Path(folder))
+        return real(folder)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    discovery = Discovery(workspace, ())
+    result = discovery.scan()
+    assert (found(result), result.skipped) == (set(), {})
+    assert listed == [workspace / "memory"]
+    assert set(result.folders) == {workspace, workspace / "memory"}
+    assert not discovery.concerns(workspace / "memory/archive")
+    assert not discovery.concerns(workspace / "memory/archive/old")
+    assert discovery.concerns(workspace / "memory/other")
+
+
+def test_the_memory_folder_itself_can_be_hidden(workspace: Path) -> None:
+    write(workspace / "MEMORY.md")
+    write(workspace / "memory/a.md")
+    write(workspace / ".memoryignore", "memory/")
+    result = scan(workspace)
+    assert (found(result), result.skipped) == ({"MEMORY.md"}, {})
+
+
+def test_an_extra_path_has_its_own(workspace: Path) -> None:
+    outside = workspace.parent / "outside"
+    write(outside / "a.md")
+    write(outside / "b.md")
+    write(outside / ".memoryignore", "b.md")
+    write(workspace.parent / ".memoryignore", "a.md")
+    result = scan(workspace, "../outside")
+    assert found(result) == {str(outside / "a.md")}, "the one above counts for nothing"
+
+
+def test_it_counts_whatever_leads_to_a_file(workspace: Path) -> None:
+    write(workspace / "docs/notes/a.md")
+    write(workspace / "docs/notes/b.md")
+    write(workspace / ".memoryignore", "docs/notes/a.md")
+    write(workspace / "docs/.memoryignore", "b.md")
+    assert found(scan(workspace, "docs/notes")) == set()
+    assert found(scan(workspace, "docs/notes", "docs", "docs/notes/a.md")) == set()
+    outside = workspace.parent / "outside"
+    write(outside / "sub/a.md")
+    write(outside / ".memoryignore", "a.md")
+    assert found(scan(workspace, "../outside/sub", "../outside")) == set()
+    assert found(scan(workspace, "../outside/sub")) == {str(outside / "sub/a.md")}
+
+
+def test_folders_where_one_may_come_are_watched(workspace: Path) -> None:
+    write(workspace / "docs/deep/notes/a.md")
+    folders = set(scan(workspace, "docs/deep/notes").folders)
+    assert {workspace / "docs", workspace / "docs/deep", workspace / "docs/deep/notes"} <= folders
+
+
+def test_an_extra_path_that_is_hidden_is_told(workspace: Path) -> None:
+    write(workspace / "docs/a.md")
+    write(workspace / "b.md")
+    write(workspace / ".memoryignore", "docs/\nb.md")
+    assert scan(workspace, "docs", "b.md").skipped == {
+        str(workspace / "docs"): "hidden by a .memoryignore file",
+        str(workspace / "b.md"): "hidden by a .memoryignore file",
+    }
+
+
+def test_what_is_hidden_is_not_told_as_skipped(workspace: Path) -> None:
+    (workspace / "memory/link.md").symlink_to("nowhere")
+    (workspace / "memory/folder").symlink_to("/etc")
+    write(workspace / ".memoryignore", "link.md\nfolder")
+    assert scan(workspace).skipped == {}
+
+
+def test_names_with_line_ends_are_hidden_too(workspace: Path) -> None:
+    write(workspace / "memory/two\nlines/a.md")
+    write(workspace / "memory/b\n.md")
+    write(workspace / ".memoryignore", "a.md\nb*.md")
+    assert found(scan(workspace)) == set()
+
+
+def test_a_byte_order_mark_and_line_ends_of_windows_are_no_part_of_a_pattern(
+    workspace: Path,
+) -> None:
+    write(workspace / "memory/a.md")
+    write(workspace / "memory/b.md")
+    (workspace / ".memoryignore").write_bytes(b"\xef\xbb\xbfa.md\r\nb.md\r\n")
+    assert found(scan(workspace)) == set()
+
+
+# --- ignore files that can't be used
+
+
+def link(path: Path) -> None:
+    path.symlink_to("rules")
+
+
+def not_utf8(path: Path) -> None:
+    path.write_bytes(b"a.md\n\xff\n")
+
+
+def huge(path: Path) -> None:
+    path.write_bytes(b"a.md\n" + b"#" * 1024 * 1024)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (not_utf8, "not UTF-8"),
+        (huge, "larger than 1 MiB"),
+        (link, "a symbolic link; links are not followed"),
+        (Path.mkdir, "not a regular file"),
+        (os.mkfifo, "not a regular file"),
+    ],
+)
+@pytest.mark.parametrize("where", ["", "memory"])
+def test_one_that_can_not_be_used_hides_nothing_and_is_told(
+    workspace: Path, make: Callable[[Path], None], reason: str, where: str
+) -> None:
+    write(workspace / "memory/a.md")
+    write(workspace / where / "rules", "a.md")
+    path = workspace / where / ".memoryignore"
+    make(path)
+    result = scan(workspace)
+    assert found(result) == {"memory/a.md"}
+    assert result.skipped == {str(path): f"{reason}; it hides nothing"}
+    assert result.unread == []
+
+
+def test_one_that_may_not_be_read_is_told(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(workspace / "memory/a.md")
+    path = write(workspace / ".memoryignore", "a.md")
+
+    def refuse(wanted: str, flags: int, *more: int, **options: int) -> int:
+        raise PermissionError(13, "Permission denied", wanted)
+
+    monkeypatch.setattr(os, "open", refuse)
+    result = scan(workspace)
+    assert found(result) == {"memory/a.md"}
+    assert result.skipped == {str(path): "Permission denied; it hides nothing"}
+
+
+def test_a_line_that_can_not_be_used_is_told_and_the_others_count(workspace: Path) -> None:
+    write(workspace / "memory/a.md")
+    write(workspace / "memory/b.md")
+    path = write(workspace / ".memoryignore", "a.md\n[z-a]\n")
+    result = scan(workspace)
+    assert found(result) == {"memory/b.md"}
+    assert result.skipped == {str(path): "line 2 is not used: it is not a pattern"}
+
+
+# --- kept between looks
+
+
+class Reads:
+    """Counts how often the text of an ignore file is read."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self._real = ignore._read
+        monkeypatch.setattr(ignore, "_read", self._read)
+
+    def _read(self, *arguments: object) -> object:
+        self.count += 1
+        return self._real(*arguments)  # type: ignore[arg-type]
+
+
+def test_it_is_read_once_while_it_stays_as_it_is(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(workspace / ".memoryignore", "a.md")
+    file = write(workspace / "memory/a.md")
+    reads = Reads(monkeypatch)
+    now_ns = time.time_ns()
+    monkeypatch.setattr(time, "time_ns", lambda: now_ns + 10 * ignore.SETTLED_NS)
+    discovery = Discovery(workspace, ())
+    for _ in range(3):
+        assert discovery.look(file) is None
+        assert found(discovery.scan()) == set()
+    assert reads.count == 1
+    path.write_text("b.md")
+    assert discovery.look(file) is not None
+    path.unlink()
+    assert discovery.look(file) is not None
+    assert reads.count == 2
+
+
+def test_one_that_has_just_changed_is_read_each_time(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another change in the same tick of the file system's clock could look like none."""
+    path = write(workspace / ".memoryignore", "a.md")
+    file = write(workspace / "memory/a.md")
+    stamp = path.stat().st_mtime_ns
+    monkeypatch.setattr(time, "time_ns", lambda: stamp + 1)
+    discovery = Discovery(workspace, ())
+    assert discovery.look(file) is None
+    path.write_text("b.md")
+    os.utime(path, ns=(stamp, stamp))
+    assert discovery.look(file) is not None
+
+
+def test_looks_and_scans_may_run_side_by_side(workspace: Path) -> None:
+    for number in range(30):
+        write(workspace / f"memory/{number}/.memoryignore", "hidden.md")
+        write(workspace / f"memory/{number}/hidden.md")
+        write(workspace / f"memory/{number}/shown.md")
+    discovery = Discovery(workspace, ("../nowhere/*.md",))
+
+    def look(number: int) -> tuple[object, object]:
+        folder = workspace / f"memory/{number % 30}"
+        return discovery.look(folder / "hidden.md"), discovery.look(folder / "shown.md")
+
+    with ThreadPoolExecutor(4) as threads:
+        scans = [threads.submit(discovery.scan) for _ in range(10)]
+        looks = list(threads.map(look, range(300)))
+    assert all(len(scan.result().files) == 30 for scan in scans)
+    assert all(hidden is None and shown is not None for hidden, shown in looks)

@@ -1,0 +1,261 @@
+"""The writer: what waits together is committed together, and one bad file sinks no other."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from memoryd.flow import (
+    Chunk,
+    FileGone,
+    FileKey,
+    FileStat,
+    ParsedFile,
+    SyncMarker,
+    ToFeeder,
+    ToWriter,
+    Unreadable,
+)
+from memoryd.identity import Identity
+from memoryd.index import rows
+from memoryd.index.driver import Connection, sqlite
+from memoryd.index.rows import GROUP_BYTES, GROUP_FILES, STEP_CHUNKS
+from memoryd.index.schema import AUTOMERGE
+from memoryd.index.store import Store, StoreOptions
+from memoryd.index.writer import MERGE_AFTER_FILES, Writer
+from memoryd.terms import TOKENIZER
+
+IDENTITY = Identity(
+    provider="none",
+    model="fts-only",
+    provider_key="",
+    dims=None,
+    max_input_bytes=8000,
+    chunk_tokens=400,
+    chunk_overlap=80,
+    tokenizer=TOKENIZER,
+)
+UNSTORABLE = "\ud800"
+
+
+class Bench:
+    """A writer with its queues, and what it said."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.inbox = asyncio.Queue[ToWriter]()
+        self.feeder = asyncio.Queue[ToFeeder]()
+        self.unreadable: list[Unreadable] = []
+        self.written: list[FileKey] = []
+        self.statements: list[str] = []
+        self.writer = Writer(
+            self.inbox,
+            self.feeder,
+            store,
+            on_unreadable=self.unreadable.append,
+            on_written=lambda key, changed: self.written.append(key),
+        )
+
+    async def write(self, *messages: ToWriter) -> None:
+        """Have messages that wait together handled, and all of them be done."""
+        for message in messages:
+            self.inbox.put_nowait(message)
+        running = asyncio.create_task(self.writer.run())
+        joined = asyncio.create_task(self.inbox.join())
+        await asyncio.wait({running, joined}, return_when=asyncio.FIRST_COMPLETED)
+        joined.cancel()
+        if running.done():
+            running.result()
+        running.cancel()
+        await asyncio.wait({running})
+
+    def commits(self) -> int:
+        return self.statements.count("COMMIT")
+
+
+@asynccontextmanager
+async def opened(path: Path) -> AsyncIterator[Bench]:
+    store = Store(StoreOptions(path, Path("/w"), None, "switched off", None), IDENTITY)
+    await store.open()
+    bench = Bench(store)
+    await store.database.run(lambda c: c.set_trace_callback(bench.statements.append))
+    try:
+        yield bench
+    finally:
+        await store.close()
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    async with opened(tmp_path / "main.sqlite") as bench:
+        yield bench
+
+
+def key(path: str) -> FileKey:
+    return FileKey("memory", path)
+
+
+def file(path: str, *texts: str, size: int = 1, remarks: tuple[str, ...] = ()) -> ParsedFile:
+    chunks = [Chunk(n, n, text, "") for n, text in enumerate(texts, start=1)]
+    return ParsedFile(key(path), FileStat(1, size, 1), str(texts), chunks, remarks)
+
+
+def texts(connection: Connection) -> list[str]:
+    found = connection.execute("SELECT text FROM chunks ORDER BY text")
+    return [text for (text,) in found]
+
+
+async def test_files_that_wait_together_are_committed_together(bench: Bench) -> None:
+    await bench.write(file("a.md", "boiler"), file("b.md", "valve"), FileGone(key("c.md")))
+    assert bench.commits() == 1
+    assert bench.written == [key("a.md"), key("b.md"), key("c.md")]
+    assert await bench.store.readers.read(texts) == ["boiler", "valve"]
+    assert set(bench.store.catalog.rows) == {key("a.md"), key("b.md")}
+    stats = bench.writer.stats()
+    assert (stats.messages, stats.files_written, stats.files_removed) == (3, 2, 1)
+    assert stats.in_hand == 0
+
+
+async def test_no_more_than_a_moment_of_them(bench: Bench) -> None:
+    """Else a search or a save would wait for all of them."""
+    many = [file(f"{n}.md", f"number{n}") for n in range(GROUP_FILES + 1)]
+    await bench.write(*many)
+    assert bench.commits() == 2
+    large = [file(f"large{n}.md", f"large{n}", size=GROUP_BYTES) for n in range(2)]
+    await bench.write(*large)
+    assert bench.commits() == 4
+    assert bench.store.catalog.chunks == GROUP_FILES + 3
+
+
+async def test_a_marker_is_answered_when_all_before_it_is_committed(bench: Bench) -> None:
+    marker = SyncMarker()
+    seen: list[int] = []
+    marker.text.add_done_callback(lambda _: seen.append(len(bench.written)))
+    await bench.write(file("a.md", "boiler"), file("b.md", "valve"), marker, file("c.md", "shed"))
+    assert bench.commits() == 2
+    assert seen == [2]
+    assert [m for m in iter_now(bench.feeder) if m is not None] == [marker]
+
+
+def iter_now(queue: asyncio.Queue[ToFeeder]) -> list[ToFeeder]:
+    return [queue.get_nowait() for _ in range(queue.qsize())]
+
+
+async def test_a_file_that_comes_twice_is_what_it_was_last(bench: Bench) -> None:
+    await bench.write(
+        file("a.md", "boiler"),
+        file("b.md", "valve"),
+        file("a.md", "garden"),
+        FileGone(key("b.md")),
+        file("b.md", "shed"),
+        FileGone(key("a.md")),
+    )
+    assert await bench.store.readers.read(texts) == ["shed"]
+    assert set(bench.store.catalog.rows) == {key("b.md")}
+
+
+async def test_a_file_that_cannot_be_stored_sinks_no_other(bench: Bench) -> None:
+    await bench.write(file("bad.md", "valve"))
+    await bench.write(
+        file("a.md", "boiler"), file("bad.md", "shed", UNSTORABLE), file("b.md", "garden")
+    )
+    assert [(bad.key, "stored" in bad.reason) for bad in bench.unreadable] == [
+        (key("bad.md"), True)
+    ]
+    assert await bench.store.readers.read(texts) == ["boiler", "garden", "valve"]
+    assert bench.store.catalog.rows[key("bad.md")].hash == "('valve',)", "its old rows stay"
+    assert bench.written[1:] == [key("a.md"), key("b.md")]
+    assert bench.writer.stats().messages == 4
+
+
+async def test_a_fault_of_the_disk_ends_it_and_leaves_nothing_half_done(bench: Bench) -> None:
+    await bench.write(file("a.md", "boiler"))
+    await bench.store.database.run(lambda c: c.execute("PRAGMA max_page_count = 1").fetchall())
+    many = [file(f"{n}.md", "word " * 5_000 + str(n)) for n in range(50)]
+    with pytest.raises(sqlite.OperationalError, match="full"):
+        await bench.write(*many)
+    assert await bench.store.readers.read(texts) == ["boiler"]
+    assert set(bench.store.catalog.rows) == {key("a.md")}
+    assert bench.unreadable == []
+    await bench.store.database.run(lambda c: c.execute("PRAGMA max_page_count = 100000").fetchall())
+
+
+async def test_a_large_file_that_is_given_up_leaves_the_old_one(bench: Bench) -> None:
+    await bench.write(file("a.md", "boiler"))
+    running = asyncio.create_task(bench.writer.run())
+    bench.inbox.put_nowait(file("a.md", *(f"number{n}" for n in range(20 * STEP_CHUNKS))))
+    database = bench.store.database
+    while not await database.run(lambda c: c.in_transaction):
+        await asyncio.sleep(0)
+    assert await bench.store.readers.read(texts) == ["boiler"], "readers see the old one meanwhile"
+    assert bench.writer.stats().in_hand == 1
+    running.cancel()
+    await asyncio.wait({running})
+    assert not await database.run(lambda c: c.in_transaction)
+    assert await bench.store.readers.read(texts) == ["boiler"]
+    assert bench.store.catalog.chunks == 1
+
+
+async def test_a_large_file_is_there_as_a_whole(bench: Bench) -> None:
+    words = [f"number{n:05}" for n in range(3 * STEP_CHUNKS + 5)]
+    await bench.write(file("a.md", *words))
+    assert await bench.store.readers.read(texts) == words
+    assert bench.store.catalog.rows[key("a.md")].chunks == len(words)
+    assert await bench.store.readers.read(rows.count_pending) == len(words)
+
+
+async def test_a_touched_file_is_not_written_anew(bench: Bench) -> None:
+    await bench.write(file("a.md", "boiler"), file("b.md", "valve"))
+    await bench.write(file("a.md", "boiler", size=7))
+    assert bench.store.catalog.rows[key("a.md")].stat.size == 7
+    assert bench.writer.stats().files_written == 2
+    assert not any("INSERT INTO chunks" in sql for sql in bench.statements[-3:])
+
+
+async def test_remarks_come_back_without_reading_the_file_again(tmp_path: Path) -> None:
+    path = tmp_path / "main.sqlite"
+    async with opened(path) as bench:
+        await bench.write(
+            file("a.md", "boiler", remarks=("not UTF-8", "1 NUL byte")),
+            file("b.md", "valve", remarks=("private",)),
+            file("c.md", "shed", remarks=("gone soon",)),
+        )
+        await bench.write(file("b.md", "valve", size=2), FileGone(key("c.md")))
+        assert remarks(bench.store) == {"a.md": ("not UTF-8", "1 NUL byte"), "b.md": ()}
+    async with opened(path) as bench:
+        assert remarks(bench.store) == {"a.md": ("not UTF-8", "1 NUL byte"), "b.md": ()}
+
+
+def remarks(store: Store) -> dict[str, tuple[str, ...]]:
+    return {key.path: row.remarks for key, row in store.catalog.rows.items()}
+
+
+async def test_the_feeder_is_woken_when_chunks_wait_for_a_vector(bench: Bench) -> None:
+    await bench.write(FileGone(key("a.md")))
+    assert iter_now(bench.feeder) == [None], "at the start"
+    await bench.write(file("a.md", "boiler"), file("b.md", "valve"))
+    assert iter_now(bench.feeder) == [None]
+
+
+async def test_when_nothing_waits_the_words_are_tidied_up(bench: Bench) -> None:
+    """FTS5 is slower with every segment, and each commit makes one."""
+
+    def merges() -> int:
+        return sum("'merge'" in sql for sql in bench.statements)
+
+    running = asyncio.create_task(bench.writer.run())
+    for number in range(MERGE_AFTER_FILES):
+        bench.inbox.put_nowait(file(f"{number}.md", f"number{number}"))
+        await bench.inbox.join()
+    before = merges()
+    bench.inbox.put_nowait(file("last.md", "boiler"))
+    while merges() == before:
+        await bench.store.database.run(lambda c: None)
+    running.cancel()
+    await asyncio.wait({running})
+    count = "SELECT count(DISTINCT segid) FROM chunks_fts_idx"
+    (segments,) = await bench.store.readers.read(lambda c: c.execute(count).fetchone())
+    assert segments < AUTOMERGE
+    assert "boiler" in await bench.store.readers.read(texts)
