@@ -10,7 +10,7 @@ from importlib import import_module
 
 from bench.figures import Figure, Report, table
 
-NAMES = ("search", "index", "wire")
+NAMES = ("search", "index", "sessions", "wire")
 
 
 def main(argv: list[str] | None = None) -> int:

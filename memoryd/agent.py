@@ -19,14 +19,19 @@ from memoryd.index.writer import Writer
 from memoryd.search.engine import SearchEngine
 from memoryd.source.discover import Discovery
 from memoryd.source.reconcile import Reconciler
+from memoryd.source.sessions.tracker import SessionTracker
 from memoryd.source.watch import Watcher
+from memoryd.transcripts import Transcripts
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)
 class Agent:
-    """The parts of one agent. `watcher`, `provider` and `pool` are None when switched off."""
+    """The parts of one agent.
+
+    `watcher`, `provider`, `pool`, `transcripts` and `tracker` are None when switched off.
+    """
 
     config: AgentConfig
     store: Store
@@ -42,6 +47,9 @@ class Agent:
     engine: SearchEngine
     to_reconcile: MeteredQueue[ToReconcile]
     to_rebuilder: MeteredQueue[RebuildRequest]
+    transcripts: Transcripts | None
+    tracker: SessionTracker | None
+    to_tracker: MeteredQueue[ToReconcile]
     queues: tuple[MeteredQueue[Any], ...]
     events: EventBus
     lookups: Executor

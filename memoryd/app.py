@@ -9,7 +9,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -29,7 +29,6 @@ from memoryd.events import EventBus
 from memoryd.flow import (
     FileKey,
     MeteredQueue,
-    SyncMarker,
     ToFeeder,
     ToParser,
     ToReconcile,
@@ -46,9 +45,12 @@ from memoryd.joints import (
     embed_or_fail,
     embed_query,
     note_unreadable,
+    parse_for_rebuild,
     read_pending,
     scan_for_rebuild,
     sweep_then_rebuild,
+    tell_noticed,
+    tell_written,
 )
 from memoryd.operations import Operations
 from memoryd.reload import Reloader
@@ -64,12 +66,13 @@ from memoryd.serve.socket import (
 )
 from memoryd.settings import Settings
 from memoryd.source.discover import Discovery
-from memoryd.source.read import read_file
 from memoryd.source.reconcile import Reconciler
+from memoryd.source.sessions.tracker import SessionTracker
 from memoryd.source.watch import Watcher
 from memoryd.status import Daemon, Status
 from memoryd.supervise import Actor, supervise
-from memoryd.wanted import make_provider, store_options, wanted_identity
+from memoryd.transcripts import Transcripts, known, notes
+from memoryd.wanted import make_provider, reader, store_options, wanted_identity
 from memoryd_client import paths
 from memoryd_client.background.holder import this_process
 from memoryd_client.protocol import CAPABILITIES, PROTOCOL_MAX, Welcome
@@ -181,10 +184,11 @@ async def _agent(
     publish = partial(events.publish, agent=config.agent)
     to_reconcile = MeteredQueue[ToReconcile]("reconcile", SMALL_QUEUE)
     to_watch = MeteredQueue[frozenset[Path]]("watch", 1)
-    to_parser = MeteredQueue[ToParser]("parse", FILE_QUEUE, on_put=partial(_tell_noticed, publish))
+    to_parser = MeteredQueue[ToParser]("parse", FILE_QUEUE, on_put=partial(tell_noticed, publish))
     to_writer = MeteredQueue[ToWriter]("write", FILE_QUEUE)
     to_feeder = MeteredQueue[ToFeeder]("feed", SMALL_QUEUE)
     to_rebuilder = MeteredQueue[RebuildRequest]("rebuild", SMALL_QUEUE)
+    to_tracker = MeteredQueue[ToReconcile]("transcripts", SMALL_QUEUE)
 
     async with AsyncExitStack() as stack:
         what = f"the index {config.db_path}"
@@ -202,10 +206,12 @@ async def _agent(
         stack.push_async_callback(store.close)
         discovery = await asyncio.to_thread(Discovery, config.workspace, settings.extra_paths)
         unreadable: dict[FileKey, str] = {}
+        transcripts = Transcripts(config, wanted) if settings.sessions.enabled else None
         parser = Parser(
             to_parser,
             to_writer,
-            read=read_file,
+            to_writer if transcripts is None else to_tracker,
+            read=reader(settings),
             options=ChunkOptions(
                 settings.chunking.tokens, settings.chunking.overlap, wanted.max_input_bytes
             ),
@@ -219,6 +225,18 @@ async def _agent(
         if settings.sync.watch:
             quiet_s = settings.sync.watch_debounce_ms / 1000
             watcher = Watcher(to_watch, to_reconcile, quiet_s=quiet_s)
+        tracker = None
+        if transcripts is not None:
+            tracker = SessionTracker(
+                to_tracker,
+                to_writer,
+                to_reconcile,
+                find=transcripts.places.find,
+                read=transcripts.read,
+                known=lambda: known(store.catalog),
+                thread=threads,
+                thresholds=transcripts.thresholds,
+            )
         feeder = Feeder(
             to_feeder,
             to_writer,
@@ -235,13 +253,13 @@ async def _agent(
             to_reconcile,
             store=store,
             stages=Stages(
-                scan=partial(scan_for_rebuild, discovery, threads),
-                parse=parser.parse,
+                scan=partial(scan_for_rebuild, discovery, transcripts, threads),
+                parse=partial(parse_for_rebuild, parser, transcripts, threads),
                 embed=None if pool is None else partial(embed_or_fail, pool),
                 batch_items=1 if provider is None else provider.batch_items,
             ),
         )
-        queues = (to_reconcile, to_parser, to_writer, to_feeder, to_rebuilder)
+        queues = (to_reconcile, to_parser, to_tracker, to_writer, to_feeder, to_rebuilder)
         agent = Agent(
             config=config,
             store=store,
@@ -254,7 +272,7 @@ async def _agent(
                 to_parser,
                 to_watch if watcher else None,
                 discovery=discovery,
-                known=lambda: store.catalog.stats(),
+                known=lambda: notes(store.catalog) if transcripts else store.catalog.stats(),
                 thread=threads,
                 interval_s=settings.sync.interval_minutes * 60 or None,
             ),
@@ -264,10 +282,13 @@ async def _agent(
                 to_feeder,
                 store,
                 on_unreadable=partial(note_unreadable, unreadable),
-                on_written=partial(_tell_written, publish, store, unreadable),
+                on_written=partial(tell_written, publish, store, unreadable),
             ),
             feeder=feeder,
             rebuilder=rebuilder,
+            transcripts=transcripts,
+            tracker=tracker,
+            to_tracker=to_tracker,
             engine=SearchEngine(store, settings.query, leg),
             to_reconcile=to_reconcile,
             to_rebuilder=to_rebuilder,
@@ -281,34 +302,13 @@ async def _agent(
             Actor("reconciler", agent.reconciler.run),
             Actor("rebuilder", partial(sweep_then_rebuild, store, rebuilder, to_writer)),
             Actor("parser", parser.run),
+            *([] if tracker is None else [Actor("transcripts", tracker.run)]),
             Actor("feeder", feeder.run, drain=feeder.finish),
             *([] if shared is None else [Actor("embed pool", shared.watch)]),
             Actor("writer", agent.writer.run),
         ]
         log.info("agent %s: workspace %s, index %s", config.agent, config.workspace, store.path)
         yield Opened(agent, Operations(agent, Status(agent, daemon)), actors)
-
-
-def _tell_noticed(publish: Callable[..., None], message: ToParser) -> None:
-    if not isinstance(message, SyncMarker):
-        publish("noticed", path=message.key.path)
-
-
-def _tell_written(
-    publish: Callable[..., None],
-    store: Store,
-    unreadable: dict[FileKey, str],
-    key: FileKey,
-    changed: bool,
-) -> None:
-    unreadable.pop(key, None)
-    if not changed:
-        return
-    row = store.catalog.rows.get(key)
-    if row is None:
-        publish("removed", path=key.path)
-    else:
-        publish("indexed", path=key.path, count=row.chunks)
 
 
 async def _healthy(host: Host) -> bool:

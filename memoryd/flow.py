@@ -52,12 +52,16 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     `text` never holds a lone surrogate; `heading` is the path of Markdown headings above the
     first line, joined with ` > `. Out of sight of the garbage collector, which a file of a
     million lines would keep busy.
+
+    `line_map` is for texts whose lines are not the file's: for each line of the text the line of
+    the file it stands in, separated by commas.
     """
 
     start_line: int
     end_line: int
     text: str
     heading: str
+    line_map: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,20 +136,60 @@ class FileChanged:
 
 @dataclass(frozen=True, slots=True)
 class FileGone:
-    """A file with rows in the index is no longer memory."""
+    """A file with rows in the index is no longer memory.
+
+    `absent` is where it was, if it is because there is nothing now: before its rows go that is
+    looked at again, for what is already on its way may be newer than this message.
+    """
 
     key: FileKey
+    absent: Path | None = field(default=None, compare=False)
+
+
+class TranscriptState(msgspec.Struct, frozen=True):
+    """How far a transcript has been read, so that only what was added is read the next time.
+
+    It is of one file as long as `device`, `inode` and the hash of its first `head_bytes` stay, and
+    it does not shrink; else it is another `generation`. `offset` is behind the last complete line,
+    `lines` how many there are up to it. The last chunk is open: it begins with the record at
+    `tail_offset`, line `tail_line` (1-based), and is made again with what is added. `messages` and
+    `malformed` count lines; `session` and `owner` (an agent's id) are "" where they are not known.
+    """
+
+    format: str
+    device: int
+    inode: int
+    generation: int
+    offset: int
+    lines: int
+    head_bytes: int
+    head_hash: str
+    tail_offset: int
+    tail_line: int
+    messages: int = 0
+    malformed: int = 0
+    session: str = ""
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """A file's present content as chunks; `hash` is the SHA-256 of its bytes."""
+    """A file's present content as chunks; `hash` is the SHA-256 of its bytes.
+
+    With `from_line`, they are only those that begin there or later; the rows of earlier ones stay.
+    `transcript` is then where the reading has ended, `extends` where it began: the file's rows must
+    be those of that state, else nothing is changed. `committed` resolves once it is dealt with.
+    """
 
     key: FileKey
     stat: FileStat
     hash: str
     chunks: list[Chunk]
     remarks: tuple[str, ...] = ()
+    from_line: int = 1
+    transcript: TranscriptState | None = None
+    extends: TranscriptState | None = None
+    committed: asyncio.Future[None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

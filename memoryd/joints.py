@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
@@ -9,16 +10,28 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from memoryd.chunk.parser import Parsed, Parser
 from memoryd.embed.feeder import PendingText
 from memoryd.embed.pool import EmbedPool
 from memoryd.embed.provider import ProviderError
-from memoryd.flow import FileKey, FileStat, MeteredQueue, ToWriter, Unreadable
+from memoryd.flow import (
+    FileChanged,
+    FileKey,
+    FileStat,
+    MeteredQueue,
+    SyncMarker,
+    ToParser,
+    ToWriter,
+    Unreadable,
+)
 from memoryd.index import rows
 from memoryd.index.rebuild import RebuildError, salvage, unfinished
 from memoryd.index.rebuilder import Rebuilder
 from memoryd.index.store import Store
 from memoryd.search.engine import LegError
 from memoryd.source.discover import Discovery
+from memoryd.source.sessions.places import SOURCE as SESSIONS
+from memoryd.transcripts import Transcripts
 
 log = logging.getLogger(__name__)
 
@@ -33,13 +46,26 @@ async def read_pending(store: Store, after: int, limit: int) -> list[PendingText
 
 
 async def scan_for_rebuild(
-    discovery: Discovery, threads: Executor
+    discovery: Discovery, transcripts: Transcripts | None, threads: Executor
 ) -> dict[FileKey, tuple[Path, FileStat]]:
-    """Return all memory files, for a rebuild. Raises `RebuildError` when some can't be seen."""
-    scan = await asyncio.get_running_loop().run_in_executor(threads, discovery.scan)
+    """Return all files of all sources. Raises `RebuildError` when some can't be seen."""
+    loop = asyncio.get_running_loop()
+    scan = await loop.run_in_executor(threads, discovery.scan)
     if scan.unread:
         raise RebuildError(f"{scan.unread[0]} can't be read")
-    return scan.files
+    files = scan.files
+    if transcripts is not None:
+        files |= (await loop.run_in_executor(threads, transcripts.places.find)).files
+    return files
+
+
+async def parse_for_rebuild(
+    parser: Parser, transcripts: Transcripts | None, threads: Executor, change: FileChanged
+) -> Parsed:
+    """Read one file of any source, whole."""
+    if transcripts is None or change.key.source != SESSIONS:
+        return await parser.parse(change)
+    return await asyncio.get_running_loop().run_in_executor(threads, transcripts.parse, change)
 
 
 async def embed_or_fail(
@@ -84,3 +110,27 @@ async def sweep_then_rebuild(
     for leftover in unfinished(store.path):
         await salvage(leftover, to_writer)
     await rebuilder.run()
+
+
+def tell_noticed(publish: Callable[..., None], message: ToParser) -> None:
+    """Publish that a file was found new, changed or gone."""
+    if not isinstance(message, SyncMarker):
+        publish("noticed", path=message.key.path)
+
+
+def tell_written(
+    publish: Callable[..., None],
+    store: Store,
+    unreadable: dict[FileKey, str],
+    key: FileKey,
+    changed: bool,
+) -> None:
+    """Publish what the writer has committed, if rows changed."""
+    unreadable.pop(key, None)
+    if not changed:
+        return
+    row = store.catalog.rows.get(key)
+    if row is None:
+        publish("removed", path=key.path)
+    else:
+        publish("indexed", path=key.path, count=row.chunks)

@@ -3,12 +3,13 @@
 import asyncio
 import os
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from memoryd import listing, probe
+from memoryd import listing, probe, session_listing
 from memoryd.agent import Agent
-from memoryd.flow import Hint, SyncMarker
+from memoryd.flow import FileKey, Hint, SyncMarker
 from memoryd.index.rebuild import RebuildError, RebuildResult
 from memoryd.index.rebuilder import RebuildRequest
 from memoryd.search.engine import BadQueryError
@@ -16,13 +17,16 @@ from memoryd.serve.caller import Caller
 from memoryd.serve.connection import ECHO_CHARS, RequestFailedError
 from memoryd.source.read import NotMemoryError, read_lines
 from memoryd.status import Status
-from memoryd_client import bodies, protocol
+from memoryd.transcripts import visible
+from memoryd_client import bodies, protocol, sessions
 from memoryd_client import status as wire
 
 GET_LINES = 120
 GET_MAX_LINES = 5_000
 GET_MAX_CHARS = 12_000
 PROGRESS_S = 0.1
+VISIBILITIES = ("self", "agent", "all")
+"""Whose transcripts a search sees, each more than the one before."""
 
 
 class Operations:
@@ -50,7 +54,7 @@ class Operations:
         if agent.config.settings.sync.on_search and agent.watcher is not None:
             agent.watcher.hurry()
         try:
-            result = await agent.engine.search(body)
+            result = await agent.engine.search(body, self._visible(body))
         except BadQueryError as error:
             raise RequestFailedError(protocol.ErrorCode.BAD_REQUEST, str(error)) from error
         result.pending_files = agent.pending_files()
@@ -77,7 +81,10 @@ class Operations:
                 protocol.ErrorCode.BAD_REQUEST,
                 f"start_line must be at least 1 and lines from 1 to {GET_MAX_LINES}",
             )
+        transcripts = self._agent.transcripts
         try:
+            if transcripts is not None and transcripts.is_name(body.path):
+                return await self._agent.look_up(transcripts.get, body, wanted, GET_MAX_CHARS)
             read = partial(
                 read_lines,
                 self._agent.discovery,
@@ -175,6 +182,8 @@ class Operations:
         if agent.watcher is not None:
             agent.watcher.hurry()
         await agent.to_reconcile.put(Hint(reason="a session starts"))
+        if agent.tracker is not None:
+            await agent.to_tracker.put(Hint(reason="a session starts"))
         if agent.provider is not None:
             agent.provider.warm()
         return bodies.SessionStartResult(syncing=True)
@@ -183,17 +192,53 @@ class Operations:
         self, body: bodies.TranscriptUpdatedBody, caller: Caller
     ) -> bodies.TranscriptUpdatedResult:
         """Look at a file at once that its writer says has changed."""
-        discovery = self._agent.discovery
-        path = absolute(discovery.workspace, body.path)
+        agent, shown = self._agent, body.path[:ECHO_CHARS]
+        path = absolute(agent.discovery.workspace, body.path)
+        hint = Hint(frozenset({path}), "its writer says so")
+        if agent.transcripts is not None and agent.transcripts.places.key(path) is not None:
+            await agent.to_tracker.put(hint)
+            return bodies.TranscriptUpdatedResult(True)
         try:
-            found = await self._agent.look_up(discovery.look, path)
+            found = await agent.look_up(agent.discovery.look, path)
         except ValueError:
             found = None  # a NUL in the name
         if found is None:
-            shown = body.path[:ECHO_CHARS]
-            return bodies.TranscriptUpdatedResult(False, f"{shown} is not a memory file")
-        await self._agent.to_reconcile.put(Hint(frozenset({path}), "its writer says so"))
+            reason = f"{shown} is neither a memory file nor in a place of transcripts"
+            if agent.transcripts is None:
+                reason = f"{shown} is not a memory file, and transcripts are not enabled"
+            return bodies.TranscriptUpdatedResult(False, reason)
+        await agent.to_reconcile.put(hint)
         return bodies.TranscriptUpdatedResult(True)
+
+    async def sessions(
+        self, body: sessions.SessionsBody, caller: Caller
+    ) -> sessions.SessionsResult:
+        """Return one page of the transcripts that the agent knows."""
+        if not 1 <= body.limit <= listing.MAX_PAGE:
+            raise RequestFailedError(
+                protocol.ErrorCode.BAD_REQUEST, f"limit must be from 1 to {listing.MAX_PAGE}"
+            )
+        return await session_listing.page(self._agent, body)
+
+    def _visible(self, body: bodies.SearchBody) -> Callable[[FileKey], bool] | None:
+        """Return which files a search may see, None for all. Raises `RequestFailedError`."""
+        agent = self._agent
+        most = agent.config.settings.sessions.visibility
+        asked = body.visibility or most
+        if asked not in VISIBILITIES:
+            known = ", ".join(VISIBILITIES)
+            raise RequestFailedError(
+                protocol.ErrorCode.BAD_REQUEST, f"visibility must be one of {known}"
+            )
+        if VISIBILITIES.index(asked) > VISIBILITIES.index(most):
+            raise RequestFailedError(
+                protocol.ErrorCode.DENIED,
+                f"visibility {asked} is more than sessions.visibility allows: {most}",
+            )
+        if agent.transcripts is None or asked == "all":
+            return None
+        rows = agent.store.catalog.rows
+        return partial(visible, rows, asked, agent.config.agent, body.session or "")
 
     async def _rebuild(self, caller: Caller) -> RebuildResult:
         done: asyncio.Future[RebuildResult] = asyncio.get_running_loop().create_future()

@@ -58,6 +58,14 @@ class ExtraPath(Section, frozen=True):
     exclude: tuple[str, ...] = ()
 
 
+class SyncSessions(Section, frozen=True):
+    """When a transcript that grows is read: after so much, or so long after its last change."""
+
+    delta_bytes: Positive = 100_000
+    delta_messages: Positive = 50
+    idle_seconds: Annotated[float, Meta(ge=0)] = 60.0
+
+
 class Sync(Section, frozen=True):
     """How changes are noticed. `interval_minutes` 0 turns the periodic scan off."""
 
@@ -66,6 +74,7 @@ class Sync(Section, frozen=True):
     interval_minutes: Annotated[float, Meta(ge=0)] = 5.0
     on_search: bool = True
     on_session_start: bool = True
+    sessions: SyncSessions = SyncSessions()
 
 
 class Hybrid(Section, frozen=True):
@@ -94,6 +103,34 @@ class Cache(Section, frozen=True):
     max_entries: NonNegative = 50_000
 
 
+class Sessions(Section, frozen=True):
+    """Transcripts as a source. No `paths`: the places where the agents of `formats` keep theirs.
+
+    `visibility` is the most that a search may ask for: transcripts of its own session, of its
+    agent, or all.
+    """
+
+    enabled: bool = False
+    visibility: Literal["self", "agent", "all"] = "agent"
+    paths: tuple[str, ...] = ()
+    formats: tuple[Literal["openclaw", "claude", "codex", "plain"], ...] = (
+        "openclaw",
+        "claude",
+        "codex",
+        "plain",
+    )
+
+
+class Redact(Section, frozen=True):
+    """What is masked in transcripts before anything is stored, besides the usual secrets.
+
+    `patterns` are regular expressions; `notes` masks notes in the index too.
+    """
+
+    patterns: tuple[str, ...] = ()
+    notes: bool = False
+
+
 class Settings(Section, frozen=True):
     """The effective settings of one agent."""
 
@@ -106,3 +143,5 @@ class Settings(Section, frozen=True):
     sync: Sync = Sync()
     query: Query = Query()
     cache: Cache = Cache()
+    sessions: Sessions = Sessions()
+    redact: Redact = Redact()

@@ -15,6 +15,7 @@ from memoryd.index.driver import DRIVER, SQLITE_VERSION, Connection
 from memoryd.listing import remarks
 from memoryd.source.discover import SOURCE
 from memoryd.source.reconcile import ReconcileStats
+from memoryd.source.sessions.places import SOURCE as SESSIONS
 from memoryd_client import protocol
 from memoryd_client import status as wire
 from memoryd_client.background.holder import Holder
@@ -70,10 +71,12 @@ class Status:
         pending_files = agent.pending_files() + changed
         pending_vectors = agent.pending_chunks()
         mismatch = store.difference()
-        reasons = _dirty_reasons(pending_files, pending_vectors, mismatch, scanned)
+        transcripts = 0 if agent.tracker is None else len(agent.tracker.stats().pending)
+        reasons = _dirty_reasons(pending_files, pending_vectors, mismatch, scanned, transcripts)
         failures = [wire.Failure(key.path, reason) for key, reason in agent.unreadable.items()]
         failures += [wire.Failure(f"text {digest[:12]}", why) for digest, why in facts.set_aside]
         remarked = remarks(store.catalog)
+        sources = self._source_counts(scanned)
         return wire.StatusResult(
             agent_id=agent.config.agent,
             backend="builtin",
@@ -87,7 +90,7 @@ class Status:
             rss_bytes=_rss_bytes(),
             files=len(store.catalog.rows),
             chunks=store.catalog.chunks,
-            total_files=sum(scanned.sources.values()) if scanned.scans else len(store.catalog.rows),
+            total_files=sum(count.total_files for count in sources),
             dirty=bool(reasons),
             dirty_reasons=reasons,
             pending_files=pending_files,
@@ -99,9 +102,9 @@ class Status:
             provider=store.identity.provider,
             model=store.identity.model,
             requested_provider=settings.provider,
-            sources=[SOURCE],
+            sources=[SOURCE] if agent.tracker is None else [SOURCE, SESSIONS],
             extra_paths=[str(path) for path in agent.discovery.extra_paths],
-            source_counts=self._source_counts(scanned),
+            source_counts=sources,
             skipped_paths=[wire.SkippedPath(*skipped) for skipped in scanned.skipped[:LISTED]],
             skipped_count=len(scanned.skipped),
             cache=wire.CacheStatus(
@@ -146,7 +149,12 @@ class Status:
     def _source_counts(self, scanned: ReconcileStats) -> list[wire.SourceCount]:
         counts = self._agent.store.catalog.counts()
         files, chunks = counts.get(SOURCE, (0, 0))
-        return [wire.SourceCount(SOURCE, files, scanned.sources.get(SOURCE, files), chunks)]
+        found = [wire.SourceCount(SOURCE, files, scanned.sources.get(SOURCE, files), chunks)]
+        if (tracker := self._agent.tracker) is not None:
+            files, chunks = counts.get(SESSIONS, (0, 0))
+            on_disk = tracker.stats().files if tracker.stats().looks else files
+            found.append(wire.SourceCount(SESSIONS, files, on_disk, chunks))
+        return found
 
     def _vector(self) -> wire.VectorStatus:
         agent = self._agent
@@ -240,7 +248,7 @@ class _Facts:
 
 
 def _dirty_reasons(
-    files: int, vectors: int, mismatch: str | None, scanned: ReconcileStats
+    files: int, vectors: int, mismatch: str | None, scanned: ReconcileStats, transcripts: int
 ) -> list[str]:
     reasons = []
     if files:
@@ -249,6 +257,8 @@ def _dirty_reasons(
         reasons.append(f"{_count(vectors, 'chunk')} without a vector yet")
     if mismatch is not None:
         reasons.append(f"the index was built with other settings: {mismatch}")
+    if transcripts:
+        reasons.append(f"{_count(transcripts, 'transcript')} with messages not indexed yet")
     if not scanned.scans:
         reasons.append("the first scan is under way")
     return reasons

@@ -1,13 +1,19 @@
 """What a configuration wants to have: the provider, the identity and the store of an agent."""
 
-from memoryd.config import AgentConfig
+from collections.abc import Callable
+from pathlib import Path
+
+from memoryd.config import AgentConfig, ConfigError
 from memoryd.embed.local import LocalProvider
 from memoryd.embed.provider import Provider
+from memoryd.flow import FileContent
 from memoryd.identity import Identity
 from memoryd.index.driver import ExtensionError, bundled_extension
 from memoryd.index.extension import expanded, load_apart
 from memoryd.index.store import StoreOptions
+from memoryd.redact import PatternError, Redactor
 from memoryd.settings import Settings
+from memoryd.source.read import read_file
 from memoryd.terms import TOKENIZER
 
 MAX_INPUT_BYTES = 8_000
@@ -21,6 +27,27 @@ def make_provider(settings: Settings) -> Provider | None:
     return LocalProvider(
         threads=settings.local.threads, idle_unload_s=settings.local.idle_unload_seconds
     )
+
+
+def reader(settings: Settings) -> Callable[[Path], FileContent]:
+    """Return how notes are read: as they are, or with secrets masked. Raises `ConfigError`."""
+    redact = redactor(settings)
+    if not settings.redact.notes:
+        return read_file
+
+    def read(path: Path) -> FileContent:
+        content = read_file(path)
+        return content._replace(lines=redact.lines(content.lines))
+
+    return read
+
+
+def redactor(settings: Settings) -> Redactor:
+    """Return what masks secrets. Raises `ConfigError` for a pattern that can't be used."""
+    try:
+        return Redactor(settings.redact.patterns)
+    except PatternError as error:
+        raise ConfigError(str(error)) from error
 
 
 def wanted_identity(config: AgentConfig, provider: Provider | None) -> Identity:

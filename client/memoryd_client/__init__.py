@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         TranscriptUpdatedResult,
     )
     from memoryd_client.errors import MemorydError
+    from memoryd_client.sessions import SessionEntry, SessionsResult
     from memoryd_client.status import StatusResult
     from memoryd_client.sync import Client
 
@@ -66,7 +67,9 @@ __all__ = [
     "ProbeResult",
     "ReloadResult",
     "SearchResult",
+    "SessionEntry",
     "SessionStartResult",
+    "SessionsResult",
     "StatusResult",
     "SyncResult",
     "TranscriptUpdatedResult",
@@ -83,6 +86,8 @@ _MODULE_OF_NAME = {
     "DropResult": "agents",
     "MemorydError": "errors",
     "ReloadResult": "agents",
+    "SessionEntry": "sessions",
+    "SessionsResult": "sessions",
     "StatusResult": "status",
 }
 """Everything else in `__all__` lives in `bodies`."""

@@ -27,6 +27,7 @@ from memoryd_client.connecting import Target
 from memoryd_client.conversation import check_repeat, timed_out
 from memoryd_client.errors import ConnectionLostError, DaemonNotRunningError, ShuttingDownError
 from memoryd_client.paths import check_socket_path, default_socket_path
+from memoryd_client.sessions import SessionEntry, SessionsResult
 from memoryd_client.status import StatusResult
 
 
@@ -98,6 +99,8 @@ class AsyncClient:
         path_glob: str | None = None,
         since: str | None = None,
         until: str | None = None,
+        visibility: str | None = None,
+        session: str | None = None,
         timeout_s: float | None = None,
     ) -> SearchResult:
         """Return cited snippets that answer `query`, best first; see `SearchBody`."""
@@ -109,6 +112,8 @@ class AsyncClient:
             path_glob=path_glob,
             since=since,
             until=until,
+            visibility=visibility,
+            session=session,
         )
         return await self._run(call, timeout_s)
 
@@ -118,10 +123,13 @@ class AsyncClient:
         *,
         start_line: int = 1,
         lines: int | None = None,
+        raw: bool = False,
         timeout_s: float | None = None,
     ) -> GetResult:
-        """Return whole lines of a memory file, from `start_line` (1-based)."""
-        return await self._run(calls.get(path, start_line=start_line, lines=lines), timeout_s)
+        """Return whole lines of a memory file, from `start_line` (1-based); see `GetBody`."""
+        return await self._run(
+            calls.get(path, start_line=start_line, lines=lines, raw=raw), timeout_s
+        )
 
     async def sync(
         self,
@@ -171,6 +179,24 @@ class AsyncClient:
     ) -> FilesResult:
         """Return one page of files; `after` is the `next_after` of the page before."""
         return await self._run(calls.files(state, after=after, limit=limit), timeout_s)
+
+    async def sessions(
+        self, *, timeout_s: float | None = None
+    ) -> AsyncGenerator[SessionEntry, None]:
+        """Yield all transcripts, by name. `timeout_s` is that of one page."""
+        after: str | None = None
+        while True:
+            page = await self.sessions_page(after=after, timeout_s=timeout_s)
+            for entry in page.sessions:
+                yield entry
+            if (after := page.next_after) is None:
+                return
+
+    async def sessions_page(
+        self, *, after: str | None = None, limit: int = 200, timeout_s: float | None = None
+    ) -> SessionsResult:
+        """Return one page of transcripts; `after` is the `next_after` of the page before."""
+        return await self._run(calls.sessions(after=after, limit=limit), timeout_s)
 
     async def probe(self, *, timeout_s: float | None = None) -> ProbeResult:
         """Try out everything a search needs, and return what works and what doesn't."""

@@ -6,6 +6,7 @@ from msgspec import field
 
 from memoryd_client.agents import AddBody, DropBody
 from memoryd_client.protocol import Body, Op
+from memoryd_client.sessions import SessionsBody
 
 
 class Empty(Body):
@@ -25,7 +26,8 @@ class SearchBody(Body):
 
     `path_glob` is matched against result paths (`*` and `?` stay within a folder, `**` spans
     folders). `since` and `until` are inclusive dates `YYYY-MM-DD`, held against a note's own date
-    (`memory/2026-11-28.md`), else its modification time.
+    (`memory/2026-11-28.md`), else its modification time. `visibility` says whose transcripts may
+    be in the answer: `self` (of `session` alone), `agent` or `all`.
     """
 
     query: str
@@ -35,6 +37,8 @@ class SearchBody(Body):
     path_glob: str | None = None
     since: str | None = None
     until: str | None = None
+    visibility: str | None = None
+    session: str | None = None
 
 
 class Hit(Body):
@@ -81,11 +85,15 @@ class SearchResult(Body):
 
 
 class GetBody(Body):
-    """Lines of one memory file, from `start_line` (1-based). `lines` `None`: the default, 120."""
+    """Lines of one memory file, from `start_line` (1-based). `lines` `None`: the default, 120.
+
+    Of a transcript, the messages of these records; with `raw` the records themselves.
+    """
 
     path: str
     start_line: int = 1
     lines: int | None = None
+    raw: bool = False
 
 
 class GetResult(Body):
@@ -271,6 +279,7 @@ BODY_OF_OP: dict[Op, type[Body]] = {
     Op.SYNC: SyncBody,
     Op.INDEX: IndexBody,
     Op.FILES: FilesBody,
+    Op.SESSIONS: SessionsBody,
     Op.PROBE: Empty,
     Op.SESSION_START: SessionStartBody,
     Op.TRANSCRIPT_UPDATED: TranscriptUpdatedBody,

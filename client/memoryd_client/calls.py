@@ -43,6 +43,7 @@ from memoryd_client.bodies import (
 )
 from memoryd_client.errors import BadRequestError
 from memoryd_client.protocol import Body, Op
+from memoryd_client.sessions import SessionsBody, SessionsResult
 from memoryd_client.status import StatusResult
 
 ResultT = TypeVar("ResultT", bound=Body)
@@ -148,6 +149,8 @@ def search(
     path_glob: str | None,
     since: str | None,
     until: str | None,
+    visibility: str | None,
+    session: str | None,
 ) -> Call[SearchResult]:
     """Ask for what memory says about `query`; see `SearchBody`."""
     body = SearchBody(
@@ -158,13 +161,15 @@ def search(
         path_glob=path_glob,
         since=since,
         until=until,
+        visibility=visibility,
+        session=session,
     )
     return Call(Op.SEARCH, body, SearchResult)
 
 
-def get(path: str, *, start_line: int, lines: int | None) -> Call[GetResult]:
+def get(path: str, *, start_line: int, lines: int | None, raw: bool) -> Call[GetResult]:
     """Ask for lines of a memory file; see `GetBody`."""
-    body = GetBody(path=encodable(path), start_line=start_line, lines=lines)
+    body = GetBody(path=encodable(path), start_line=start_line, lines=lines, raw=raw)
     return Call(Op.GET, body, GetResult)
 
 
@@ -177,6 +182,11 @@ def index(*, force: bool) -> Call[IndexResult]:
     """Compare disk and index, or build the index anew; see `IndexBody`."""
     body = IndexBody(force=force)
     return Call(Op.INDEX, body, IndexResult, patience_s=FOREVER_S, repeatable=not force)
+
+
+def sessions(*, after: str | None, limit: int) -> Call[SessionsResult]:
+    """Ask for one page of transcripts; see `SessionsBody`."""
+    return Call(Op.SESSIONS, SessionsBody(after=after, limit=limit), SessionsResult)
 
 
 def files(state: str, *, after: str | None, limit: int) -> Call[FilesResult]:

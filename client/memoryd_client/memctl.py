@@ -147,6 +147,8 @@ def _ask(client: Client, arguments: Arguments) -> "Answer | None":
                 path_glob=arguments.path_glob,
                 since=arguments.since,
                 until=arguments.until,
+                visibility=arguments.visibility,
+                session=arguments.session,
             )
         case "get":
             return _get(client, arguments)
@@ -171,6 +173,11 @@ def _ask(client: Client, arguments: Arguments) -> "Answer | None":
 
             streams.files(client, arguments)
             return None
+        case "sessions":
+            from memoryd_client.cli import sessions_text
+
+            sessions_text.show(client, arguments)
+            return None
         case "events":
             from memoryd_client.cli import streams
 
@@ -183,14 +190,15 @@ def _ask(client: Client, arguments: Arguments) -> "Answer | None":
 def _get(client: Client, arguments: Arguments) -> GetResult:
     """Read a path of the workspace, or one that is relative to the current folder."""
     path = arguments.words[0]
+    start_line, lines, raw = arguments.start_line, arguments.lines, arguments.raw
     try:
-        return client.get(path, start_line=arguments.start_line, lines=arguments.lines)
+        return client.get(path, start_line=start_line, lines=lines, raw=raw)
     except (NotFoundError, DeniedError):
         # Denied too: a name that no memory file of the workspace can have.
         absolute = os.path.abspath(path)
         if absolute == path or not os.path.isfile(absolute):
             raise
-    return client.get(absolute, start_line=arguments.start_line, lines=arguments.lines)
+    return client.get(absolute, start_line=start_line, lines=lines, raw=raw)
 
 
 def _drop(client: Client, word: str) -> DropResult:

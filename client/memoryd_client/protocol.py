@@ -26,6 +26,7 @@ CAPABILITIES = (
     "progress",
     "agents",
     "files",
+    "sessions",
     "probe",
     "events",
 )
@@ -42,6 +43,7 @@ class Op(StrEnum):
     SYNC = "sync"
     INDEX = "index"
     FILES = "files"
+    SESSIONS = "sessions"
     PROBE = "probe"
     SESSION_START = "session_start"
     TRANSCRIPT_UPDATED = "transcript_updated"

@@ -1,6 +1,7 @@
 """Reads changed files and cuts them into chunks, in a thread, in the order they were noticed."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
@@ -14,7 +15,9 @@ from memoryd.flow import (
     FileContent,
     FileGone,
     ParsedFile,
+    SyncMarker,
     ToParser,
+    ToReconcile,
     ToWriter,
     Unreadable,
 )
@@ -86,12 +89,13 @@ def parse_some(
 
 
 class Parser:
-    """In: changes and markers. Out: parsed files, in the same order."""
+    """In: changes and markers. Out: parsed files, and markers behind those before them."""
 
     def __init__(
         self,
         inbox: asyncio.Queue[ToParser],
         writer: asyncio.Queue[ToWriter],
+        markers: asyncio.Queue[ToWriter] | asyncio.Queue[ToReconcile],
         *,
         read: Callable[[Path], FileContent],
         options: ChunkOptions,
@@ -99,6 +103,7 @@ class Parser:
     ) -> None:
         self._inbox = inbox
         self._writer = writer
+        self._markers = markers
         self._read = read
         self._options = options
         self._thread = thread
@@ -124,8 +129,19 @@ class Parser:
             del changes[: len(parsed)]
             while parsed:
                 await self._pass_on(parsed.pop(0))
-        if message is not None:
-            await self._writer.put(message)
+        if isinstance(message, SyncMarker):
+            await self._markers.put(message)
+        elif message is not None:
+            await self._writer.put(await self._still_gone(message))
+
+    async def _still_gone(self, gone: FileGone) -> Parsed:
+        """Return what has become of a file that was not there: it may have come back since."""
+        if gone.absent is None:
+            return gone
+        loop = asyncio.get_running_loop()
+        if not await loop.run_in_executor(self._thread, os.path.lexists, gone.absent):
+            return gone
+        return await self.parse(FileChanged(gone.key, gone.absent))
 
     async def _pass_on(self, outcome: Parsed) -> None:
         self._ahead_bytes += outcome.stat.size if isinstance(outcome, ParsedFile) else 0

@@ -159,3 +159,22 @@ def _is_boundary(text: str, start: int, at: int) -> bool:
     while before > start and _FLAG_LETTER.match(text[before - 1]):
         before -= 1
     return (at - before) % 2 == 0
+
+
+def wrapped(text: str, *, chars: int) -> Iterator[str]:
+    """Yield consecutive lines of at most so many characters, cut at a space where there is one.
+
+    The space goes; a line never ends within a character as a reader sees it, if that fits in.
+    """
+    start = 0
+    while len(text) - start > chars:
+        space = text.rfind(" ", start + 1, start + chars + 1)
+        if space > start:
+            yield text[start:space]
+            start = space + 1
+            continue
+        end = start + chars
+        end = next((at for at in range(end, start, -1) if _is_boundary(text, start, at)), end)
+        yield text[start:end]
+        start = end
+    yield text[start:]

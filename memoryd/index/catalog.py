@@ -5,18 +5,22 @@ from dataclasses import dataclass
 
 import msgspec
 
-from memoryd.flow import FileKey, FileStat
+from memoryd.flow import FileKey, FileStat, TranscriptState
 
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """One indexed file: its row, SHA-256, quick-check stat, number of chunks, and remarks on it."""
+    """One indexed file: its row, SHA-256, quick-check stat, number of chunks, and remarks on it.
+
+    `transcript` says how far a transcript was read, None for any other file.
+    """
 
     file_id: int
     hash: str
     stat: FileStat
     chunks: int
     remarks: tuple[str, ...] = ()
+    transcript: TranscriptState | None = None
 
 
 class Catalog:
@@ -63,3 +67,13 @@ def encode_remarks(remarks: tuple[str, ...]) -> str:
 def decode_remarks(encoded: str) -> tuple[str, ...]:
     """Return the remarks that a row of the `files` table holds."""
     return msgspec.json.decode(encoded, type=tuple[str, ...])
+
+
+def encode_transcript(state: TranscriptState | None) -> str | None:
+    """Return a state as the `files` table holds it: a JSON object, NULL for none."""
+    return None if state is None else msgspec.json.encode(state).decode()
+
+
+def decode_transcript(encoded: str | None) -> TranscriptState | None:
+    """Return the state that a row of the `files` table holds."""
+    return None if encoded is None else msgspec.json.decode(encoded, type=TranscriptState)

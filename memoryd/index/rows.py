@@ -17,7 +17,7 @@ from memoryd.flow import Chunk, FileGone, FileKey, FileStat, ParsedFile
 from memoryd.identity import Identity
 from memoryd.index.bulk import insert_rows, last_id
 from memoryd.index.cache import keep_vector, put_vec, take_vectors
-from memoryd.index.catalog import encode_remarks
+from memoryd.index.catalog import encode_remarks, encode_transcript
 from memoryd.index.driver import Connection, transaction
 from memoryd.index.schema import fts_columns
 from memoryd.index.steps import run_at_once
@@ -106,7 +106,8 @@ def write_files(
             delta.file_id = ids.get(change.key, 0)
             match change:
                 case ParsedFile():
-                    old = _rows_of(connection, delta.file_id) if change.key in known else {}
+                    at, first = delta.file_id, change.from_line
+                    old = _rows_of(connection, at, first) if change.key in known else {}
                     yield from _replace(connection, legs, change, old, delta, inserts)
                 case FileGone():
                     yield from _delete(connection, legs, delta)
@@ -140,24 +141,26 @@ def _put_file_rows(
     for change in changes:
         if not isinstance(change, ParsedFile):
             continue
-        content = change.hash, *change.stat, encode_remarks(change.remarks)
+        notes = encode_remarks(change.remarks), encode_transcript(change.transcript)
+        content = change.hash, *change.stat, *notes
         if change.key in known:
             connection.execute(
-                "UPDATE files SET hash = ?, mtime_ns = ?, size = ?, inode = ?, remarks = ?"
-                " WHERE file_id = ?",
+                "UPDATE files SET hash = ?, mtime_ns = ?, size = ?, inode = ?, remarks = ?,"
+                " transcript = ? WHERE file_id = ?",
                 (*content, known[change.key]),
             )
         else:
             last = new[change.key] = last + 1
             inserted.append((last, *change.key, *content))
-    columns = "file_id, source, path, hash, mtime_ns, size, inode, remarks"
+    columns = "file_id, source, path, hash, mtime_ns, size, inode, remarks, transcript"
     insert_rows(connection, f"files ({columns})", inserted)
     return new
 
 
-def _rows_of(connection: Connection, file_id: int) -> _Rows:
+def _rows_of(connection: Connection, file_id: int, from_line: int = 1) -> _Rows:
     found = connection.execute(
-        "SELECT id, row_id, heading FROM chunks WHERE file_id = ?", (file_id,)
+        "SELECT id, row_id, heading FROM chunks WHERE file_id = ? AND start_line >= ?",
+        (file_id, from_line),
     )
     return {id_: (row_id, heading) for id_, row_id, heading in found.fetchall()}
 
@@ -187,6 +190,9 @@ def _replace(
             inserts.flush()
             yield
     delta.chunks = len(seen)
+    if parsed.from_line > 1:
+        before = "SELECT count(*) FROM chunks WHERE file_id = ? AND start_line < ?"
+        delta.chunks += connection.execute(before, (delta.file_id, parsed.from_line)).fetchone()[0]
     yield from _delete_chunks(connection, legs, old, delta)
 
 
@@ -274,14 +280,14 @@ class _Inserts:
             else:
                 delta.pending = True
             place = delta.file_id, chunk.start_line, chunk.end_line
-            content = digest, model, chunk.heading, chunk.text
+            content = digest, model, chunk.heading, chunk.text, chunk.line_map
             chunks.append((row_id, id_, *place, *content, vector_id, now))
             if legs.fts:
                 words.append((row_id, *fts_columns(chunk.text, key.path, chunk.heading)))
         insert_rows(
             connection,
             "chunks (row_id, id, file_id, start_line, end_line, hash, model, heading, text,"
-            " vector_id, updated_at)",
+            " line_map, vector_id, updated_at)",
             chunks,
         )
         insert_rows(connection, "chunks_fts (rowid, body, context)", words)

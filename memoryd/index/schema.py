@@ -33,6 +33,7 @@ CREATE TABLE files (
     size INTEGER NOT NULL,
     inode INTEGER NOT NULL,
     remarks TEXT NOT NULL DEFAULT '[]',
+    transcript TEXT,
     UNIQUE (path, source)
 ) STRICT;
 CREATE TABLE embedding_cache (
@@ -57,7 +58,8 @@ CREATE TABLE chunks (
     heading TEXT NOT NULL,
     text TEXT NOT NULL,
     vector_id INTEGER REFERENCES embedding_cache (vector_id),
-    updated_at INTEGER NOT NULL
+    updated_at INTEGER NOT NULL,
+    line_map TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX chunks_file ON chunks (file_id);
 CREATE INDEX chunks_hash ON chunks (hash);
@@ -71,6 +73,8 @@ _MIGRATIONS = {
     # keep their rows and vectors.
     1: """
 ALTER TABLE files ADD COLUMN remarks TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE files ADD COLUMN transcript TEXT;
+ALTER TABLE chunks ADD COLUMN line_map TEXT NOT NULL DEFAULT '';
 UPDATE files SET hash = '', mtime_ns = -1;
 """,
 }

@@ -10,7 +10,7 @@ import msgspec
 from memoryd.flow import FileKey, FileStat
 from memoryd.identity import Identity
 from memoryd.index import cache, rows, schema
-from memoryd.index.catalog import Catalog, FileRow, decode_remarks
+from memoryd.index.catalog import Catalog, FileRow, decode_remarks, decode_transcript
 from memoryd.index.driver import Connection, Database, transaction
 from memoryd.index.matrix import VectorMatrix
 from memoryd.index.readers import ReaderPool
@@ -194,13 +194,19 @@ def load_catalog(connection: Connection) -> dict[FileKey, FileRow]:
     """Read the `files` table."""
     found = connection.execute(
         "SELECT source, path, files.file_id, files.hash, mtime_ns, size, inode, remarks,"
-        " count(row_id) FROM files LEFT JOIN chunks USING (file_id) GROUP BY files.file_id"
+        " transcript, count(row_id) FROM files LEFT JOIN chunks USING (file_id)"
+        " GROUP BY files.file_id"
     )
     return {
         FileKey(source, path): FileRow(
-            file_id, digest, FileStat(*stat), chunks, decode_remarks(remarks)
+            file_id,
+            digest,
+            FileStat(*stat),
+            chunks,
+            decode_remarks(remarks),
+            decode_transcript(transcript),
         )
-        for source, path, file_id, digest, *stat, remarks, chunks in found
+        for source, path, file_id, digest, *stat, remarks, transcript, chunks in found
     }
 
 

@@ -148,13 +148,30 @@ class Writer:
         return list(group.values())
 
     async def _put_files(self, group: list[ParsedFile | FileGone]) -> None:
+        try:
+            await self._commit([message for message in group if not self._is_outdated(message)])
+        finally:
+            for message in group:
+                if isinstance(message, ParsedFile) and message.committed is not None:
+                    _resolve(message.committed)
+
+    def _is_outdated(self, message: ParsedFile | FileGone) -> bool:
+        """Say whether a part of a transcript does not continue what the index has of it."""
+        if not isinstance(message, ParsedFile) or message.from_line == 1:
+            return False
+        known = self._store.catalog.rows.get(message.key)
+        return known is None or known.transcript != message.extends
+
+    async def _commit(self, group: list[ParsedFile | FileGone]) -> None:
+        if not group:
+            return
         changes = [self._change(message) for message in group]
         try:
             deltas = await self._write(changes)
         except FILE_FAULTS as error:
             if len(group) > 1:
                 for message in group:
-                    await self._put_files([message])
+                    await self._commit([message])
             else:
                 self._on_unreadable(Unreadable(group[0].key, f"can't be stored: {error}"))
             return
@@ -175,8 +192,9 @@ class Writer:
         catalog = self._store.catalog
         changed = True
         match change:
-            case ParsedFile(key=key, stat=stat, hash=digest, remarks=remarks):
-                catalog.put(key, FileRow(delta.file_id, digest, stat, delta.chunks, remarks))
+            case ParsedFile(key=key, stat=stat, hash=digest, remarks=remarks, transcript=state):
+                row = FileRow(delta.file_id, digest, stat, delta.chunks, remarks, state)
+                catalog.put(key, row)
                 self._files_written += 1
                 self._unmerged += 1
                 self._vectors_reused += delta.reused

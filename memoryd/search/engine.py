@@ -8,16 +8,18 @@ import asyncio
 import datetime
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memoryd.flow import FileKey
 from memoryd.index.driver import Connection, Error
 from memoryd.index.store import Store
 from memoryd.search import fuse, lexical, snippet
+from memoryd.search.balance import balance
 from memoryd.search.filters import Filters
 from memoryd.search.fuse import Candidate
 from memoryd.settings import Query
@@ -26,6 +28,7 @@ from memoryd_client.bodies import Hit, SearchBody, SearchResult
 
 Number = TypeVar("Number", int, float)
 
+NOTES, SESSIONS = "memory", "sessions"
 MAX_CANDIDATES = 200
 MAX_RESULTS = 200
 MAX_GLOB_CHARS = 500
@@ -63,18 +66,25 @@ class SearchEngine:
         self._settings = settings
         self._vector_leg = vector_leg
 
-    async def search(self, body: SearchBody) -> SearchResult:
-        """Search. Raises `BadQueryError`; a failing leg becomes a warning of the answer."""
+    async def search(
+        self, body: SearchBody, visible: Callable[[FileKey], bool] | None = None
+    ) -> SearchResult:
+        """Search. Raises `BadQueryError`; a failing leg becomes a warning of the answer.
+
+        Files that are not `visible` count for nothing, as if they were not there.
+        """
         started = time.perf_counter()
         generation = None
         while generation != self._store.generation:
             # Once more if the index was replaced meanwhile: its rows have other numbers.
             generation = self._store.generation
-            result = await self._search(body)
+            result = await self._search(body, visible)
         result.took_ms = (time.perf_counter() - started) * 1000
         return result
 
-    async def _search(self, body: SearchBody) -> SearchResult:
+    async def _search(
+        self, body: SearchBody, visible: Callable[[FileKey], bool] | None
+    ) -> SearchResult:
         settings = self._settings
         max_results = _checked(
             body.max_results, settings.max_results, "max_results", 1, MAX_RESULTS
@@ -88,35 +98,62 @@ class SearchEngine:
         )
         if not query:
             return result
-        file_ids = None if filters.empty else await self._allowed(filters)
+        terms = query_terms(query)
         multiplier = settings.hybrid.candidate_multiplier
         k = min(MAX_CANDIDATES, max(1, max_results * multiplier))
-        terms = query_terms(query)
-        keyword_leg = partial(self._keyword, terms, k, file_ids, result.warnings)
-        vector_leg = self._vector(query, k, file_ids, result.warnings)
-        if settings.hybrid.enabled:
+        found: list[list[Candidate]] = []
+        for part in self._parts(filters):
+            rows = None if part.empty and visible is None else await self._allowed(part, visible)
+            found.append(await self._candidates(query, terms, k, rows, result))
+        if len(found) == 1:
+            chosen = fuse.select(found[0], min_score=min_score, max_results=max_results)
+        else:
+            chosen = balance(*found, min_score=min_score, max_results=max_results)
+        load = partial(_load_hits, chosen=chosen, terms=terms, max_chars=settings.snippet_chars)
+        result.results = await self._store.readers.read(load)
+        result.warnings = list(dict.fromkeys(result.warnings))
+        return result
+
+    def _parts(self, filters: Filters) -> list[Filters]:
+        """Return what to look for candidates in: with transcripts, each source by itself.
+
+        Else the many that transcripts have would leave none of the notes.
+        """
+        if filters.sources is not None or SESSIONS not in self._store.catalog.counts():
+            return [filters]
+        return [replace(filters, sources=frozenset({source})) for source in (NOTES, SESSIONS)]
+
+    async def _candidates(
+        self, query: str, terms: list[Term], k: int, rows: set[int] | None, result: SearchResult
+    ) -> list[Candidate]:
+        """Ask both legs, and return what they found, best first; note in the result what ran."""
+        hybrid = self._settings.hybrid
+        keyword_leg = partial(self._keyword, terms, k, rows, result.warnings)
+        vector_leg = self._vector(query, k, rows, result.warnings)
+        if hybrid.enabled:
             text, vector = await asyncio.gather(keyword_leg(), vector_leg)
         else:
             vector = await vector_leg
             text = await keyword_leg() if vector is None else None
         result.mode = _mode(text, vector)
-        hybrid = settings.hybrid
-        candidates = fuse.weighted(
+        return fuse.weighted(
             vector or {},
             text or {},
             vector_weight=0.0 if vector is None else hybrid.vector_weight,
             text_weight=1.0 if vector is None else 0.0 if text is None else hybrid.text_weight,
         )
-        chosen = fuse.select(candidates, min_score=min_score, max_results=max_results)
-        load = partial(_load_hits, chosen=chosen, terms=terms, max_chars=settings.snippet_chars)
-        result.results = await self._store.readers.read(load)
-        return result
 
-    async def _allowed(self, filters: Filters) -> set[int]:
+    async def _allowed(
+        self, filters: Filters, visible: Callable[[FileKey], bool] | None
+    ) -> set[int]:
         rows = list(self._store.catalog.rows.items())
 
         def pick() -> set[int]:
-            return {row.file_id for key, row in rows if filters.accept(key, row.stat)}
+            return {
+                row.file_id
+                for key, row in rows
+                if filters.accept(key, row.stat) and (visible is None or visible(key))
+            }
 
         return await asyncio.to_thread(pick)
 
@@ -166,14 +203,14 @@ def _load_hits(
     hits: list[Hit] = []
     for candidate in chosen:
         row = connection.execute(
-            "SELECT path, source, start_line, end_line, text FROM chunks JOIN files USING (file_id)"
-            " WHERE row_id = ?",
+            "SELECT path, source, start_line, end_line, text, line_map"
+            " FROM chunks JOIN files USING (file_id) WHERE row_id = ?",
             (candidate.row_id,),
         ).fetchone()
         if row is None:
             continue
-        path, source, start_line, end_line, text = row
-        shown = snippet.cut(text, start_line, end_line, terms, max_chars)
+        path, source, start_line, end_line, text, line_map = row
+        shown = _snippet(text, start_line, end_line, line_map, terms, max_chars)
         hits.append(
             Hit(
                 path=path,
@@ -190,6 +227,18 @@ def _load_hits(
             )
         )
     return hits
+
+
+def _snippet(
+    text: str, start_line: int, end_line: int, line_map: str, terms: list[Term], max_chars: int
+) -> snippet.Snippet:
+    """Cut the snippet of a chunk; its lines are those of the file, whatever the text's are."""
+    if not line_map:
+        return snippet.cut(text, start_line, end_line, terms, max_chars)
+    lines = [int(line) for line in line_map.split(",")]
+    shown = snippet.cut(text, 1, len(lines), terms, max_chars)
+    first, last = lines[shown.start_line - 1], lines[shown.end_line - 1]
+    return shown._replace(start_line=first, end_line=last)
 
 
 def citation(path: str, start_line: int, end_line: int) -> str:

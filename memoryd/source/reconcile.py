@@ -7,6 +7,7 @@ itself or lost events, and for every `sync`, everything is looked at.
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -148,7 +149,7 @@ class Reconciler:
             key, stat = seen
             if stat is None:
                 # Known or not: it may be on its way to the writer at this moment.
-                changes.append(FileGone(key))
+                changes.append(self._gone(key))
             elif owners.get(stat.inode, key) != key:
                 return None  # renamed, or one file under two names: only a scan tells which counts
             elif known.get(key) != stat:
@@ -189,7 +190,7 @@ class Reconciler:
             if known.get(key) != stat
         ]
         gone = [
-            FileGone(key)
+            self._gone(key)
             for key in (known.keys() | sent) - scan.stats.keys()
             if not any(
                 self._discovery.real_path(key).is_relative_to(unread) for unread in scan.unread
@@ -198,6 +199,10 @@ class Reconciler:
         problem = f"{scan.unread[0]} can't be read" if scan.unread else None
         skipped = list(scan.skipped.items())
         return _Found(len(scan.stats), scan.folders, skipped, changed, gone, problem)
+
+    def _gone(self, key: FileKey) -> FileGone:
+        path = self._discovery.real_path(key)
+        return FileGone(key, None if os.path.lexists(path) else path)
 
     async def _plan_watching(self, folders: dict[Path, tuple[int, int]]) -> None:
         if folders == self._watched:

@@ -22,6 +22,8 @@ def search(query: str, *, since: str | None = None) -> Call[Any]:
         path_glob=None,
         since=since,
         until=None,
+        visibility=None,
+        session=None,
     )
 
 
@@ -30,11 +32,12 @@ ALL: list[Call[Any]] = [
     calls.status(),
     calls.config(),
     search("tea"),
-    calls.get("MEMORY.md", start_line=1, lines=None),
+    calls.get("MEMORY.md", start_line=1, lines=None, raw=False),
     calls.sync(vectors=True),
     calls.index(force=False),
     calls.index(force=True),
     calls.files("indexed", after=None, limit=200),
+    calls.sessions(after=None, limit=200),
     calls.probe(),
     calls.session_start(""),
     calls.transcript_updated("/1.jsonl"),

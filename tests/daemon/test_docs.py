@@ -17,7 +17,7 @@ import pytest
 from memoryd import supervise
 from memoryd.__main__ import _parser
 from memoryd.settings import Section, Settings
-from memoryd_client import agents, bodies, errors, paths, protocol, status
+from memoryd_client import agents, bodies, errors, paths, protocol, sessions, status
 from memoryd_client.cli import arguments
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +27,7 @@ UNITS = ROOT / "systemd"
 WIRE_STRUCTS = sorted(
     {
         value
-        for module in (protocol, bodies, status, agents)
+        for module in (protocol, bodies, status, agents, sessions)
         for value in vars(module).values()
         if isinstance(value, type)
         and issubclass(value, protocol.Frame | protocol.Body)

@@ -54,6 +54,7 @@ NO_EXAMPLES = {
         "memctl COMMAND [options]": "likewise",
     },
     "docs/memory-files.md": {"drafts/\n*.private.md": "an ignore file"},
+    "docs/redaction.md": {"OPENAI_API_KEY": "what is masked"},
     "docs/protocol.md": {"00 00 00 3c": "bytes; tests/wire has them"},
 }
 """Blocks that are nothing to run: by page, how each begins and what it is."""

@@ -13,7 +13,8 @@ MODULES = sorted(DAEMON.rglob("*.py"))
 
 COMMON = {"memoryd.flow", "memoryd.identity", "memoryd.terms", "memoryd.settings", "memoryd.config"}
 ALLOWED = {
-    "source": COMMON | {"memoryd.source"},
+    # What is added to a transcript is read and chunked in one go.
+    "source": COMMON | {"memoryd.source", "memoryd.chunk.transcript"},
     "chunk": COMMON | {"memoryd.chunk"},
     "embed": COMMON | {"memoryd.embed"},
     "index": COMMON | {"memoryd.index"},

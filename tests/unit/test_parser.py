@@ -44,7 +44,12 @@ class Bench:
     async def running(self) -> AsyncIterator[Parser]:
         with ThreadPoolExecutor(1) as thread:
             parser = Parser(
-                self.inbox, self.writer, read=self.read_file, options=OPTIONS, thread=thread
+                self.inbox,
+                self.writer,
+                self.writer,
+                read=self.read_file,
+                options=OPTIONS,
+                thread=thread,
             )
             task = asyncio.create_task(parser.run())
             try:
@@ -122,3 +127,17 @@ async def test_no_more_is_parsed_than_the_writer_can_take() -> None:
         assert len(await bench.outcomes(3)) == 3
         assert (parser.stats(), parser.in_hand()) == (4, 0)
     assert bench.read == ["huge1.md", "huge2.md", "small.md", "later.md"]
+
+
+async def test_a_file_that_has_come_back_is_read_and_not_forgotten(tmp_path: Path) -> None:
+    """The scan that missed it may be older than what the index has of it by now."""
+    bench = Bench()
+    back, away = tmp_path / "back.md", tmp_path / "away.md"
+    back.write_text("here again")
+    for path in (back, away):
+        bench.inbox.put_nowait(FileGone(FileKey("memory", path.name), path))
+    async with bench.running():
+        first, second = await bench.outcomes(2)
+    assert isinstance(first, ParsedFile)
+    assert first.key.path == "back.md"
+    assert second == FileGone(FileKey("memory", "away.md"))

@@ -214,8 +214,9 @@ def test_its_tables_are_those_of_a_new_index(version_1: Path, tmp_path: Path) ->
 
 def contents(connection: Connection) -> list[tuple[object, ...]]:
     """Return all that has been paid for."""
+    columns = "row_id, id, file_id, start_line, end_line, hash, model, heading, text, vector_id"
     return [
-        *connection.execute("SELECT * FROM chunks ORDER BY row_id"),
+        *connection.execute(f"SELECT {columns} FROM chunks ORDER BY row_id"),
         *connection.execute("SELECT * FROM embedding_cache ORDER BY vector_id"),
         *connection.execute("SELECT * FROM set_aside"),
         *connection.execute("SELECT file_id, path, source, size, inode FROM files"),

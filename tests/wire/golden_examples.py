@@ -49,6 +49,7 @@ from memoryd_client.protocol import (
     Welcome,
     raw,
 )
+from memoryd_client.sessions import SessionEntry, SessionsBody, SessionsResult
 from memoryd_client.status import (
     BatchStatus,
     CacheStatus,
@@ -195,6 +196,29 @@ BODIES: dict[str, Body] = {
             ConfigValue("remote.headers", {"x_team_name": "memory"}, "config.toml"),
             ConfigValue("workspace", "/home/ada/notes", "--workspace"),
         ],
+    ),
+    "sessions_body": SessionsBody(after="sessions/claude/a.jsonl", limit=2),
+    "sessions_body_defaults": SessionsBody(),
+    "sessions_result": SessionsResult(
+        enabled=True,
+        sessions=[
+            SessionEntry(
+                path="sessions/claude/p/b.jsonl",
+                real_path="/home/me/.claude/projects/p/b.jsonl",
+                state="pending",
+                format="claude",
+                messages=12,
+                chunks=3,
+                malformed=1,
+                pending_bytes=420,
+                session="0b51",
+            ),
+            SessionEntry("sessions/x/c.jsonl", "/x/c.jsonl", "failed", reason="not a transcript"),
+        ],
+        total=5,
+        next_after="sessions/x/c.jsonl",
+        missing=["/home/me/.codex/sessions"],
+        elsewhere=["/home/me/.openclaw/agents/main/agent/openclaw-agent.sqlite: a store"],
     ),
     "files_body": FilesBody(state="failed", after="memory/huge.md", limit=2),
     "files_body_defaults": FilesBody(),

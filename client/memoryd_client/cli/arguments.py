@@ -39,6 +39,9 @@ class Arguments(Struct):
     path_glob: str | None = None
     since: str | None = None
     until: str | None = None
+    visibility: str | None = None
+    session: str | None = None
+    raw: bool = False
     open_hit: int | None = None
     start_line: int = 1
     lines: int | None = None

@@ -104,6 +104,13 @@ COMMANDS: dict[str, Command] = {
             Option("--path", "path_glob", "only from matching paths", Kind("GLOB", "a pattern")),
             Option("--since", "since", "nothing older than this day", _DATE),
             Option("--until", "until", "nothing newer than this day", _DATE),
+            Option(
+                "--visibility",
+                "visibility",
+                "transcripts of: self, agent or all",
+                Kind("V", "self, agent or all"),
+            ),
+            Option("--session", "session", "the session that self means", Kind("ID", "an id")),
             Option("--open", "open_hit", "open result N in $EDITOR at its line", _WHOLE),
         ),
     ),
@@ -115,6 +122,7 @@ COMMANDS: dict[str, Command] = {
         (
             Option("--from", "start_line", "the first line (1)", _WHOLE),
             Option("--lines", "lines", "how many lines", _WHOLE),
+            Option("--raw", "raw", "of a transcript: the records themselves"),
         ),
     ),
     "status": Command("Show how all agents and the daemon are, or --agent alone."),
@@ -126,6 +134,7 @@ COMMANDS: dict[str, Command] = {
             Option("--remarked", "state", "those with something to know", value="remarked"),
         ),
     ),
+    "sessions": Command("List the transcripts, and what of each waits."),
     "index": Command(
         "Compare disk and index now.",
         options=(Option("--force", "force", "build the index anew"),),

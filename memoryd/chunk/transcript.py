@@ -1,0 +1,87 @@
+"""Cut the messages of a transcript into chunks, in a way that can be taken up again. Pure.
+
+Where a chunk ends depends only on what is in it and on the message that follows, so that whoever
+goes on from the record with which the last chunk begins gets the chunks of the whole.
+"""
+
+from typing import NamedTuple
+
+from memoryd.chunk.weigh import pieces, weigh, well_formed, wrapped
+from memoryd.flow import Chunk
+
+LINE_CHARS = 800
+_MIN_BUDGET_UNITS = 32
+
+
+class Position(NamedTuple):
+    """A record: the byte it begins at, and its line, 1-based."""
+
+    offset: int
+    line: int
+
+
+class _Line(NamedTuple):
+    """A line of text of a message. `units` and `size` (bytes) include a line end."""
+
+    at: Position
+    text: str
+    units: int
+    size: int
+
+
+class TranscriptChunker:
+    """Takes messages in their order. Chunks are of whole messages, but for those too long for one.
+
+    A chunk weighs at most `tokens` (see `weigh`) and takes at most `max_bytes` in UTF-8; its lines
+    are those of the records in the transcript.
+    """
+
+    def __init__(self, *, tokens: int, max_bytes: int) -> None:
+        """Start with nothing."""
+        self._budget = max(_MIN_BUDGET_UNITS, tokens * 4)
+        self._max_size = max_bytes + 1  # the last line has no end
+        self._chunks: list[Chunk] = []
+        self._open: list[_Line] = []
+        self._units = 0
+        self._size = 0
+
+    def add(self, at: Position, text: str) -> None:
+        """Take the next message, whose text has no line ends."""
+        lines = self._lines(at, well_formed(text))
+        units, size = sum(line.units for line in lines), sum(line.size for line in lines)
+        if not self._fits(units, size):
+            self._close()
+        for line in lines:
+            if not self._fits(line.units, line.size):
+                self._close()
+            self._open.append(line)
+            self._units += line.units
+            self._size += line.size
+
+    def finish(self, end: Position) -> tuple[list[Chunk], Position]:
+        """Return all chunks, and where the last one begins; `end` if there is none."""
+        tail = self._open[0].at if self._open else end
+        self._close()
+        return self._chunks, tail
+
+    def _lines(self, at: Position, text: str) -> list[_Line]:
+        lines: list[_Line] = []
+        for line in wrapped(text, chars=LINE_CHARS):
+            whole = weigh(line) < self._budget and len(line.encode()) < self._max_size
+            parts = (line,) if whole else self._parts(line)
+            lines += (_Line(at, part, weigh(part) + 1, len(part.encode()) + 1) for part in parts)
+        return lines
+
+    def _parts(self, line: str) -> tuple[str, ...]:
+        return tuple(pieces(line, units=self._budget - 1, max_bytes=self._max_size - 1))
+
+    def _fits(self, units: int, size: int) -> bool:
+        return self._units + units <= self._budget and self._size + size <= self._max_size
+
+    def _close(self) -> None:
+        if self._open:
+            first, last = self._open[0].at.line, self._open[-1].at.line
+            text = "\n".join(line.text for line in self._open)
+            line_map = ",".join(str(line.at.line) for line in self._open)
+            self._chunks.append(Chunk(first, last, text, "", line_map))
+        self._open, self._units, self._size = [], 0, 0

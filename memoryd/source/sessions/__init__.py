@@ -1,0 +1,1 @@
+"""Transcripts of conversations as a source: where they are, their formats, reading by delta."""

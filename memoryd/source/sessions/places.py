@@ -1,0 +1,155 @@
+"""Where transcripts are: globs over folders, and a name for each file that leads back to it."""
+
+import glob
+import os
+import re
+import stat as stat_module
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memoryd.flow import FileKey, FileStat, file_stat
+
+SOURCE = "sessions"
+USUAL = {
+    "openclaw": ("OPENCLAW_STATE_DIR", "~/.openclaw", "agents/{agent}/sessions/*.jsonl*"),
+    "claude": ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/**/*.jsonl"),
+    "codex": ("CODEX_HOME", "~/.codex", "sessions/**/rollout-*.jsonl"),
+}
+"""Where an agent keeps its transcripts, by format: a variable, its default, and a glob below."""
+
+_TRANSCRIPT = re.compile(r"\.jsonl(?:\.(?:reset|deleted)\.[0-9TZ:.\-]+(?:\.zst)?)?\Z")
+_NEVER = re.compile(r"\.(?:checkpoint\.[^/]+|trajectory)\.jsonl|\.bak")
+_SUBAGENTS = f"{os.sep}subagents{os.sep}"
+_OWNER = re.compile(r"/agents/([^/]+)/sessions/")
+_MAGIC = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One glob: the folder before its first `*`, `?` or `[`, and what it is called in names."""
+
+    label: str
+    folder: Path
+    pattern: str
+
+
+@dataclass(slots=True)
+class Found:
+    """All transcripts there are now. Of the places in `missing` nothing is known."""
+
+    files: dict[FileKey, tuple[Path, FileStat]] = field(default_factory=dict)
+    missing: list[Place] = field(default_factory=list)
+
+
+class Places:
+    """The places of one agent. A transcript is named `sessions/<label>/<path below the folder>`."""
+
+    def __init__(
+        self,
+        paths: Collection[str],
+        formats: Collection[str],
+        *,
+        agent: str,
+        environ: Mapping[str, str],
+    ) -> None:
+        """Take the configured globs; without any, the usual ones of the formats."""
+        globs = list(paths) or list(_usual(formats, agent, environ))
+        self.places: list[Place] = []
+        for text in globs:
+            folder, pattern = _split(os.path.abspath(os.path.expanduser(text)))
+            label = _label(folder)
+            same = sum(place.label.partition("~")[0] == label for place in self.places)
+            self.places.append(Place(f"{label}~{same + 1}" if same else label, folder, pattern))
+
+    def find(self) -> Found:
+        """Look at all places. Blocking; what can't be looked at is left out."""
+        found = Found()
+        inodes: set[tuple[int, int]] = set()
+        for place in self.places:
+            if not place.folder.is_dir():
+                found.missing.append(place)
+                continue
+            names = glob.glob(place.pattern, root_dir=place.folder, recursive=True)
+            for name in sorted(names):
+                self._add(place, name, found, inodes)
+        return found
+
+    def real_path(self, key: FileKey) -> Path | None:
+        """Return where a transcript lies: the inverse of its name. None for no name of ours."""
+        parts = key.path.split("/", 2)
+        if len(parts) < 3 or parts[0] != SOURCE or ".." in parts[2].split("/"):
+            return None
+        for place in self.places:
+            if place.label == parts[1]:
+                return place.folder / parts[2]
+        return None
+
+    def key(self, path: Path) -> FileKey | None:
+        """Return the name of a file, None when it is in none of the places."""
+        for place in self.places:
+            if path.is_relative_to(place.folder) and is_transcript(str(path)):
+                name = path.relative_to(place.folder).as_posix()
+                return FileKey(SOURCE, f"{SOURCE}/{place.label}/{name}")
+        return None
+
+    def _add(self, place: Place, name: str, found: Found, inodes: set[tuple[int, int]]) -> None:
+        path = place.folder / name
+        try:
+            str(path).encode()
+            stat = os.lstat(path)
+        except (OSError, UnicodeEncodeError):
+            return
+        inode = stat.st_dev, stat.st_ino
+        if not (is_transcript(str(path)) and stat_module.S_ISREG(stat.st_mode)) or inode in inodes:
+            return
+        inodes.add(inode)
+        key = FileKey(SOURCE, f"{SOURCE}/{place.label}/{Path(name).as_posix()}")
+        found.files[key] = path, file_stat(stat)
+
+
+def is_transcript(path: str) -> bool:
+    """Say whether a file of this name may be a transcript: a live one, or an archive of one."""
+    return (
+        _TRANSCRIPT.search(path) is not None
+        and _NEVER.search(path) is None
+        and _SUBAGENTS not in path
+    )
+
+
+def is_archive(path: str) -> bool:
+    """Say whether a transcript was reset or deleted: it grows no more."""
+    return not path.endswith(".jsonl")
+
+
+def owner_of(path: Path) -> str:
+    """Return the agent whose transcript it is, "" where the path does not say."""
+    found = _OWNER.search(path.as_posix())
+    return found[1] if found else ""
+
+
+def _usual(formats: Collection[str], agent: str, environ: Mapping[str, str]) -> list[str]:
+    return [
+        os.path.join(environ.get(variable) or default, pattern.format(agent=agent))
+        for name, (variable, default, pattern) in USUAL.items()
+        if name in formats
+    ]
+
+
+def _split(path: str) -> tuple[Path, str]:
+    """Return the folder and the glob below it; a folder or a file by itself is taken whole."""
+    parts = path.split("/")
+    for position, part in enumerate(parts):
+        if _MAGIC.search(part):
+            return Path("/".join(parts[:position]) or "/"), "/".join(parts[position:])
+    if os.path.isdir(path):
+        return Path(path), "**/*.jsonl*"
+    return Path(path).parent, glob.escape(Path(path).name)
+
+
+def _label(folder: Path) -> str:
+    """Return a short name: of the agent whose folder it is, else of the folder."""
+    for name, (_, default, _) in USUAL.items():
+        if default.removeprefix("~/") in folder.parts:
+            return name
+    return folder.name.lstrip(".").replace("~", "-") or "root"

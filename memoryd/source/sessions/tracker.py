@@ -1,0 +1,248 @@
+"""Follows transcripts while they are written, and reads of each what was added.
+
+Looking is cheap: a stat of each file every few seconds, in a thread. Notes come first: nothing is
+read before the first scan of the notes has gone through the parser.
+"""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from memoryd.flow import (
+    FileGone,
+    FileKey,
+    FileStat,
+    Hint,
+    ParsedFile,
+    SyncMarker,
+    ToReconcile,
+    ToWriter,
+    TranscriptState,
+    Unreadable,
+)
+from memoryd.source.sessions.delta import Delta
+from memoryd.source.sessions.due import Pending, Thresholds, is_due, pending
+from memoryd.source.sessions.places import Found, is_archive
+
+log = logging.getLogger(__name__)
+
+POLL_S = 5.0
+AT_ONCE = 2
+"""Transcripts on their way to the index at a time, one being read and one written: notes that
+change meanwhile wait for no more, and threads that compute keep the event loop waiting."""
+COUNT_BYTES = 64 * 1024
+
+Known = Mapping[FileKey, tuple[FileStat, TranscriptState | None]]
+Read = Callable[[Path, TranscriptState | None], Delta]
+
+
+@dataclass(frozen=True, slots=True)
+class TrackerStats:
+    """What the last look found: files on disk, those that wait, and bytes that wait in them."""
+
+    looks: int
+    files: int
+    pending: dict[FileKey, int] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+
+
+class _Job(NamedTuple):
+    key: FileKey
+    path: Path
+    stat: FileStat
+    base: TranscriptState | None
+
+
+class _Plan(NamedTuple):
+    files: int
+    due: list[_Job]
+    waiting: dict[FileKey, int]
+    gone: list[FileKey]
+    missing: list[str]
+
+
+class SessionTracker:
+    """In: hints and sync markers. Out: what was added to transcripts; markers behind all of it."""
+
+    def __init__(
+        self,
+        inbox: asyncio.Queue[ToReconcile],
+        writer: asyncio.Queue[ToWriter],
+        notes: asyncio.Queue[ToReconcile],
+        *,
+        find: Callable[[], Found],
+        read: Read,
+        known: Callable[[], Known],
+        thread: Executor,
+        thresholds: Thresholds,
+        poll_s: float = POLL_S,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Take the queues; markers that are put into `notes` come through here."""
+        self._inbox = inbox
+        self._writer = writer
+        self._notes = notes
+        self._find = find
+        self._read = read
+        self._known = known
+        self._thread = thread
+        self._thresholds = thresholds
+        self._poll_s = poll_s
+        self._wall_clock = wall_clock
+        self._reading = asyncio.Lock()
+        self._refused: dict[FileKey, FileStat] = {}
+        self._stats = TrackerStats(0, 0)
+        self._waiting: dict[FileKey, int] = {}
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        first = SyncMarker()
+        await self._notes.put(first)
+        messages: list[ToReconcile] = []
+        while first not in messages:
+            messages.append(await self._inbox.get())
+        messages.remove(first)
+        # What has changed while nobody looked is not being written to any more.
+        await self._follow([Hint(reason="start"), *messages])
+        while True:
+            await self._follow(await self._next())
+
+    def stats(self) -> TrackerStats:
+        """Return what is known of the transcripts on disk."""
+        last = self._stats
+        return TrackerStats(last.looks, last.files, dict(self._waiting), last.missing)
+
+    async def _next(self) -> list[ToReconcile]:
+        messages: list[ToReconcile] = []
+        try:
+            async with asyncio.timeout(self._poll_s):
+                messages.append(await self._inbox.get())
+        except TimeoutError:
+            return messages
+        while not self._inbox.empty():
+            messages.append(self._inbox.get_nowait())
+        return messages
+
+    async def _follow(self, messages: list[ToReconcile]) -> None:
+        """Look at all files, and read those that are due: all that were asked for."""
+        markers = [message for message in messages if isinstance(message, SyncMarker)]
+        hints = [message for message in messages if isinstance(message, Hint)]
+        everything = bool(markers) or any(hint.paths is None for hint in hints)
+        wanted = frozenset[Path]().union(*(hint.paths for hint in hints if hint.paths is not None))
+        loop = asyncio.get_running_loop()
+        plan = await loop.run_in_executor(
+            self._thread, self._plan, dict(self._known()), wanted, everything
+        )
+        looks = self._stats.looks + 1
+        self._stats = TrackerStats(looks, plan.files, missing=plan.missing)
+        self._waiting = plan.waiting
+        await self._read_all(plan.due)
+        for key in plan.gone:
+            self._refused.pop(key, None)
+            await self._writer.put(FileGone(key))
+        for marker in markers:
+            await self._writer.put(marker)
+
+    def _plan(self, known: Known, wanted: frozenset[Path], everything: bool) -> _Plan:
+        """Compare disk and index, in a thread."""
+        found = self._find()
+        now = self._wall_clock()
+        due: list[_Job] = []
+        waiting: dict[FileKey, int] = {}
+        for key, (path, stat) in found.files.items():
+            known_stat, state = known.get(key, (None, None))
+            what = pending(stat, known_stat, state)
+            if what is None or self._refused.get(key) == stat:
+                continue
+            waiting[key] = what.bytes
+            if everything or path in wanted or self._is_due(path, stat, state, what, now):
+                due.append(_Job(key, path, stat, state))
+        missing = tuple(f"sessions/{place.label}/" for place in found.missing)
+        # Of a folder that is not there at all nothing is known: a disk may be missing.
+        gone = [k for k in known if k not in found.files and not k.path.startswith(missing)]
+        # The newest first: those are asked about.
+        due.sort(key=lambda job: job.stat.mtime_ns, reverse=True)
+        folders = [str(place.folder) for place in found.missing]
+        return _Plan(len(found.files), due, waiting, gone, folders)
+
+    def _is_due(
+        self, path: Path, stat: FileStat, state: TranscriptState | None, what: Pending, now: float
+    ) -> bool:
+        offset = 0 if state is None or what.again else state.offset
+        small = what.bytes < self._thresholds.delta_bytes
+        return is_due(
+            what,
+            messages=_count_lines(path, offset) if small else 0,
+            idle_s=now - stat.mtime_ns / 1e9,
+            archive=is_archive(str(path)),
+            thresholds=self._thresholds,
+        )
+
+    async def _read_all(self, jobs: list[_Job]) -> None:
+        """Read transcripts, a few at a time on their way to the index."""
+        under_way: set[asyncio.Task[None]] = set()
+        try:
+            for job in jobs:
+                if len(under_way) >= AT_ONCE:
+                    done, under_way = await asyncio.wait(
+                        under_way, return_when=asyncio.FIRST_COMPLETED
+                    )
+                    for task in done:
+                        task.result()
+                task = asyncio.create_task(self._read_one(job), name=f"transcript {job.key.path}")
+                under_way.add(task)
+            for task in under_way:
+                await task
+        finally:
+            for task in under_way:
+                task.cancel()
+
+    async def _read_one(self, job: _Job) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async with self._reading:
+                delta = await loop.run_in_executor(self._thread, self._read, job.path, job.base)
+        except FileNotFoundError:
+            return  # the next look tells
+        except OSError as error:
+            self._refused[job.key] = job.stat
+            self._waiting.pop(job.key, None)
+            await self._writer.put(Unreadable(job.key, error.strerror or str(error)))
+            return
+        parsed = ParsedFile(
+            job.key,
+            delta.stat,
+            delta.hash,
+            delta.chunks,
+            from_line=delta.from_line,
+            transcript=delta.state,
+            extends=job.base,
+            committed=loop.create_future(),
+        )
+        await self._writer.put(parsed)
+        assert parsed.committed is not None  # noqa: S101 - it was made above
+        await parsed.committed
+        self._waiting.pop(job.key, None)
+
+
+def _count_lines(path: Path, offset: int) -> int:
+    """Return how many complete lines follow an offset; 0 when the file can't be read."""
+    lines = 0
+    try:
+        with open(path, "rb", opener=_open) as file:
+            file.seek(offset)
+            while block := file.read(COUNT_BYTES):
+                lines += block.count(b"\n")
+    except OSError:
+        return 0
+    return lines
+
+
+def _open(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -1,0 +1,129 @@
+"""How an agent's transcripts are found, read and shown: its settings put into functions."""
+
+import errno
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from memoryd.config import AgentConfig
+from memoryd.flow import (
+    FileChanged,
+    FileGone,
+    FileKey,
+    FileStat,
+    ParsedFile,
+    TranscriptState,
+    Unreadable,
+)
+from memoryd.identity import Identity
+from memoryd.index.catalog import Catalog, FileRow
+from memoryd.source.read import NotMemoryError
+from memoryd.source.sessions.delta import Delta, DeltaOptions, read_delta, read_records
+from memoryd.source.sessions.detect import by_name, detect, excluded
+from memoryd.source.sessions.due import Thresholds
+from memoryd.source.sessions.format import Record, TranscriptFormat
+from memoryd.source.sessions.places import SOURCE, Places, is_transcript, owner_of
+from memoryd.wanted import redactor
+from memoryd_client.bodies import GetBody, GetResult
+
+
+class Transcripts:
+    """The transcripts of one agent, for those who follow, rebuild or show them."""
+
+    def __init__(self, config: AgentConfig, identity: Identity) -> None:
+        """Read the settings. Raises `ConfigError` when a pattern of `redact` can't be used."""
+        sessions, sync = config.settings.sessions, config.settings.sync.sessions
+        self.places = Places(
+            sessions.paths, sessions.formats, agent=config.agent, environ=os.environ
+        )
+        self.thresholds = Thresholds(sync.delta_bytes, sync.delta_messages, sync.idle_seconds)
+        self.options = DeltaOptions(
+            detect=partial(_detect, enabled=sessions.formats),
+            by_name=by_name,
+            redact=redactor(config.settings),
+            tokens=identity.chunk_tokens,
+            max_bytes=identity.max_input_bytes,
+            owner="",
+        )
+
+    def read(self, path: Path, base: TranscriptState | None) -> Delta:
+        """Read what was added to a transcript since `base`. Blocking. Raises `OSError`."""
+        return read_delta(path, base=base, options=self._options_for(path))
+
+    def parse(self, change: FileChanged) -> ParsedFile | Unreadable | FileGone:
+        """Read a whole transcript, for a rebuild. Blocking; never raises for what is on disk."""
+        try:
+            delta = self.read(change.real_path, None)
+        except FileNotFoundError:
+            return FileGone(change.key)
+        except OSError as error:
+            return Unreadable(change.key, error.strerror or str(error))
+        return ParsedFile(change.key, delta.stat, delta.hash, delta.chunks, transcript=delta.state)
+
+    def is_name(self, path: str) -> bool:
+        """Say whether a path of a request means a transcript: it begins as their names do."""
+        return path.startswith(f"{SOURCE}/")
+
+    def get(self, body: GetBody, max_lines: int, max_chars: int) -> GetResult:
+        """Return messages of a transcript, or its records. Blocking.
+
+        Raises `NotMemoryError`, `FileNotFoundError` or another `OSError`.
+        """
+        path = self.places.real_path(FileKey(SOURCE, body.path))
+        if path is None or not is_transcript(str(path)) or os.path.realpath(path) != str(path):
+            raise NotMemoryError("it is not the name of a transcript")
+        excerpt = read_records(
+            path,
+            options=self.options,
+            start_line=body.start_line,
+            max_lines=max_lines,
+            max_chars=max_chars,
+            raw=body.raw,
+        )
+        return GetResult(
+            path=body.path,
+            text="\n".join(excerpt.lines),
+            start_line=body.start_line,
+            lines=len(excerpt.lines),
+            total_lines=excerpt.total_lines,
+            truncated=excerpt.next_line is not None and len(excerpt.lines) < max_lines,
+            next_from=excerpt.next_line,
+        )
+
+    def _options_for(self, path: Path) -> DeltaOptions:
+        return replace(self.options, owner=owner_of(path))
+
+
+def _detect(head: Sequence[Record], enabled: Collection[str]) -> TranscriptFormat | None:
+    """Return the format of a transcript. Raises `OSError` for one that is left out as a whole."""
+    if (reason := excluded(head)) is not None:
+        raise OSError(errno.EILSEQ, f"left out: a {reason}")
+    return detect(head, enabled)
+
+
+def known(catalog: Catalog) -> dict[FileKey, tuple[FileStat, TranscriptState | None]]:
+    """Return what the index has of transcripts."""
+    return {
+        key: (row.stat, row.transcript) for key, row in catalog.rows.items() if key.source == SOURCE
+    }
+
+
+def visible(
+    rows: Mapping[FileKey, FileRow], visibility: str, agent: str, session: str, key: FileKey
+) -> bool:
+    """Say whether a search may see a file: notes always, transcripts as `visibility` says."""
+    if key.source != SOURCE:
+        return True
+    state = rows[key].transcript if key in rows else None
+    if state is None:
+        return False
+    if visibility == "self":
+        return bool(session) and state.session == session
+    return state.owner in ("", agent)
+
+
+def notes(catalog: Catalog) -> dict[FileKey, FileStat]:
+    """Return what the index has of everything else."""
+    return {key: row.stat for key, row in catalog.rows.items() if key.source != SOURCE}

@@ -1,0 +1,305 @@
+"""Transcripts, while other processes write them: found, followed by what is added, forgotten."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from harness import Daemon, eventually
+
+from memoryd_client.errors import BadRequestError, DeniedError, NotFoundError
+from memoryd_client.sessions import SessionEntry
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "sessions"
+ENABLED = "sessions = { enabled = true }"
+
+
+@pytest.fixture
+def chats(hybrid: Daemon) -> Daemon:
+    """A daemon, not started yet, that reads `~/chats`, and nothing by itself for an hour."""
+    hybrid.settings += '\nsessions = { enabled = true, paths = ["~/chats"] }'
+    hybrid.settings = hybrid.settings.replace(
+        "sync = { ", "sync = { sessions = { idle_seconds = 3600 }, "
+    )
+    (hybrid.folder / "chats").mkdir()
+    return hybrid
+
+
+def say(daemon: Daemon, name: str, *texts: str, role: str = "user") -> Path:
+    """Append messages to a transcript of the plain format."""
+    file = daemon.folder / "chats" / name
+    with file.open("a", encoding="utf-8") as chat:
+        for text in texts:
+            chat.write(json.dumps({"role": role, "content": text}, ensure_ascii=False) + "\n")
+    return file
+
+
+def listed(daemon: Daemon) -> dict[str, SessionEntry]:
+    with daemon.client() as client:
+        return {entry.path: entry for entry in client.sessions()}
+
+
+def test_what_people_said_is_found_and_cited_by_its_record(chats: Daemon) -> None:
+    say(chats, "a.jsonl", "hello there", "the ferry leaves at noon", role="assistant")
+    say(chats, "a.jsonl", "船は正午に出ます 🛳")
+    chats.write("MEMORY.md", "a note about trains\n")
+    chats.start().sync()
+    with chats.client() as client:
+        (hit,) = client.search("ferry", sources=["sessions"]).results[:1]
+        assert (hit.path, hit.source) == ("sessions/chats/a.jsonl", "sessions")
+        assert "Assistant: the ferry leaves at noon" in hit.snippet
+        assert client.search("正午").results[0].path == hit.path
+        shown = client.get(hit.path, start_line=2, lines=1)
+        assert shown.text == "Assistant: the ferry leaves at noon"
+        raw = client.get(hit.path, start_line=2, lines=1, raw=True)
+        assert json.loads(raw.text)["role"] == "assistant"
+        assert client.search("trains").results[0].source == "memory"
+        status = client.status()
+        assert status.sources == ["memory", "sessions"]
+        assert [(c.source, c.files, c.total_files) for c in status.source_counts] == [
+            ("memory", 1, 1),
+            ("sessions", 1, 1),
+        ]
+    entry = listed(chats)["sessions/chats/a.jsonl"]
+    assert (entry.format, entry.messages, entry.state) == ("plain", 3, "indexed")
+    assert Path(entry.real_path) == chats.folder / "chats/a.jsonl"
+
+
+def test_only_what_was_added_is_read_and_embedded(chats: Daemon) -> None:
+    say(chats, "a.jsonl", *(f"message {n} about topic{n} " + "words " * 60 for n in range(300)))
+    chats.start().sync()
+    before = chats.embedded()
+    with chats.client() as client:
+        chunks = client.status().chunks
+        say(chats, "a.jsonl", "a last word about gooseberries")
+        client.sync()
+        added = chats.embedded()[len(before) :]
+        assert len(added) == 1, "the open chunk alone is made again"
+        assert "gooseberries" in added[0]
+        assert client.status().chunks - chunks in (0, 1)
+        assert client.search("gooseberries", sources=["sessions"]).results
+        assert client.search("topic7", sources=["sessions"]).results
+
+
+def test_a_torn_line_waits_and_a_malformed_one_is_counted(chats: Daemon) -> None:
+    file = say(chats, "a.jsonl", "the first apricot")
+    with file.open("a") as chat:
+        chat.write('{"role": "user", "content": "the second')
+    chats.start().sync()
+    assert "second" not in " ".join(hit.snippet for hit in chats.search("apricot").results)
+    with file.open("a") as chat:
+        chat.write(' apricot"}\nno JSON at all\n')
+    say(chats, "a.jsonl", "the third apricot")
+    chats.sync()
+    text = " ".join(hit.snippet for hit in chats.search("apricot").results)
+    assert "the second apricot" in text
+    assert "the third apricot" in text
+    assert listed(chats)["sessions/chats/a.jsonl"].malformed == 1
+
+
+def test_a_transcript_that_is_cut_or_replaced_leaves_nothing_of_the_old(chats: Daemon) -> None:
+    file = say(chats, "a.jsonl", "an old quince", "an older medlar")
+    chats.start().sync()
+    file.write_text(json.dumps({"role": "user", "content": "a new plum"}) + "\n")
+    chats.sync()
+    assert [hit.snippet for hit in chats.search("plum").results] == ["User: a new plum"]
+    assert not any("quince" in hit.snippet for hit in chats.search("quince").results)
+    other = say(chats, "other", "a rotated cherry")
+    other.rename(file)
+    chats.sync()
+    assert [hit.snippet for hit in chats.search("cherry").results] == ["User: a rotated cherry"]
+
+
+def test_an_archive_takes_the_place_of_a_transcript(chats: Daemon) -> None:
+    file = say(chats, "a.jsonl", "we spoke of walnuts")
+    chats.start().sync()
+    embedded = chats.embedded()
+    file.rename(f"{file}.reset.2026-11-28T10-00-00.000Z")
+    chats.sync()
+    hits = chats.search("walnuts", sources=["sessions"]).results
+    assert [hit.path for hit in hits] == ["sessions/chats/a.jsonl.reset.2026-11-28T10-00-00.000Z"]
+    assert [text for text in chats.embedded()[len(embedded) :] if "spoke" in text] == []
+    with chats.client() as client:
+        counts = client.status().source_counts[1]
+    assert (counts.files, counts.total_files) == (1, 1)
+
+
+def test_a_short_conversation_is_read_once_it_is_still(hybrid: Daemon) -> None:
+    hybrid.settings = hybrid.settings.replace(
+        "sync = { ", "sync = { sessions = { idle_seconds = 0 }, "
+    )
+    hybrid.settings += '\nsessions = { enabled = true, paths = ["~/chats"] }'
+    (hybrid.folder / "chats").mkdir()
+    hybrid.start().sync()
+    say(hybrid, "a.jsonl", "by itself, a hazelnut")
+    eventually(lambda: bool(hybrid.search("hazelnut", sources=["sessions"]).results))
+
+
+def test_below_the_thresholds_it_waits_until_a_client_tells(chats: Daemon) -> None:
+    chats.start().sync()
+    file = say(chats, "a.jsonl", "not yet a pecan")
+    with chats.client() as client:
+        assert client.transcript_updated(file).accepted
+        eventually(lambda: bool(client.search("pecan", sources=["sessions"]).results))
+        say(chats, "a.jsonl", "and an almond")
+        assert client.session_start().syncing
+        eventually(lambda: bool(client.search("almond", sources=["sessions"]).results))
+
+
+def test_secrets_are_nowhere(chats: Daemon) -> None:
+    secret = "sk-proj-" + "Zq7" * 16
+    say(chats, "a.jsonl", f"my key is OPENAI_API_KEY={secret} keep it", "password=hunter22hunter")
+    chats.start().sync()
+    with chats.client() as client:
+        for query in ("key", secret, "password"):
+            for hit in client.search(query).results:
+                assert secret not in hit.snippet
+                assert "hunter22" not in hit.snippet
+        shown = client.get("sessions/chats/a.jsonl").text
+        raw = client.get("sessions/chats/a.jsonl", raw=True).text
+    for text in (shown, raw, *chats.embedded()[:-3], chats.log()):
+        assert secret not in text
+    chats.stop()
+    for file in chats.database.parent.glob("main.sqlite*"):
+        assert secret[10:].encode() not in file.read_bytes()
+
+
+def test_every_format_of_the_fixtures_is_read(chats: Daemon) -> None:
+    for fixture in FIXTURES.glob("*.jsonl"):
+        (chats.folder / "chats" / fixture.name).write_bytes(fixture.read_bytes())
+    chats.start().sync()
+    found = listed(chats)
+    assert {entry.format for entry in found.values()} == {
+        "openclaw",
+        "claude",
+        "codex",
+        "codex-events",
+        "plain",
+    }
+    assert all(entry.state == "indexed" and entry.messages > 1 for entry in found.values())
+
+
+def test_enabling_and_disabling_is_no_rebuild(hybrid: Daemon) -> None:
+    (hybrid.folder / "chats").mkdir()
+    say(hybrid, "a.jsonl", "a persimmon")
+    hybrid.write("MEMORY.md", "a note\n")
+    hybrid.start().sync()
+    with hybrid.client() as client:
+        assert client.sessions_page().enabled is False
+        hybrid.settings += '\nsessions = { enabled = true, paths = ["~/chats"] }'
+        hybrid.write_config()
+        client.reload()
+        client.sync()
+        assert client.status().files == 2
+        hybrid.settings = hybrid.settings.replace("enabled = true", "enabled = false")
+        hybrid.write_config()
+        client.reload()
+        client.sync()
+        assert client.status().files == 1
+    assert "building a new index" not in hybrid.log()
+
+
+def test_a_rebuild_takes_transcripts_along(chats: Daemon) -> None:
+    say(chats, "a.jsonl", "one loquat", "two loquats")
+    chats.start().sync()
+    with chats.client() as client:
+        result = client.index(force=True)
+        assert (result.files, result.embedded) == (1, 0)
+        say(chats, "a.jsonl", "three loquats")
+        client.sync()
+        texts = [hit.snippet for hit in client.search("loquats").results]
+    assert "three loquats" in texts[0]
+    assert sum(text.count("two loquats") for text in texts) == 1
+
+
+def test_killed_and_started_again_it_goes_on(chats: Daemon) -> None:
+    for number in range(40):
+        say(chats, f"{number}.jsonl", f"conversation{number} " + "words " * 300)
+    chats.start()
+    eventually(lambda: len(chats.embedded()) > 5)
+    chats.kill()
+    chats.start().sync()
+    texts = [text for text in chats.embedded() if "conversation" in text]
+    assert len(set(texts)) >= 40
+    found = listed(chats)
+    assert all(entry.state == "indexed" and entry.pending_bytes == 0 for entry in found.values())
+
+
+def test_a_process_that_writes_all_the_time_loses_nothing(chats: Daemon) -> None:
+    chats.start()
+    script = (
+        "import json, sys\n"
+        "for n in range(600):\n"
+        "    with open(sys.argv[1], 'a') as chat:\n"
+        "        line = json.dumps({'role': 'user', 'content': f'count{n} ' + 'x ' * 50}) + '\\n'\n"
+        "        chat.write(line[:20]); chat.flush(); chat.write(line[20:])\n"
+    )
+    command = [sys.executable, "-c", script, str(chats.folder / "chats/a.jsonl")]
+    with subprocess.Popen(command) as writer, chats.client() as client:
+        while writer.poll() is None:
+            client.sync(vectors=False)
+    chats.sync()
+    entry = listed(chats)["sessions/chats/a.jsonl"]
+    assert (entry.messages, entry.malformed, entry.pending_bytes) == (600, 0, 0)
+    with chats.client() as client:
+        text = "\n".join(
+            client.get("sessions/chats/a.jsonl", start_line=n, lines=100).text
+            for n in range(1, 601, 100)
+        )
+    assert [n for n in range(600) if f"count{n} " not in text] == []
+
+
+def test_what_is_no_transcript_is_told(chats: Daemon) -> None:
+    (chats.folder / "chats/odd.jsonl").write_text('{"some": "thing"}\n{"else": 1}\n')
+    (chats.folder / "chats/a.txt").write_text("text\n")
+    chats.start().sync()
+    (entry,) = listed(chats).values()
+    assert entry.state == "failed"
+    assert "not a transcript of a known format" in (entry.reason or "")
+
+
+def test_names_that_lead_elsewhere_are_refused(chats: Daemon) -> None:
+    say(chats, "a.jsonl", "one")
+    chats.start().sync()
+    os.symlink("/etc/passwd", chats.folder / "chats/link.jsonl")
+    with chats.client() as client:
+        for path in ("sessions/chats/../config.toml", "sessions/chats/link.jsonl"):
+            with pytest.raises((DeniedError, NotFoundError)):
+                client.get(path)
+        with pytest.raises(NotFoundError):
+            client.get("sessions/chats/gone.jsonl")
+
+
+def test_notes_are_not_crowded_out(chats: Daemon) -> None:
+    for number in range(10):
+        chats.write(f"memory/{number}.md", f"# Note {number}\n\nThe valve code is V{number}00.\n")
+    for number in range(110):
+        say(
+            chats,
+            f"{number}.jsonl",
+            "which valve code was it? the valve code, I mean the valve code",
+        )
+    chats.start().sync()
+    results = chats.search("valve code V300", max_results=6).results
+    assert results[0].path == "memory/3.md"
+    assert sum(hit.source == "memory" for hit in results) >= 3
+
+
+def test_visibility_narrows_and_never_widens(chats: Daemon) -> None:
+    place = chats.folder / "chats/agents"
+    for owner, words in (("main", "mine kiwi"), ("bob", "his kiwi")):
+        folder = place / owner / "sessions"
+        folder.mkdir(parents=True)
+        line = json.dumps({"role": "user", "content": words})
+        (folder / f"{owner}.jsonl").write_text(f"{line}\n{line}\n")
+    chats.start().sync()
+    with chats.client() as client:
+        owners = [hit.path.split("/")[3] for hit in client.search("kiwi").results]
+        assert owners == ["main"]
+        assert client.search("kiwi", visibility="self", session="none").results == []
+        with pytest.raises(BadRequestError, match="visibility"):
+            client.search("kiwi", visibility="everything")
+        with pytest.raises(DeniedError, match=r"sessions\.visibility"):
+            client.search("kiwi", visibility="all")
