@@ -12,7 +12,7 @@ from memoryd.embed.feeder import Feeder
 from memoryd.embed.pool import EmbedPool
 from memoryd.embed.provider import Provider
 from memoryd.events import EventBus
-from memoryd.flow import FileKey, MeteredQueue, ToReconcile
+from memoryd.flow import FileKey, MeteredQueue, SyncMarker, ToReconcile, ToWriter
 from memoryd.index.rebuilder import Rebuilder, RebuildRequest
 from memoryd.index.store import Store
 from memoryd.index.writer import Writer
@@ -50,6 +50,7 @@ class Agent:
     transcripts: Transcripts | None
     tracker: SessionTracker | None
     to_tracker: MeteredQueue[ToReconcile]
+    to_writer: MeteredQueue[ToWriter]
     queues: tuple[MeteredQueue[Any], ...]
     events: EventBus
     lookups: Executor
@@ -70,6 +71,12 @@ class Agent:
         """Run what a request wants of the disk in a thread: a disk that hangs holds up no other."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self.lookups, function, *arguments)
+
+    async def sync(self, *, vectors: bool) -> None:
+        """Wait until all that has changed by now is searchable."""
+        marker = SyncMarker()
+        await self.to_reconcile.put(marker)
+        await (marker.vectors if vectors else marker.text)
 
     def pending_files(self) -> int:
         """Return how many noticed changes are not searchable yet."""

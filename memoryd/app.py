@@ -36,6 +36,7 @@ from memoryd.flow import (
 )
 from memoryd.host import STOP_S, Host, Opened
 from memoryd.index.driver import Connection, Error
+from memoryd.index.forget import load_tombstones
 from memoryd.index.rebuild import Stages
 from memoryd.index.rebuilder import Rebuilder, RebuildRequest
 from memoryd.index.schema import IndexRefusedError
@@ -207,6 +208,8 @@ async def _agent(
         discovery = await asyncio.to_thread(Discovery, config.workspace, settings.extra_paths)
         unreadable: dict[FileKey, str] = {}
         transcripts = Transcripts(config, wanted) if settings.sessions.enabled else None
+        if transcripts is not None:
+            transcripts.tombstones |= await store.readers.read(load_tombstones)
         parser = Parser(
             to_parser,
             to_writer,
@@ -231,7 +234,7 @@ async def _agent(
                 to_tracker,
                 to_writer,
                 to_reconcile,
-                find=transcripts.places.find,
+                find=transcripts.find,
                 read=transcripts.read,
                 known=lambda: known(store.catalog),
                 thread=threads,
@@ -289,6 +292,7 @@ async def _agent(
             transcripts=transcripts,
             tracker=tracker,
             to_tracker=to_tracker,
+            to_writer=to_writer,
             engine=SearchEngine(store, settings.query, leg),
             to_reconcile=to_reconcile,
             to_rebuilder=to_rebuilder,

@@ -38,6 +38,7 @@ OF_ONE_AGENT: dict[Op, Method] = {
     Op.INDEX: Operations.index,
     Op.FILES: Operations.files,
     Op.SESSIONS: Operations.sessions,
+    Op.FORGET: Operations.forget,
     Op.PROBE: Operations.probe,
     Op.SESSION_START: Operations.session_start,
     Op.TRANSCRIPT_UPDATED: Operations.transcript_updated,

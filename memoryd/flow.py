@@ -231,9 +231,18 @@ class Salvage:
     done: asyncio.Future[None]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Forget:
+    """Files that are to go for good, and (kind, value) of what keeps them from coming back."""
+
+    keys: list[FileKey]
+    tombstones: list[tuple[str, str]]
+    done: asyncio.Future[None]
+
+
 ToReconcile = Hint | SyncMarker
 ToParser = FileChanged | FileGone | SyncMarker
-ToWriter = ParsedFile | Unreadable | FileGone | Embedded | Replace | Salvage | SyncMarker
+ToWriter = ParsedFile | Unreadable | FileGone | Embedded | Replace | Salvage | Forget | SyncMarker
 ToFeeder = SyncMarker | None
 
 

@@ -24,7 +24,7 @@ from memoryd.flow import (
     ToWriter,
     Unreadable,
 )
-from memoryd.index import rows
+from memoryd.index import pending
 from memoryd.index.rebuild import RebuildError, salvage, unfinished
 from memoryd.index.rebuilder import Rebuilder
 from memoryd.index.store import Store
@@ -41,7 +41,7 @@ QUERY_S = 5.0
 
 async def read_pending(store: Store, after: int, limit: int) -> list[PendingText]:
     """Return the next chunks that wait for a vector, as the feeder wants them."""
-    found = await store.readers.read(partial(rows.read_pending, after=after, limit=limit))
+    found = await store.readers.read(partial(pending.read_pending, after=after, limit=limit))
     return [PendingText(*row) for row in found]
 
 
@@ -55,7 +55,7 @@ async def scan_for_rebuild(
         raise RebuildError(f"{scan.unread[0]} can't be read")
     files = scan.files
     if transcripts is not None:
-        files |= (await loop.run_in_executor(threads, transcripts.places.find)).files
+        files |= (await loop.run_in_executor(threads, transcripts.find)).files
     return files
 
 

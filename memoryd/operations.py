@@ -10,6 +10,7 @@ from pathlib import Path
 from memoryd import listing, probe, session_listing
 from memoryd.agent import Agent
 from memoryd.flow import FileKey, Hint, SyncMarker
+from memoryd.forgetting import forget
 from memoryd.index.rebuild import RebuildError, RebuildResult
 from memoryd.index.rebuilder import RebuildRequest
 from memoryd.search.engine import BadQueryError
@@ -18,7 +19,8 @@ from memoryd.serve.connection import ECHO_CHARS, RequestFailedError
 from memoryd.source.read import NotMemoryError, read_lines
 from memoryd.status import Status
 from memoryd.transcripts import visible
-from memoryd_client import bodies, protocol, sessions
+from memoryd_client import bodies, protocol
+from memoryd_client import sessions as transcripts
 from memoryd_client import status as wire
 
 GET_LINES = 120
@@ -211,14 +213,38 @@ class Operations:
         return bodies.TranscriptUpdatedResult(True)
 
     async def sessions(
-        self, body: sessions.SessionsBody, caller: Caller
-    ) -> sessions.SessionsResult:
+        self, body: transcripts.SessionsBody, caller: Caller
+    ) -> transcripts.SessionsResult:
         """Return one page of the transcripts that the agent knows."""
         if not 1 <= body.limit <= listing.MAX_PAGE:
             raise RequestFailedError(
                 protocol.ErrorCode.BAD_REQUEST, f"limit must be from 1 to {listing.MAX_PAGE}"
             )
         return await session_listing.page(self._agent, body)
+
+    async def forget(
+        self, body: transcripts.ForgetBody, caller: Caller
+    ) -> transcripts.ForgetResult:
+        """Forget transcripts, or messages in them, for good."""
+        agent = self._agent
+        named = [name for name in (body.session, body.path, body.match) if name is not None]
+        if len(named) != 1 or not named[0].strip():
+            raise RequestFailedError(
+                protocol.ErrorCode.BAD_REQUEST, "say what to forget: one of session, path and match"
+            )
+        if agent.transcripts is None:
+            raise RequestFailedError(
+                protocol.ErrorCode.BAD_REQUEST,
+                "transcripts are not enabled",
+                "a note is forgotten by deleting it, or what it says",
+            )
+        if agent.rebuilder.stats().reason is not None:
+            raise RequestFailedError(
+                protocol.ErrorCode.UNAVAILABLE,
+                "the index is being rebuilt; forget when that is done",
+                retryable=True,
+            )
+        return await forget(agent, agent.transcripts, body)
 
     def _visible(self, body: bodies.SearchBody) -> Callable[[FileKey], bool] | None:
         """Return which files a search may see, None for all. Raises `RequestFailedError`."""

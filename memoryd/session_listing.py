@@ -18,7 +18,7 @@ async def page(agent: Agent, body: SessionsBody) -> SessionsResult:
     transcripts = agent.transcripts
     if transcripts is None:
         return SessionsResult(enabled=False, sessions=[], total=0)
-    found = await agent.look_up(transcripts.places.find)
+    found = await agent.look_up(transcripts.find)
     keys = sorted(found.files.keys() | _indexed(agent))
     start = 0 if body.after is None else bisect.bisect_right(keys, FileKey(SOURCE, body.after))
     shown = keys[start : start + body.limit]

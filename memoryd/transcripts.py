@@ -19,12 +19,13 @@ from memoryd.flow import (
 )
 from memoryd.identity import Identity
 from memoryd.index.catalog import Catalog, FileRow
+from memoryd.index.forget import message_hash
 from memoryd.source.read import NotMemoryError
 from memoryd.source.sessions.delta import Delta, DeltaOptions, read_delta, read_records
 from memoryd.source.sessions.detect import by_name, detect, excluded
 from memoryd.source.sessions.due import Thresholds
 from memoryd.source.sessions.format import Record, TranscriptFormat
-from memoryd.source.sessions.places import SOURCE, Places, is_transcript, owner_of
+from memoryd.source.sessions.places import SOURCE, Found, Places, is_transcript, owner_of
 from memoryd.wanted import redactor
 from memoryd_client.bodies import GetBody, GetResult
 
@@ -35,18 +36,26 @@ class Transcripts:
     def __init__(self, config: AgentConfig, identity: Identity) -> None:
         """Read the settings. Raises `ConfigError` when a pattern of `redact` can't be used."""
         sessions, sync = config.settings.sessions, config.settings.sync.sessions
+        self.tombstones: set[tuple[str, str]] = set()
         self.places = Places(
             sessions.paths, sessions.formats, agent=config.agent, environ=os.environ
         )
         self.thresholds = Thresholds(sync.delta_bytes, sync.delta_messages, sync.idle_seconds)
         self.options = DeltaOptions(
-            detect=partial(_detect, enabled=sessions.formats),
+            detect=partial(self._detect, enabled=sessions.formats),
             by_name=by_name,
             redact=redactor(config.settings),
             tokens=identity.chunk_tokens,
             max_bytes=identity.max_input_bytes,
-            owner="",
+            forgotten=lambda text: ("message", message_hash(text)) in self.tombstones,
         )
+
+    def find(self) -> Found:
+        """Return all transcripts there are, but those that were forgotten. Blocking."""
+        found = self.places.find()
+        for key in [key for key in found.files if ("path", stem(key.path)) in self.tombstones]:
+            del found.files[key]
+        return found
 
     def read(self, path: Path, base: TranscriptState | None) -> Delta:
         """Read what was added to a transcript since `base`. Blocking. Raises `OSError`."""
@@ -62,6 +71,15 @@ class Transcripts:
             return Unreadable(change.key, error.strerror or str(error))
         return ParsedFile(change.key, delta.stat, delta.hash, delta.chunks, transcript=delta.state)
 
+    def _detect(self, head: Sequence[Record], enabled: Collection[str]) -> TranscriptFormat | None:
+        """Return the format of a transcript. Raises `OSError` for one that is left out whole."""
+        if (reason := excluded(head)) is not None:
+            raise OSError(errno.EILSEQ, f"left out: a {reason}")
+        found = detect(head, enabled)
+        if found is not None and ("session", found.session(head)) in self.tombstones:
+            raise OSError(errno.EILSEQ, "left out: its session was forgotten")
+        return found
+
     def is_name(self, path: str) -> bool:
         """Say whether a path of a request means a transcript: it begins as their names do."""
         return path.startswith(f"{SOURCE}/")
@@ -72,7 +90,12 @@ class Transcripts:
         Raises `NotMemoryError`, `FileNotFoundError` or another `OSError`.
         """
         path = self.places.real_path(FileKey(SOURCE, body.path))
-        if path is None or not is_transcript(str(path)) or os.path.realpath(path) != str(path):
+        if (
+            path is None
+            or not is_transcript(str(path))
+            or os.path.realpath(path) != str(path)
+            or ("path", stem(body.path)) in self.tombstones
+        ):
             raise NotMemoryError("it is not the name of a transcript")
         excerpt = read_records(
             path,
@@ -96,11 +119,10 @@ class Transcripts:
         return replace(self.options, owner=owner_of(path))
 
 
-def _detect(head: Sequence[Record], enabled: Collection[str]) -> TranscriptFormat | None:
-    """Return the format of a transcript. Raises `OSError` for one that is left out as a whole."""
-    if (reason := excluded(head)) is not None:
-        raise OSError(errno.EILSEQ, f"left out: a {reason}")
-    return detect(head, enabled)
+def stem(path: str) -> str:
+    """Return the name of a transcript without what an archive adds to it."""
+    name, ending, _ = path.partition(".jsonl")
+    return name + ending
 
 
 def known(catalog: Catalog) -> dict[FileKey, tuple[FileStat, TranscriptState | None]]:

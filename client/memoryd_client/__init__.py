@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         TranscriptUpdatedResult,
     )
     from memoryd_client.errors import MemorydError
-    from memoryd_client.sessions import SessionEntry, SessionsResult
+    from memoryd_client.sessions import ForgetResult, SessionEntry, SessionsResult
     from memoryd_client.status import StatusResult
     from memoryd_client.sync import Client
 
@@ -59,6 +59,7 @@ __all__ = [
     "Event",
     "FileEntry",
     "FilesResult",
+    "ForgetResult",
     "GetResult",
     "Hit",
     "IndexResult",
@@ -86,6 +87,7 @@ _MODULE_OF_NAME = {
     "DropResult": "agents",
     "MemorydError": "errors",
     "ReloadResult": "agents",
+    "ForgetResult": "sessions",
     "SessionEntry": "sessions",
     "SessionsResult": "sessions",
     "StatusResult": "status",

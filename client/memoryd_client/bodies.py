@@ -6,7 +6,7 @@ from msgspec import field
 
 from memoryd_client.agents import AddBody, DropBody
 from memoryd_client.protocol import Body, Op
-from memoryd_client.sessions import SessionsBody
+from memoryd_client.sessions import ForgetBody, SessionsBody
 
 
 class Empty(Body):
@@ -280,6 +280,7 @@ BODY_OF_OP: dict[Op, type[Body]] = {
     Op.INDEX: IndexBody,
     Op.FILES: FilesBody,
     Op.SESSIONS: SessionsBody,
+    Op.FORGET: ForgetBody,
     Op.PROBE: Empty,
     Op.SESSION_START: SessionStartBody,
     Op.TRANSCRIPT_UPDATED: TranscriptUpdatedBody,

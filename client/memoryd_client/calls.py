@@ -43,7 +43,12 @@ from memoryd_client.bodies import (
 )
 from memoryd_client.errors import BadRequestError
 from memoryd_client.protocol import Body, Op
-from memoryd_client.sessions import SessionsBody, SessionsResult
+from memoryd_client.sessions import (
+    ForgetBody,
+    ForgetResult,
+    SessionsBody,
+    SessionsResult,
+)
 from memoryd_client.status import StatusResult
 
 ResultT = TypeVar("ResultT", bound=Body)
@@ -187,6 +192,11 @@ def index(*, force: bool) -> Call[IndexResult]:
 def sessions(*, after: str | None, limit: int) -> Call[SessionsResult]:
     """Ask for one page of transcripts; see `SessionsBody`."""
     return Call(Op.SESSIONS, SessionsBody(after=after, limit=limit), SessionsResult)
+
+
+def forget(body: ForgetBody) -> Call[ForgetResult]:
+    """Ask to forget transcripts; see `ForgetBody`."""
+    return Call(Op.FORGET, body, ForgetResult, patience_s=FOREVER_S)
 
 
 def files(state: str, *, after: str | None, limit: int) -> Call[FilesResult]:

@@ -178,6 +178,11 @@ def _ask(client: Client, arguments: Arguments) -> "Answer | None":
 
             sessions_text.show(client, arguments)
             return None
+        case "forget":
+            from memoryd_client.cli import sessions_text
+
+            sessions_text.forget(client, arguments)
+            return None
         case "events":
             from memoryd_client.cli import streams
 

@@ -27,6 +27,7 @@ CAPABILITIES = (
     "agents",
     "files",
     "sessions",
+    "forget",
     "probe",
     "events",
 )
@@ -44,6 +45,7 @@ class Op(StrEnum):
     INDEX = "index"
     FILES = "files"
     SESSIONS = "sessions"
+    FORGET = "forget"
     PROBE = "probe"
     SESSION_START = "session_start"
     TRANSCRIPT_UPDATED = "transcript_updated"

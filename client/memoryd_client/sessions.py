@@ -44,3 +44,26 @@ class SessionsResult(Body):
     next_after: str | None = None
     missing: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
+
+
+class ForgetBody(Body):
+    """Forget transcripts for good: those of a session, one by its name, or messages with a text.
+
+    Exactly one of `session`, `path` and `match` is set. `delete_source` removes the transcripts'
+    own files too (not with `match`); `dry_run` changes nothing.
+    """
+
+    session: str | None = None
+    path: str | None = None
+    match: str | None = None
+    dry_run: bool = False
+    delete_source: bool = False
+
+
+class ForgetResult(Body):
+    """What is forgotten, or would be: transcripts by name, and how many messages with `match`."""
+
+    paths: list[str]
+    messages: int
+    dry_run: bool
+    deleted: list[str] = field(default_factory=list)

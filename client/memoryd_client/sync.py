@@ -26,7 +26,7 @@ from memoryd_client.connecting import Target
 from memoryd_client.conversation import check_repeat, timed_out
 from memoryd_client.errors import ConnectionLostError, DaemonNotRunningError, ShuttingDownError
 from memoryd_client.paths import check_socket_path, default_socket_path
-from memoryd_client.sessions import SessionEntry, SessionsResult
+from memoryd_client.sessions import ForgetBody, ForgetResult, SessionEntry, SessionsResult
 from memoryd_client.status import StatusResult
 from memoryd_client.sync_link import Link, follow, open_link
 
@@ -202,6 +202,20 @@ class Client:
     ) -> SessionsResult:
         """Return one page of transcripts; `after` is the `next_after` of the page before."""
         return self._run(calls.sessions(after=after, limit=limit), timeout_s)
+
+    def forget(
+        self,
+        *,
+        session: str | None = None,
+        path: str | None = None,
+        match: str | None = None,
+        dry_run: bool = False,
+        delete_source: bool = False,
+        timeout_s: float | None = None,
+    ) -> ForgetResult:
+        """Forget transcripts, or messages in them, for good; see `ForgetBody`."""
+        body = ForgetBody(session, path, match, dry_run, delete_source)
+        return self._run(calls.forget(body), timeout_s)
 
     def probe(self, *, timeout_s: float | None = None) -> ProbeResult:
         """Try out everything a search needs, and return what works and what doesn't."""

@@ -1,4 +1,4 @@
-"""What is kept of another index file: its embeddings, which have been paid for."""
+"""What is kept of another index file: its embeddings, which have been paid for, and tombstones."""
 
 from pathlib import Path
 
@@ -8,13 +8,14 @@ from memoryd.index.rows import Delta, Legs, MatrixRow
 
 
 def copy_cache(connection: Connection, other: Path) -> int:
-    """Take over the embeddings of another index file. Returns how many are new."""
+    """Take over embeddings and tombstones of another index file. Returns how many of the first."""
     connection.execute("ATTACH DATABASE ? AS other", (str(other),))
     try:
         tables = "SELECT count(*) FROM other.sqlite_schema WHERE name = 'embedding_cache'"
         if not connection.execute(tables).fetchone()[0]:
             return 0  # it ended before it had tables
         with transaction(connection):
+            connection.execute("INSERT OR IGNORE INTO forgotten SELECT * FROM other.forgotten")
             return int(
                 connection.execute(
                     "INSERT OR IGNORE INTO embedding_cache (provider, model, provider_key, hash,"

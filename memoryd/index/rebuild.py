@@ -23,7 +23,7 @@ from memoryd.flow import (
     ToWriter,
     Unreadable,
 )
-from memoryd.index import rows
+from memoryd.index import pending, rows
 from memoryd.index.carry_over import copy_cache
 from memoryd.index.catalog import Catalog
 from memoryd.index.driver import Error
@@ -144,7 +144,7 @@ class Rebuild:
     async def _embed_pending(self) -> None:
         if self._stages.embed is None:
             return
-        total = await self._new.database.run(rows.count_pending)
+        total = await self._new.database.run(pending.count_pending)
         after = done = 0
         while batch := await self._read_pending(after):
             after = batch[-1][0]
@@ -164,7 +164,7 @@ class Rebuild:
         self._on_progress(total, total, "embedding")
 
     async def _read_pending(self, after: int) -> list[tuple[int, str, str]]:
-        return await self._new.database.run(lambda c: rows.read_pending(c, after, READ_ROWS))
+        return await self._new.database.run(lambda c: pending.read_pending(c, after, READ_ROWS))
 
     async def _embed(self, texts: list[tuple[str, str]]) -> None:
         assert self._stages.embed is not None  # noqa: S101 - the caller has asked

@@ -212,7 +212,7 @@ def _touch(connection: Connection, touched: Touched) -> None:
 def put_vectors(
     connection: Connection,
     legs: Legs,
-    vectors: Iterable[tuple[str, bytes]],
+    vectors: Sequence[tuple[str, bytes]],
     bad: Iterable[tuple[str, str]] = (),
 ) -> Delta:
     """Store embeddings by text hash and give them to the chunks that wait for them.
@@ -222,7 +222,10 @@ def put_vectors(
     """
     delta = Delta()
     with transaction(connection):
+        gone = _forgotten(connection, [digest for digest, _ in vectors])
         for digest, embedding in vectors:
+            if digest in gone:
+                continue
             # One that was there before wins: disk and memory must hold the same.
             vector_id, embedding = keep_vector(connection, legs.identity, digest, embedding)
             waiting = connection.execute(
@@ -235,6 +238,16 @@ def put_vectors(
                 put_vec(connection, vector_id, embedding)
         connection.executemany("INSERT OR REPLACE INTO set_aside VALUES (?, ?)", bad)
     return delta
+
+
+def _forgotten(connection: Connection, digests: Sequence[str]) -> set[str]:
+    """Return those texts that were forgotten while they were embedded."""
+    found = connection.execute(
+        "SELECT value FROM forgotten WHERE kind = 'chunk'"
+        " AND value IN (SELECT value FROM json_each(?)) AND value NOT IN (SELECT hash FROM chunks)",
+        (msgspec.json.encode(digests).decode(),),
+    )
+    return {digest for (digest,) in found}
 
 
 class _Insert(NamedTuple):
@@ -321,28 +334,8 @@ def _delete_chunk(connection: Connection, legs: Legs, row_id: int, delta: Delta)
     delta.removed.append(row_id)
 
 
-def read_pending(connection: Connection, after: int, limit: int) -> list[tuple[int, str, str]]:
-    """Return (row, text hash, text) of the next chunks without a vector, by row."""
-    return connection.execute(
-        "SELECT row_id, hash, text FROM chunks WHERE vector_id IS NULL AND row_id > ?"
-        " AND hash NOT IN (SELECT hash FROM set_aside) ORDER BY row_id LIMIT ?",
-        (after, limit),
-    ).fetchall()
-
-
-def count_set_aside(connection: Connection) -> int:
-    """Return how many chunks have a text that can't be embedded."""
-    row = connection.execute(
-        "SELECT count(*) FROM chunks WHERE vector_id IS NULL"
-        " AND hash IN (SELECT hash FROM set_aside)"
-    ).fetchone()
-    return int(row[0])
-
-
-def count_pending(connection: Connection) -> int:
-    """Return how many distinct texts wait for a vector."""
-    row = connection.execute(
-        "SELECT count(DISTINCT hash) FROM chunks WHERE vector_id IS NULL"
-        " AND hash NOT IN (SELECT hash FROM set_aside)"
-    ).fetchone()
-    return int(row[0])
+def delete_rows(connection: Connection, legs: Legs, file_id: int) -> Delta:
+    """Remove a file and all its rows, within a transaction of the caller's."""
+    delta = Delta(file_id)
+    run_at_once(_delete(connection, legs, delta))
+    return delta

@@ -1,8 +1,8 @@
 """Tables of an index, and what is put right when one is opened.
 
-`meta`, `files`, `chunks`, `embedding_cache` and `set_aside` are the truth. `chunks_fts` (FTS5) and
-`chunks_vec` (sqlite-vec) are derived and are filled again from them when they are behind, as they
-are after a time without FTS5 or without the extension.
+`meta`, `files`, `chunks`, `embedding_cache`, `set_aside` and `forgotten` are the truth.
+`chunks_fts` (FTS5) and `chunks_vec` (sqlite-vec) are derived and are filled again from them when
+they are behind, as they are after a time without FTS5 or without the extension.
 
 Row ids are never given twice: a search that holds one finds its chunk or nothing.
 """
@@ -66,6 +66,9 @@ CREATE INDEX chunks_hash ON chunks (hash);
 CREATE INDEX chunks_vector ON chunks (vector_id) WHERE vector_id IS NOT NULL;
 CREATE INDEX chunks_pending ON chunks (row_id) WHERE vector_id IS NULL;
 CREATE TABLE set_aside (hash TEXT PRIMARY KEY, reason TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE forgotten (
+    kind TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (kind, value)
+) STRICT, WITHOUT ROWID;
 """
 
 _MIGRATIONS = {
@@ -75,6 +78,9 @@ _MIGRATIONS = {
 ALTER TABLE files ADD COLUMN remarks TEXT NOT NULL DEFAULT '[]';
 ALTER TABLE files ADD COLUMN transcript TEXT;
 ALTER TABLE chunks ADD COLUMN line_map TEXT NOT NULL DEFAULT '';
+CREATE TABLE forgotten (
+    kind TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (kind, value)
+) STRICT, WITHOUT ROWID;
 UPDATE files SET hash = '', mtime_ns = -1;
 """,
 }

@@ -9,7 +9,7 @@ import msgspec
 
 from memoryd.flow import FileKey, FileStat
 from memoryd.identity import Identity
-from memoryd.index import cache, rows, schema
+from memoryd.index import cache, pending, schema
 from memoryd.index.catalog import Catalog, FileRow, decode_remarks, decode_transcript
 from memoryd.index.driver import Connection, Database, transaction
 from memoryd.index.matrix import VectorMatrix
@@ -152,7 +152,7 @@ class Store:
             self.vec_error = database.extension_error or self.options.extension_error
             self.identity = await database.run(self._prepare)
             self.catalog = Catalog(await database.run(load_catalog))
-            self.set_aside = await database.run(rows.count_set_aside)
+            self.set_aside = await database.run(pending.count_set_aside)
         except BaseException:
             await database.__aexit__()
             raise

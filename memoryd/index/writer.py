@@ -9,6 +9,7 @@ from memoryd.flow import (
     Embedded,
     FileGone,
     FileKey,
+    Forget,
     ParsedFile,
     Replace,
     Salvage,
@@ -17,11 +18,12 @@ from memoryd.flow import (
     ToWriter,
     Unreadable,
 )
-from memoryd.index import rows, schema
+from memoryd.index import pending, rows, schema
 from memoryd.index.cache import prune_cache
 from memoryd.index.carry_over import adopt_vectors, copy_cache
 from memoryd.index.catalog import FileRow
 from memoryd.index.driver import Connection, Error, sqlite
+from memoryd.index.forget import forget
 from memoryd.index.rows import (
     GROUP_BYTES,
     GROUP_FILES,
@@ -218,7 +220,7 @@ class Writer:
         return await run_steps(store.database, steps)
 
     async def _handle(
-        self, message: Unreadable | Embedded | Replace | Salvage | SyncMarker
+        self, message: Unreadable | Embedded | Replace | Salvage | Forget | SyncMarker
     ) -> None:
         match message:
             case Unreadable():
@@ -229,9 +231,24 @@ class Writer:
                 await self._replace(message)
             case Salvage():
                 await self._salvage(message)
+            case Forget():
+                await self._forget(message)
             case SyncMarker():
                 _resolve(message.text)
                 await self._feeder.put(message)
+
+    async def _forget(self, message: Forget) -> None:
+        store = self._store
+
+        def commit(connection: Connection) -> None:
+            deltas = forget(connection, store.legs, message.keys, message.tombstones)
+            self._follow(connection, deltas, bad=False)
+
+        await store.database.run(commit)
+        for key in message.keys:
+            store.catalog.remove(key)
+            self._on_written(key, True)
+        _resolve(message.done)
 
     async def _salvage(self, message: Salvage) -> None:
         try:
@@ -289,7 +306,7 @@ class Writer:
             for delta in deltas:
                 matrix.apply(delta.removed, delta.added)
         if bad or self._store.set_aside:
-            self._store.set_aside = rows.count_set_aside(connection)
+            self._store.set_aside = pending.count_set_aside(connection)
 
     def _wake_feeder(self) -> None:
         # Not empty: it will look again anyway.

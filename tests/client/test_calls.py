@@ -11,6 +11,7 @@ from memoryd_client.bodies import TranscriptUpdatedBody
 from memoryd_client.calls import FOREVER_S, Call, ProgressReport, TimeLimit
 from memoryd_client.conversation import Conversation
 from memoryd_client.protocol import Op
+from memoryd_client.sessions import ForgetBody
 
 
 def search(query: str, *, since: str | None = None) -> Call[Any]:
@@ -38,6 +39,7 @@ ALL: list[Call[Any]] = [
     calls.index(force=True),
     calls.files("indexed", after=None, limit=200),
     calls.sessions(after=None, limit=200),
+    calls.forget(ForgetBody(match="x")),
     calls.probe(),
     calls.session_start(""),
     calls.transcript_updated("/1.jsonl"),
@@ -58,7 +60,10 @@ def test_only_what_changes_nothing_more_may_be_sent_twice() -> None:
 
 def test_what_takes_long_has_its_own_time() -> None:
     own = {call.op: call.patience_s for call in ALL if call.patience_s is not None}
-    assert own == {**dict.fromkeys((Op.SYNC, Op.INDEX, Op.EVENTS), FOREVER_S), Op.PROBE: 120.0}
+    assert own == {
+        **dict.fromkeys((Op.SYNC, Op.INDEX, Op.EVENTS, Op.FORGET), FOREVER_S),
+        Op.PROBE: 120.0,
+    }
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from harness import Daemon, eventually
@@ -303,3 +304,56 @@ def test_visibility_narrows_and_never_widens(chats: Daemon) -> None:
             client.search("kiwi", visibility="everything")
         with pytest.raises(DeniedError, match=r"sessions\.visibility"):
             client.search("kiwi", visibility="all")
+
+
+def files_of(daemon: Daemon) -> bytes:
+    """Return the bytes of all files that the index has."""
+    return b"".join(f.read_bytes() for f in daemon.database.parent.glob("main.sqlite*"))
+
+
+@pytest.mark.parametrize("how", ["path", "session", "match"])
+def test_what_is_forgotten_is_in_no_file_and_stays_away(chats: Daemon, how: str) -> None:
+    file = chats.folder / "chats/a.jsonl"
+    record = {"role": "user", "content": "the mulberry affair", "sessionId": "s1"}
+    file.write_text(json.dumps(record) + "\n")
+    say(chats, "a.jsonl", "an innocent fig")
+    say(chats, "b.jsonl", "another fig")
+    chats.start().sync()
+    names = {"path": "sessions/chats/a.jsonl", "session": "s1", "match": "Mulberry AFFAIR"}
+    wanted: dict[str, Any] = {how: names[how]}
+    with chats.client() as client:
+        assert client.search("mulberry").results
+        would = client.forget(**wanted, dry_run=True)
+        assert would.paths == ["sessions/chats/a.jsonl"]
+        assert client.search("mulberry").results, "a dry run changes nothing"
+        result = client.forget(**wanted)
+        assert (result.paths, result.messages) == (would.paths, int(how == "match"))
+        client.sync()
+        assert not any("mulberry" in hit.snippet for hit in client.search("mulberry").results)
+        figs = {hit.path for hit in client.search("fig").results}
+        assert ("sessions/chats/a.jsonl" in figs) is (how == "match")
+        assert "sessions/chats/b.jsonl" in figs
+        assert b"mulberry" not in files_of(chats)
+        # Written to, archived, and read by another daemon: it does not come back.
+        say(chats, "a.jsonl", "one more message")
+        file.rename(f"{file}.reset.2026-11-28T10-00-00.000Z")
+        client.index(force=True)
+    assert file.with_name("a.jsonl.reset.2026-11-28T10-00-00.000Z").exists()
+    chats.kill()
+    chats.start().sync()
+    assert not any("mulberry" in hit.snippet for hit in chats.search("mulberry").results)
+    assert b"mulberry" not in files_of(chats)
+
+
+def test_a_transcript_is_deleted_only_when_that_is_meant(chats: Daemon) -> None:
+    file = say(chats, "a.jsonl", "a mulberry")
+    chats.start().sync()
+    name = "sessions/chats/a.jsonl"
+    refused = chats.memctl("forget", "--path", name, "--delete-source", code=1)
+    assert "--yes" in refused.stderr
+    assert file.exists()
+    done = chats.memctl("forget", "--path", name, "--delete-source", "--yes")
+    assert done.stdout.splitlines()[0] == "Forgotten: 1 transcript"
+    assert not file.exists()
+    with chats.client() as client, pytest.raises(BadRequestError, match="one of session"):
+        client.forget(session="a", match="b")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from memoryd.flow import Chunk, FileGone, FileKey, FileStat, ParsedFile
 from memoryd.identity import Identity
-from memoryd.index import cache, carry_over, rows, schema
+from memoryd.index import cache, carry_over, pending, rows, schema
 from memoryd.index.driver import (
     Connection,
     Database,
@@ -293,19 +293,19 @@ def test_chunk_ids_name_place_text_and_model() -> None:
 
 def test_waiting_chunks_are_told_in_order_and_once(index: Index) -> None:
     index.put("a.md", chunk("boiler", 1), chunk("valve", 2), chunk("boiler", 3))
-    waiting = rows.read_pending(index.connection, 0, 10)
+    waiting = pending.read_pending(index.connection, 0, 10)
     assert [text for _, _, text in waiting] == ["boiler", "valve", "boiler"]
-    assert rows.read_pending(index.connection, waiting[0][0], 1) == waiting[1:2]
-    assert rows.count_pending(index.connection) == 2
+    assert pending.read_pending(index.connection, waiting[0][0], 1) == waiting[1:2]
+    assert pending.count_pending(index.connection) == 2
     index.give("boiler")
-    assert [text for _, _, text in rows.read_pending(index.connection, 0, 10)] == ["valve"]
+    assert [text for _, _, text in pending.read_pending(index.connection, 0, 10)] == ["valve"]
 
 
 def test_a_text_that_cannot_be_embedded_is_asked_for_no_more(index: Index) -> None:
     index.put("a.md", chunk("boiler"))
     rows.put_vectors(index.connection, LEGS, [], [(rows.text_hash("boiler"), "too odd")])
-    assert rows.read_pending(index.connection, 0, 10) == []
-    assert rows.count_pending(index.connection) == 0
+    assert pending.read_pending(index.connection, 0, 10) == []
+    assert pending.count_pending(index.connection) == 0
     assert index.one("SELECT reason FROM set_aside") == "too odd"
 
 

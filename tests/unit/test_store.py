@@ -17,7 +17,7 @@ import pytest
 
 from memoryd.flow import Chunk, FileKey, FileStat, ParsedFile, Salvage, ToFeeder, ToWriter
 from memoryd.identity import Identity
-from memoryd.index import rows
+from memoryd.index import pending, rows
 from memoryd.index.driver import Connection, Error, bundled_extension
 from memoryd.index.readers import POOL_SIZE
 from memoryd.index.schema import IndexRefusedError
@@ -270,7 +270,7 @@ async def test_a_vector_taken_over_from_an_unfinished_rebuild_is_not_paid_for_ag
         inbox.put_nowait(message)
         await message.done
         writing.cancel()
-        assert await store.readers.read(lambda c: rows.read_pending(c, 0, 10)) == []
+        assert await store.readers.read(lambda c: pending.read_pending(c, 0, 10)) == []
         assert store.matrix is not None
         assert len(store.matrix) == 1
 

@@ -19,7 +19,7 @@ from memoryd.flow import (
     Unreadable,
 )
 from memoryd.identity import Identity
-from memoryd.index import rows
+from memoryd.index import pending
 from memoryd.index.driver import Connection, sqlite
 from memoryd.index.rows import GROUP_BYTES, GROUP_FILES, STEP_CHUNKS
 from memoryd.index.schema import AUTOMERGE
@@ -203,7 +203,7 @@ async def test_a_large_file_is_there_as_a_whole(bench: Bench) -> None:
     await bench.write(file("a.md", *words))
     assert await bench.store.readers.read(texts) == words
     assert bench.store.catalog.rows[key("a.md")].chunks == len(words)
-    assert await bench.store.readers.read(rows.count_pending) == len(words)
+    assert await bench.store.readers.read(pending.count_pending) == len(words)
 
 
 async def test_a_touched_file_is_not_written_anew(bench: Bench) -> None:

@@ -49,7 +49,13 @@ from memoryd_client.protocol import (
     Welcome,
     raw,
 )
-from memoryd_client.sessions import SessionEntry, SessionsBody, SessionsResult
+from memoryd_client.sessions import (
+    ForgetBody,
+    ForgetResult,
+    SessionEntry,
+    SessionsBody,
+    SessionsResult,
+)
 from memoryd_client.status import (
     BatchStatus,
     CacheStatus,
@@ -197,6 +203,8 @@ BODIES: dict[str, Body] = {
             ConfigValue("workspace", "/home/ada/notes", "--workspace"),
         ],
     ),
+    "forget_body": ForgetBody(match="my secret", dry_run=True),
+    "forget_result": ForgetResult(["sessions/x/a.jsonl"], 2, dry_run=True, deleted=["/x/a.jsonl"]),
     "sessions_body": SessionsBody(after="sessions/claude/a.jsonl", limit=2),
     "sessions_body_defaults": SessionsBody(),
     "sessions_result": SessionsResult(

@@ -42,6 +42,10 @@ class Arguments(Struct):
     visibility: str | None = None
     session: str | None = None
     raw: bool = False
+    match: str | None = None
+    dry_run: bool = False
+    delete_source: bool = False
+    yes: bool = False
     open_hit: int | None = None
     start_line: int = 1
     lines: int | None = None

@@ -135,6 +135,17 @@ COMMANDS: dict[str, Command] = {
         ),
     ),
     "sessions": Command("List the transcripts, and what of each waits."),
+    "forget": Command(
+        "Forget transcripts, or messages in them, for good.",
+        options=(
+            Option("--session", "session", "all of this session", Kind("ID", "an id")),
+            Option("--path", "path_glob", "this transcript", Kind("NAME", "a name")),
+            Option("--match", "match", "messages that have this text", Kind("TEXT", "a text")),
+            Option("--dry-run", "dry_run", "only show what it would be"),
+            Option("--delete-source", "delete_source", "delete the transcripts' files too"),
+            Option("--yes", "yes", "don't ask before files are deleted"),
+        ),
+    ),
     "index": Command(
         "Compare disk and index now.",
         options=(Option("--force", "force", "build the index anew"),),

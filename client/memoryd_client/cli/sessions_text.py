@@ -1,12 +1,15 @@
-"""`memctl sessions`: the transcripts, what waits in each, and what is kept elsewhere."""
+"""`memctl sessions` and `forget`: the transcripts, what waits in each, and their end."""
+
+import sys
 
 from memoryd_client import jsonout
 from memoryd_client.cli.arguments import Arguments
 from memoryd_client.cli.columns import table
 from memoryd_client.cli.output import say, style, write
 from memoryd_client.cli.style import one_line, printable_name
-from memoryd_client.cli.units import size
-from memoryd_client.sessions import SessionEntry
+from memoryd_client.cli.units import counted, size
+from memoryd_client.errors import MemorydError
+from memoryd_client.sessions import ForgetResult, SessionEntry
 from memoryd_client.sync import Client
 
 PAGE = 1_000
@@ -45,3 +48,37 @@ def _row(entry: SessionEntry) -> tuple[str, ...]:
         printable_name(entry.path),
         f"({one_line(entry.reason)})" if entry.reason else "",
     )
+
+
+def forget(client: Client, arguments: Arguments) -> None:
+    """Forget what is named, and print it. Files are deleted only after a yes."""
+    asks = arguments.delete_source and not arguments.dry_run and not arguments.yes
+    if asks and not _confirmed(_forget(client, arguments, dry_run=True)):
+        raise MemorydError("nothing was forgotten", hint="--yes deletes files without asking")
+    result = _forget(client, arguments, dry_run=arguments.dry_run)
+    if arguments.json:
+        write(jsonout.text(jsonout.answer(result)))
+        return
+    what = counted(len(result.paths), "transcript")
+    if arguments.match is not None:
+        what = f"{counted(result.messages, 'message')} in {what}"
+    write(f"{'Would forget' if result.dry_run else 'Forgotten'}: {what}\n")
+    write("".join(f"  {printable_name(path)}\n" for path in result.paths))
+    write("".join(f"Deleted: {printable_name(path)}\n" for path in result.deleted))
+
+
+def _forget(client: Client, arguments: Arguments, *, dry_run: bool) -> ForgetResult:
+    return client.forget(
+        session=arguments.session,
+        path=arguments.path_glob,
+        match=arguments.match,
+        dry_run=dry_run,
+        delete_source=arguments.delete_source,
+    )
+
+
+def _confirmed(found: ForgetResult) -> bool:
+    if not found.paths or not sys.stdin.isatty():
+        return not found.paths
+    say(f"Delete {counted(len(found.paths), 'transcript')} from the disk? [y/N]")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

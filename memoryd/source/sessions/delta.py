@@ -32,7 +32,10 @@ SPEAKERS = {"user": "User", "assistant": "Assistant"}
 
 @dataclass(frozen=True, slots=True)
 class DeltaOptions:
-    """How transcripts are read. `redact` masks secrets; `owner` is whose transcript it is."""
+    """How transcripts are read. `redact` masks secrets; `owner` is whose transcript it is.
+
+    `forgotten` says of a message, as it is spoken, that it is not there for us.
+    """
 
     detect: Callable[[Sequence[Record]], TranscriptFormat | None]
     by_name: Callable[[str], TranscriptFormat]
@@ -40,6 +43,7 @@ class DeltaOptions:
     tokens: int
     max_bytes: int
     owner: str = ""
+    forgotten: Callable[[str], bool] = lambda text: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,8 @@ def read_delta(path: Path, *, base: TranscriptState | None, options: DeltaOption
                 malformed += is_new and not _is_blank(line)
             elif fmt is not None and (message := fmt.message(record)) is not None:
                 messages += is_new
-                chunker.add(line.at, spoken(message, options.redact))
+                if not options.forgotten(text := spoken(message, options.redact)):
+                    chunker.add(line.at, text)
         if base is not None and end.offset < base.offset:
             raise OSError(errno.ESTALE, "it was cut short while it was read")
         chunks, tail = chunker.finish(end)
@@ -154,7 +159,7 @@ def read_records(
             total = line.at.line
             if total < start_line or next_line is not None:
                 continue
-            text = _shown(line, fmt, options.redact, raw=raw)
+            text = _shown(line, fmt, options, raw=raw)
             if text is None:
                 continue
             room -= len(text) + 1
@@ -170,14 +175,26 @@ def spoken(message: Message, redact: Callable[[str], str]) -> str:
     return f"{SPEAKERS[message.role]}: {redact(message.text)}"
 
 
+def messages(path: Path, options: DeltaOptions) -> Iterator[str]:
+    """Yield every message of a transcript, as it is spoken. Raises `OSError`."""
+    with opened(path) as (file, _, size):
+        fmt, _ = _recognized(file, size, None, options)
+        for line in _lines(file, Position(0, 1), size):
+            if (text := _shown(line, fmt, options, raw=False)) is not None:
+                yield text
+
+
 def _shown(
-    line: _Line, fmt: TranscriptFormat | None, redact: Callable[[str], str], *, raw: bool
+    line: _Line, fmt: TranscriptFormat | None, options: DeltaOptions, *, raw: bool
 ) -> str | None:
     record = _record(line.data)
-    if raw:
-        return None if line.data is None else _raw(line.data, record, redact)
     message = None if record is None or fmt is None else fmt.message(record)
-    return None if message is None else spoken(message, redact)
+    text = None if message is None else spoken(message, options.redact)
+    if text is not None and options.forgotten(text):
+        return None
+    if raw:
+        return None if line.data is None else _raw(line.data, record, options.redact)
+    return text
 
 
 def _raw(data: bytes, record: Record | None, redact: Callable[[str], str]) -> str | None:

@@ -1,0 +1,98 @@
+"""Forgets transcripts, or messages in them: finds them, keeps them out, and has them removed."""
+
+import asyncio
+import os
+from collections.abc import Collection
+from contextlib import suppress
+
+from memoryd.agent import Agent
+from memoryd.flow import FileKey, Forget, Hint, ToWriter
+from memoryd.index.forget import chunk_hashes, find_text, message_hash
+from memoryd.source.sessions.delta import messages
+from memoryd.source.sessions.places import SOURCE
+from memoryd.transcripts import Transcripts, stem
+from memoryd_client.sessions import ForgetBody, ForgetResult
+
+Tombstones = set[tuple[str, str]]
+
+
+async def forget(agent: Agent, transcripts: Transcripts, body: ForgetBody) -> ForgetResult:
+    """Carry out a request in which exactly one of its conditions is set.
+
+    From the moment they are known, tombstones keep out what is read; what has been read by then is
+    let through first, and then removed with all the rest.
+    """
+    tombstones, paths = await _named(agent, transcripts, body)
+    count = sum(kind == "message" for kind, _ in tombstones)
+    result = ForgetResult(paths, count, body.dry_run)
+    if body.dry_run or not paths:
+        return result
+    digests = await agent.store.readers.read(lambda c: chunk_hashes(c, paths))
+    transcripts.tombstones |= tombstones
+    await agent.sync(vectors=False)
+    kept = tombstones | {("chunk", digest) for digest in digests}
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    keys = [FileKey(SOURCE, path) for path in paths]
+    message: ToWriter = Forget(keys, sorted(kept), done)
+    await agent.to_writer.put(message)
+    await done
+    if body.delete_source and body.match is None:
+        result.deleted = await agent.look_up(_delete, transcripts, paths)
+    if body.match is not None:
+        # What is left of them is read again.
+        await agent.to_tracker.put(Hint(reason="forgotten"))
+    return result
+
+
+async def _named(
+    agent: Agent, transcripts: Transcripts, body: ForgetBody
+) -> tuple[Tombstones, list[str]]:
+    """Return what keeps out what is meant, and the transcripts that it concerns."""
+    known = {key.path: row for key, row in agent.store.catalog.rows.items() if key.source == SOURCE}
+    if body.path is not None:
+        name = stem(body.path)
+        paths = [path for path in known if stem(path) == name]
+        return {("path", name)}, sorted(paths or _on_disk(transcripts, name))
+    if body.session is not None:
+        paths = [
+            path
+            for path, row in known.items()
+            if row.transcript is not None and row.transcript.session == body.session
+        ]
+        return {("session", body.session), *(("path", stem(p)) for p in paths)}, sorted(paths)
+    text = " ".join((body.match or "").split())
+    paths = await agent.store.readers.read(lambda c: find_text(c, text))
+    return await agent.look_up(_messages, transcripts, paths, text), paths
+
+
+def _on_disk(transcripts: Transcripts, name: str) -> list[str]:
+    return [key.path for key in transcripts.find().files if stem(key.path) == name]
+
+
+def _messages(transcripts: Transcripts, paths: Collection[str], text: str) -> Tombstones:
+    """Return the hashes of the messages that have a text, in any case."""
+    wanted = text.casefold()
+    found: Tombstones = set()
+    for path in paths:
+        real_path = transcripts.places.real_path(FileKey(SOURCE, path))
+        if real_path is None:
+            continue
+        with suppress(OSError):
+            found |= {
+                ("message", message_hash(spoken))
+                for spoken in messages(real_path, transcripts.options)
+                if wanted in spoken.casefold()
+            }
+    return found
+
+
+def _delete(transcripts: Transcripts, paths: Collection[str]) -> list[str]:
+    """Delete the files of transcripts; return those that are gone."""
+    deleted = []
+    for path in paths:
+        real_path = transcripts.places.real_path(FileKey(SOURCE, path))
+        if real_path is not None:
+            with suppress(OSError):
+                os.unlink(real_path)
+                deleted.append(str(real_path))
+    return deleted

@@ -1,0 +1,90 @@
+"""Takes files out of the index for good: rows, words, vectors, and their bytes on disk.
+
+What is kept of them are tombstones, so that they don't come back: hashes of texts, and names.
+"""
+
+import hashlib
+from collections.abc import Iterable
+
+from memoryd.flow import FileKey
+from memoryd.index import schema
+from memoryd.index.driver import Connection, transaction
+from memoryd.index.rows import Delta, Legs, delete_rows
+
+Tombstone = tuple[str, str]
+"""(kind, value). `path`: the name of a transcript, without what an archive adds to it; `session`:
+an id; `message`, `chunk`: the SHA-256 of a text."""
+
+
+def message_hash(text: str) -> str:
+    """Return the hash that stands for a message, as it is spoken."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def load_tombstones(connection: Connection) -> set[Tombstone]:
+    """Return all that was forgotten, but the chunks."""
+    found = connection.execute("SELECT kind, value FROM forgotten WHERE kind <> 'chunk'")
+    return set(found.fetchall())
+
+
+def find_text(connection: Connection, text: str) -> list[str]:
+    """Return the names of the transcripts in whose chunks a text stands, in any case of ASCII."""
+    found = connection.execute(
+        "SELECT DISTINCT path FROM chunks JOIN files USING (file_id) WHERE source = 'sessions'"
+        " AND instr(lower(replace(text, char(10), ' ')), lower(?)) > 0 ORDER BY path",
+        (text,),
+    )
+    return [path for (path,) in found]
+
+
+def chunk_hashes(connection: Connection, paths: Iterable[str]) -> list[str]:
+    """Return the hashes of all chunks of some transcripts."""
+    return [
+        digest
+        for path in paths
+        for (digest,) in connection.execute(
+            "SELECT chunks.hash FROM chunks JOIN files USING (file_id)"
+            " WHERE source = 'sessions' AND path = ?",
+            (path,),
+        )
+    ]
+
+
+def forget(
+    connection: Connection,
+    legs: Legs,
+    keys: Iterable[FileKey],
+    tombstones: Iterable[tuple[str, str]],
+) -> list[Delta]:
+    """Remove files and everything made of them, in one transaction; then write the file anew.
+
+    Only so are the bytes gone, of what was deleted earlier too: pages that are free keep theirs.
+    """
+    with transaction(connection):
+        deltas = [_remove(connection, legs, key) for key in keys]
+        connection.executemany("INSERT OR IGNORE INTO forgotten VALUES (?, ?)", tombstones)
+        connection.execute(
+            "DELETE FROM embedding_cache WHERE hash IN"
+            " (SELECT value FROM forgotten WHERE kind = 'chunk')"
+            " AND hash NOT IN (SELECT hash FROM chunks)"
+        )
+        if legs.fts:
+            # Deleted words stay in their segments until these are merged.
+            connection.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('optimize')")
+        if legs.vec:
+            # vec0 only marks a deleted vector, and its rows have no numbers that VACUUM keeps.
+            connection.execute("DROP TABLE chunks_vec")
+    connection.execute("VACUUM")
+    if legs.vec and legs.identity.dims is not None:
+        schema.ensure_vec(connection, legs.identity.dims)
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    return deltas
+
+
+def _remove(connection: Connection, legs: Legs, key: FileKey) -> Delta:
+    row = connection.execute(
+        "SELECT file_id FROM files WHERE path = ? AND source = ?", (key.path, key.source)
+    ).fetchone()
+    if row is None:
+        return Delta()
+    return delete_rows(connection, legs, row[0])
