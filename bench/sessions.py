@@ -3,12 +3,16 @@
 import contextlib
 import json
 import time
+from functools import partial
 from pathlib import Path
 
 from bench.corpus import Prose, write_notes
 from bench.daemon import Place, daemon, peak_bytes, place, resident_bytes, until_ready
 from bench.figures import Report, at_most, percentile
 from bench.wire import Prober, echo, indexing
+from memoryd.redact import Redactor
+from memoryd.source.sessions.delta import DeltaOptions, read_delta
+from memoryd.source.sessions.detect import by_name, detect
 from memoryd_client import Client, MemorydError
 
 MESSAGES = 10_000
@@ -51,7 +55,10 @@ def _append(report: Report) -> None:
                 client.sync()
                 times_s.append(time.perf_counter() - started)
             after = client.status()
+        read, chunks = _read_again(file, " ".join(prose.words(20)))
     title = f"a transcript of {MESSAGES:,} messages"
+    report.add(f"bytes read for a message, {title}", read, "B", at_most(5_000))
+    report.add(f"rows written for a message, {title}", chunks, "chunks", at_most(2))
     embedded = (after.cache.misses - before.cache.misses) / len(times_s)
     report.add_times(f"message appended → searchable, {title}", times_s)
     report.add(
@@ -60,6 +67,22 @@ def _append(report: Report) -> None:
         f"of {after.chunks:,}",
         at_most(1.5),
     )
+
+
+def _read_again(file: Path, text: str) -> tuple[int, int]:
+    """Return the bytes read, and the chunks made, when one message more has come."""
+    options = DeltaOptions(
+        detect=partial(detect, enabled=("plain",)),
+        by_name=by_name,
+        redact=Redactor(),
+        tokens=400,
+        max_bytes=8_000,
+    )
+    before = read_delta(file, base=None, options=options)
+    with file.open("a", encoding="utf-8") as chat:
+        chat.write(_line(MESSAGES, text))
+    after = read_delta(file, base=before.state, options=options)
+    return after.bytes_read, len(after.chunks)
 
 
 def _import(report: Report, count: int, total: int) -> None:

@@ -8,7 +8,6 @@ from contextlib import suppress
 from memoryd.agent import Agent
 from memoryd.flow import FileKey, Forget, Hint, ToWriter
 from memoryd.index.forget import chunk_hashes, find_text, message_hash
-from memoryd.source.sessions.delta import messages
 from memoryd.source.sessions.places import SOURCE
 from memoryd.transcripts import Transcripts, stem
 from memoryd_client.sessions import ForgetBody, ForgetResult
@@ -80,7 +79,7 @@ def _messages(transcripts: Transcripts, paths: Collection[str], text: str) -> To
         with suppress(OSError):
             found |= {
                 ("message", message_hash(spoken))
-                for spoken in messages(real_path, transcripts.options)
+                for spoken in transcripts.messages(real_path)
                 if wanted in spoken.casefold()
             }
     return found

@@ -68,6 +68,9 @@ class Operations:
                 "the first scan is under way: what changed while memoryd did not run"
                 " may not be searchable yet"
             )
+        if agent.tracker is not None and (to_read := agent.tracker.stats().to_read):
+            result.stale = True
+            result.warnings.append(f"transcripts are being read, {to_read} to go")
         result.warnings += self._status.warnings()
         result.agent = agent.config.agent
         result.workspace_dir = str(agent.config.workspace)

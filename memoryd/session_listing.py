@@ -27,7 +27,7 @@ async def page(agent: Agent, body: SessionsBody) -> SessionsResult:
         sessions=[_entry(agent, transcripts, key, found) for key in shown],
         total=len(keys),
         next_after=shown[-1].path if start + len(shown) < len(keys) else None,
-        missing=[str(place.folder) for place in found.missing],
+        missing=_missing(transcripts, found),
         elsewhere=await agent.look_up(elsewhere, transcripts),
     )
 
@@ -36,6 +36,13 @@ def elsewhere(transcripts: Transcripts) -> list[str]:
     """Return stores of conversations that are no transcripts, beside the places. Blocking."""
     stores = (place.folder.parent / "agent" / OPENCLAW_STORE for place in transcripts.places.places)
     return [f"{store}: a store of OpenClaw that is not read" for store in stores if store.exists()]
+
+
+def _missing(transcripts: Transcripts, found: Found) -> list[str]:
+    """Return the folders that somebody has asked for and that are not there."""
+    if not transcripts.places.configured:
+        return []
+    return [str(place.folder) for place in found.missing]
 
 
 def _indexed(agent: Agent) -> set[FileKey]:

@@ -2,11 +2,12 @@
 
 import errno
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from memoryd.chunk.transcript import Position, TranscriptChunker
 from memoryd.config import AgentConfig
 from memoryd.flow import (
     FileChanged,
@@ -21,7 +22,17 @@ from memoryd.identity import Identity
 from memoryd.index.catalog import Catalog, FileRow
 from memoryd.index.forget import message_hash
 from memoryd.source.read import NotMemoryError
-from memoryd.source.sessions.delta import Delta, DeltaOptions, read_delta, read_records
+from memoryd.source.sessions import store
+from memoryd.source.sessions.delta import (
+    Delta,
+    DeltaOptions,
+    Excerpt,
+    masked_json,
+    messages,
+    read_delta,
+    read_records,
+    spoken,
+)
 from memoryd.source.sessions.detect import by_name, detect, excluded
 from memoryd.source.sessions.due import Thresholds
 from memoryd.source.sessions.format import Record, TranscriptFormat
@@ -59,7 +70,60 @@ class Transcripts:
 
     def read(self, path: Path, base: TranscriptState | None) -> Delta:
         """Read what was added to a transcript since `base`. Blocking. Raises `OSError`."""
+        if path.name.endswith(store.SUFFIX):
+            return self._read_chat(path)
         return read_delta(path, base=base, options=self._options_for(path))
+
+    def _read_chat(self, path: Path) -> Delta:
+        """Read a whole chat of the older store; what is as it was keeps its rows all the same."""
+        chat, stat, digest, inode = store.load(path)
+        options = self._options_for(path)
+        chunker = TranscriptChunker(tokens=options.tokens, max_bytes=options.max_bytes)
+        count = 0
+        for number, text in self._spoken(chat):
+            count += 1
+            chunker.add(Position(0, number), text)
+        state = store.state(chat, stat, inode, count, options.owner)
+        if ("session", state.session) in self.tombstones:
+            raise OSError(errno.EILSEQ, "left out: its session was forgotten")
+        chunks, _ = chunker.finish(Position(0, 1))
+        return Delta(stat, digest, state, chunks, from_line=1, bytes_read=stat.size)
+
+    def _spoken(self, chat: Record) -> Iterator[tuple[int, str]]:
+        """Yield the messages of a chat as they are spoken, with their numbers."""
+        for number, item in store.numbered(chat):
+            if (message := store.message(item)) is not None:
+                text = spoken(message, self.options.redact)
+                if not self.options.forgotten(text):
+                    yield number, text
+
+    def messages(self, path: Path) -> Iterator[str]:
+        """Yield every message of a transcript, as it is spoken. Blocking. Raises `OSError`."""
+        if path.name.endswith(store.SUFFIX):
+            yield from (text for _, text in self._spoken(store.load(path)[0]))
+        else:
+            yield from messages(path, self.options)
+
+    def _excerpt(self, path: Path, body: GetBody, max_lines: int, max_chars: int) -> Excerpt:
+        if not path.name.endswith(store.SUFFIX):
+            return read_records(
+                path,
+                options=self.options,
+                start_line=body.start_line,
+                max_lines=max_lines,
+                max_chars=max_chars,
+                raw=body.raw,
+            )
+        chat, *_ = store.load(path)
+        said = [(n, text) for n, text in self._spoken(chat) if n >= body.start_line]
+        if body.raw:
+            items = dict(store.numbered(chat))
+            said = [(n, masked_json(items[n], self.options.redact)) for n, _ in said]
+        taken = said[:max_lines]
+        rest = said[max_lines:]
+        total = sum(1 for _ in store.numbered(chat))
+        lines = [text[:max_chars] for _, text in taken]
+        return Excerpt(lines, total, rest[0][0] if rest else None)
 
     def parse(self, change: FileChanged) -> ParsedFile | Unreadable | FileGone:
         """Read a whole transcript, for a rebuild. Blocking; never raises for what is on disk."""
@@ -97,14 +161,7 @@ class Transcripts:
             or ("path", stem(body.path)) in self.tombstones
         ):
             raise NotMemoryError("it is not the name of a transcript")
-        excerpt = read_records(
-            path,
-            options=self.options,
-            start_line=body.start_line,
-            max_lines=max_lines,
-            max_chars=max_chars,
-            raw=body.raw,
-        )
+        excerpt = self._excerpt(path, body, max_lines, max_chars)
         return GetResult(
             path=body.path,
             text="\n".join(excerpt.lines),

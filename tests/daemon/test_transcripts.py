@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,17 @@ def test_an_archive_takes_the_place_of_a_transcript(chats: Daemon) -> None:
     with chats.client() as client:
         counts = client.status().source_counts[1]
     assert (counts.files, counts.total_files) == (1, 1)
+
+
+def test_the_last_record_of_an_archive_needs_no_line_end(chats: Daemon) -> None:
+    file = say(chats, "a.jsonl", "first a walnut")
+    with file.open("a") as chat:
+        chat.write(json.dumps({"role": "user", "content": "last a chestnut"}))
+    chats.start().sync()
+    assert not any("chestnut" in hit.snippet for hit in chats.search("chestnut").results)
+    file.rename(f"{file}.deleted.2026-11-28T10-00-00.000Z")
+    chats.sync()
+    assert "chestnut" in chats.search("chestnut", sources=["sessions"]).results[0].snippet
 
 
 def test_a_short_conversation_is_read_once_it_is_still(hybrid: Daemon) -> None:
@@ -357,3 +369,83 @@ def test_a_transcript_is_deleted_only_when_that_is_meant(chats: Daemon) -> None:
     assert not file.exists()
     with chats.client() as client, pytest.raises(BadRequestError, match="one of session"):
         client.forget(session="a", match="b")
+
+
+def test_a_chat_of_the_older_store_is_compared_message_by_message(chats: Daemon) -> None:
+    file = chats.folder / "chats/groups/g1.json5"
+    file.parent.mkdir()
+    (chats.folder / "chats/registry.json5").write_text("{ chats: [] }")
+
+    def write(*texts: str, end: str = "]}") -> None:
+        parts = "".join(f"{{ role: 'user', content: {json.dumps(text)}, }}, " for text in texts)
+        file.write_text(f"// a chat\n{{ id: 'g1', messages: [{parts}{end}")
+
+    many = [f"message {n} about topic{n} " + "words " * 60 for n in range(60)]
+    write(*many)
+    chats.start().sync()
+    before = chats.embedded()
+    with chats.client() as client:
+        (hit,) = client.search("topic7", sources=["sessions"], max_results=1).results
+        assert (hit.path, hit.snippet_start_line) == ("sessions/chats/groups/g1.json5", 8)
+        assert client.get(hit.path, start_line=8, lines=1).text.startswith("User: message 7 about")
+        assert json.loads(client.get(hit.path, start_line=8, lines=1, raw=True).text)["role"]
+        write(*many, "the last word is cloudberry", end="")  # torn
+        client.sync()
+        assert client.search("topic7", sources=["sessions"]).results, "a torn read is never stored"
+        write(*many, "the last word is cloudberry", end="], compactions: ['they met a walrus']}")
+        client.sync()
+        assert client.search("cloudberry").results[0].snippet_end_line == 61
+        assert client.search("walrus").results[0].path == hit.path
+    added = chats.embedded()[len(before) :]
+    assert len([text for text in added if "User: " in text]) <= 2
+    (entry,) = listed(chats).values()
+    assert (entry.format, entry.session, entry.messages) == ("openclaw-store", "g1", 62)
+
+
+def test_conversations_that_are_kept_elsewhere_are_told(hybrid: Daemon) -> None:
+    hybrid.settings += f"\n{ENABLED}"
+    place = hybrid.folder / ".openclaw/agents/main"
+    (place / "sessions").mkdir(parents=True)
+    (place / "agent").mkdir()
+    (place / "agent/openclaw-agent.sqlite").touch()
+    hybrid.start().sync()
+    with hybrid.client() as client:
+        page = client.sessions_page()
+    assert (page.sessions, len(page.elsewhere)) == ([], 1)
+    assert "openclaw-agent.sqlite" in page.elsewhere[0]
+    assert page.missing == [], "nobody has asked for the places of other agents"
+    shown = hybrid.memctl("sessions")
+    assert shown.stdout == "No transcripts.\n"
+    assert "a store of OpenClaw that is not read" in shown.stderr
+
+
+@pytest.mark.long
+def test_a_large_import_that_is_killed_goes_on_and_embeds_nothing_twice(chats: Daemon) -> None:
+    """200 MB, a tenth of what the benchmark has."""
+    tool = json.dumps({"role": "toolResult", "content": "x" * 20_000}) + "\n"
+    for number in range(200):
+        lines = [
+            json.dumps({"role": "user", "content": f"talk{number} turn{turn} " + "words " * 40})
+            for turn in range(50)
+        ]
+        file = chats.folder / f"chats/{number}.jsonl"
+        file.write_text("".join(f"{line}\n{tool}" for line in lines))
+    chats.write("MEMORY.md", "a note about elderberries\n")
+    chats.start()
+    for files in (40, 120):
+        eventually(partial(has_indexed, chats, files))
+        assert chats.paths("elderberries")[0] == "MEMORY.md"
+        chats.kill()
+        chats.start()
+    chats.sync()
+    found = listed(chats)
+    assert len(found) == 200
+    assert all(e.state == "indexed" and e.messages == 50 for e in found.values())
+    texts = [text for text in chats.embedded() if "turn" in text]
+    # What was under way at a kill had not been answered.
+    assert len(texts) - len(set(texts)) <= 2 * 128
+
+
+def has_indexed(daemon: Daemon, files: int) -> bool:
+    with daemon.client() as client:
+        return client.status().source_counts[1].files >= files

@@ -31,6 +31,8 @@ def write(folder: Path, *names: str) -> None:
         ("a.checkpoint.0b51-11.jsonl", False),
         ("a.trajectory.jsonl", False),
         ("sessions.json", False),
+        ("chats/a.json5", True),
+        ("registry.json5", False),
         ("a.jsonl.tmp", False),
         ("p/subagents/a.jsonl", False),
     ],

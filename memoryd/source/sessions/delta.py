@@ -17,6 +17,7 @@ from memoryd.chunk.transcript import Position, TranscriptChunker
 from memoryd.flow import Chunk, FileStat, TranscriptState, file_stat
 from memoryd.source.sessions.archive import opened
 from memoryd.source.sessions.format import Message, Record, TranscriptFormat
+from memoryd.source.sessions.places import is_archive
 
 BLOCK_BYTES = 256 * 1024
 """No call takes more at once: one that takes a whole file holds up every thread meanwhile."""
@@ -96,7 +97,8 @@ def read_delta(path: Path, *, base: TranscriptState | None, options: DeltaOption
         start = Position(0, 1) if base is None else Position(base.tail_offset, base.tail_line)
         end, messages, malformed = start, 0, 0
         chunker = TranscriptChunker(tokens=options.tokens, max_bytes=options.max_bytes)
-        for line in _lines(file, start, size) if fmt is not None else ():
+        closed = is_archive(path.name)
+        for line in _lines(file, start, size, closed=closed) if fmt is not None else ():
             end = Position(line.end, line.at.line + 1)
             is_new = base is None or line.at.line > base.lines
             record = _record(line.data)
@@ -212,6 +214,11 @@ def _raw(data: bytes, record: Record | None, redact: Callable[[str], str]) -> st
     return redact(text)
 
 
+def masked_json(value: Any, redact: Callable[[str], str]) -> str:
+    """Return a value as JSON, secrets in its texts masked."""
+    return redact(json.dumps(_masked(value, redact), ensure_ascii=False))
+
+
 def _masked(value: Any, redact: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return redact(value)
@@ -308,8 +315,11 @@ def _mended(data: bytes) -> object:
         return None
 
 
-def _lines(file: BinaryIO, start: Position, size: int) -> Iterator[_Line]:
-    """Yield the complete lines from `start` on, up to `size` bytes of the file."""
+def _lines(file: BinaryIO, start: Position, size: int, *, closed: bool = False) -> Iterator[_Line]:
+    """Yield the complete lines from `start` on, up to `size` bytes of the file.
+
+    Of a file that is `closed` the last one is complete without a line end.
+    """
     at, position = start, start.offset
     held: list[bytes] = []
     held_bytes = 0
@@ -332,3 +342,6 @@ def _lines(file: BinaryIO, start: Position, size: int) -> Iterator[_Line]:
             held.append(block[begin:])
         else:
             held.clear()
+    if closed and held_bytes:
+        data = b"".join(held) if held_bytes <= MAX_RECORD_BYTES else None
+        yield _Line(at, data, at.offset + held_bytes)

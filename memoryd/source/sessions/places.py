@@ -13,13 +13,14 @@ from memoryd.flow import FileKey, FileStat, file_stat
 SOURCE = "sessions"
 USUAL = {
     "openclaw": ("OPENCLAW_STATE_DIR", "~/.openclaw", "agents/{agent}/sessions/*.jsonl*"),
+    "openclaw-store": ("OPENCLAW_STATE_DIR", "~/.openclaw", "sessions/*/*.json5"),
     "claude": ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/**/*.jsonl"),
     "codex": ("CODEX_HOME", "~/.codex", "sessions/**/rollout-*.jsonl"),
 }
 """Where an agent keeps its transcripts, by format: a variable, its default, and a glob below."""
 
-_TRANSCRIPT = re.compile(r"\.jsonl(?:\.(?:reset|deleted)\.[0-9TZ:.\-]+(?:\.zst)?)?\Z")
-_NEVER = re.compile(r"\.(?:checkpoint\.[^/]+|trajectory)\.jsonl|\.bak")
+_TRANSCRIPT = re.compile(r"\.jsonl(?:\.(?:reset|deleted)\.[0-9TZ:.\-]+(?:\.zst)?)?\Z|\.json5\Z")
+_NEVER = re.compile(r"\.(?:checkpoint\.[^/]+|trajectory)\.jsonl|\.bak|(?:\A|/)registry\.json5\Z")
 _SUBAGENTS = f"{os.sep}subagents{os.sep}"
 _OWNER = re.compile(r"/agents/([^/]+)/sessions/")
 _MAGIC = re.compile(r"[*?\[]")
@@ -54,6 +55,7 @@ class Places:
         environ: Mapping[str, str],
     ) -> None:
         """Take the configured globs; without any, the usual ones of the formats."""
+        self.configured = bool(paths)
         globs = list(paths) or list(_usual(formats, agent, environ))
         self.places: list[Place] = []
         for text in globs:
@@ -119,7 +121,7 @@ def is_transcript(path: str) -> bool:
 
 def is_archive(path: str) -> bool:
     """Say whether a transcript was reset or deleted: it grows no more."""
-    return not path.endswith(".jsonl")
+    return not path.endswith((".jsonl", ".json5"))
 
 
 def owner_of(path: Path) -> str:
@@ -132,7 +134,7 @@ def _usual(formats: Collection[str], agent: str, environ: Mapping[str, str]) -> 
     return [
         os.path.join(environ.get(variable) or default, pattern.format(agent=agent))
         for name, (variable, default, pattern) in USUAL.items()
-        if name in formats
+        if name.removesuffix("-store") in formats
     ]
 
 
@@ -143,7 +145,7 @@ def _split(path: str) -> tuple[Path, str]:
         if _MAGIC.search(part):
             return Path("/".join(parts[:position]) or "/"), "/".join(parts[position:])
     if os.path.isdir(path):
-        return Path(path), "**/*.jsonl*"
+        return Path(path), "**/*.json*"
     return Path(path).parent, glob.escape(Path(path).name)
 
 

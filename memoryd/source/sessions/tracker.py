@@ -29,6 +29,7 @@ from memoryd.flow import (
 from memoryd.source.sessions.delta import Delta
 from memoryd.source.sessions.due import Pending, Thresholds, is_due, pending
 from memoryd.source.sessions.places import Found, is_archive
+from memoryd.source.sessions.store import BeingWrittenError
 
 log = logging.getLogger(__name__)
 
@@ -44,10 +45,14 @@ Read = Callable[[Path, TranscriptState | None], Delta]
 
 @dataclass(frozen=True, slots=True)
 class TrackerStats:
-    """What the last look found: files on disk, those that wait, and bytes that wait in them."""
+    """What the last look found: files on disk, those that wait, and bytes that wait in them.
+
+    `to_read` of these are being read now, one after the other.
+    """
 
     looks: int
     files: int
+    to_read: int = 0
     pending: dict[FileKey, int] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
 
@@ -99,6 +104,7 @@ class SessionTracker:
         self._refused: dict[FileKey, FileStat] = {}
         self._stats = TrackerStats(0, 0)
         self._waiting: dict[FileKey, int] = {}
+        self._to_read = 0
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -116,7 +122,9 @@ class SessionTracker:
     def stats(self) -> TrackerStats:
         """Return what is known of the transcripts on disk."""
         last = self._stats
-        return TrackerStats(last.looks, last.files, dict(self._waiting), last.missing)
+        return TrackerStats(
+            last.looks, last.files, self._to_read, dict(self._waiting), last.missing
+        )
 
     async def _next(self) -> list[ToReconcile]:
         messages: list[ToReconcile] = []
@@ -188,7 +196,8 @@ class SessionTracker:
         """Read transcripts, a few at a time on their way to the index."""
         under_way: set[asyncio.Task[None]] = set()
         try:
-            for job in jobs:
+            for number, job in enumerate(jobs):
+                self._to_read = len(jobs) - number
                 if len(under_way) >= AT_ONCE:
                     done, under_way = await asyncio.wait(
                         under_way, return_when=asyncio.FIRST_COMPLETED
@@ -200,6 +209,7 @@ class SessionTracker:
             for task in under_way:
                 await task
         finally:
+            self._to_read = 0
             for task in under_way:
                 task.cancel()
 
@@ -210,6 +220,8 @@ class SessionTracker:
                 delta = await loop.run_in_executor(self._thread, self._read, job.path, job.base)
         except FileNotFoundError:
             return  # the next look tells
+        except BeingWrittenError:
+            return  # still pending, for the next look
         except OSError as error:
             self._refused[job.key] = job.stat
             self._waiting.pop(job.key, None)
