@@ -236,7 +236,7 @@ async def _agent(
                 to_reconcile,
                 find=transcripts.find,
                 read=transcripts.read,
-                known=lambda: known(store.catalog),
+                known=lambda: known(store.catalog, settings.sessions.formats),
                 thread=threads,
                 thresholds=transcripts.thresholds,
             )

@@ -65,4 +65,6 @@ def _entry(agent: Agent, transcripts: Transcripts, key: FileKey, found: Found) -
         entry.state = "new" if row is None else "pending"
     if (reason := agent.unreadable.get(key)) is not None:
         entry.state, entry.reason = "failed", reason
+    if agent.tracker is not None and (why := agent.tracker.stats().left_out.get(key)) is not None:
+        entry.state, entry.reason, entry.pending_bytes = "left out", why, 0
     return entry

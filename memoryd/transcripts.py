@@ -33,9 +33,9 @@ from memoryd.source.sessions.delta import (
     read_records,
     spoken,
 )
-from memoryd.source.sessions.detect import by_name, detect, excluded
+from memoryd.source.sessions.detect import by_name, detect, excluded, family
 from memoryd.source.sessions.due import Thresholds
-from memoryd.source.sessions.format import Record, TranscriptFormat
+from memoryd.source.sessions.format import LeftOutError, Record, TranscriptFormat
 from memoryd.source.sessions.places import SOURCE, Found, Places, is_transcript, owner_of
 from memoryd.wanted import redactor
 from memoryd_client.bodies import GetBody, GetResult
@@ -85,7 +85,7 @@ class Transcripts:
             chunker.add(Position(0, number), text)
         state = store.state(chat, stat, inode, count, options.owner)
         if ("session", state.session) in self.tombstones:
-            raise OSError(errno.EILSEQ, "left out: its session was forgotten")
+            raise LeftOutError(errno.EILSEQ, "its session was forgotten")
         chunks, _ = chunker.finish(Position(0, 1))
         return Delta(stat, digest, state, chunks, from_line=1, bytes_read=stat.size)
 
@@ -129,19 +129,19 @@ class Transcripts:
         """Read a whole transcript, for a rebuild. Blocking; never raises for what is on disk."""
         try:
             delta = self.read(change.real_path, None)
-        except FileNotFoundError:
+        except (FileNotFoundError, LeftOutError):
             return FileGone(change.key)
         except OSError as error:
             return Unreadable(change.key, error.strerror or str(error))
         return ParsedFile(change.key, delta.stat, delta.hash, delta.chunks, transcript=delta.state)
 
     def _detect(self, head: Sequence[Record], enabled: Collection[str]) -> TranscriptFormat | None:
-        """Return the format of a transcript. Raises `OSError` for one that is left out whole."""
+        """Return the format of a transcript. Raises `LeftOutError` for one that is left out."""
         if (reason := excluded(head)) is not None:
-            raise OSError(errno.EILSEQ, f"left out: a {reason}")
+            raise LeftOutError(errno.EILSEQ, f"a {reason}")
         found = detect(head, enabled)
         if found is not None and ("session", found.session(head)) in self.tombstones:
-            raise OSError(errno.EILSEQ, "left out: its session was forgotten")
+            raise LeftOutError(errno.EILSEQ, "its session was forgotten")
         return found
 
     def is_name(self, path: str) -> bool:
@@ -182,10 +182,19 @@ def stem(path: str) -> str:
     return name + ending
 
 
-def known(catalog: Catalog) -> dict[FileKey, tuple[FileStat, TranscriptState | None]]:
-    """Return what the index has of transcripts."""
+def known(
+    catalog: Catalog, formats: Collection[str]
+) -> dict[FileKey, tuple[FileStat, TranscriptState | None]]:
+    """Return what the index has of transcripts.
+
+    One of a format that is not wanted any more looks as if it had changed, to be looked at again.
+    """
     return {
-        key: (row.stat, row.transcript) for key, row in catalog.rows.items() if key.source == SOURCE
+        key: (row.stat, row.transcript)
+        if row.transcript is not None and family(row.transcript.format) in ("", *formats)
+        else (FileStat(-1, 0, 0), None)
+        for key, row in catalog.rows.items()
+        if key.source == SOURCE
     }
 
 

@@ -13,7 +13,9 @@ class SessionsBody(Body):
 
 
 class SessionEntry(Body):
-    """One transcript. `state` is `indexed`, `pending`, `new` or `failed` (with the `reason`).
+    """One transcript. `state` is `indexed`, `pending`, `new`, `failed` or `left out`.
+
+    `reason` says why of the last two.
 
     `real_path` is where it lies, `pending_bytes` what of it is not indexed, `malformed` how many of
     its lines make no sense. `session` and `owner` are "" where they are not known.

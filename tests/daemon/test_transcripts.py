@@ -273,6 +273,34 @@ def test_what_is_no_transcript_is_told(chats: Daemon) -> None:
     assert "not a transcript of a known format" in (entry.reason or "")
 
 
+def test_sessions_in_which_nobody_takes_part_are_left_out(chats: Daemon) -> None:
+    meta = {"type": "session_meta", "payload": {"id": "x", "thread_source": "subagent"}}
+    turn = {"type": "response_item", "payload": {"type": "message", "role": "assistant"}}
+    turn["payload"] |= {"content": [{"type": "output_text", "text": "a lychee"}]}  # type: ignore[operator]
+    file = chats.folder / "chats/rollout-1.jsonl"
+    file.write_text("".join(f"{json.dumps(record)}\n" for record in (meta, turn)))
+    chats.start().sync()
+    (entry,) = listed(chats).values()
+    assert (entry.state, entry.reason) == ("left out", "a subagent")
+    with chats.client() as client:
+        assert client.status().failure_count == 0
+        assert client.search("lychee").results == []
+
+
+def test_a_format_that_is_not_wanted_any_more_leaves_the_index(chats: Daemon) -> None:
+    say(chats, "a.jsonl", "a rambutan")
+    chats.start().sync()
+    chats.settings = chats.settings.replace(
+        "enabled = true,", 'enabled = true, formats = ["codex"],'
+    )
+    chats.write_config()
+    with chats.client() as client:
+        assert client.search("rambutan").results
+        client.reload()
+        client.sync()
+        assert client.search("rambutan").results == []
+
+
 def test_names_that_lead_elsewhere_are_refused(chats: Daemon) -> None:
     say(chats, "a.jsonl", "one")
     chats.start().sync()

@@ -15,7 +15,7 @@ from memoryd.source.sessions.plain import Plain
 FORMATS: tuple[TranscriptFormat, ...] = (OpenClaw(), CodexEvents(), Codex(), Claude(), Plain())
 """All formats, the most specific first: what fits more than one is of the first."""
 
-_ENABLED_BY = {CodexEvents.name: Codex.name}
+_FAMILIES = {CodexEvents.name: Codex.name, "openclaw-store": OpenClaw.name}
 _BY_NAME = {known.name: known for known in FORMATS}
 
 _KEY = re.compile(r"(?:agent:[^:]*:)?(?:(?P<dreaming>dreaming-narrative-)|(?P<cron>cron:.+:run:))")
@@ -28,9 +28,14 @@ def detect(head: Sequence[Record], enabled: Collection[str]) -> TranscriptFormat
     None when no format fits, or the one that does is not among the `enabled` ones.
     """
     found = next((known for known in FORMATS if known.fits(head)), None)
-    if found is None or _ENABLED_BY.get(found.name, found.name) not in enabled:
+    if found is None or family(found.name) not in enabled:
         return None
     return found
+
+
+def family(name: str) -> str:
+    """Return the name by which a format is enabled; "" for one that is not known yet."""
+    return _FAMILIES.get(name, name)
 
 
 def by_name(name: str) -> TranscriptFormat:

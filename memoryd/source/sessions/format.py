@@ -33,3 +33,7 @@ class TranscriptFormat(Protocol):
 
     def message(self, record: Record) -> Message | None:
         """Return what a record says, None for all that is no conversation. Never raises."""
+
+
+class LeftOutError(OSError):
+    """A file is read, and is no conversation of people, or none that is wanted; it says why."""

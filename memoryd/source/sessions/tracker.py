@@ -5,6 +5,7 @@ read before the first scan of the notes has gone through the parser.
 """
 
 import asyncio
+import errno
 import logging
 import os
 import time
@@ -28,6 +29,7 @@ from memoryd.flow import (
 )
 from memoryd.source.sessions.delta import Delta
 from memoryd.source.sessions.due import Pending, Thresholds, is_due, pending
+from memoryd.source.sessions.format import LeftOutError
 from memoryd.source.sessions.places import Found, is_archive
 from memoryd.source.sessions.store import BeingWrittenError
 
@@ -47,7 +49,7 @@ Read = Callable[[Path, TranscriptState | None], Delta]
 class TrackerStats:
     """What the last look found: files on disk, those that wait, and bytes that wait in them.
 
-    `to_read` of these are being read now, one after the other.
+    `to_read` of these are being read now, one after the other. `left_out` says why some are not.
     """
 
     looks: int
@@ -55,6 +57,7 @@ class TrackerStats:
     to_read: int = 0
     pending: dict[FileKey, int] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
+    left_out: dict[FileKey, str] = field(default_factory=dict)
 
 
 class _Job(NamedTuple):
@@ -104,6 +107,7 @@ class SessionTracker:
         self._refused: dict[FileKey, FileStat] = {}
         self._stats = TrackerStats(0, 0)
         self._waiting: dict[FileKey, int] = {}
+        self._left_out: dict[FileKey, str] = {}
         self._to_read = 0
 
     async def run(self) -> None:
@@ -123,7 +127,12 @@ class SessionTracker:
         """Return what is known of the transcripts on disk."""
         last = self._stats
         return TrackerStats(
-            last.looks, last.files, self._to_read, dict(self._waiting), last.missing
+            last.looks,
+            last.files,
+            self._to_read,
+            dict(self._waiting),
+            last.missing,
+            dict(self._left_out),
         )
 
     async def _next(self) -> list[ToReconcile]:
@@ -153,6 +162,7 @@ class SessionTracker:
         await self._read_all(plan.due)
         for key in plan.gone:
             self._refused.pop(key, None)
+            self._left_out.pop(key, None)
             await self._writer.put(FileGone(key))
         for marker in markers:
             await self._writer.put(marker)
@@ -225,7 +235,14 @@ class SessionTracker:
         except OSError as error:
             self._refused[job.key] = job.stat
             self._waiting.pop(job.key, None)
-            await self._writer.put(Unreadable(job.key, error.strerror or str(error)))
+            reason = error.strerror or str(error)
+            if error.errno == errno.EILSEQ:
+                # It was read, and is none; what was made of it before goes.
+                await self._writer.put(FileGone(job.key))
+            if isinstance(error, LeftOutError):
+                self._left_out[job.key] = reason
+            else:
+                await self._writer.put(Unreadable(job.key, reason))
             return
         parsed = ParsedFile(
             job.key,
@@ -241,6 +258,7 @@ class SessionTracker:
         assert parsed.committed is not None  # noqa: S101 - it was made above
         await parsed.committed
         self._waiting.pop(job.key, None)
+        self._left_out.pop(job.key, None)
 
 
 def _count_lines(path: Path, offset: int) -> int:
