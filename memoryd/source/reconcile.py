@@ -49,7 +49,7 @@ class _Found(NamedTuple):
     folders: dict[Path, tuple[int, int]]
     skipped: list[tuple[str, str]]
     changed: list[FileChanged]
-    gone: list[FileGone]
+    gone: list[FileChanged | FileGone]
     problem: str | None
 
 
@@ -149,7 +149,7 @@ class Reconciler:
             key, stat = seen
             if stat is None:
                 # Known or not: it may be on its way to the writer at this moment.
-                changes.append(self._gone(key))
+                changes.append(self._gone(key, known.get(key)))
             elif owners.get(stat.inode, key) != key:
                 return None  # renamed, or one file under two names: only a scan tells which counts
             elif known.get(key) != stat:
@@ -190,7 +190,7 @@ class Reconciler:
             if known.get(key) != stat
         ]
         gone = [
-            self._gone(key)
+            self._gone(key, known.get(key))
             for key in (known.keys() | sent) - scan.stats.keys()
             if not any(
                 self._discovery.real_path(key).is_relative_to(unread) for unread in scan.unread
@@ -200,8 +200,13 @@ class Reconciler:
         skipped = list(scan.skipped.items())
         return _Found(len(scan.stats), scan.folders, skipped, changed, gone, problem)
 
-    def _gone(self, key: FileKey) -> FileGone:
+    def _gone(self, key: FileKey, known: FileStat | None) -> FileChanged | FileGone:
+        """Return what has become of a file that was not seen; it may have come back since."""
         path = self._discovery.real_path(key)
+        seen = self._discovery.look(path)
+        stat = None if seen is None else seen[1]
+        if stat is not None and stat != known:
+            return FileChanged(key, path)
         return FileGone(key, None if os.path.lexists(path) else path)
 
     async def _plan_watching(self, folders: dict[Path, tuple[int, int]]) -> None:

@@ -314,18 +314,33 @@ def test_names_that_lead_elsewhere_are_refused(chats: Daemon) -> None:
 
 
 def test_notes_are_not_crowded_out(chats: Daemon) -> None:
-    for number in range(10):
-        chats.write(f"memory/{number}.md", f"# Note {number}\n\nThe valve code is V{number}00.\n")
-    for number in range(110):
-        say(
-            chats,
-            f"{number}.jsonl",
-            "which valve code was it? the valve code, I mean the valve code",
+    for number in range(50):
+        what = "spare fuse" if number == 7 else f"thing{number} of room{number % 9}"
+        chats.write(
+            f"memory/{number}.md", f"# Note {number}\n\nThe {what} is in drawer {number}.\n"
         )
+    for number in range(550):
+        say(chats, f"{number}.jsonl", "where is the spare fuse? the spare fuse, the spare fuse")
     chats.start().sync()
-    results = chats.search("valve code V300", max_results=6).results
-    assert results[0].path == "memory/3.md"
+    results = chats.search("the spare fuse is in drawer", max_results=6).results
+    assert "memory/7.md" in [hit.path for hit in results[:2]]
     assert sum(hit.source == "memory" for hit in results) >= 3
+    for source in ("memory", "sessions"):
+        only = chats.search("spare fuse", sources=[source]).results
+        assert {hit.source for hit in only} == {source}
+
+
+def test_what_is_hidden_takes_no_places(chats: Daemon) -> None:
+    for owner, count in (("bob", 9), ("main", 3)):
+        folder = chats.folder / "chats/agents" / owner / "sessions"
+        folder.mkdir(parents=True)
+        for number in range(count):
+            said = {"role": "user", "content": f"a kumquat, said {owner} ({number})"}
+            (folder / f"{number}.jsonl").write_text(json.dumps(said) + "\n")
+    chats.start().sync()
+    results = chats.search("kumquat", max_results=3).results
+    assert len(results) == 3
+    assert not any("bob" in hit.snippet for hit in results)
 
 
 def test_visibility_narrows_and_never_widens(chats: Daemon) -> None:

@@ -19,6 +19,7 @@ from memoryd.flow import (
 )
 from memoryd.source.discover import Discovery
 from memoryd.source.reconcile import Reconciler
+from memoryd.source.walk import Scan
 
 
 class Stage:
@@ -264,3 +265,35 @@ async def test_folders_that_can_not_be_written_as_utf_8_are_not_watched(tmp_path
     assert await stage.folders.get() == frozenset()
     assert [why for _, why in stage.reconciler.stats().skipped] == ["its name is not UTF-8"]
     await stage.close()
+
+
+async def test_a_file_that_comes_back_behind_a_scan_is_not_forgotten(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is there again by the time that its absence would be told."""
+    file = stage.memory / "a.md"
+    file.write_text("first")
+    await stage.sync()
+    stage.index()
+    walk = stage.discovery.scan
+
+    def scan_without_it() -> Scan:
+        file.unlink()
+        found = walk()
+        file.write_text("once more")
+        return found
+
+    monkeypatch.setattr(stage.discovery, "scan", scan_without_it)
+    key = FileKey("memory", "memory/a.md")
+    assert await stage.sync() == [FileChanged(key, file)]
+
+
+async def test_a_file_that_stays_away_is_to_be_looked_at_once_more(stage: Stage) -> None:
+    file = stage.memory / "a.md"
+    file.write_text("first")
+    await stage.sync()
+    stage.index()
+    file.unlink()
+    (gone,) = await stage.sync()
+    assert isinstance(gone, FileGone)
+    assert gone.absent == file
