@@ -166,6 +166,7 @@ def test_a_disk_that_hangs_holds_up_nobody_else(daemon: Daemon, hanging: threadi
                 bee.agent = "main"
                 for _ in range(20):
                     bee.ping()
+                assert {served.agent for served in bee.agents().agents} == {"bee", "main"}
                 found = bee.search("snail")
                 assert found.stale
                 assert "the first scan is under way" in found.warnings[0]

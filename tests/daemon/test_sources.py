@@ -170,6 +170,24 @@ def test_names_that_are_not_utf_8_are_skipped_with_a_reason(daemon: Daemon) -> N
     eventually(lambda: daemon.paths("caracal") != [])
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_citations_count_lines_as_an_editor_does(daemon: Daemon, end: str) -> None:
+    lines = ["# Trees", "<private>", "the code", "</private>"]
+    lines += [f"birch number{line}" for line in range(5, 406)]
+    daemon.write("memory/a.md", "\ufeff" + end.join(lines))
+    daemon.start().sync()
+    with daemon.client() as client:
+        for line in (5, 200, 405):
+            hit = client.search(f"number{line}").results[0]
+            assert hit.start_line <= hit.snippet_start_line <= line
+            assert line <= hit.snippet_end_line <= hit.end_line
+            cited = lines[hit.snippet_start_line - 1 : hit.snippet_end_line]
+            assert f"birch number{line}" in cited
+            assert hit.snippet.split("\n")[-1] == cited[-1]
+            shown = client.get("memory/a.md", start_line=line, lines=1)
+            assert (shown.text, shown.total_lines) == (lines[line - 1], 405)
+
+
 def test_touching_a_file_changes_nothing(hybrid: Daemon) -> None:
     note = hybrid.write("memory/a.md", "a touched carambola")
     hybrid.start().sync()

@@ -287,6 +287,14 @@ def test_a_whole_number_is_a_number(home: Path) -> None:
         ("[defaults]\nprovider = 'gpt'", ["provider", "'gpt'"]),
         ("[defaults]\nextra_paths = 'docs'", ["extra_paths", "array"]),
         ("[defaults]\nextra_paths = [1]", ["extra_paths", "str"]),
+        (
+            "[defaults]\nextra_paths = ['a', { path = 'b', excludes = ['c'] }]",
+            ["config.toml: extra_paths[1]: ", "`excludes`"],
+        ),
+        (
+            "[defaults]\nextra_paths = [{ pattern = 'c' }]",
+            ["config.toml: extra_paths[0]: ", "`path`"],
+        ),
         ("[agents.main]\nworkspace = 3", ["[agents.main]", "workspace", "str"]),
         ("[defaults]\nprovider = ", ["not valid TOML"]),
         ("[defaults]\n[defaults]", ["not valid TOML"]),
@@ -343,6 +351,7 @@ def test_a_file_that_cannot_be_read_is_told(home: Path, monkeypatch: pytest.Monk
         "[agents.main]\nworkspace = '~nosuchuser/work'",
         "[defaults.store]\npath = '~nosuchuser/x.sqlite'",
         "[defaults]\nextra_paths = ['~nosuchuser/notes']",
+        "[defaults]\nextra_paths = ['a', { path = '~nosuchuser/notes' }]",
     ],
 )
 def test_the_home_of_nobody_is_a_mistake(home: Path, text: str) -> None:
