@@ -1,78 +1,162 @@
 """Masks secrets in text, before it is stored, embedded or shown. Pure.
 
-What is looked for: keys that vendors give a shape of their own, headers and cookies, private key
-blocks, passwords in addresses, values of names that say they are secret, tokens of JSON (JWT), and
-card numbers with a valid check digit. Of each, the first few characters stay, so that people can
-tell which it was.
+Keys of a vendor's own shape, headers, cookies, private keys, passwords in addresses, values of
+names that say they are secret, JSON Web Tokens, card numbers with a valid check digit. Of each, the
+first few characters stay, so that people can tell which it was.
+
+Every pattern is anchored at a word that is found first: finding words is the quickest there is, and
+a pattern then looks at little more than the secret itself, so that no call is long.
 """
 
+import importlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 MASK = "…[redacted]"
 KEPT_CHARS = 6
-WINDOW_CHARS = 32 * 1024
-"""No call looks at more at once: one that takes a megabyte holds up every thread."""
-OVERLAP_CHARS = 4 * 1024
+_CUSTOM_WINDOW_CHARS = 2 * 1024
+"""Patterns of one's own see no more at once: the time they take can be the square of it. What half
+the overlap holds is found wherever it stands."""
+_CUSTOM_OVERLAP_CHARS = 1024
+_SHORTEST_CHARS = 4
+_ENDLESS_REPEATS = 100
 
-Rule = tuple[re.Pattern[str], int]
-"""A pattern, and the group that is the secret."""
+Span = tuple[int, int]
+Rule = tuple[str, re.Pattern[str]]
+"""A word to find first, and the pattern to match there: its last group, or all, is the secret."""
 
-_B64 = r"[A-Za-z0-9+/=_-]"
-_VENDOR = (
-    r"sk-(?:proj-|ant-|svcacct-|or-v1-)?[A-Za-z0-9_-]{16,}",
-    r"(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,}",
-    r"AIza[A-Za-z0-9_-]{30,}",
-    r"pa-[A-Za-z0-9_-]{30,}",
-    r"(?:gh[opsur]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})",
-    r"glpat-[A-Za-z0-9_-]{16,}",
-    r"xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{10,}",
-    r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}",
-    r"hf_[A-Za-z0-9]{20,}",
-    r"npm_[A-Za-z0-9]{20,}",
-    r"pypi-[A-Za-z0-9_-]{20,}",
-    r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
-    r"do[opr]_v1_[a-f0-9]{32,}",
-    r"(?:SK|AC)[0-9a-f]{32}",
-    r"\d{8,10}:AA[A-Za-z0-9_-]{30,}",
-    r"ya29\.[A-Za-z0-9_-]{20,}",
-    r"gsk_[A-Za-z0-9]{20,}",
-    r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
+_SOLID, _RUN = "[A-Za-z0-9]", "[A-Za-z0-9_-]"
+_ALONE = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))"
+_PREFIXES = (
+    (16, _SOLID, "whsec_"),
+    (20, _SOLID, "ghp_ gho_ ghs_ ghu_ ghr_ hf_ npm_ gsk_ xai- pplx- lin_api_ shpat_ sbp_"),
+    (20, _SOLID, "dop_v1_ doo_v1_ dor_v1_"),
+    (16, _RUN, "glpat- gldt- glrt- glptt- glsoat- tskey- xapp-"),
+    (20, _RUN, "github_pat_ dckr_pat_ nvapi- GOCSPX- figd_ glsa_"),
+    (24, _RUN, "AIza ya29. hvs."),
+    (40, _RUN, "pypi-"),
 )
-_NAMES = (
-    r"(?:[A-Za-z0-9]{0,40}[_.-]){0,6}"
-    r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_-]?key|apikey|access[_-]?key|private[_-]?key"
-    r"|client[_-]?secret|secret[_-]?key|auth[_-]?token|credentials?)(?:[_.-][A-Za-z0-9]{1,40}){0,2}"
+"""How keys of vendors begin, and what follows: how many characters of which at least."""
+_SHAPES = (
+    ("sk-", rf"sk-(?:proj|ant|svcacct|admin|or-v1)-{_RUN}{{16,}}+"),
+    ("sk-", rf"sk-(?:{_SOLID}{{16}}|(?=[A-Za-z_-]{{0,99}}[0-9]){_RUN}{{20}}){_RUN}*+"),
+    *((word, rf"{word}(?:live|test)_{_SOLID}{{16,}}+{_RUN}*+") for word in ("sk_", "rk_")),
+    ("xox", rf"xox[abeoprs]-{_RUN}{{10,}}+"),
+    ("pa-", rf"pa-(?=[a-z_-]{{0,99}}[0-9A-Z]){_RUN}{{30,}}+"),
+    *((word, rf"{word}[A-Z0-9]{{16}}{_RUN}*+") for word in ("AKIA", "ASIA")),
+    ("SG.", rf"SG\.{_RUN}{{16,99}}+\.{_RUN}{{16,}}+"),
+    ("SK", r"SK[0-9a-f]{32}(?![A-Za-z0-9])"),
+    ("hooks.slack.com/services/", r"hooks\.slack\.com/services/([A-Za-z0-9_/-]{20,}+)"),
+    ("eyJ", rf"eyJ{_RUN}{{8,2048}}+\.(?:{_RUN}{{8,}}+|(?=\.))(?:\.{_RUN}*+){{0,3}}"),
 )
-_OBVIOUS = r"(?!(?:true|false|null|none|nil|undefined|yes|no)\b|[<${%\[*…]|\S{0,6}…\[redacted\])"
-
-_RULES: tuple[Rule, ...] = (
-    *((re.compile(rf"(?<![A-Za-z0-9])(?:{shape})"), 0) for shape in _VENDOR),
-    (re.compile(rf"(?i)\b(?:bearer|basic)[ \t]+({_B64}[A-Za-z0-9+/=._~-]{{11,}})"), 1),
-    (re.compile(r"(?i)\b(?:set-)?cookie[ \t]*:[ \t]*([^\r\n\"']{8,4096})"), 1),
-    (re.compile(r"(?i)\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@\"']{0,100}:([^\s/@\"']{1,200})@"), 1),
-    (
-        re.compile(
-            rf"(?i)(?<![A-Za-z0-9]){_NAMES}[\"']?[ \t]*(?:=|:|=>)[ \t]*[\"']?"
-            rf"{_OBVIOUS}([^\s\"',;&|)}}\]]{{6,4096}})"
-        ),
-        1,
+_VENDORS: tuple[Rule, ...] = (
+    *(
+        (word, re.compile(rf"{_ALONE}{re.escape(word)}{chars}{{{least},}}+{_RUN}*+"))
+        for least, chars, words in _PREFIXES
+        for word in words.split()
     ),
+    *((word, re.compile(_ALONE + shape)) for word, shape in _SHAPES),
+    (":AA", re.compile(rf"(?<=[0-9]{{6}}):(AA{_RUN}{{30,}}+)")),
 )
-_KEY_BEGIN = re.compile(
-    r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----(?!…\[redacted\])"
+
+_TELLING = (
+    r"pass(?:word|wd|phrase)?|pwd|secret|(?:access|auth|refresh)?[_-]?token|credentials?"
+    r"|(?:api|access|private|secret)?[_-]?key"
 )
-_KEY_END = re.compile(r"-----END (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
-_CARD = re.compile(r"(?<![\d.-])(?:[3-6]\d{3})(?:[ -]?\d){9,15}(?![\d-])")
-_HINTS = (
-    *("sk-", "_live_", "_test_", "aiza", "pa-", "ghp_", "gho_", "ghs_", "ghu_", "ghr_"),
-    *("github_pat", "glpat", "xox", "xapp", "akia", "asia", "abia", "acca", "hf_", "npm_"),
-    *("pypi-", "sg.", "o_v1", "p_v1", "r_v1", ":aa", "ya29", "gsk_", "eyj", "bearer", "basic"),
-    *("cookie", "://", "pass", "pwd", "secret", "token", "key", "credential"),
+
+
+def _stands_for_a_secret(end: str) -> str:
+    """Return a pattern of what is written instead of a secret: words, types, places, paths."""
+    return rf"""
+        (?:true|false|null|none|nil|undefined|yes|no|on|off|empty|unset|unknown|required|optional
+          |invalid|missing|expired|wrong|incorrect|must|should|please|never|always|await|new|return
+          |auth|basic|bearer|digest|oauth2?|oidc|saml|ldap|jwt|authentication|the|this|that|your
+          |with|from|what|change_?me|redacted|hidden){end}
+        |(?:str|string|int|integer|bool|boolean|bytes|number|any|object|text|optional|secretstr
+          |varchar)(?:{end}|[?(\[|])
+        |\$?(?:{_TELLING}){end}
+        |<[^<>\n]{{0,80}}>{end}|\$?\{{{{1,2}}[a-z0-9_.\ ]{{0,80}}\}}{{1,2}}{end}
+        |\$(?-i:[A-Z_][A-Z0-9_]{{0,60}}){end}|%[a-z_]{{1,40}}%{end}|%(?:\([a-z_]{{1,40}}\))?[sdvqr]{end}
+        |[*•x.…]{{3,80}}{end}|\[[a-z _-]{{1,30}}\]{end}|your[-_ ][a-z_ -]{{1,40}}{end}
+        |https?://|(?:~|\.\.?)/|(?-i:(?:/[a-z0-9._-]{{1,40}}){{2,20}}{end})
+        |[0-9]{{0,9}}\.[0-9]{{1,12}}{end}|-----BEGIN\ |\S{{0,6}}…\[redacted\]"""
+
+
+_END = r"(?=[\s\"'`,;)\]}<>\\|]|[.:!?](?:\s|\Z)|\Z)"
+_CODE = rf"""
+    \$?(?:[a-z_]{{1,40}}(?:\.|->|::)){{1,4}}(?:{_TELLING}){_END}
+    |(?:process\.env|os\.environ|import\.meta|env|secrets|self|this|settings|config|args)\.[a-z_]
+    |[a-z_][a-z_.]{{0,80}}[(\[]|\$\("""
+_SCHEME = r"(?:(?:bearer|basic|token|apikey)[ \t]{1,4})"
+_END_OF_QUOTED = r"(?=[\"'`\\]|\Z)"
+_VALUE = rf"""(?:
+    (?P<q>["'`]) {_SCHEME}? (?!{_stands_for_a_secret(_END_OF_QUOTED)})
+        ((?:\\.|(?!(?P=q))[^\\\r\n])*+)
+    |(?P<e>\\{{1,3}}["']) {_SCHEME}? (?!{_stands_for_a_secret(_END_OF_QUOTED)})
+    ((?:(?!(?P=e))[^\r\n])*+)
+    |{_SCHEME}? (?!["'`]|\\{{1,3}}["']|{_CODE}|{_stands_for_a_secret(_END)})
+    ((?:[^\s"'`&;,\\)\]}}>.:]
+       |(?![&;,][a-z_][\w.-]{{0,40}}[=:])(?![)\]}}>.,;:]{{1,8}}(?:[\s"'`\\]|\Z))[&;,)\]}}>.:]
+       |\\(?!["'`])|["'`](?![\s,;:.)\]}}]|\Z))++)
+    )"""
+_WORD = rf"""[ \t]{{0,20}} (?!{_SCHEME})
+    (?:(?-i:[A-Za-z][a-z]{{0,14}})(?:[.,;!?)|\]]|[ \t]{{1,20}}[A-Za-z=|])|[0-9]{{1,5}}{_END})"""
+
+
+def _named(word: str, name: str, *, prose: bool) -> Rule:
+    """Return the rule for values of a name; with `prose` a word after a colon is no value."""
+    no_word = f"(?!{_WORD})" if prose else ""
+    return word, re.compile(
+        rf"""(?ix)(?:{name})
+        (?![_.-]?(?:count|type|limit|budget|usage|name|ur[il]|endpoint|path|file|dir|len|length|size
+          |version|ttl|expir\w{{0,6}}|policy|field|header|prefix|format|algorithm|min\w{{0,8}}
+          |max\w{{0,8}}|ref|enabled|required)(?![a-z0-9]))
+        (?:[_.-][a-z0-9]{{1,40}}){{0,2}}+ \\{{0,3}}["'`*\]]{{0,3}} [ \t]{{0,20}}+
+        (?:={{1,3}}>?|＝|[:：]=?{no_word}) \*{{0,2}} [ \t]{{0,20}}+ {_VALUE}"""
+    )
+
+
+_APART = r"(?:(?<![A-Za-z])|(?-i:(?<=[a-z])(?=[A-Z])))"
+_KEYS = "api access private secret signing encryption master account auth client shared"
+_BEFORE_KEY = "|".join(f"(?<={of}{gap})" for of in _KEYS.split() for gap in ("", "[ _-]"))
+_CREDENTIALS = r"[ \t]{1,4}(?-i:(?=[A-Z]?[a-z._~+/=-]{0,200}[0-9A-Z]))([A-Za-z0-9+/=._~-]{12,}+)"
+_COOKIE = r"(?:[^\s;\"'`\\]|\\(?![\"'`rn])|[\"'`](?![\s,:)\]}]|\Z))++"
+_COOKIES = (
+    r"(?i)cookie2?\\{0,3}[\"']?[ \t]{0,20}[:=][ \t]{0,20}\\{0,3}[\"']?"
+    rf"(?=[^\s=;\"'…]{{1,200}}=)({_COOKIE}(?:;[ \t]{{0,4}}{_COOKIE})*+)"
 )
-_NUMBERS = re.compile(r"\d{4}[ -]?\d{4}|(?:SK|AC)[0-9a-f]{32}")
-"""What every secret has something of: a text that has none is not looked at more closely. Finding
-words takes a twentieth of the time of a pattern that says the same."""
+_NAMED: tuple[Rule, ...] = (
+    _named("pass", "pass(?:word|wd|phrase|code)", prose=False),
+    _named("pass", rf"{_APART}pass", prose=False),
+    _named("pwd", rf"{_APART}pwd", prose=False),
+    _named("secret", "secret", prose=True),
+    _named("token", "token", prose=True),
+    _named("credential", "credentials?", prose=True),
+    _named("auth", r"(?<![A-Za-z])auth(?:orization)?", prose=True),
+    _named("key", rf"(?:{_BEFORE_KEY})key", prose=True),
+    ("bearer", re.compile(rf"(?i)(?<![A-Za-z])bearer{_CREDENTIALS}")),
+    ("basic", re.compile(rf"(?i)(?<![A-Za-z])basic{_CREDENTIALS}")),
+    ("cookie", re.compile(_COOKIES)),
+)
+"""Found in small letters."""
+
+_KEY = r"(?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
+_KEY_BEGIN = re.compile(rf"-----BEGIN {_KEY}(?!…\[redacted\])")
+_KEY_END = re.compile(f"-----END {_KEY}")
+_USER = re.compile(
+    rf"""(?ix)(?<=[a-z0-9]://) [^\s/:@\["'`<>\\]{{0,256}}: (?![0-9]{{1,5}}[/?\#])
+    (?!{_stands_for_a_secret("(?=@)")})"""
+)
+_ADDRESS_END = re.compile(r"[\s\"'`<>\\]|://")
+
+_DIGITS = re.compile(r"[0-9](?<![0-9A-Za-z_].)(?<![0-9][.,].)(?:[ -]?[0-9]){12,}(?![0-9A-Za-z_])")
+_CARD = re.compile(  # Visa, Mastercard, Amex, Diners, JCB, Maestro, Discover, UnionPay
+    r"4(?:[0-9]{12}|[0-9]{15}|[0-9]{18})|(?:5[1-5]|2[2-7])[0-9]{14}|3[47][0-9]{13}"
+    r"|3[0689][0-9]{12,17}|35[0-9]{14,17}|(?:50|5[6-8]|6[0-9])[0-9]{11,17}"
+)
+_CARD_GROUPS = re.compile(r"1[3-9]|4,4,4(?:,4)?(?:,[1-4])?|4,6,[45]|8,8")
+_CARD_MAX_GROUPS = 5
 
 
 class PatternError(ValueError):
@@ -88,11 +172,10 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """Return the text with its secrets masked. Masking twice changes nothing."""
-        if "PRIVATE KEY" in text:
-            text = _without_key_blocks(text)
-        if len(text) <= WINDOW_CHARS:
-            return self._mask(text)
-        return "".join(map(self._mask, _windows(text)))
+        # A mask can change what stands next to it. Every round leaves less that can be masked.
+        while (masked := self._masked_once(text)) != text:
+            text = masked
+        return text
 
     def lines(self, lines: list[str]) -> list[str]:
         """Return the lines of a text with secrets masked, as many as there were.
@@ -107,58 +190,135 @@ class Redactor:
                 inside = end is None
                 masked.append("" if end is None else self(line[end.end() :]))
                 continue
-            begins = [*_KEY_BEGIN.finditer(line)]
-            inside = bool(begins) and _KEY_END.search(line, begins[-1].end()) is None
+            begins = [begin.end() for begin in _KEY_BEGIN.finditer(line)]
+            inside = bool(begins) and _KEY_END.search(line, begins[-1]) is None
             masked.append(self(line))
         return masked
 
-    def _mask(self, text: str) -> str:
-        if not self._more and not _is_suspicious(text):
-            return text
-        for pattern, group in _RULES:
-            text = pattern.sub(_masking(group), text)
-        text = _CARD.sub(_masked_card, text)
-        for pattern in self._more:
-            text = pattern.sub(_masking(0), text)
-        return text
-
-
-def _is_suspicious(text: str) -> bool:
-    lower = text.lower()
-    return any(hint in lower for hint in _HINTS) or _NUMBERS.search(text) is not None
+    def _masked_once(self, text: str) -> str:
+        if "PRIVATE KEY" in text:
+            text = _without_key_blocks(text)
+        small = text.lower()
+        if len(small) != len(text):  # a letter that becomes two moves all that follow
+            small = "".join(char.lower()[0] for char in text)
+        spans = [
+            *_at_words(text, text, _VENDORS),
+            *_at_words(text, small, _NAMED),
+            *_passwords_of_addresses(text),
+            *_cards(text),
+            *(span for pattern in self._more for span in _everywhere(pattern, text)),
+        ]
+        return _with_masks(text, spans) if spans else text
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
     try:
-        return re.compile(pattern)
-    except re.error as error:
+        compiled = re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        problem = f"redact.patterns: {pattern!r} is no regular expression: {error}"
+        raise PatternError(problem) from None
+    # The only way to see the structure of a pattern; `re` itself reads patterns with it.
+    parser = importlib.import_module("re._parser")
+    if _can_take_forever(parser.parse(pattern), in_a_repeat=False):
         raise PatternError(
-            f"redact.patterns: {pattern!r} is no regular expression: {error}"
-        ) from None
+            f"redact.patterns: {pattern!r} can take for ever: it repeats what can be read in more"
+            " than one way; use possessive repeats (`++`, `*+`) or bounds (`{1,40}`)"
+        )
+    return compiled
 
 
-def _windows(text: str) -> Iterable[str]:
-    """Yield parts of a long text, cut between words as far as there are any."""
+def _can_take_forever(items: Any, *, in_a_repeat: bool) -> bool:
+    """Say whether a text can be read in very many ways: `(a+)+`, `(a|a)*`, `.*.*`.
+
+    Careful rather than exact: `(?:a+b)+` counts too.
+    """
+    before = ""
+    for operation, argument in items:
+        kind = str(operation)
+        repeats = kind in ("MAX_REPEAT", "MIN_REPEAT")
+        endless = repeats and argument[1] >= _ENDLESS_REPEATS
+        repeated = repr(argument[2]) if endless else ""
+        if before and repeated and (before == repeated or "[(ANY, None)]" in (before, repeated)):
+            return True
+        before = repeated
+        if in_a_repeat and repeats and argument[0] != argument[1]:
+            return True
+        if in_a_repeat and kind == "BRANCH":
+            starts = {repr(branch[:1]) for branch in argument[1]}
+            if len(starts) < len(argument[1]) or not all("(LITERAL," in s for s in starts):
+                return True
+        again = endless or (in_a_repeat and kind not in ("POSSESSIVE_REPEAT", "ATOMIC_GROUP"))
+        if any(_can_take_forever(body, in_a_repeat=again) for body in _bodies(argument)):
+            return True
+    return False
+
+
+def _bodies(argument: Any) -> Iterator[Any]:
+    if hasattr(argument, "getwidth"):
+        yield argument
+    elif isinstance(argument, tuple | list):
+        for part in argument:
+            yield from _bodies(part)
+
+
+def _at_words(text: str, searched: str, rules: tuple[Rule, ...]) -> Iterator[Span]:
+    for word, pattern in rules:
+        at = searched.find(word)
+        while at >= 0:
+            if match := pattern.match(text, at):
+                start, end = match.span(match.lastindex or 0)
+                if end - start >= _SHORTEST_CHARS:
+                    yield start, end
+            at = searched.find(word, match.end() if match else at + len(word))
+
+
+def _passwords_of_addresses(text: str) -> Iterator[Span]:
+    at = text.find("://")
+    while at >= 0:
+        if user := _USER.match(text, at + 3):
+            end = _ADDRESS_END.search(text, user.end())
+            host = text.rfind("@", user.end(), end.start() if end else len(text))
+            if host > user.end():
+                yield user.end(), host
+        at = text.find("://", at + 3)
+
+
+def _cards(text: str) -> Iterator[Span]:
+    for run in _DIGITS.finditer(text):
+        groups = [group.span() for group in re.compile("[0-9]+").finditer(text, *run.span())]
+        after = 0
+        for first, (start, _) in enumerate(groups):
+            if start < after or text[start] not in "23456":
+                continue
+            for last in range(min(first + _CARD_MAX_GROUPS, len(groups)) - 1, first - 1, -1):
+                end = groups[last][1]
+                if _is_card([text[s:e] for s, e in groups[first : last + 1]]):
+                    yield start, end
+                    after = end
+                    break
+
+
+def _is_card(groups: list[str]) -> bool:
+    """Say whether digits are a card's, with a valid check digit (ISO/IEC 7812-1, Luhn)."""
+    if not _CARD_GROUPS.fullmatch(",".join(str(len(group)) for group in groups)):
+        return False
+    number = "".join(groups)
+    doubled = [sum(divmod(2 * int(digit), 10)) for digit in number[-2::-2]]
+    return bool(_CARD.fullmatch(number)) and (sum(doubled) + sum(map(int, number[::-2]))) % 10 == 0
+
+
+def _everywhere(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
+    """Yield what a pattern of one's own matches, in windows that share their ends."""
     start = 0
-    while start < len(text):
-        end = start + WINDOW_CHARS
+    while True:
+        end = start + _CUSTOM_WINDOW_CHARS
         if end < len(text):
-            space = text.rfind(" ", end - OVERLAP_CHARS, end)
-            # No secret has a space after its name but a header's or a card's.
-            end = space if space > start else end
-        yield text[start:end]
-        start = end
-
-
-def _masking(group: int) -> Callable[[re.Match[str]], str]:
-    def replace(match: re.Match[str]) -> str:
-        secret = match[group]
-        if not secret or MASK in secret:
-            return match[0]
-        begin, end = match.start(group) - match.start(), match.end(group) - match.start()
-        return f"{match[0][:begin]}{_kept(secret)}{MASK}{match[0][end:]}"
-
-    return replace
+            space = text.rfind(" ", end - _CUSTOM_OVERLAP_CHARS // 2, end)
+            end = space if space >= 0 else end
+        yield from (match.span() for match in pattern.finditer(text, start, end))
+        if end >= len(text):
+            return
+        start = end - _CUSTOM_OVERLAP_CHARS
 
 
 def _without_key_blocks(text: str) -> str:
@@ -172,16 +332,19 @@ def _without_key_blocks(text: str) -> str:
     return "".join((*shown, text[at:]))
 
 
-def _masked_card(match: re.Match[str]) -> str:
-    digits = [int(char) for char in match[0] if char.isdigit()]
-    return f"{match[0][:4]}{MASK}" if is_card_number(digits) else match[0]
-
-
-def is_card_number(digits: list[int]) -> bool:
-    """Say whether digits have a valid check digit (ISO/IEC 7812-1, Luhn's formula)."""
-    doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
-    return 13 <= len(digits) <= 19 and (sum(doubled) + sum(digits[::-2])) % 10 == 0
-
-
-def _kept(secret: str) -> str:
-    return secret[: min(KEPT_CHARS, len(secret) // 3)]
+def _with_masks(text: str, spans: list[Span]) -> str:
+    """Return the text with the spans masked; they may overlap. Masks in it stay as they are."""
+    what = bytearray(len(text))
+    for start, end in spans:
+        what[start:end] = b"s" * (end - start)
+    for mask in re.finditer(re.escape(MASK), text):
+        start = max(0, mask.start() - KEPT_CHARS)
+        what[start : mask.end()] = b"m" * (mask.end() - start)
+    shown: list[str] = []
+    at = 0
+    # What is left between masks is often a mere `;`. Half an escape would spoil JSON.
+    for secret in re.finditer(rb"(?<![ms])s++(?!m)|s{4,}", what):
+        kept = text[secret.start() : secret.start() + min(KEPT_CHARS, len(secret[0]) // 3)]
+        shown += (text[at : secret.start()], kept.partition("\\")[0], MASK)
+        at = secret.end()
+    return "".join((*shown, text[at:]))
