@@ -1,6 +1,7 @@
 """`python -m bench [NAME…] [--quick]`: run benchmarks, by default all of them.
 
 Figures go to stdout, one JSON line each; the table and what is going on go to stderr.
+`python -m bench quality --help` is about the quality of search, which takes longer.
 """
 
 import argparse
@@ -10,15 +11,18 @@ from importlib import import_module
 
 from bench.figures import Figure, Report, table
 
-NAMES = ("search", "index", "sessions", "wire")
+NAMES = ("search", "index", "embed", "sessions", "wire")
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the chosen benchmarks. Returns 1 when a target that holds on any machine is missed."""
+    given = sys.argv[1:] if argv is None else argv
+    if given[:1] == ["quality"]:
+        return int(import_module("bench.quality").main(given[1:]))
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}")
     parser.add_argument("--quick", action="store_true", help="smaller, for a first impression")
-    arguments = parser.parse_args(argv)
+    arguments = parser.parse_args(given)
     if unknown := set(arguments.names) - set(NAMES):
         parser.error(f"there is no {', '.join(sorted(unknown))}; choose of {', '.join(NAMES)}")
     # As the daemon does; read once, when numpy is imported.

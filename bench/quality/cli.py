@@ -1,0 +1,101 @@
+"""Measures how good the answers of a real daemon with the bundled model are.
+
+Each set becomes a workspace; a real daemon indexes it and is asked every question through the real
+client. Figures go to stdout, one JSON line each; tables go to stderr.
+
+A finished workspace stays in the cache folder with its index, under a hash of its notes and of the
+settings that an index depends on: the first run of scifact takes minutes, a second one with other
+settings of `query` only asks. Remove the folder to be rid of it. Recency has dates relative to the
+day and is made anew each time.
+"""
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.figures import Report
+from bench.quality import options, workspace
+from bench.quality.runner import NAMES, Run
+from memoryd.config import ConfigError
+from memoryd_client import MemorydError
+
+DATA_ENV = "MEMORYD_BENCH_DATA"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure the chosen sets. Returns 1 when a target is missed, 2 when it can't be done."""
+    arguments = _parser().parse_args(argv)
+    report = Report("quality")
+    try:
+        run = Run(
+            report,
+            data=arguments.data,
+            cache=arguments.cache,
+            settings=options.read(arguments.config, arguments.set_option),
+            half="tuned" if arguments.misses else arguments.half,
+            quick=arguments.quick,
+            ablate=arguments.ablate,
+            misses=arguments.misses,
+            rebuild=arguments.rebuild,
+        )
+        reached = [run.measure(name) for name in arguments.set or NAMES]
+        return 0 if all(reached) else 1
+    except (ConfigError, MemorydError) as error:
+        report.note(str(error))
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench quality",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    data = os.environ.get(DATA_ENV)
+    add = parser.add_argument
+    add(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        default=Path(data) if data else None,
+        help=f"folder with the public sets (default: ${DATA_ENV}); those missing are skipped",
+    )
+    add(
+        "--set",
+        action="append",
+        metavar="NAME",
+        choices=NAMES,
+        help=f"measure this set, repeatable (default: all of {', '.join(NAMES)})",
+    )
+    add(
+        "--half",
+        choices=("tuned", "kept", "all"),
+        default="all",
+        help="every other question: `tuned` may be looked at while tuning, `kept` is to check",
+    )
+    add("--ablate", action="store_true", help="also with each ingredient switched off")
+    add("--quick", action="store_true", help="few questions and notes, for a first impression")
+    add("--misses", action="store_true", help="list what went wrong; with --half tuned")
+    add(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="measure with the [defaults] of a configuration file of memoryd",
+    )
+    add(
+        "--set-option",
+        action="append",
+        metavar="KEY=VALUE",
+        default=[],
+        help="measure with a setting, such as query.hybrid.vector_weight=0.3; repeatable",
+    )
+    add(
+        "--cache",
+        type=Path,
+        metavar="DIR",
+        default=workspace.default_cache(),
+        help="where workspaces and indexes are kept (default: %(default)s)",
+    )
+    add("--rebuild", action="store_true", help="make kept indexes again, from the vectors in them")
+    return parser
