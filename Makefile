@@ -24,7 +24,7 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-check-long: $(VENV)/.dev
+check-long: $(VENV)/.long
 	$(BIN)/python -X dev -m pytest -m long
 
 bench: $(VENV)/.dev
@@ -43,4 +43,8 @@ $(VENV)/.runtime: requirements/build.txt requirements/runtime.txt pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/dev.txt
+	@touch $@
+
+$(VENV)/.long: $(VENV)/.dev requirements/long.txt
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/long.txt
 	@touch $@

@@ -34,6 +34,7 @@ are most of a ping's p99 while files are indexed."""
 LOG_MAX_BYTES = 5 * 1024 * 1024
 """Of a log file; one older one is kept."""
 
+MEGABYTE = 1_000_000
 EXIT_STOPPED = 0
 EXIT_CRASHED = 1
 EXIT_LOCKED = 3
@@ -49,6 +50,8 @@ def main(argv: list[str] | None = None) -> int:
         return _complain(f"the log {arguments.log_file}: {error.strerror}", EXIT_CONFIG)
     if arguments.command == "config":
         return _config(arguments)
+    if arguments.command == "download-model":
+        return _download_model(arguments.source)
     socket_path = (arguments.socket or Path(paths.default_socket_path())).expanduser().absolute()
     return serve(arguments, socket_path)
 
@@ -182,6 +185,30 @@ def _print_config(config: AgentConfig, others: list[str], *, as_json: bool) -> N
     sys.stdout.flush()
 
 
+def _download_model(url: str | None) -> int:
+    """Fetch a GGUF model file, and say how to use it."""
+    from memoryd.embed.download import MODEL_URL, DownloadError, download
+
+    def show(done: int, total: int | None) -> None:
+        if sys.stderr.isatty():
+            of = "" if total is None else f" of {total / MEGABYTE:.0f}"
+            print(f"\r{done / MEGABYTE:.0f}{of} MB", end="", file=sys.stderr, flush=True)
+
+    folder = Path(paths.state_dir()) / "models"
+    try:
+        file = asyncio.run(download(url or MODEL_URL, folder, progress=show))
+    except DownloadError as error:
+        return _complain(str(error), EXIT_CRASHED)
+    except KeyboardInterrupt:
+        return _complain("stopped; the next call goes on where this one ended", EXIT_CRASHED)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    shown = msgspec.json.encode(str(file)).decode()
+    print(f"{file}\nTo use it, put this into the configuration, then `memctl reload`:\n")
+    print(f"[defaults.local]\nmodel_path = {shown}")
+    return EXIT_STOPPED
+
+
 def _complain(message: str, code: int) -> int:
     print(f"memoryd: {message}", file=sys.stderr)
     return code
@@ -195,9 +222,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "command",
         nargs="?",
-        choices=("run", "config"),
+        choices=("run", "config", "download-model"),
         default="run",
-        help="run (the default): serve in the foreground; config: print the effective settings",
+        help="run (the default): serve in the foreground; config: print the effective settings;"
+        " download-model: fetch a model file for local.model_path",
+    )
+    parser.add_argument(
+        "--from", dest="source", metavar="URL", help="another GGUF file than embeddinggemma-300m"
     )
     parser.add_argument("--workspace", type=Path, metavar="DIR", help="serve this workspace only")
     parser.add_argument("--config", type=Path, metavar="FILE", help="the configuration file")

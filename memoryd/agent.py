@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 from memoryd.chunk.parser import Parser
 from memoryd.config import AgentConfig
+from memoryd.embed.batch.batches import Batches
+from memoryd.embed.choice import Resolved
 from memoryd.embed.feeder import Feeder
 from memoryd.embed.pool import EmbedPool
 from memoryd.embed.provider import Provider
@@ -36,8 +38,10 @@ class Agent:
     config: AgentConfig
     store: Store
     discovery: Discovery
+    resolved: Resolved
     provider: Provider | None
     pool: EmbedPool | None
+    batches: Batches | None
     watcher: Watcher | None
     reconciler: Reconciler
     parser: Parser

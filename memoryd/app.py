@@ -9,7 +9,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ from memoryd.agent import Agent
 from memoryd.chunk.parser import ChunkOptions, Parser
 from memoryd.config import AgentConfig, ConfigError
 from memoryd.daemon_operations import DaemonOperations
-from memoryd.embed.feeder import Feeder
 from memoryd.embed.pool import EmbedJob, EmbedPool
 from memoryd.embed.provider import Provider
 from memoryd.embed.shared import SharedPools
+from memoryd.embedding import join_embedding
 from memoryd.events import EventBus
 from memoryd.flow import (
     FileKey,
@@ -35,8 +35,9 @@ from memoryd.flow import (
     ToWriter,
 )
 from memoryd.host import STOP_S, Host, Opened
-from memoryd.index.driver import Connection, Error
+from memoryd.index.driver import Error
 from memoryd.index.forget import load_tombstones
+from memoryd.index.peek import peek
 from memoryd.index.rebuild import Stages
 from memoryd.index.rebuilder import Rebuilder, RebuildRequest
 from memoryd.index.schema import IndexRefusedError
@@ -44,10 +45,9 @@ from memoryd.index.store import Store
 from memoryd.index.writer import Writer
 from memoryd.joints import (
     embed_or_fail,
-    embed_query,
+    healthy,
     note_unreadable,
     parse_for_rebuild,
-    read_pending,
     scan_for_rebuild,
     sweep_then_rebuild,
     tell_noticed,
@@ -55,7 +55,7 @@ from memoryd.joints import (
 )
 from memoryd.operations import Operations
 from memoryd.reload import Reloader
-from memoryd.search.engine import SearchEngine, VectorLeg
+from memoryd.search.engine import SearchEngine
 from memoryd.serve.notify import Notifier
 from memoryd.serve.server import Server
 from memoryd.serve.socket import (
@@ -73,7 +73,16 @@ from memoryd.source.watch import Watcher
 from memoryd.status import Daemon, Status
 from memoryd.supervise import Actor, supervise
 from memoryd.transcripts import Transcripts, known, notes
-from memoryd.wanted import make_provider, reader, store_options, wanted_identity
+from memoryd.wanted import (
+    choose_provider,
+    keep_choice,
+    make_provider,
+    rate_limits,
+    reader,
+    redactor,
+    store_options,
+    wanted_identity,
+)
 from memoryd_client import paths
 from memoryd_client.background.holder import this_process
 from memoryd_client.protocol import CAPABILITIES, PROTOCOL_MAX, Welcome
@@ -84,7 +93,6 @@ SMALL_QUEUE = 64
 """Hints, sync markers, requests: few and small."""
 FILE_QUEUE = 128
 """Changed files by name, or as chunks: bounds what a large change keeps in memory."""
-HEALTHY_S = 10.0
 EXPLAINED = (OSError, Error, ConfigError, AlreadyRunningError, SocketError, IndexRefusedError)
 """Faults of the surroundings, which may pass: one agent of several is tried again after them."""
 
@@ -156,7 +164,7 @@ async def run(options: Options, *, stop: asyncio.Event, hangup: asyncio.Event) -
                 Actor("server", server.run),
                 Actor("reloader", reloader.run),
                 Actor("agents", host.run, stop_s=STOP_S),
-                Actor("watchdog", partial(notifier.run, partial(_healthy, host))),
+                Actor("watchdog", partial(notifier.run, partial(healthy, host))),
             ],
             stop,
             on_stopping=lambda: notifier.send("STOPPING=1"),
@@ -165,16 +173,24 @@ async def run(options: Options, *, stop: asyncio.Event, hangup: asyncio.Event) -
     log.info("stopped")
 
 
-def _make_pool(settings: Settings) -> tuple[Provider, EmbedPool, MeteredQueue[EmbedJob]] | None:
-    if (provider := make_provider(settings)) is None:
+def _make_pool(
+    settings: Settings, name: str, fallback: bool
+) -> tuple[Provider, EmbedPool, MeteredQueue[EmbedJob]] | None:
+    if (provider := make_provider(settings, name, fallback=fallback)) is None:
         return None
     to_pool = MeteredQueue[EmbedJob]("embed", SMALL_QUEUE)
-    return provider, EmbedPool(to_pool, provider), to_pool
+    limits = rate_limits(settings, fallback=fallback)
+    return provider, EmbedPool(to_pool, provider, limits=limits, mask=redactor(settings)), to_pool
 
 
 @asynccontextmanager
 async def _agent(
-    config: AgentConfig, *, pools: SharedPools, events: EventBus, daemon: Daemon
+    config: AgentConfig,
+    restart: Callable[[], None],
+    *,
+    pools: SharedPools,
+    events: EventBus,
+    daemon: Daemon,
 ) -> AsyncIterator[Opened]:
     """Join the parts of one agent; yield it and its actors in the order of the data path."""
     settings = config.settings
@@ -199,12 +215,17 @@ async def _agent(
         lookups = ThreadPoolExecutor(2, thread_name_prefix=f"lookups of {config.agent}")
         for executor in (threads, lookups):
             stack.callback(executor.shutdown, wait=False, cancel_futures=True)
-        shared = await stack.enter_async_context(pools.use(settings))
+        peeked = await peek(config.db_path)
+        resolved = choose_provider(settings, peeked)
+        shared = await stack.enter_async_context(
+            pools.use(settings, resolved.provider, fallback=resolved.is_fallback)
+        )
         provider, pool = (None, None) if shared is None else (shared.provider, shared.pool)
         wanted = wanted_identity(config, provider)
         store = Store(await store_options(config), wanted)
         await store.open()
         stack.push_async_callback(store.close)
+        await keep_choice(store, resolved, peeked, provider)
         discovery = await asyncio.to_thread(Discovery, config.workspace, settings.extra_paths)
         unreadable: dict[FileKey, str] = {}
         transcripts = Transcripts(config, wanted) if settings.sessions.enabled else None
@@ -220,10 +241,6 @@ async def _agent(
             ),
             thread=threads,
         )
-        leg = None
-        if pool is not None and provider is not None:
-            calibrate = provider.calibration.apply
-            leg = VectorLeg(partial(embed_query, pool), calibrate, store.vector_problem)
         watcher = None
         if settings.sync.watch:
             quiet_s = settings.sync.watch_debounce_ms / 1000
@@ -240,15 +257,15 @@ async def _agent(
                 thread=threads,
                 thresholds=transcripts.thresholds,
             )
-        feeder = Feeder(
-            to_feeder,
-            to_writer,
-            pool=pool,
-            pending=partial(read_pending, store),
-            identity=lambda: None if store.vector_problem() else store.identity,
+        embedding = join_embedding(
+            config,
+            store,
+            shared,
+            resolved,
+            to_feeder=to_feeder,
+            to_writer=to_writer,
             on_embedded=lambda count: publish("embedded", count=count),
-            batch_items=1 if provider is None else provider.batch_items,
-            jobs=1 if provider is None else provider.concurrency + 1,
+            restart=restart,
         )
         rebuilder = Rebuilder(
             to_rebuilder,
@@ -259,6 +276,7 @@ async def _agent(
                 scan=partial(scan_for_rebuild, discovery, transcripts, threads),
                 parse=partial(parse_for_rebuild, parser, transcripts, threads),
                 embed=None if pool is None else partial(embed_or_fail, pool),
+                later=embedding.batches is not None,
                 batch_items=1 if provider is None else provider.batch_items,
             ),
         )
@@ -267,8 +285,10 @@ async def _agent(
             config=config,
             store=store,
             discovery=discovery,
+            resolved=resolved,
             provider=provider,
             pool=pool,
+            batches=embedding.batches,
             watcher=watcher,
             reconciler=Reconciler(
                 to_reconcile,
@@ -287,13 +307,13 @@ async def _agent(
                 on_unreadable=partial(note_unreadable, unreadable),
                 on_written=partial(tell_written, publish, store, unreadable),
             ),
-            feeder=feeder,
+            feeder=embedding.feeder,
             rebuilder=rebuilder,
             transcripts=transcripts,
             tracker=tracker,
             to_tracker=to_tracker,
             to_writer=to_writer,
-            engine=SearchEngine(store, settings.query, leg),
+            engine=SearchEngine(store, settings.query, embedding.leg),
             to_reconcile=to_reconcile,
             to_rebuilder=to_rebuilder,
             queues=queues if shared is None else (*queues, shared.queue),
@@ -307,27 +327,8 @@ async def _agent(
             Actor("rebuilder", partial(sweep_then_rebuild, store, rebuilder, to_writer)),
             Actor("parser", parser.run),
             *([] if tracker is None else [Actor("transcripts", tracker.run)]),
-            Actor("feeder", feeder.run, drain=feeder.finish),
-            *([] if shared is None else [Actor("embed pool", shared.watch)]),
+            *embedding.actors,
             Actor("writer", agent.writer.run),
         ]
         log.info("agent %s: workspace %s, index %s", config.agent, config.workspace, store.path)
         yield Opened(agent, Operations(agent, Status(agent, daemon)), actors)
-
-
-async def _healthy(host: Host) -> bool:
-    """Say whether both sides of every index answer: what systemd's watchdog is fed for."""
-    try:
-        async with asyncio.timeout(HEALTHY_S):
-            for hosted in host.all():
-                if hosted.opened is not None and hosted.state == "ready":
-                    store = hosted.opened.agent.store
-                    await store.readers.read(_trivial)
-                    await store.database.run(_trivial)
-    except TimeoutError:
-        return False
-    return True
-
-
-def _trivial(connection: Connection) -> None:
-    connection.execute("SELECT 1").fetchone()

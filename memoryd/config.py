@@ -15,12 +15,15 @@ from typing import Any, Literal
 
 import msgspec
 
+from memoryd.mistakes import mistakes
 from memoryd.settings import Section, Settings
 from memoryd_client import paths
 
 Table = dict[str, Any]
 Origin = Literal["configuration", "command line", "added"]
 DEFAULT_AGENT = "main"
+SHOWN_HEADER = "…"
+"""In place of a header's value, which may be a secret."""
 
 
 class ConfigError(Exception):
@@ -45,11 +48,17 @@ class AgentConfig:
 
     def values(self) -> list[tuple[str, Any, str]]:
         """Return every effective setting as (dotted key, value, origin), in table order."""
-        resolved = {"workspace": str(self.workspace), "store.path": str(self.db_path)}
+        resolved: Table = {"workspace": str(self.workspace), "store.path": str(self.db_path)}
+        shown = dict.fromkeys(self.settings.remote.headers, SHOWN_HEADER)
+        resolved["remote.headers"] = shown
         return [
-            (key, resolved.get(key, value), self.origins.get(key, "default"))
+            (key, resolved.get(key, value), self._origin(key))
             for key, value in _leaves(self.settings)
         ]
+
+    def _origin(self, key: str) -> str:
+        inside = next((o for k, o in self.origins.items() if k.startswith(f"{key}.")), "default")
+        return self.origins.get(key, inside)
 
 
 def load(
@@ -170,7 +179,7 @@ class _Source:
         if workspace is not None:
             _merge(merged, {"workspace": str(workspace)}, "--workspace", origins)
         settings = _convert(merged, origins, self.file)
-        _check_homes(settings, origins, self.file)
+        _check(settings, origins, self.file)
         origins.setdefault("workspace", "current directory")
         root = Path(settings.workspace or ".").expanduser()
         problem = None
@@ -243,22 +252,9 @@ def _convert(merged: Table, origins: dict[str, str], file: Path) -> Settings:
         raise ConfigError(f"{origins.get(key, file)}: {key or 'settings'}: {reason}") from error
 
 
-def _check_homes(settings: Settings, origins: dict[str, str], file: Path) -> None:
-    named = [
-        ("workspace", settings.workspace),
-        ("store.path", settings.store.path or ""),
-        *(
-            ("extra_paths", extra if isinstance(extra, str) else extra.path)
-            for extra in settings.extra_paths
-        ),
-    ]
-    for key, path in named:
-        try:
-            Path(path).expanduser()
-        except RuntimeError:
-            raise ConfigError(
-                f"{origins.get(key, file)}: {key}: {path}: there is no such user"
-            ) from None
+def _check(settings: Settings, origins: dict[str, str], file: Path) -> None:
+    for key, problem in mistakes(settings):
+        raise ConfigError(f"{origins.get(key, file)}: {key}: {problem}")
 
 
 def _check_keys(

@@ -35,7 +35,6 @@ OF_ONE_AGENT: dict[Op, Method] = {
     Op.SEARCH: Operations.search,
     Op.GET: Operations.get,
     Op.SYNC: Operations.sync,
-    Op.INDEX: Operations.index,
     Op.FILES: Operations.files,
     Op.SESSIONS: Operations.sessions,
     Op.FORGET: Operations.forget,
@@ -59,6 +58,7 @@ class DaemonOperations:
         return {
             Op.PING: self.ping,
             **{op: self._of_agent(method) for op, method in OF_ONE_AGENT.items()},
+            Op.INDEX: self.index,
             Op.EVENTS: self.events,
             Op.AGENTS: self.agents,
             Op.ADD: self.add,
@@ -70,6 +70,17 @@ class DaemonOperations:
         """Say that the daemon is alive."""
         uptime_s = time.monotonic() - self._started_s
         return bodies.PingResult(os.getpid(), __version__, uptime_s)
+
+    async def index(self, body: Any, caller: Caller) -> bodies.IndexResult:
+        """Bring an agent's index up to date; with another provider, the agent starts anew."""
+        hosted = self._host.find(caller.agent, caller.folder)
+        if body.provider is not None:
+            with self._host.serving(hosted) as opened:
+                restart = await opened.operations.choose(body.provider)
+            if restart:
+                await self._host.restart(hosted)
+        with self._host.serving(hosted) as opened:
+            return await opened.operations.index(body, caller)
 
     async def agents(self, body: Body, caller: Caller) -> wire.AgentsResult:
         """List the agents."""

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from memoryd.identity import Identity
+from memoryd.identity import Choice, Identity
 
 T = TypeVar("T")
 
@@ -240,9 +240,55 @@ class Forget:
     done: asyncio.Future[None]
 
 
+class BatchJob(msgspec.Struct, frozen=True):
+    """Texts that a provider's batch API has been given, or is about to be.
+
+    `key` is our name for it, which the provider keeps too; `remote_id` the provider's, None until
+    it has answered. `created_at` is Unix time; `attempts` counts the runs of these texts; a line's
+    number in the job is its place in `hashes`, of texts.
+    """
+
+    key: str
+    provider: str
+    model: str
+    provider_key: str
+    created_at: float
+    hashes: list[str]
+    attempts: int = 1
+    remote_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobChange:
+    """A batch job that is to be written down anew, or removed when it is `over`."""
+
+    job: BatchJob
+    over: bool = False
+    done: asyncio.Future[None] = field(default_factory=lambda: _new_future())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choose:
+    """Which provider the index is to have from the next start on."""
+
+    choice: Choice
+    done: asyncio.Future[None] = field(default_factory=lambda: _new_future())
+
+
 ToReconcile = Hint | SyncMarker
 ToParser = FileChanged | FileGone | SyncMarker
-ToWriter = ParsedFile | Unreadable | FileGone | Embedded | Replace | Salvage | Forget | SyncMarker
+ToWriter = (
+    ParsedFile
+    | Unreadable
+    | FileGone
+    | Embedded
+    | Replace
+    | Salvage
+    | Forget
+    | Choose
+    | JobChange
+    | SyncMarker
+)
 ToFeeder = SyncMarker | None
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -35,7 +36,8 @@ class Opened:
     actors: list[Actor]
 
 
-Open = Callable[[AgentConfig], AbstractAsyncContextManager[Opened]]
+Open = Callable[[AgentConfig, Callable[[], None]], AbstractAsyncContextManager[Opened]]
+"""Opens an agent; what it is given too has the agent started anew, soon."""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,6 +53,8 @@ class Hosted:
     requests: set[asyncio.Task[object]] = field(default_factory=set)
     retry_at_s: float = 0.0
     retry_step_s: float = RETRY_FIRST_S
+    again: bool = False
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def reason(self) -> str | None:
@@ -97,6 +101,11 @@ class Host:
         hosted = self._hosted[agent]
         await self._halt(hosted)
         self._hosted.pop(agent, None)
+
+    async def restart(self, hosted: Hosted) -> None:
+        """Stop an agent in good order and start it again; returns when it is ready, or failed."""
+        self._restart_soon(hosted)
+        await hosted.ready.wait()
 
     async def run(self) -> None:
         """Watch over the agents until cancelled, then stop them all, side by side.
@@ -176,25 +185,27 @@ class Host:
 
     async def _launch(self, hosted: Hosted) -> None:
         hosted.state, hosted.error = "starting", None
-        ready = asyncio.Event()
+        hosted.ready.clear()
         name = f"agent {hosted.config.agent}"
-        hosted.task = asyncio.create_task(self._live(hosted, ready), name=name)
-        hosted.task.add_done_callback(lambda _: ready.set())
+        hosted.task = asyncio.create_task(self._live(hosted), name=name)
+        hosted.task.add_done_callback(lambda _: hosted.ready.set())
         hosted.task.add_done_callback(lambda _: self._changed.set())
-        await ready.wait()
+        await hosted.ready.wait()
 
-    async def _live(self, hosted: Hosted, ready: asyncio.Event) -> None:
+    def _restart_soon(self, hosted: Hosted) -> None:
+        if hosted.state == "ready":
+            hosted.again = True
+            hosted.ready.clear()
+            hosted.stop.set()
+
+    async def _live(self, hosted: Hosted) -> None:
         try:
-            async with self._open(hosted.config) as opened:
-                hosted.opened, hosted.state = opened, "ready"
-                hosted.retry_step_s = RETRY_FIRST_S
-                ready.set()
-                await supervise(
-                    opened.actors,
-                    hosted.stop,
-                    on_stopping=lambda: _give_up(hosted),
-                    explained=self._explained,
-                )
+            while True:
+                await self._live_once(hosted)
+                if not hosted.again:
+                    break
+                hosted.again = False
+                hosted.state, hosted.stop = "starting", asyncio.Event()
         except Exception as error:
             hosted.error, hosted.state = error, "failed"
             hosted.retry_at_s = self._clock() + hosted.retry_step_s
@@ -203,11 +214,27 @@ class Host:
         finally:
             hosted.opened = None
 
+    async def _live_once(self, hosted: Hosted) -> None:
+        restart = partial(self._restart_soon, hosted)
+        async with self._open(hosted.config, restart) as opened:
+            hosted.opened, hosted.state = opened, "ready"
+            hosted.retry_step_s = RETRY_FIRST_S
+            hosted.ready.set()
+            try:
+                await supervise(
+                    opened.actors,
+                    hosted.stop,
+                    on_stopping=lambda: _give_up(hosted),
+                    explained=self._explained,
+                )
+            finally:
+                hosted.opened = None
+
     def _is_explained(self, error: Exception) -> bool:
         return isinstance(error.__cause__ or error, self._explained)
 
     async def _halt(self, hosted: Hosted) -> None:
-        hosted.state = "stopping"
+        hosted.state, hosted.again = "stopping", False
         hosted.stop.set()
         if hosted.task is not None:
             await asyncio.wait({hosted.task})

@@ -1,5 +1,7 @@
 """What an index was built with. Vectors and terms of two identities never mix."""
 
+from typing import Literal
+
 import msgspec
 
 
@@ -20,18 +22,40 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     tokenizer: str
 
     def difference(self, built: "Identity") -> str | None:
-        """Say what changed since an index was `built`, or None. Unknown dims fit any."""
+        """Say what changed since an index was `built`, or None. What is unknown fits any.
+
+        Dims are unknown until the first answer; the provider's key is "" while its model can't be
+        read, as on a disk that is not mounted.
+        """
         changed = [
             f"{field} {getattr(built, field)} → {getattr(self, field)}"
             for field in self.__struct_fields__
             if getattr(built, field) != getattr(self, field)
             and not (field == "dims" and None in (built.dims, self.dims))
+            and not (field == "provider_key" and self._key_is_unknown(built))
         ]
         return ", ".join(changed) or None
 
     def same_vectors(self, other: "Identity") -> bool:
         """Say whether vectors of both may be compared: one provider, one model, same dims."""
-        mine = (self.provider, self.model, self.provider_key)
-        return mine == (other.provider, other.model, other.provider_key) and (
-            self.dims == other.dims or None in (self.dims, other.dims)
+        return (
+            (self.provider, self.model) == (other.provider, other.model)
+            and (self.provider_key == other.provider_key or self._key_is_unknown(other))
+            and (self.dims == other.dims or None in (self.dims, other.dims))
         )
+
+    def _key_is_unknown(self, other: "Identity") -> bool:
+        return self.provider == "local" and "" in (self.provider_key, other.provider_key)
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """Which provider an index is to have, who chose it, and why, for people.
+
+    `found` by what there was, `asked` for by a request, or the `fallback` of one that has failed
+    for good. `instead_of` is the provider that the configuration named then.
+    """
+
+    provider: str
+    by: Literal["found", "asked", "fallback"]
+    why: str
+    instead_of: str

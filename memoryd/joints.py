@@ -15,6 +15,7 @@ from memoryd.embed.feeder import PendingText
 from memoryd.embed.pool import EmbedPool
 from memoryd.embed.provider import ProviderError
 from memoryd.flow import (
+    BatchJob,
     FileChanged,
     FileKey,
     FileStat,
@@ -24,7 +25,10 @@ from memoryd.flow import (
     ToWriter,
     Unreadable,
 )
-from memoryd.index import pending
+from memoryd.host import Host
+from memoryd.identity import Identity
+from memoryd.index import jobs, pending
+from memoryd.index.driver import Connection
 from memoryd.index.rebuild import RebuildError, salvage, unfinished
 from memoryd.index.rebuilder import Rebuilder
 from memoryd.index.store import Store
@@ -35,6 +39,7 @@ from memoryd.transcripts import Transcripts
 
 log = logging.getLogger(__name__)
 
+HEALTHY_S = 10.0
 QUERY_S = 5.0
 """How long a search waits for the vector of its query; then keywords answer alone."""
 
@@ -43,6 +48,39 @@ async def read_pending(store: Store, after: int, limit: int) -> list[PendingText
     """Return the next chunks that wait for a vector, as the feeder wants them."""
     found = await store.readers.read(partial(pending.read_pending, after=after, limit=limit))
     return [PendingText(*row) for row in found]
+
+
+async def count_pending(store: Store) -> int:
+    """Return how many texts wait for vectors."""
+    return await store.readers.read(pending.count_pending)
+
+
+async def read_jobs(store: Store) -> list[BatchJob]:
+    """Return the batch jobs that a former process has left."""
+    return await store.readers.read(partial(jobs.load_jobs, identity=store.wanted))
+
+
+def embeddable(store: Store) -> Identity | None:
+    """Return what vectors are to be made for; None while the index can't take them."""
+    return None if store.vector_problem() else store.identity
+
+
+async def healthy(host: Host) -> bool:
+    """Say whether both sides of every index answer: what systemd's watchdog is fed for."""
+    try:
+        async with asyncio.timeout(HEALTHY_S):
+            for hosted in host.all():
+                if hosted.opened is not None and hosted.state == "ready":
+                    store = hosted.opened.agent.store
+                    await store.readers.read(_trivial)
+                    await store.database.run(_trivial)
+    except TimeoutError:
+        return False
+    return True
+
+
+def _trivial(connection: Connection) -> None:
+    connection.execute("SELECT 1").fetchone()
 
 
 async def scan_for_rebuild(
@@ -88,12 +126,9 @@ async def embed_or_fail(
 async def embed_query(pool: EmbedPool, text: str) -> NDArray[np.float32]:
     """Embed a query for the search, which waits for it for `QUERY_S`. Raises `LegError`."""
     try:
-        async with asyncio.timeout(QUERY_S):
-            return await pool.embed_query(text)
+        return await pool.embed_query(text, patience_s=QUERY_S)
     except ProviderError as error:
         raise LegError(str(error)) from error
-    except TimeoutError as error:
-        raise LegError(f"the query was not embedded within {QUERY_S:g} s") from error
 
 
 def note_unreadable(unreadable: dict[FileKey, str], message: Unreadable) -> None:

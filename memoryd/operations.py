@@ -9,7 +9,9 @@ from pathlib import Path
 
 from memoryd import listing, probe, session_listing
 from memoryd.agent import Agent
-from memoryd.flow import FileKey, Hint, SyncMarker
+from memoryd.config import ConfigError
+from memoryd.embed.provider import ProviderError
+from memoryd.flow import Choose, FileKey, Hint, SyncMarker
 from memoryd.forgetting import forget
 from memoryd.index.rebuild import RebuildError, RebuildResult
 from memoryd.index.rebuilder import RebuildRequest
@@ -19,6 +21,7 @@ from memoryd.serve.connection import ECHO_CHARS, RequestFailedError
 from memoryd.source.read import NotMemoryError, read_lines
 from memoryd.status import Status
 from memoryd.transcripts import visible
+from memoryd.wanted import asked_for
 from memoryd_client import bodies, protocol
 from memoryd_client import sessions as transcripts
 from memoryd_client import status as wire
@@ -72,6 +75,7 @@ class Operations:
             result.stale = True
             result.warnings.append(f"transcripts are being read, {to_read} to go")
         result.warnings += self._status.warnings()
+        result.fallback = agent.resolved.provider if agent.resolved.is_fallback else None
         result.agent = agent.config.agent
         result.workspace_dir = str(agent.config.workspace)
         agent.publish("searched", count=len(result.results), text=body.query[:ECHO_CHARS])
@@ -143,8 +147,8 @@ class Operations:
         writer = self._agent.writer
         before = writer.stats()
         rebuilt: RebuildResult | None = None
-        if body.force:
-            rebuilt = await self._rebuild(caller)
+        if body.force or body.provider is not None:
+            rebuilt = await self._rebuild(caller, if_different=not body.force)
         await self._sync(vectors=True, caller=caller)
         after = writer.stats()
         store = self._agent.store
@@ -162,6 +166,24 @@ class Operations:
             pending_vectors=self._agent.pending_chunks(),
             warnings=self._status.warnings(),
         )
+
+    async def choose(self, provider: str) -> bool:
+        """Write down who is to embed from the next start on. Returns whether that is another one.
+
+        Raises `RequestFailedError` for a provider that can't be had.
+        """
+        agent = self._agent
+        try:
+            choice = asked_for(provider, agent.config.settings)
+        except (ConfigError, ProviderError) as error:
+            raise RequestFailedError(protocol.ErrorCode.BAD_REQUEST, str(error)) from error
+        message = Choose(choice)
+        await agent.to_writer.put(message)
+        await message.done
+        if choice.provider != agent.resolved.provider or agent.resolved.is_fallback:
+            return True
+        agent.resolved = agent.resolved._replace(choice=choice)
+        return False
 
     async def files(self, body: bodies.FilesBody, caller: Caller) -> bodies.FilesResult:
         """Return one page of the files that the agent knows."""
@@ -269,9 +291,10 @@ class Operations:
         rows = agent.store.catalog.rows
         return partial(visible, rows, asked, agent.config.agent, body.session or "")
 
-    async def _rebuild(self, caller: Caller) -> RebuildResult:
-        done: asyncio.Future[RebuildResult] = asyncio.get_running_loop().create_future()
-        await self._agent.to_rebuilder.put(RebuildRequest("asked for", done, caller.progress))
+    async def _rebuild(self, caller: Caller, *, if_different: bool) -> RebuildResult | None:
+        done: asyncio.Future[RebuildResult | None] = asyncio.get_running_loop().create_future()
+        request = RebuildRequest("asked for", done, caller.progress, if_different)
+        await self._agent.to_rebuilder.put(request)
         try:
             return await done
         except RebuildError as error:

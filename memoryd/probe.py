@@ -9,7 +9,9 @@ from memoryd.agent import Agent
 from memoryd.embed.provider import ProviderError
 from memoryd.index.driver import Connection, Error, ExtensionError
 from memoryd.index.extension import expanded, load_apart
-from memoryd_client.bodies import Check, ProbeResult
+from memoryd.index.peek import Peeked
+from memoryd.wanted import choose_provider
+from memoryd_client.bodies import Check, ProbeResult, ProviderCandidate
 
 STORE_S = 10.0
 
@@ -28,10 +30,23 @@ async def run(agent: Agent) -> ProbeResult:
     vectors = settings.provider != "none" and settings.store.vector.enabled
     checks = await asyncio.gather(
         _check("embedding", settings.provider != "none", lambda: _embedding(agent)),
+        *([] if agent.batches is None else [_check("batch", True, lambda: _batch(agent))]),
         _check("vector", vectors, lambda: _vector(agent)),
         _check("keyword", True, lambda: _keyword(agent)),
     )
-    return ProbeResult(agent.config.agent, identity.provider, identity.model, list(checks))
+    choice = agent.resolved.choice
+    candidates = []
+    if settings.provider == "auto":
+        found = choose_provider(settings, Peeked()).considered
+        candidates = [ProviderCandidate(*candidate) for candidate in found]
+    return ProbeResult(
+        agent.config.agent,
+        identity.provider,
+        identity.model,
+        list(checks),
+        None if choice is None else choice.why,
+        candidates,
+    )
 
 
 async def _check(name: str, required: bool, attempt: Callable[[], Awaitable[str]]) -> Check:
@@ -54,12 +69,22 @@ async def _embedding(agent: Agent) -> str:
     # A text that nobody has asked for yet: no cache may answer in the provider's place.
     text = f"memoryd probe {secrets.token_hex(4)}"
     try:
-        vector = await pool.embed_query(text)
+        vector = await pool.embed_query(text, insist=True)
     except ProviderError as error:
         hint = "keywords go on; embedding is tried again by itself"
         raise CheckFailedError(str(error), hint) from error
     identity = agent.store.wanted
     return f"{identity.provider} {identity.model}, {len(vector)} dimensions"
+
+
+async def _batch(agent: Agent) -> str:
+    assert agent.batches is not None  # noqa: S101 - the caller has asked
+    try:
+        await agent.batches.check()
+    except ProviderError as error:
+        hint = "texts are embedded without it meanwhile"
+        raise CheckFailedError(str(error), hint) from error
+    return f"{len(agent.batches.stats())} jobs under way"
 
 
 async def _vector(agent: Agent) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 Positive = Annotated[int, Meta(ge=1)]
 NonNegative = Annotated[int, Meta(ge=0)]
@@ -13,14 +13,55 @@ class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of all tables of the configuration file."""
 
 
+Remotes = Literal["openai", "gemini", "voyage", "mistral", "ollama"]
+"""Providers over HTTP."""
+
+
+class Batch(Section, frozen=True):
+    """The provider's batch API, which is cheaper and slower, for bulk work.
+
+    `enabled` "auto": where at least `min_texts` wait. Of a job that has not come back after
+    `timeout_minutes`, what is there is taken and the rest embedded otherwise.
+    """
+
+    enabled: bool | Literal["auto"] = False
+    min_texts: Positive = 2_000
+    concurrency: Positive = 2
+    poll_interval_ms: Annotated[int, Meta(ge=10)] = 2_000
+    timeout_minutes: Annotated[float, Meta(gt=0)] = 60.0
+
+
+class Remote(Section, frozen=True):
+    """How a provider over HTTP is asked; None and 0 mean its default, or no bound.
+
+    `batch_tokens` and `batch_items` bound one request; a token counts as one byte of UTF-8. With
+    `api_key_header`, the key goes into a header of that name. `price_per_million_tokens` is for the
+    cost that `status` shows.
+    """
+
+    base_url: str | None = None
+    api_key_file: str | None = None
+    api_key_header: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    batch_tokens: Positive = 8_000
+    batch_items: Annotated[int, Meta(ge=1, le=2_048)] = 64
+    non_batch_concurrency: Annotated[int, Meta(ge=1, le=64)] | None = None
+    requests_per_minute: NonNegative = 0
+    tokens_per_minute: NonNegative = 0
+    price_per_million_tokens: Annotated[float, Meta(ge=0)] = 0.0
+    batch: Batch = Batch()
+
+
 class Local(Section, frozen=True):
-    """The bundled model's worker process.
+    """The model on this machine, in a process of its own: a GGUF file, else the bundled one.
 
     More `threads` are faster only on an idle machine: they wait for each other by spinning. With
     one other busy process on two cores, one thread embeds 32 to 65 chunks a second and two
     threads 12, for three times the processor time.
     """
 
+    model_path: str | None = None
+    context_tokens: Annotated[int, Meta(ge=64, le=131_072)] = 2_048
     threads: Positive = 1
     idle_unload_seconds: Positive = 300
 
@@ -132,11 +173,23 @@ class Redact(Section, frozen=True):
 
 
 class Settings(Section, frozen=True):
-    """The effective settings of one agent."""
+    """The effective settings of one agent.
+
+    `model`, the input types and prefixes are those of `provider`: None means its own.
+    """
 
     workspace: str = ""
-    provider: Literal["auto", "local", "none"] = "auto"
+    provider: Literal["auto", "local", "none"] | Remotes = "auto"
+    model: str | None = None
+    fallback: Literal["local", "none"] | Remotes = "none"
+    output_dimensionality: Annotated[int, Meta(ge=8, le=8_192)] | None = None
+    input_type: str | None = None
+    query_input_type: str | None = None
+    document_input_type: str | None = None
+    query_prefix: str | None = None
+    document_prefix: str | None = None
     extra_paths: tuple[str | ExtraPath, ...] = ()
+    remote: Remote = Remote()
     local: Local = Local()
     store: Store = Store()
     chunking: Chunking = Chunking()

@@ -6,16 +6,19 @@ import resource
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from memoryd import __version__
 from memoryd.agent import Agent
+from memoryd.embed.batch.mode import LIMIT
+from memoryd.embed.vendors.names import WITH_BATCH_API
 from memoryd.index.driver import DRIVER, SQLITE_VERSION, Connection
 from memoryd.listing import remarks
 from memoryd.source.discover import SOURCE
 from memoryd.source.reconcile import ReconcileStats
 from memoryd.source.sessions.places import SOURCE as SESSIONS
+from memoryd.wanted import leaving
 from memoryd_client import protocol
 from memoryd_client import status as wire
 from memoryd_client.background.holder import Holder
@@ -55,6 +58,12 @@ class Status:
             found.append(f"the last rebuild failed: {rebuild.last_error}")
         if (problem := agent.reconciler.stats().problem) is not None:
             found.append(f"scan: {problem}")
+        choice = agent.resolved.choice
+        if choice is not None and choice.by == "fallback":
+            found.append(
+                f"the fallback provider {choice.provider} embeds: {choice.why}"
+                f" - `memctl index --provider {choice.instead_of}` goes back"
+            )
         if agent.pool is not None and (reason := agent.pool.stats().blocked_reason) is not None:
             waiting = agent.pending_chunks()
             without = f"{_count(waiting, 'chunk')} without a vector yet"
@@ -118,7 +127,7 @@ class Status:
                 enabled=True, available=store.fts_error is None, error=store.fts_error
             ),
             vector=self._vector(),
-            batch=wire.BatchStatus(enabled=False, supported=False),
+            batch=self._batch(),
             custom=self._custom(mismatch),
             watch=self._watch(),
             queues=[
@@ -134,6 +143,59 @@ class Status:
             remarks=[wire.Failure(key.path, why) for key, why in [*remarked.items()][:LISTED]],
             remark_count=len(remarked),
             agents=self._daemon.agents(),
+            embedding=self._embedding(),
+            fallback=self._fallback(),
+        )
+
+    def _batch(self) -> wire.BatchStatus:
+        agent = self._agent
+        batches = agent.batches
+        if batches is None:
+            supported = agent.provider is not None and agent.provider.name in WITH_BATCH_API
+            return wire.BatchStatus(enabled=False, supported=supported)
+        mode = batches.mode
+        return wire.BatchStatus(
+            enabled=mode.off_reason is None,
+            supported=True,
+            failures=mode.failures,
+            limit=LIMIT,
+            off_reason=mode.off_reason,
+            last_error=mode.last_error,
+            jobs=[wire.BatchJob(*astuple(job)) for job in batches.stats()],
+        )
+
+    def _fallback(self) -> str | None:
+        choice = self._agent.resolved.choice
+        if choice is None or choice.by != "fallback":
+            return None
+        return f"{choice.provider}, since {choice.why}"
+
+    def _embedding(self) -> wire.EmbeddingStatus | None:
+        agent = self._agent
+        provider, pool, choice = agent.provider, agent.pool, agent.resolved.choice
+        if provider is None or pool is None:
+            return None
+        stats = pool.stats()
+        remote = agent.config.settings.remote
+        price = 0.0 if agent.resolved.is_fallback else remote.price_per_million_tokens
+        because = None if choice is None else choice.why
+        if choice is not None and choice.by == "found" and provider.leaves_machine:
+            because = leaving(provider, choice)
+        return wire.EmbeddingStatus(
+            provider=provider.name,
+            model=provider.model,
+            address=provider.address,
+            leaves_machine=provider.leaves_machine,
+            chosen_because=because,
+            requests=stats.requests,
+            items=stats.items,
+            tokens=stats.tokens,
+            retries=stats.retries,
+            failures=stats.failures,
+            waits=stats.waits,
+            waited_s=stats.waited_s,
+            batch_items=stats.max_items,
+            cost=stats.tokens * price / 1_000_000 if price else None,
         )
 
     def _watching(self) -> bool:
@@ -210,6 +272,8 @@ class Status:
         found = self.warnings()
         if (problem := self._daemon.problem()) is not None:
             found.append(problem)
+        if agent.batches is not None and (off := agent.batches.mode.off_reason) is not None:
+            found.append(f"the batch API is not used: {off}")
         if agent.watcher is not None and (error := agent.watcher.stats().error) is not None:
             found.append(f"watching is off, changes are found by scanning: {error}")
         if agent.store.fts_error is not None:

@@ -1,31 +1,141 @@
 """What a configuration wants to have: the provider, the identity and the store of an agent."""
 
+import logging
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from memoryd.config import AgentConfig, ConfigError
+from memoryd.embed.batch.api import BatchApi
+from memoryd.embed.choice import Resolved, resolve
+from memoryd.embed.gguf import gguf_engine
+from memoryd.embed.limits import RateLimits
 from memoryd.embed.local import LocalProvider
-from memoryd.embed.provider import Provider
+from memoryd.embed.provider import PermanentError, Provider
+from memoryd.embed.vendors.names import APIS, key_origin
 from memoryd.flow import FileContent
-from memoryd.identity import Identity
+from memoryd.identity import Choice, Identity
 from memoryd.index.driver import ExtensionError, bundled_extension
 from memoryd.index.extension import expanded, load_apart
-from memoryd.index.store import StoreOptions
+from memoryd.index.peek import Peeked
+from memoryd.index.schema import put_choice
+from memoryd.index.store import Store, StoreOptions
 from memoryd.redact import PatternError, Redactor
 from memoryd.settings import Settings
 from memoryd.source.read import read_file
 from memoryd.terms import TOKENIZER
 
+log = logging.getLogger(__name__)
+
 MAX_INPUT_BYTES = 8_000
 """Longest text in UTF-8 that is embedded whole, unless the provider takes less."""
 
 
-def make_provider(settings: Settings) -> Provider | None:
-    """Return the embedding provider of the settings, or None for keywords only."""
-    if settings.provider == "none":
+def choose_provider(settings: Settings, peeked: Peeked) -> Resolved:
+    """Return which provider an agent is to have, and what else was considered."""
+    return resolve(
+        settings.provider,
+        fallback=settings.fallback,
+        kept=peeked.choice,
+        built_with=None if peeked.built is None else peeked.built.provider,
+        model_path=settings.local.model_path,
+        is_file=lambda path: Path(path).expanduser().is_file(),
+        key_origin=_key_origin,
+    )
+
+
+def _key_origin(name: str) -> str | None:
+    with suppress(PermanentError):  # a file that can't be read is as good as none
+        return key_origin(name)
+    return None
+
+
+def make_provider(settings: Settings, name: str, *, fallback: bool) -> Provider | None:
+    """Return the provider of this name, or None for keywords only.
+
+    As a `fallback` it has nothing of what the settings say about the first provider.
+    """
+    if name == "none":
         return None
+    if name in APIS:
+        from memoryd.embed.vendors.make import make_remote  # and the HTTP library with it
+
+        return make_remote(name, settings, own=not fallback)
+    engine = None
+    if (path := settings.local.model_path) is not None and not fallback:
+        engine = gguf_engine(
+            Path(path),
+            context_tokens=settings.local.context_tokens,
+            query_prefix=settings.query_prefix,
+            document_prefix=settings.document_prefix,
+        )
     return LocalProvider(
-        threads=settings.local.threads, idle_unload_s=settings.local.idle_unload_seconds
+        engine, threads=settings.local.threads, idle_unload_s=settings.local.idle_unload_seconds
+    )
+
+
+def asked_for(provider: str, settings: Settings) -> Choice:
+    """Return the choice of a provider by request; `auto` looks for one anew.
+
+    Raises `ConfigError` if the configuration names another, `ProviderError` for one without a key.
+    """
+    configured = settings.provider
+    if provider not in ("auto", "local", *APIS):
+        known = ", ".join(("auto", "local", *APIS))
+        raise ConfigError(f"there is no provider {provider[:100]!r}; known: {known}")
+    if configured not in ("auto", provider):
+        raise ConfigError(
+            f'the configuration says provider = "{configured}"; change it there, or set it to'
+            ' "auto"'
+        )
+    if provider == "auto":
+        found = choose_provider(settings, Peeked()).choice
+        assert found is not None  # noqa: S101 - auto always finds one
+        return found
+    if provider in APIS:
+        from memoryd.embed.vendors.make import make_remote
+
+        make_remote(provider, settings).http.check_key()
+    return Choice(provider, "asked", "it was asked for by request", configured)
+
+
+def batch_api_of(provider: Provider, settings: Settings) -> BatchApi | None:
+    """Return the batch API of a provider, if it has one that is to be used."""
+    if not provider.remote or not settings.remote.batch.enabled:
+        return None
+    from memoryd.embed.vendors.make import make_batch
+
+    return make_batch(provider)
+
+
+async def keep_choice(
+    store: Store, resolved: Resolved, peeked: Peeked, provider: Provider | None
+) -> None:
+    """Write down which provider was found, so that it stays; say so if texts leave the machine."""
+    choice = resolved.choice
+    if choice is None or choice == peeked.choice:
+        return
+    await store.database.run(lambda connection: put_choice(connection, choice))
+    if provider is not None and provider.leaves_machine:
+        log.warning("%s", leaving(provider, choice))
+
+
+def leaving(provider: Provider, choice: Choice) -> str:
+    """Return what people should know whose texts go to another machine by themselves."""
+    return (
+        f"texts of this memory are sent to {provider.address} ({provider.name}: {choice.why});"
+        ' to keep them on this machine: provider = "local" in the configuration, or'
+        " `memctl index --provider local`"
+    )
+
+
+def rate_limits(settings: Settings, *, fallback: bool) -> RateLimits:
+    """Return how often the provider may be asked."""
+    if fallback:
+        return RateLimits()
+    return RateLimits(
+        requests_per_minute=settings.remote.requests_per_minute,
+        tokens_per_minute=settings.remote.tokens_per_minute,
     )
 
 

@@ -148,14 +148,15 @@ class AsyncClient:
         self,
         *,
         force: bool = False,
+        provider: str | None = None,
         on_progress: ProgressCallback | None = None,
         timeout_s: float | None = None,
     ) -> IndexResult:
-        """Compare disk and index now, or with `force` build the index anew.
+        """Compare disk and index now, or with `force` build the index anew; see `IndexBody`.
 
         `on_progress(completed, total, label)` is called in the event loop; it must not block.
         """
-        return await self._run(calls.index(force=force), timeout_s, on_progress)
+        return await self._run(calls.index(force=force, provider=provider), timeout_s, on_progress)
 
     async def files(
         self, state: str = "indexed", *, timeout_s: float | None = None

@@ -127,9 +127,14 @@ class SyncResult(Body):
 
 
 class IndexBody(Body):
-    """Compare disk and index now; `force` builds a new index beside the old one and swaps it in."""
+    """Compare disk and index now; `force` builds a new index beside the old one and swaps it in.
+
+    `provider` is the one that is to embed from now on; `auto` looks for one again. If that changes
+    the provider, the index is built anew.
+    """
 
     force: bool = False
+    provider: str | None = None
 
 
 class IndexResult(Body):
@@ -194,7 +199,7 @@ class FilesResult(Body):
 
 
 class Check(Body):
-    """One thing that was tried: `embedding`, `vector` or `keyword`.
+    """One thing that was tried: `embedding`, `batch`, `vector` or `keyword`.
 
     `required` is false for what the configuration switches off. `detail` tells what works,
     `reason` and `hint` why it doesn't and what to do.
@@ -209,13 +214,25 @@ class Check(Body):
     hint: str | None = None
 
 
+class ProviderCandidate(Body):
+    """A provider that `auto` would consider now; `passed_over` says why it would not take it."""
+
+    provider: str
+    passed_over: str | None = None
+
+
 class ProbeResult(Body):
-    """Everything an agent's search needs, tried out now."""
+    """Everything an agent's search needs, tried out now.
+
+    `chosen_because` says why the provider is this one, None if the configuration names it.
+    """
 
     agent: str
     provider: str
     model: str
     checks: list[Check]
+    chosen_because: str | None = None
+    candidates: list[ProviderCandidate] = field(default_factory=list)
 
 
 class SessionStartBody(Body):

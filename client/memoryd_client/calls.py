@@ -183,9 +183,9 @@ def sync(*, vectors: bool) -> Call[SyncResult]:
     return Call(Op.SYNC, SyncBody(vectors=vectors), SyncResult, patience_s=FOREVER_S)
 
 
-def index(*, force: bool) -> Call[IndexResult]:
+def index(*, force: bool, provider: str | None) -> Call[IndexResult]:
     """Compare disk and index, or build the index anew; see `IndexBody`."""
-    body = IndexBody(force=force)
+    body = IndexBody(force=force, provider=provider)
     return Call(Op.INDEX, body, IndexResult, patience_s=FOREVER_S, repeatable=not force)
 
 

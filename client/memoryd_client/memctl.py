@@ -235,7 +235,12 @@ def _wait_for(client: Client, arguments: Arguments) -> IndexResult | SyncResult:
     line = progress_line()
     try:
         if arguments.command == "index":
-            return client.index(force=arguments.force, on_progress=line, timeout_s=timeout_s)
+            return client.index(
+                force=arguments.force,
+                provider=arguments.provider,
+                on_progress=line,
+                timeout_s=timeout_s,
+            )
         return client.sync(vectors=not arguments.no_vectors, on_progress=line, timeout_s=timeout_s)
     finally:
         line.finish()

@@ -56,11 +56,52 @@ class VectorStatus(Body):
     in_memory: int = 0
 
 
+class BatchJob(Body):
+    """A job of the provider's batch API: how many texts, its state there, and for how long."""
+
+    id: str
+    state: str
+    texts: int
+    age_s: float
+
+
 class BatchStatus(Body):
-    """The batch API leg; `supported` is false for providers without one."""
+    """The batch API leg; `supported` is false for providers without one.
+
+    After `limit` failures in a row it is off, and `off_reason` says so, until a probe succeeds.
+    """
 
     enabled: bool
     supported: bool
+    failures: int = 0
+    limit: int = 2
+    off_reason: str | None = None
+    last_error: str | None = None
+    jobs: list[BatchJob] = field(default_factory=list)
+
+
+class EmbeddingStatus(Body):
+    """What the provider was asked for since it was started. Times in seconds.
+
+    `address` is where texts go, None if nowhere; `leaves_machine` that this is another machine.
+    `tokens` counts what the provider has told of, `waits` requests that the rate limits held back;
+    `cost` is None without a price.
+    """
+
+    provider: str
+    model: str
+    address: str | None
+    leaves_machine: bool
+    chosen_because: str | None
+    requests: int
+    items: int
+    tokens: int
+    retries: int
+    failures: int
+    waits: int
+    waited_s: float
+    batch_items: int
+    cost: float | None = None
 
 
 class IdentityStatus(Body):
@@ -169,3 +210,4 @@ class StatusResult(Body):
     remarks: list[Failure] = field(default_factory=list)
     remark_count: int = 0
     agents: list[str] = field(default_factory=list)
+    embedding: EmbeddingStatus | None = None

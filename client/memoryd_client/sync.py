@@ -157,14 +157,15 @@ class Client:
         self,
         *,
         force: bool = False,
+        provider: str | None = None,
         on_progress: ProgressCallback | None = None,
         timeout_s: float | None = None,
     ) -> IndexResult:
-        """Compare disk and index now, or with `force` build the index anew.
+        """Compare disk and index now, or with `force` build the index anew; see `IndexBody`.
 
         `on_progress(completed, total, label)` is called in this thread.
         """
-        return self._run(calls.index(force=force), timeout_s, on_progress)
+        return self._run(calls.index(force=force, provider=provider), timeout_s, on_progress)
 
     def files(
         self, state: str = "indexed", *, timeout_s: float | None = None

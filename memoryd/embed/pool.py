@@ -5,43 +5,36 @@ pool is `blocked`, keeps its jobs and tries again ever more rarely. Queries take
 """
 
 import asyncio
-import functools
 import random
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from memoryd.embed.calls import Calls
+from memoryd.embed.hold import Hold
+from memoryd.embed.limits import RateLimits
 from memoryd.embed.provider import (
     BadTextError,
+    BatchTooLargeError,
     FloatMatrix,
     PermanentError,
     Provider,
-    ProviderError,
     RetryableError,
-    fitted,
     in_batches,
-    unit_rows,
     utf8_bytes,
 )
+from memoryd.embed.queries import Queries, Vector
 
 ATTEMPT_PAUSES_S = (0.5, 1.0)
 """Between calls in quick succession; when the last one fails too, the pool is blocked."""
 BRIEF_PAUSE_S = 8.0
 """A provider that asks for a longer pause than this blocks the pool at once."""
-JITTER = 0.2
-BLOCKED_FIRST_S = 5.0
-BLOCKED_MAX_S = 300.0
-AFTER_MAX_S = 3_600.0
-"""The longest pause that a provider may ask for: a daily quota is looked at once an hour."""
-QUERY_TIMEOUT_S = 60.0
-QUERY_CACHE_ITEMS = 256
+VECTOR_TRIES = 3
+"""A text whose vector is none is asked for so often, then set aside."""
 
-Vector = NDArray[np.float32]
+Text = tuple[str, str]
+"""(hash, text)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,30 +49,33 @@ class EmbedOutcome:
 class EmbedJob:
     """(hash, text) pairs to embed. Cancelling `outcome` drops the job, wherever it is."""
 
-    texts: list[tuple[str, str]]
+    texts: list[Text]
     outcome: asyncio.Future[EmbedOutcome]
 
 
 @dataclass(frozen=True, slots=True)
 class PoolStats:
-    """Counts are of texts, but `queued_jobs`; times are in seconds from now."""
+    """Counts are of texts, but `queued_jobs` and those of `requests`; times are in seconds.
+
+    `retries` are requests that repeat a failed one; `waits` those that waited for the rate limits.
+    """
 
     queued_jobs: int
     in_flight: int
     embedded: int
     failed: int
+    requests: int
+    items: int
+    tokens: int
+    retries: int
+    failures: int
+    waits: int
+    waited_s: float
+    max_items: int
     blocked_reason: str | None
     blocked_for_s: float | None
     retry_in_s: float | None
     last_error: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    reason: str
-    since_s: float
-    retry_at_s: float
-    step_s: float
 
 
 class EmbedPool:
@@ -90,26 +86,30 @@ class EmbedPool:
         jobs: asyncio.Queue[EmbedJob],
         provider: Provider,
         *,
+        limits: RateLimits | None = None,
+        mask: Callable[[str], str] = str,
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
-        query_timeout_s: float = QUERY_TIMEOUT_S,
+        query_timeout_s: float | None = None,
     ) -> None:
-        self.blocked = asyncio.Event()
+        """`mask` takes secrets out of what goes to another machine."""
         self._jobs = jobs
         self._provider = provider
         self._sleep = sleep
-        self._clock = clock
-        self._jitter = jitter
-        self._query_timeout_s = query_timeout_s
-        self._dims: int | None = None
-        self._block: _Block | None = None
-        self._woken = asyncio.Event()
+        self.calls = Calls(
+            provider, limits=limits or RateLimits(clock=clock, sleep=sleep), mask=mask
+        )
+        self.hold = Hold(sleep=sleep, clock=clock, jitter=jitter)
+        self.blocked = self.hold.blocked
+        timeout_s = provider.query_timeout_s if query_timeout_s is None else query_timeout_s
+        self._queries = Queries(
+            self.calls, self.hold, timeout_s=timeout_s, sleep=sleep, clock=clock
+        )
         self._prober = asyncio.Lock()
-        self._queries: OrderedDict[str, asyncio.Task[Vector]] = OrderedDict()
+        self._max_items = provider.batch_items
         self._stopped = False
-        self._in_flight = self._embedded = self._failed = 0
-        self._last_error: str | None = None
+        self._in_flight = self._embedded = self._failed = self._retries = 0
 
     async def run(self) -> None:
         """Work until cancelled. Whoever still waits for a job then gets a `RetryableError`."""
@@ -120,10 +120,9 @@ class EmbedPool:
         finally:
             self._stopped = True
             self._fail_queued()
-            for query in self._queries.values():
-                query.cancel()
+            self._queries.stop()
 
-    async def embed(self, texts: list[tuple[str, str]]) -> EmbedOutcome:
+    async def embed(self, texts: list[Text]) -> EmbedOutcome:
         """Embed (hash, text) pairs, however long it takes. Cancelling drops the job."""
         job = EmbedJob(texts, asyncio.get_running_loop().create_future())
         await self._jobs.put(job)
@@ -131,68 +130,37 @@ class EmbedPool:
             self._fail_queued()
         return await job.outcome
 
-    async def embed_query(self, text: str) -> Vector:
-        """Embed one query, past all bulk work. Returns shape (dims,), read-only, length 1.
-
-        Raises `ProviderError`, after one retry at most.
-        """
-        text = fitted(text, self._provider.max_input_bytes)
-        query = self._queries.get(text)
-        if query is None:
-            query = asyncio.create_task(self._query(text), name="embed query")
-            query.add_done_callback(functools.partial(self._forget_failed, text))
-            self._queries[text] = query
-        self._queries.move_to_end(text)
-        if len(self._queries) > QUERY_CACHE_ITEMS:
-            self._queries.popitem(last=False)
-        # Shared with the same query of others; and once paid for, it is worth having next time.
-        return await asyncio.shield(query)
+    async def embed_query(
+        self, text: str, *, patience_s: float | None = None, insist: bool = False
+    ) -> Vector:
+        """Embed one query, past all bulk work. See `Queries.embed`."""
+        return await self._queries.embed(text, patience_s=patience_s, insist=insist)
 
     def wake(self) -> None:
         """Make a blocked pool try now."""
-        if self._block is not None:
-            self._woken.set()
+        self.hold.wake()
 
     def stats(self) -> PoolStats:
         """Return counts, and why and until when the pool is blocked, if it is."""
-        now, block = self._clock(), self._block
+        counts, limits, hold = self.calls.counts, self.calls.limits, self.hold
         return PoolStats(
             queued_jobs=self._jobs.qsize(),
             in_flight=self._in_flight,
             embedded=self._embedded,
             failed=self._failed,
-            blocked_reason=block.reason if block else None,
-            blocked_for_s=now - block.since_s if block else None,
-            retry_in_s=max(0.0, block.retry_at_s - now) if block else None,
-            last_error=self._last_error,
+            requests=counts.requests,
+            items=counts.items,
+            tokens=self._provider.tokens_used,
+            retries=self._retries,
+            failures=counts.failures,
+            waits=limits.waits,
+            waited_s=limits.waited_s,
+            max_items=self._max_items,
+            blocked_reason=hold.reason,
+            blocked_for_s=hold.for_s,
+            retry_in_s=hold.retry_in_s,
+            last_error=counts.last_error,
         )
-
-    async def _query(self, text: str) -> Vector:
-        try:
-            async with asyncio.timeout(self._query_timeout_s):
-                rows = await self._ask_query(text)
-        except TimeoutError as error:
-            raise RetryableError("The provider took too long for the query.") from error
-        units, reasons = self._checked(rows, 1)
-        if reasons[0]:
-            raise BadTextError(reasons[0])
-        self.wake()
-        vector: Vector = units[0]
-        vector.flags.writeable = False
-        return vector
-
-    def _forget_failed(self, text: str, query: asyncio.Task[Vector]) -> None:
-        if (query.cancelled() or query.exception()) and self._queries.get(text) is query:
-            del self._queries[text]
-
-    async def _ask_query(self, text: str) -> FloatMatrix:
-        try:
-            return await self._provider.embed_query(text)
-        except RetryableError as error:
-            if error.after_s is not None:
-                raise
-        await self._sleep(ATTEMPT_PAUSES_S[0])
-        return await self._provider.embed_query(text)
 
     async def _work(self) -> None:
         while True:
@@ -218,124 +186,117 @@ class EmbedPool:
         if not job.outcome.done():
             job.outcome.set_result(task.result())
 
-    async def _outcome(self, texts: list[tuple[str, str]]) -> EmbedOutcome:
-        provider, outcome = self._provider, EmbedOutcome([], [])
+    async def _outcome(self, texts: list[Text]) -> EmbedOutcome:
+        outcome = EmbedOutcome([], [])
         batches = in_batches(
-            ((name, fitted(text, provider.max_input_bytes)) for name, text in texts),
+            ((name, self.calls.ready(text)) for name, text in texts),
             lambda pair: utf8_bytes(pair[1]),
-            max_items=provider.batch_items,
-            max_bytes=provider.batch_bytes,
+            max_items=self._max_items,
+            max_bytes=self._provider.batch_bytes,
         )
         for batch in batches:
             await self._embed_batch(batch, outcome)
         return outcome
 
-    async def _embed_batch(self, batch: list[tuple[str, str]], outcome: EmbedOutcome) -> None:
+    async def _embed_batch(self, batch: list[Text], outcome: EmbedOutcome, tries: int = 1) -> None:
         """Add a batch's vectors to the outcome; halve it as long as it holds a bad text."""
+        if len(batch) > self._max_items:
+            for start in range(0, len(batch), self._max_items):
+                await self._embed_batch(batch[start : start + self._max_items], outcome, tries)
+            return
         try:
             units, reasons = await self._persist([text for _, text in batch])
         except BadTextError as error:
-            if len(batch) > 1:
-                middle = len(batch) // 2
-                await self._embed_batch(batch[:middle], outcome)
-                await self._embed_batch(batch[middle:], outcome)
-                return
-            units, reasons = np.zeros((1, 0), np.float32), [str(error)]
-        for (name, _), unit, reason in zip(batch, units, reasons, strict=True):
-            if reason:
-                self._failed += 1
-                outcome.bad.append((name, reason))
+            if len(batch) == 1:
+                self._set_aside(batch[0], str(error), outcome)
             else:
+                await self._embed_halves(batch, error, outcome, tries)
+            return
+        again: list[Text] = []
+        for text, unit, reason in zip(batch, units, reasons, strict=True):
+            if not reason:
                 self._embedded += 1
-                outcome.vectors.append((name, unit.astype("<f4").tobytes()))
+                outcome.vectors.append((text[0], unit.astype("<f4").tobytes()))
+            elif tries < VECTOR_TRIES:
+                again.append(text)
+            else:
+                self._set_aside(text, reason, outcome)
+        if again:
+            self._retries += 1
+            await self._embed_batch(again, outcome, tries + 1)
+
+    async def _embed_halves(
+        self, batch: list[Text], error: BadTextError, outcome: EmbedOutcome, tries: int
+    ) -> None:
+        """Embed a batch that was refused, in parts, and learn how many texts are not too many."""
+        part = (len(batch) + 1) // 2
+        if isinstance(error, BatchTooLargeError):
+            part = self._max_items = max(1, min(error.limit or part, len(batch) - 1))
+        bad = len(outcome.bad)
+        for start in range(0, len(batch), part):
+            await self._embed_batch(batch[start : start + part], outcome, tries)
+        if len(outcome.bad) == bad:  # none of them is bad: they were too many
+            self._max_items = min(self._max_items, part)
+
+    def _set_aside(self, text: Text, reason: str, outcome: EmbedOutcome) -> None:
+        self._failed += 1
+        outcome.bad.append((text[0], reason))
 
     async def _persist(self, texts: list[str]) -> tuple[FloatMatrix, list[str]]:
         """Return the provider's answer, checked, however often it has to be asked."""
+        hold = self.hold
         while True:
-            if self._block is None:
+            if hold.error is None:
                 try:
                     return await self._attempt(texts)
                 except (RetryableError, PermanentError) as error:
-                    if self._block is None:
-                        self._hold(error)
+                    await self._blame(error)
+                    if hold.error is None:
+                        hold.start(error)
             # While the provider is out of order, one worker asks it and the others wait.
             async with self._prober:
-                await self._until_retry()
-                if self._block is None:
+                await hold.until_retry()
+                if hold.error is None:
                     continue
+                self._retries += 1
                 try:
                     return await self._call(texts)
                 except (RetryableError, PermanentError) as error:
-                    self._hold(error)
+                    await self._blame(error)
+                    hold.start(error)
+
+    async def _blame(self, error: RetryableError | PermanentError) -> None:
+        """Raise `BadTextError` if the provider works, and fails at these texts alone."""
+        if isinstance(error, RetryableError) and error.answered and await self.calls.works():
+            self.hold.release()
+            raise BadTextError(str(error)) from error
 
     async def _attempt(self, texts: list[str]) -> tuple[FloatMatrix, list[str]]:
         for step_s in ATTEMPT_PAUSES_S:
             try:
                 return await self._call(texts)
             except RetryableError as error:
-                pause_s = self._pause_s(error, step_s)
+                pause_s = self.hold.pause_s(error, step_s)
                 if pause_s > BRIEF_PAUSE_S:
                     raise
+            self._retries += 1
             await self._sleep(pause_s)
         return await self._call(texts)
 
     async def _call(self, texts: list[str]) -> tuple[FloatMatrix, list[str]]:
         try:
-            rows = await self._provider.embed_documents(texts)
-            checked = self._checked(rows, len(texts))
-        except ProviderError as error:
-            self._last_error = str(error)
-            if isinstance(error, BadTextError):
-                self._release()
+            checked = await self.calls.documents(texts)
+        except BatchTooLargeError:
+            self.hold.release()
             raise
-        self._release()
+        except BadTextError as error:
+            if len(texts) == 1 and not await self.calls.works():
+                problem = f"The provider refuses every text: {error}"
+                raise PermanentError(problem, for_good=False) from error
+            self.hold.release()
+            raise
+        self.hold.release()
         return checked
-
-    def _checked(self, rows: FloatMatrix, count: int) -> tuple[FloatMatrix, list[str]]:
-        """Return rows of length 1, and for each the reason why it is none, or ""."""
-        units, good = unit_rows(rows, count=count, dims=self._provider.dims or self._dims)
-        self._dims = units.shape[1]
-        return units, ["" if fine else "Its vector is zero or not finite." for fine in good]
-
-    def _hold(self, error: RetryableError | PermanentError) -> None:
-        """Enter the blocked state, or stay in it for longer."""
-        now, block = self._clock(), self._block
-        step_s = 2 * block.step_s if block else BLOCKED_FIRST_S
-        if isinstance(error, PermanentError) or step_s > BLOCKED_MAX_S:
-            step_s = BLOCKED_MAX_S
-        self._block = _Block(
-            reason=str(error),
-            since_s=block.since_s if block else now,
-            retry_at_s=now + self._pause_s(error, step_s),
-            step_s=step_s,
-        )
-        self.blocked.set()
-
-    def _release(self) -> None:
-        """Leave the blocked state, if the pool is in it: the provider has answered."""
-        self._block = None
-        self.blocked.clear()
-        self._woken.set()
-        self._woken.clear()  # those who wait now have been woken by then
-
-    async def _until_retry(self) -> None:
-        """Wait for the time of the next try, or for `wake`."""
-        if self._block is None:
-            return
-        pause = asyncio.ensure_future(self._sleep(self._block.retry_at_s - self._clock()))
-        woken = asyncio.ensure_future(self._woken.wait())
-        try:
-            await asyncio.wait((pause, woken), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            pause.cancel()
-            woken.cancel()
-        self._woken.clear()
-
-    def _pause_s(self, error: RetryableError | PermanentError, step_s: float) -> float:
-        """Return the pause after an error: what the provider asks for, or the step and jitter."""
-        if isinstance(error, RetryableError) and error.after_s is not None:
-            return min(error.after_s, AFTER_MAX_S)
-        return step_s * (1 + JITTER * self._jitter())
 
 
 def _fail(job: EmbedJob) -> None:

@@ -16,19 +16,43 @@ class ProviderError(Exception):
 
 
 class RetryableError(ProviderError):
-    """Worth trying again: a timeout, a 5xx, a crashed worker. `after_s` overrides the back-off."""
+    """Worth trying again: a timeout, a 5xx, a crashed worker. `after_s` overrides the back-off.
 
-    def __init__(self, message: str, *, after_s: float | None = None) -> None:
+    `answered` says that the provider is there and failed at this request: the texts may be to
+    blame, as when a server breaks off at one that is too long for it.
+    """
+
+    def __init__(
+        self, message: str, *, after_s: float | None = None, answered: bool = False
+    ) -> None:
         super().__init__(message)
         self.after_s = after_s
+        self.answered = answered
 
 
 class PermanentError(ProviderError):
-    """Trying again does not help until somebody changes something: a bad key, no such model."""
+    """Trying again does not help until somebody changes something: a bad key, no such model.
+
+    `for_good` is False for what passes by itself in the end: a quota that is used up. `missing`
+    says that there is nothing at that address.
+    """
+
+    def __init__(self, message: str, *, for_good: bool = True, missing: bool = False) -> None:
+        super().__init__(message)
+        self.for_good = for_good
+        self.missing = missing
 
 
 class BadTextError(ProviderError):
     """Some text of the batch can't be embedded; the pool halves it to find which."""
+
+
+class BatchTooLargeError(BadTextError):
+    """There are too many texts in the batch; `limit` is how many may be, if that was told."""
+
+    def __init__(self, message: str, *, limit: int | None = None) -> None:
+        super().__init__(message)
+        self.limit = limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +76,20 @@ class Provider(Protocol):
 
     `name`, `model` and `key` (a hash of address, model and non-secret headers, never of a secret)
     identify its vectors; `dims` is None until known. `max_input_bytes` bounds one text in UTF-8,
-    `batch_items` and `batch_bytes` one call, `concurrency` the calls under way.
+    `batch_items` and `batch_bytes` one call, `concurrency` the calls under way. `address` is where
+    texts go, None if nowhere; `remote` says that a server is asked, which is not told secrets: even
+    one on this machine may pass on what it gets. `leaves_machine` says that it is on another.
+    `tokens_used` counts what the provider has told of.
     """
 
     name: str
     model: str
     key: str
+    address: str | None
+    remote: bool
+    leaves_machine: bool
+    tokens_used: int
+    query_timeout_s: float
     dims: int | None
     calibration: Calibration
     max_input_bytes: int
@@ -83,11 +115,13 @@ def unit_rows(
 ) -> tuple[FloatMatrix, NDArray[np.bool_]]:
     """Check an answer for `count` texts. Returns rows of length 1, and which have a direction.
 
-    Raises `BadTextError` when rows and texts can't be matched, and `PermanentError` when vectors
+    Raises `RetryableError` when rows and texts can't be matched, and `PermanentError` when vectors
     are not of `dims` numbers: another model answers, the texts are not to blame.
     """
     if rows.ndim != 2 or len(rows) != count:
-        raise BadTextError(f"The provider gave {len(rows)} vectors for {count} texts.")
+        raise RetryableError(
+            f"The provider gave {len(rows)} vectors for {count} texts.", answered=True
+        )
     if dims is not None and rows.shape[1] != dims:
         raise PermanentError(
             f"The provider's vectors have {rows.shape[1]} dimensions, not {dims} as before: "

@@ -8,7 +8,7 @@ from memoryd.index.rows import Delta, Legs, MatrixRow
 
 
 def copy_cache(connection: Connection, other: Path) -> int:
-    """Take over embeddings and tombstones of another index file. Returns how many of the first."""
+    """Take over what is worth keeping of another index file. Returns how many embeddings."""
     connection.execute("ATTACH DATABASE ? AS other", (str(other),))
     try:
         tables = "SELECT count(*) FROM other.sqlite_schema WHERE name = 'embedding_cache'"
@@ -16,6 +16,10 @@ def copy_cache(connection: Connection, other: Path) -> int:
             return 0  # it ended before it had tables
         with transaction(connection):
             connection.execute("INSERT OR IGNORE INTO forgotten SELECT * FROM other.forgotten")
+            connection.execute(
+                "INSERT OR IGNORE INTO meta SELECT * FROM other.meta WHERE key = 'choice'"
+            )
+            connection.execute("INSERT OR IGNORE INTO batch_jobs SELECT * FROM other.batch_jobs")
             return int(
                 connection.execute(
                     "INSERT OR IGNORE INTO embedding_cache (provider, model, provider_key, hash,"

@@ -57,12 +57,17 @@ class RebuildResult:
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """What a rebuild needs of the other stages: functions, so that it reaches for none of them."""
+    """What a rebuild needs of the other stages: functions, so that it reaches for none of them.
+
+    `later`: vectors of another model than the present index's are made once the new one is in
+    place, as is best for batch jobs; none could be searched before.
+    """
 
     scan: Callable[[], Awaitable[dict[FileKey, tuple[Path, FileStat]]]]
     parse: Callable[[FileChanged], Awaitable[ParsedFile | Unreadable | FileGone]]
     embed: Embed | None
     batch_items: int
+    later: bool = False
 
 
 class Rebuild:
@@ -142,7 +147,8 @@ class Rebuild:
         self._reused += sum(delta.reused for delta in deltas)
 
     async def _embed_pending(self) -> None:
-        if self._stages.embed is None:
+        new_model = not self._new.identity.same_vectors(self._store.identity)
+        if self._stages.embed is None or (self._stages.later and new_model):
             return
         total = await self._new.database.run(pending.count_pending)
         after = done = 0

@@ -15,11 +15,16 @@ RETRY_S = 60.0
 
 @dataclass(slots=True, eq=False)
 class RebuildRequest:
-    """Somebody wants a new index. Cancelling `done` gives the rebuild up."""
+    """Somebody wants a new index. Cancelling `done` gives the rebuild up.
+
+    `if_different`: only if the present one was built with other settings. Then what a rebuild for
+    that reason has done already is the answer, or None if there was none.
+    """
 
     reason: str
-    done: asyncio.Future[RebuildResult]
+    done: asyncio.Future[RebuildResult | None]
     on_progress: ProgressCallback = field(default=lambda completed, total, label: None)
+    if_different: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +58,17 @@ class Rebuilder:
         self._reason: str | None = None
         self._progress = (0, 0, "")
         self._last_error: str | None = None
+        self._by_itself: RebuildResult | None = None
 
     async def run(self) -> None:
         """Rebuild until cancelled; first of all if the settings differ from the index's."""
         while True:
             request = await self._next()
             if request is None:
-                await self._rebuild(self._store.difference() or "", lambda *progress: None)
+                outcome = await self._rebuild(
+                    self._store.difference() or "", lambda *progress: None
+                )
+                self._by_itself = outcome if isinstance(outcome, RebuildResult) else None
             elif not request.done.done():
                 await self._serve(request)
 
@@ -79,6 +88,10 @@ class Rebuilder:
             return None
 
     async def _serve(self, request: RebuildRequest) -> None:
+        if request.if_different and self._store.difference() is None:
+            done_already, self._by_itself = self._by_itself, None
+            request.done.set_result(done_already)
+            return
         async with asyncio.TaskGroup() as group:
             work = group.create_task(self._rebuild(request.reason, request.on_progress))
             request.done.add_done_callback(lambda _: work.cancel())

@@ -1,8 +1,8 @@
 """Tables of an index, and what is put right when one is opened.
 
-`meta`, `files`, `chunks`, `embedding_cache`, `set_aside` and `forgotten` are the truth.
-`chunks_fts` (FTS5) and `chunks_vec` (sqlite-vec) are derived and are filled again from them when
-they are behind, as they are after a time without FTS5 or without the extension.
+`meta`, `files`, `chunks`, `embedding_cache`, `set_aside`, `forgotten` and `batch_jobs` are the
+truth. `chunks_fts` (FTS5) and `chunks_vec` (sqlite-vec) are derived and are filled again from them
+when they are behind, as they are after a time without FTS5 or without the extension.
 
 Row ids are never given twice: a search that holds one finds its chunk or nothing.
 """
@@ -11,18 +11,30 @@ from pathlib import Path
 
 import msgspec
 
-from memoryd.identity import Identity
+from memoryd.identity import Choice, Identity
 from memoryd.index.driver import Connection, Error, has_fts5, transaction
 from memoryd.terms import FTS5_TOKENIZE, index_text
 
-VERSION = 2
+VERSION = 3
 AUTOMERGE = 8
 """As many segments of one size has FTS5 before a commit merges them: with its own 4, a first
 indexing takes a sixth longer. `merge_segments` does the rest when there is nothing else to do."""
 _MERGE_PAGES = 64
 """Written in one go: 10 ms at most."""
 
-_TABLES = """
+_BATCH_JOBS = """
+CREATE TABLE batch_jobs (
+    key TEXT PRIMARY KEY,
+    provider TEXT NOT NULL,
+    model TEXT NOT NULL,
+    provider_key TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    attempts INTEGER NOT NULL,
+    remote_id TEXT,
+    hashes TEXT NOT NULL
+) STRICT;
+"""
+_TABLES = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE files (
     file_id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -69,7 +81,7 @@ CREATE TABLE set_aside (hash TEXT PRIMARY KEY, reason TEXT NOT NULL) STRICT, WIT
 CREATE TABLE forgotten (
     kind TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (kind, value)
 ) STRICT, WITHOUT ROWID;
-"""
+{_BATCH_JOBS}"""
 
 _MIGRATIONS = {
     # Every file is read once more, for what is to be remarked on it; chunks that are as they were
@@ -83,6 +95,7 @@ CREATE TABLE forgotten (
 ) STRICT, WITHOUT ROWID;
 UPDATE files SET hash = '', mtime_ns = -1;
 """,
+    2: _BATCH_JOBS,
 }
 """How to get from a version to the next one."""
 
@@ -140,6 +153,19 @@ def _execute_all(connection: Connection, statements: str) -> None:
 def put_identity(connection: Connection, identity: Identity) -> None:
     """Record what the rows are built with."""
     _put_meta(connection, "identity", msgspec.json.encode(identity).decode())
+
+
+def put_choice(connection: Connection, choice: Choice) -> None:
+    """Record who chose the provider."""
+    _put_meta(connection, "choice", msgspec.json.encode(choice).decode())
+
+
+def get_choice(connection: Connection) -> Choice | None:
+    """Return who chose the provider; None if it is the configuration's, or can't be read."""
+    try:
+        return msgspec.json.decode(_get_meta(connection, "choice") or "", type=Choice)
+    except msgspec.MsgspecError:
+        return None
 
 
 def _put_meta(connection: Connection, key: str, value: str) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, replace
 
 from memoryd.flow import (
+    Choose,
     Embedded,
     FileGone,
     FileKey,
     Forget,
+    JobChange,
     ParsedFile,
     Replace,
     Salvage,
@@ -18,7 +20,7 @@ from memoryd.flow import (
     ToWriter,
     Unreadable,
 )
-from memoryd.index import pending, rows, schema
+from memoryd.index import jobs, pending, rows, schema
 from memoryd.index.cache import prune_cache
 from memoryd.index.carry_over import adopt_vectors, copy_cache
 from memoryd.index.catalog import FileRow
@@ -220,7 +222,15 @@ class Writer:
         return await run_steps(store.database, steps)
 
     async def _handle(
-        self, message: Unreadable | Embedded | Replace | Salvage | Forget | SyncMarker
+        self,
+        message: Unreadable
+        | Embedded
+        | Replace
+        | Salvage
+        | Forget
+        | Choose
+        | JobChange
+        | SyncMarker,
     ) -> None:
         match message:
             case Unreadable():
@@ -233,6 +243,12 @@ class Writer:
                 await self._salvage(message)
             case Forget():
                 await self._forget(message)
+            case Choose():
+                await self._store.database.run(lambda c: schema.put_choice(c, message.choice))
+                _resolve(message.done)
+            case JobChange():
+                await self._store.database.run(lambda c: jobs.write_job(c, message))
+                _resolve(message.done)
             case SyncMarker():
                 _resolve(message.text)
                 await self._feeder.put(message)

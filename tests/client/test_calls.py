@@ -35,8 +35,8 @@ ALL: list[Call[Any]] = [
     search("tea"),
     calls.get("MEMORY.md", start_line=1, lines=None, raw=False),
     calls.sync(vectors=True),
-    calls.index(force=False),
-    calls.index(force=True),
+    calls.index(force=False, provider=None),
+    calls.index(force=True, provider=None),
     calls.files("indexed", after=None, limit=200),
     calls.sessions(after=None, limit=200),
     calls.forget(ForgetBody(match="x")),
@@ -55,7 +55,7 @@ def test_only_what_changes_nothing_more_may_be_sent_twice() -> None:
     assert {call.op for call in ALL} == set(Op)
     once = {call.op for call in ALL if not call.repeatable}
     assert once == {Op.INDEX, Op.EVENTS, Op.ADD, Op.DROP, Op.RELOAD}
-    assert calls.index(force=False).repeatable
+    assert calls.index(force=False, provider=None).repeatable
 
 
 def test_what_takes_long_has_its_own_time() -> None:

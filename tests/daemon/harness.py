@@ -54,6 +54,7 @@ class Daemon:
         self.config = self.folder / "config.toml"
         self.settings = settings
         self.agents: dict[str, str] = {}
+        self.variables: dict[str, str] = {}
         self.provider = provider
         self.real_model = real_model
         self.process: subprocess.Popen[bytes] | None = None
@@ -93,6 +94,7 @@ class Daemon:
             "MEMORYD_SOCKET": str(self.socket),
             "COUNTING_MODEL_LOG": str(self.model_log),
             "NO_COLOR": "1",
+            **self.variables,
         }
 
     @property

@@ -250,10 +250,10 @@ def unit(name: str) -> configparser.ConfigParser:
 
 def stopping_s() -> float:
     """Return the most that the actors may take to stop, as `supervise` counts it."""
-    source = ast.parse(read("memoryd/app.py"))
     actors = sum(
         isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Actor"
-        for node in ast.walk(source)
+        for module in ("memoryd/app.py", "memoryd/embedding.py")
+        for node in ast.walk(ast.parse(read(module)))
     )
     assert actors > 1
     return supervise.GRACE_S + actors * supervise.HARD_S

@@ -161,3 +161,20 @@ def test_an_index_of_another_workspace_is_refused(daemon: Daemon) -> None:
     rows = sqlite3.connect(daemon.database)
     assert rows.execute("SELECT path FROM files").fetchall() == [("memory/a.md",)]
     rows.close()
+
+
+def test_a_cache_smaller_than_the_index_embeds_nothing_twice(hybrid: Daemon) -> None:
+    hybrid.settings = "[defaults.cache]\nmax_entries = 30\n"
+    for number in range(60):
+        hybrid.write(f"memory/{number}.md", f"note number {number}\n")
+    hybrid.start().sync()
+    hybrid.memctl("index", "--force")
+    hybrid.stop()
+    hybrid.start().sync()
+    hybrid.write("memory/0.md", "note number 0, changed\n")
+    hybrid.sync()
+    hybrid.memctl("index", "--force")
+    texts = [text for text in hybrid.embedded() if "note number" in text]
+    assert len(texts) == len(set(texts)) == 61
+    with hybrid.client() as client:
+        assert client.status().cache.entries == 60

@@ -29,6 +29,10 @@ NOT_RUN = {
         "make demo": "installs everything; the demo itself is run below",
         "make test": "runs this",
     },
+    "docs/providers.md": {
+        "pip install 'memoryd[gguf]'": "installs",
+        "memoryd download-model": "fetches some 300 MB",
+    },
     "systemd/README.md": {
         "python3 -m venv ~/.local/share/memoryd/venv": "the one that runs this stands in for it",
         "~/.local/share/memoryd/venv/bin/pip install -r requirements/runtime.txt ./client .": (

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryd.embed.pool import QUERY_CACHE_ITEMS, EmbedPool
+from memoryd.embed.calls import CANARY
+from memoryd.embed.pool import EmbedPool
 from memoryd.embed.provider import (
     BadTextError,
+    BatchTooLargeError,
     Calibration,
     FloatMatrix,
     PermanentError,
@@ -22,6 +24,7 @@ from memoryd.embed.provider import (
     in_batches,
     utf8_bytes,
 )
+from memoryd.embed.queries import COOL_DOWN_S, REMEMBERED
 
 DIMS = 4
 
@@ -74,6 +77,11 @@ class FakeProvider:
     name = "fake"
     model = "fake-1"
     key = ""
+    address: str | None = None
+    remote = False
+    leaves_machine = False
+    tokens_used = 0
+    query_timeout_s = 60.0
     calibration = Calibration()
     max_input_bytes = 1_000
     batch_bytes = 10_000
@@ -84,6 +92,9 @@ class FakeProvider:
         self.concurrency = concurrency
         self.script = list(script)
         self.poison: set[str] = set()
+        self.breaks_off_at: set[str] = set()
+        self.most_items: int | None = None
+        self.told_limit: int | None = None
         self.calls: list[list[str]] = []
         self.queries: list[str] = []
         self.started = asyncio.Semaphore(0)
@@ -118,9 +129,25 @@ class FakeProvider:
             raise step
         if step is not None:
             return step
+        if self.most_items is not None and len(texts) > self.most_items:
+            raise BatchTooLargeError("too many", limit=self.told_limit)
         if self.poison.intersection(texts):
             raise BadTextError("poison")
+        if self.breaks_off_at.intersection(texts):
+            raise RetryableError("500", answered=True)
         return np.stack([vector(text) for text in texts])
+
+
+class Hanging(FakeProvider):
+    """Answers no query before `gate` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate.clear()
+
+    async def embed_query(self, text: str) -> FloatMatrix:
+        self.queries.append(text)
+        return await self.embed_documents([text])
 
 
 @contextlib.asynccontextmanager
@@ -239,7 +266,8 @@ async def test_one_poison_text_among_64_sinks_nothing_else() -> None:
         stats = pool.stats()
     assert outcome.bad == [("37", "poison")]
     assert same(outcome.vectors, [text for text in texts if text != "37"])
-    assert len(provider.calls) == 1 + 2 * 6
+    assert provider.calls.count([CANARY]) == 1
+    assert len(provider.calls) == 1 + 2 * 6 + 1
     assert (stats.embedded, stats.failed, stats.blocked_reason) == (63, 1, None)
 
 
@@ -258,20 +286,38 @@ def test_any_set_of_poison_texts_is_found_and_the_rest_embedded_once(
             outcome = await pool.embed(named(*texts))
         assert {name for name, _ in outcome.bad} == provider.poison
         assert same(outcome.vectors, [text for text in texts if text not in provider.poison])
-        answered = [call for call in provider.calls if not provider.poison.intersection(call)]
+        answered = [
+            call
+            for call in provider.calls
+            if call != [CANARY] and not provider.poison.intersection(call)
+        ]
         assert sorted(itertools.chain(*answered)) == sorted(set(texts) - provider.poison)
 
     asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 0.0])
-async def test_a_vector_that_is_no_direction_counts_as_a_bad_text(value: float) -> None:
+async def test_a_text_whose_vector_stays_no_direction_is_set_aside(value: float) -> None:
     rows = np.ones((3, DIMS), np.float32)
     rows[1] = value
-    async with running(FakeProvider(rows)) as pool:
+    none = np.full((1, DIMS), value, np.float32)
+    provider = FakeProvider(rows, none, none)
+    async with running(provider) as pool:
         outcome = await pool.embed(named("a", "b", "c"))
     assert [name for name, _ in outcome.vectors] == ["a", "c"]
     assert outcome.bad == [("b", "Its vector is zero or not finite.")]
+    assert provider.calls == [["a", "b", "c"], ["b"], ["b"]]
+
+
+async def test_a_text_whose_vector_is_none_is_tried_again_alone() -> None:
+    rows = np.ones((2, DIMS), np.float32)
+    rows[1] = np.nan
+    provider = FakeProvider(rows)
+    async with running(provider) as pool:
+        outcome = await pool.embed(named("a", "b"))
+    assert provider.calls == [["a", "b"], ["b"]]
+    assert outcome.bad == []
+    assert outcome.vectors[1] == ("b", unit_bytes("b"))
 
 
 async def test_huge_and_tiny_vectors_are_normalised_too() -> None:
@@ -282,15 +328,59 @@ async def test_huge_and_tiny_vectors_are_normalised_too() -> None:
     assert lengths == pytest.approx([1.0, 1.0])
 
 
-async def test_a_wrong_count_is_halved_and_costs_only_texts_that_stay_wrong() -> None:
-    provider = FakeProvider(
-        np.ones((1, DIMS), np.float32),  # for two texts
-        np.ones((2, DIMS), np.float32),  # for the first alone
-    )
+async def test_a_wrong_count_is_asked_for_again() -> None:
+    provider = FakeProvider(np.ones((1, DIMS), np.float32))  # for two texts
     async with running(provider) as pool:
         outcome = await pool.embed(named("a", "b"))
-    assert outcome.bad == [("a", "The provider gave 2 vectors for 1 texts.")]
-    assert same(outcome.vectors, ["b"])
+    assert outcome.bad == []
+    assert same(outcome.vectors, ["a", "b"])
+
+
+async def test_a_text_that_the_provider_breaks_off_at_is_set_aside() -> None:
+    provider = FakeProvider()
+    provider.breaks_off_at = {"b"}
+    async with running(provider) as pool:
+        outcome = await pool.embed(named("a", "b", "c"))
+        assert not pool.blocked.is_set()
+    assert outcome.bad == [("b", "500")]
+    assert same(outcome.vectors, ["a", "c"])
+
+
+async def test_an_outage_with_answers_sets_nothing_aside() -> None:
+    provider = FakeProvider(*(RetryableError("500", answered=True) for _ in range(9)))
+    async with running(provider) as pool:
+        outcome = await pool.embed(named("a", "b"))
+    assert outcome.bad == []
+    assert same(outcome.vectors, ["a", "b"])
+
+
+async def test_a_provider_that_refuses_every_text_sets_none_aside() -> None:
+    time = FakeTime(held_from_s=100)
+    provider = FakeProvider()
+    provider.poison = {"a", "b", CANARY}
+    async with running(provider, time) as pool:
+        job = asyncio.create_task(pool.embed(named("a", "b")))
+        await pool.blocked.wait()
+        assert "refuses every text: poison" in (pool.stats().blocked_reason or "")
+        provider.poison = set()
+        pool.wake()
+        assert same((await job).vectors, ["a", "b"])
+
+
+@pytest.mark.parametrize(("limit", "calls"), [(10, [64, 10]), (None, [64, 32, 16, 8])])
+async def test_how_many_texts_are_too_many_is_learned(limit: int | None, calls: list[int]) -> None:
+    provider = FakeProvider()
+    provider.most_items = 10
+    provider.told_limit = limit
+    texts = [str(number) for number in range(64)]
+    async with running(provider) as pool:
+        outcome = await pool.embed(named(*texts))
+        assert same(outcome.vectors, texts)
+        assert pool.stats().max_items == calls[-1]
+        assert [len(call) for call in provider.calls][: len(calls)] == calls
+        first = len(provider.calls)
+        await pool.embed(named(*texts))
+    assert max(len(call) for call in provider.calls[first:]) == calls[-1]
 
 
 async def test_other_dims_than_before_block_the_pool_and_blame_no_text() -> None:
@@ -459,13 +549,16 @@ async def test_one_worker_probes_while_the_others_wait() -> None:
     assert [same(outcome.vectors, [str(n)]) for n, outcome in enumerate(outcomes)] == [True] * 3
 
 
-async def test_a_query_that_works_wakes_a_blocked_pool() -> None:
+async def test_a_query_that_insists_and_works_wakes_a_blocked_pool() -> None:
     time = FakeTime(held_from_s=1)
     provider = FakeProvider(PermanentError("bad key"))
     async with running(provider, time) as pool:
         job = asyncio.create_task(pool.embed(named("a")))
         await time.held.wait()
-        await pool.embed_query("does it work again?")
+        with pytest.raises(PermanentError, match="bad key"):
+            await pool.embed_query("nobody is asked")
+        assert provider.queries == []
+        await pool.embed_query("does it work again?", insist=True)
         assert same((await job).vectors, ["a"])
 
 
@@ -586,25 +679,52 @@ async def test_a_cancelled_query_takes_nobody_with_it() -> None:
 async def test_only_the_latest_queries_are_remembered() -> None:
     provider = FakeProvider()
     async with running(provider) as pool:
-        for number in range(QUERY_CACHE_ITEMS):
+        for number in range(REMEMBERED):
             await pool.embed_query(str(number))
         await pool.embed_query("0")
         await pool.embed_query("one more")
         await pool.embed_query("0")
-        assert len(provider.queries) == QUERY_CACHE_ITEMS + 1
+        assert len(provider.queries) == REMEMBERED + 1
         await pool.embed_query("1")
-        assert len(provider.queries) == QUERY_CACHE_ITEMS + 2
+        assert len(provider.queries) == REMEMBERED + 2
 
 
 async def test_a_query_is_tried_twice_and_its_error_not_remembered() -> None:
     time = FakeTime()
     provider = FakeProvider(*(RetryableError(f"down {number}") for number in range(2)))
     async with running(provider, time) as pool:
-        with pytest.raises(RetryableError, match="down 1"):
-            await pool.embed_query("q")
+        for _ in range(3):  # the others are told at once
+            with pytest.raises(RetryableError, match="down 1"):
+                await pool.embed_query("q")
+        assert provider.queries == ["q"] * 2
+        time.now += COOL_DOWN_S
         assert (await pool.embed_query("q")).shape == (DIMS,)
     assert provider.queries == ["q"] * 3
     assert time.pauses == [0.5]
+
+
+async def test_a_query_that_nobody_waits_for_is_taken_back() -> None:
+    provider = Hanging()
+    async with running(provider) as pool:
+        first, second = (asyncio.create_task(pool.embed_query("q")) for _ in range(2))
+        await provider.started.acquire()
+        first.cancel()
+        await asyncio.wait({first})
+        assert provider.under_way == 1
+        second.cancel()
+        await asyncio.wait({second})
+        await asyncio.sleep(0)
+        assert provider.under_way == 0
+
+
+async def test_a_query_whose_caller_lost_patience_goes_on_for_the_next() -> None:
+    provider = Hanging()
+    async with running(provider) as pool:
+        with pytest.raises(RetryableError, match="not embedded within 0 s"):
+            await pool.embed_query("q", patience_s=0.0)
+        provider.gate.set()
+        assert (await pool.embed_query("q")).shape == (DIMS,)
+    assert len(provider.queries) == 1
 
 
 @pytest.mark.parametrize(
@@ -620,11 +740,6 @@ async def test_a_query_is_not_retried_when_that_is_no_use(error: Exception) -> N
 
 
 async def test_a_query_gives_up_on_a_provider_that_hangs() -> None:
-    class Hanging(FakeProvider):
-        async def embed_query(self, text: str) -> FloatMatrix:
-            await asyncio.get_running_loop().create_future()
-            raise AssertionError
-
     async with running(Hanging(), query_timeout_s=0.0) as pool:
         with pytest.raises(RetryableError, match="too long"):
             await pool.embed_query("q")

@@ -48,6 +48,7 @@ class Stage:
             self.writer,
             pool=self.pool,  # type: ignore[arg-type]
             pending=self.pending,
+            count=self.count,
             identity=lambda: IDENTITY,
             batch_items=2,
             jobs=2,
@@ -58,6 +59,9 @@ class Stage:
     async def pending(self, after: int, limit: int) -> list[PendingText]:
         rows = [PendingText(row, h, "text") for h, row in self.waiting.items() if row > after]
         return sorted(rows)[:limit]
+
+    async def count(self) -> int:
+        return len(self.waiting)
 
     def add(self, count: int) -> None:
         first = len(self.pool.asked) + len(self.waiting)

@@ -1,7 +1,7 @@
 """Agents that fail are tried again while others work, and stopped in good order."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -30,12 +30,14 @@ class Farm:
         self.failing: dict[str, asyncio.Future[None]] = {}
         self.opened: list[str] = []
         self.closed: list[str] = []
+        self.restart: dict[str, Callable[[], None]] = {}
         self.host = Host(self.open, explained=(OSError,), clock=lambda: self.now_s)
 
     @asynccontextmanager
-    async def open(self, config: AgentConfig) -> AsyncIterator[Opened]:
+    async def open(self, config: AgentConfig, restart: Callable[[], None]) -> AsyncIterator[Opened]:
         name = config.agent
         self.opened.append(name)
+        self.restart[name] = restart
         if name in self.broken:
             raise self.broken[name]
         self.failing[name] = asyncio.get_running_loop().create_future()

@@ -11,7 +11,14 @@ DAEMON = ROOT / "memoryd"
 CLIENT = ROOT / "client/memoryd_client"
 MODULES = sorted(DAEMON.rglob("*.py"))
 
-COMMON = {"memoryd.flow", "memoryd.identity", "memoryd.terms", "memoryd.settings", "memoryd.config"}
+COMMON = {
+    "memoryd.flow",
+    "memoryd.identity",
+    "memoryd.terms",
+    "memoryd.settings",
+    "memoryd.config",
+    "memoryd.mistakes",
+}
 ALLOWED = {
     # What is added to a transcript is read and chunked in one go.
     "source": COMMON | {"memoryd.source", "memoryd.chunk.transcript"},

@@ -30,6 +30,7 @@ IDENTITY = Identity(
 )
 WORKSPACE = Path("/home/ann/work")
 VERSION_1 = Path(__file__).with_name("index_version_1.sql")
+VERSION_2 = Path(__file__).with_name("index_version_2.sql")
 BOTH = Legs(IDENTITY, fts=True, vec=True)
 NEITHER = Legs(IDENTITY, fts=False, vec=False)
 
@@ -210,6 +211,24 @@ def test_its_tables_are_those_of_a_new_index(version_1: Path, tmp_path: Path) ->
         for connection in (old, new):
             schema.prepare(connection, WORKSPACE, IDENTITY)
         assert columns(old) == columns(new)
+
+
+# --- an index of version 2
+
+
+def test_an_index_of_version_2_is_taken_over_and_no_file_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "main.sqlite"
+    connection = sqlite3.connect(path)
+    connection.executescript(VERSION_2.read_text(encoding="utf-8"))
+    connection.close()
+    with opened(path) as old, opened(tmp_path / "new.sqlite") as new:
+        before, known = contents(old), load_catalog(old)
+        for opened_one in (old, new):
+            schema.prepare(opened_one, WORKSPACE, IDENTITY)
+        assert pragma(old, "user_version") == schema.VERSION
+        assert (contents(old), load_catalog(old)) == (before, known)
+        assert columns(old) == columns(new)
+        assert old.execute("SELECT value FROM forgotten").fetchall() == [("ffff",)]
 
 
 def contents(connection: Connection) -> list[tuple[object, ...]]:

@@ -27,6 +27,7 @@ from memoryd_client.bodies import (
     IndexResult,
     PingResult,
     ProbeResult,
+    ProviderCandidate,
     SearchBody,
     SearchResult,
     SessionStartBody,
@@ -57,9 +58,11 @@ from memoryd_client.sessions import (
     SessionsResult,
 )
 from memoryd_client.status import (
+    BatchJob,
     BatchStatus,
     CacheStatus,
     Custom,
+    EmbeddingStatus,
     Failure,
     FtsStatus,
     IdentityStatus,
@@ -183,7 +186,7 @@ BODIES: dict[str, Body] = {
     "sync_result": SyncResult(
         files=12, chunks=345, pending_vectors=2, warnings=["the provider is out of quota"]
     ),
-    "index_body": IndexBody(force=True),
+    "index_body": IndexBody(force=True, provider="openai"),
     "index_result": IndexResult(
         files=12,
         chunks=345,
@@ -245,6 +248,8 @@ BODIES: dict[str, Body] = {
         next_after="memory/scan.pdf",
     ),
     "probe_result": ProbeResult(
+        chosen_because="no key of another provider was found",
+        candidates=[ProviderCandidate("openai", "no key was found"), ProviderCandidate("local")],
         agent="main",
         provider="local",
         model="use-multilingual-v3",
@@ -337,7 +342,30 @@ BODIES: dict[str, Body] = {
             dims=512,
             in_memory=343,
         ),
-        batch=BatchStatus(enabled=False, supported=False),
+        batch=BatchStatus(
+            enabled=False,
+            supported=True,
+            failures=2,
+            off_reason="it is expired",
+            last_error="it is expired",
+            jobs=[BatchJob("batch_1", state="in_progress", texts=2_000, age_s=61.5)],
+        ),
+        embedding=EmbeddingStatus(
+            provider="openai",
+            model="text-embedding-3-small",
+            address="api.openai.com",
+            leaves_machine=True,
+            chosen_because="its key was found in OPENAI_API_KEY",
+            requests=40,
+            items=345,
+            tokens=98_765,
+            retries=2,
+            failures=3,
+            waits=1,
+            waited_s=12.5,
+            batch_items=64,
+            cost=0.0019753,
+        ),
         custom=Custom(
             search_mode="hybrid",
             provider_state="ready",

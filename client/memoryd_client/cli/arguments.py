@@ -51,6 +51,7 @@ class Arguments(Struct):
     lines: int | None = None
     state: str = "indexed"
     force: bool = False
+    provider: str | None = None
     no_vectors: bool = False
     kinds: list[str] | None = None
     workspace: str | None = None

@@ -148,7 +148,15 @@ COMMANDS: dict[str, Command] = {
     ),
     "index": Command(
         "Compare disk and index now.",
-        options=(Option("--force", "force", "build the index anew"),),
+        options=(
+            Option("--force", "force", "build the index anew"),
+            Option(
+                "--provider",
+                "provider",
+                "who embeds from now on; auto: look again",
+                Kind("NAME", "a provider's name"),
+            ),
+        ),
     ),
     "sync": Command(
         "Wait until every change made so far is searchable.",

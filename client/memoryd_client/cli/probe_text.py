@@ -13,6 +13,12 @@ def probe(result: ProbeResult, style: Style) -> str:
         lines.append(line)
         if check.hint and not check.ok:
             lines.append(f"   hint: {one_line(check.hint)}")
+    if result.chosen_because is not None:
+        lines.append(f"{printable_name(result.provider)}: {one_line(result.chosen_because)}")
+    if result.candidates:
+        lines.append("auto would find now:")
+        rows = [("   " + c.provider, c.passed_over or "taken") for c in result.candidates]
+        lines += table([(printable_name(name), one_line(why)) for name, why in rows])
     return "\n".join(lines) + "\n"
 
 

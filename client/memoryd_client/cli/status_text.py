@@ -3,7 +3,14 @@
 from memoryd_client.agents import AgentSummary
 from memoryd_client.cli.style import Style, printable_name
 from memoryd_client.cli.units import counted, duration, size
-from memoryd_client.status import BatchStatus, Failure, StatusResult, VectorStatus, WatchStatus
+from memoryd_client.status import (
+    BatchStatus,
+    EmbeddingStatus,
+    Failure,
+    StatusResult,
+    VectorStatus,
+    WatchStatus,
+)
 
 Row = tuple[str, str]
 
@@ -79,6 +86,7 @@ def _part_rows(result: StatusResult) -> list[Row]:
     identity = custom.index_identity
     rows = [
         ("Embeddings", _because(custom.provider_state, custom.provider_unavailable_reason)),
+        *([] if result.embedding is None else _embedding_rows(result.embedding)),
         ("Index identity", _because(identity.status, identity.reason)),
     ]
     rows += [
@@ -99,7 +107,7 @@ def _part_rows(result: StatusResult) -> list[Row]:
         rows.append(("Cache cap", str(cache.max_entries) if cache.max_entries else "none"))
     else:
         rows.append(("Embedding cache", "disabled"))
-    rows.append(("Batch", _batch(result.batch)))
+    rows += _batch_rows(result.batch)
     return rows
 
 
@@ -119,10 +127,43 @@ def _vector_rows(vector: VectorStatus) -> list[Row]:
     return rows
 
 
-def _batch(batch: BatchStatus) -> str:
+def _embedding_rows(embedding: EmbeddingStatus) -> list[Row]:
+    traffic = [
+        counted(embedding.requests, "request"),
+        counted(embedding.items, "item"),
+        counted(embedding.tokens, "token"),
+        *(
+            f"{number} {name}"
+            for number, name in ((embedding.retries, "retried"), (embedding.failures, "failed"))
+            if number
+        ),
+    ]
+    if embedding.waits:
+        traffic.append(f"{embedding.waits} held back for {duration(embedding.waited_s)}")
+    if embedding.cost is not None:
+        traffic.append(f"cost {embedding.cost:.4f}")
+    rows = [("Traffic", " · ".join(traffic))]
+    if embedding.address is not None:
+        where = "another machine" if embedding.leaves_machine else "this machine"
+        rows.append(("Texts go to", f"{embedding.address} ({where})"))
+    if embedding.chosen_because is not None:
+        rows.append(("Chosen", embedding.chosen_because))
+    return rows
+
+
+def _batch_rows(batch: BatchStatus) -> list[Row]:
     if not batch.supported:
-        return "not supported by this provider"
-    return "enabled" if batch.enabled else "disabled"
+        return [("Batch", "not supported by this provider")]
+    state = "enabled" if batch.enabled else "disabled"
+    failures = f"failures {batch.failures}/{batch.limit}" if batch.failures else None
+    rows = [("Batch", _because(state, batch.off_reason or failures))]
+    if batch.last_error is not None:
+        rows.append(("Batch error", batch.last_error))
+    rows += [
+        ("Batch job", f"{job.id}: {job.state}, {counted(job.texts, 'text')}, {duration(job.age_s)}")
+        for job in batch.jobs
+    ]
+    return rows
 
 
 def _daemon_rows(result: StatusResult) -> list[Row]:

@@ -1,0 +1,1 @@
+"""Batch APIs of vendors: jobs that are made, written down, polled and brought home."""

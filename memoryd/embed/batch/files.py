@@ -1,0 +1,85 @@
+"""Files of batch jobs: lines for many texts, in pieces that a provider takes."""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+from memoryd.embed.batch.api import BatchApi
+
+Text = tuple[str, str]
+"""(text hash, text)"""
+
+
+@dataclass(slots=True, eq=False)
+class BatchFile:
+    """Lines on disk, in a file without a name, so that nothing of it outlives the process."""
+
+    file: IO[bytes]
+    hashes: list[str]
+
+    def opened(self) -> BinaryIO:
+        """Return the file at its beginning; who reads it may close it."""
+        self.file.flush()
+        again = os.fdopen(os.dup(self.file.fileno()), "rb")
+        again.seek(0)
+        return cast(BinaryIO, again)
+
+    def close(self) -> None:
+        """Give the space back."""
+        self.file.close()
+
+
+async def collect(
+    pages: AsyncIterator[list[Text]],
+    api: BatchApi,
+    *,
+    ready: Callable[[str], str],
+    folder: Path,
+) -> AsyncIterator[BatchFile]:
+    """Yield files of lines for texts, each within the provider's bounds. The reader closes them."""
+    current: BatchFile | None = None
+    async for page in pages:
+        texts = await asyncio.to_thread(_all, ready, page)
+        for (digest, _), text in zip(page, texts, strict=True):
+            if current is not None and _is_full(current, api, len(text)):
+                yield current
+                current = None
+            if current is None:
+                current = BatchFile(_unnamed(folder), [])
+            current.file.write(api.line(len(current.hashes), text))
+            current.hashes.append(digest)
+    if current is not None:
+        yield current
+
+
+def halves(file: BatchFile, api: BatchApi, folder: Path) -> list[BatchFile]:
+    """Return a file's lines in two files, numbered anew. Closes the file."""
+    with file.opened() as opened:
+        lines = opened.read().splitlines()
+    middle = (len(lines) + 1) // 2
+    made: list[BatchFile] = []
+    for start, end in ((0, middle), (middle, len(lines))):
+        half = BatchFile(_unnamed(folder), file.hashes[start:end])
+        for number, line in enumerate(lines[start:end]):
+            half.file.write(api.renumbered(line, number))
+        made.append(half)
+    file.close()
+    return made
+
+
+def _unnamed(folder: Path) -> IO[bytes]:
+    return tempfile.TemporaryFile(dir=folder)
+
+
+def _all(ready: Callable[[str], str], page: list[Text]) -> list[str]:
+    return [ready(text) for _, text in page]
+
+
+def _is_full(file: BatchFile, api: BatchApi, chars: int) -> bool:
+    # A character is six bytes at most as JSON has it, and around each text are some hundred more.
+    room = api.max_bytes - file.file.tell()
+    return len(file.hashes) >= api.max_requests or room < 6 * chars + 1_000

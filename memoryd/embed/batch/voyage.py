@@ -1,0 +1,23 @@
+"""Voyage AI's batch API: OpenAI's, with the model said once for the whole job.
+
+https://docs.voyageai.com/docs/batch-inference.
+"""
+
+from typing import Any
+
+from memoryd.embed.batch.openai import OpenAiBatch
+from memoryd.embed.vendors.remote import clean
+
+
+class VoyageBatch(OpenAiBatch):
+    """Upload a file, create a job of it, poll, download."""
+
+    window = "12h"
+
+    def _request(self, text: str) -> dict[str, Any]:
+        return {"body": {"input": clean(f"{self._options.document_prefix}{text}")}}
+
+    def _job_options(self) -> dict[str, Any]:
+        params = self._api.body([], "document", self._options)
+        del params["input"]
+        return {"request_params": params}

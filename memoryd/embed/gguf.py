@@ -1,0 +1,94 @@
+"""GGUF model files, run by llama.cpp."""
+
+import hashlib
+from contextlib import suppress
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+
+from memoryd.embed.engine import Engine
+from memoryd.embed.gguf_file import content_digest, is_gguf
+from memoryd.embed.prefixes import Prefixes, prefixes
+from memoryd.embed.provider import Calibration, PermanentError
+
+BINDING = "xllamacpp"
+_WORKER = "memoryd.embed.gguf_worker"
+"""Not imported: what it needs is for its own process."""
+_REASON_MARK = "error loading model: "
+_LOAD_TIMEOUT_S = 300.0
+"""Gigabytes may have to come from a slow disk."""
+_ANSWER_TIMEOUT_S = 300.0
+"""A model with billions of weights reads some ten tokens a second on one thread."""
+
+
+def gguf_engine(
+    path: Path,
+    *,
+    context_tokens: int = 2_048,
+    query_prefix: str | None = None,
+    document_prefix: str | None = None,
+) -> Engine:
+    """Return the engine of a model file, which need not be there yet: then its key is "".
+
+    Of a text, the model sees `context_tokens` at most, or as many as it was trained for. A prefix
+    that is None is the model's own.
+    """
+    path = path.expanduser().absolute()
+    usual = prefixes(path.stem)
+    wanted = Prefixes(
+        usual.query if query_prefix is None else query_prefix,
+        usual.document if document_prefix is None else document_prefix,
+    )
+    key = ""
+    with suppress(OSError):
+        key = _key(content_digest(path), context_tokens, wanted)
+    return Engine(
+        model=path.stem,
+        key=key,
+        dims=None,
+        calibration=Calibration(),
+        module=_WORKER,
+        arguments=(str(path), str(context_tokens)),
+        check=partial(_check, path, context_tokens, wanted, key),
+        reason_mark=_REASON_MARK,
+        prefixes=wanted,
+        # A text takes a second or so: often enough, a query may go first and vectors are stored.
+        batch_items=8,
+        piece_items=1,
+        piece_bytes=1,
+        query_timeout_s=_ANSWER_TIMEOUT_S,
+        load_timeout_s=_LOAD_TIMEOUT_S,
+        answer_timeout_s=_ANSWER_TIMEOUT_S,
+    )
+
+
+def _key(digest: str, context_tokens: int, wanted: Prefixes) -> str:
+    """Return a hash of all that decides about the vectors of documents."""
+    facts = msgspec.json.encode([digest, context_tokens, wanted.document])
+    return hashlib.sha256(facts).hexdigest()[:16]
+
+
+def _check(path: Path, context_tokens: int, wanted: Prefixes, key: str) -> None:
+    """Raise `PermanentError` if the model can't be run as it was when its engine was made."""
+    if find_spec(BINDING) is None:
+        raise PermanentError(
+            "GGUF models need llama.cpp: pip install 'memoryd[gguf]', or remove local.model_path"
+            " from the configuration."
+        )
+    try:
+        if not is_gguf(path):
+            raise PermanentError(f"{path} is no GGUF model file.")
+        digest = content_digest(path)
+    except FileNotFoundError as error:
+        raise PermanentError(
+            f"There is no model file {path}: set local.model_path, or get one with"
+            " `memoryd download-model`."
+        ) from error
+    except OSError as error:
+        raise PermanentError(f"{path} can't be read: {error.strerror}.") from error
+    if _key(digest, context_tokens, wanted) != key:
+        raise PermanentError(
+            f"{path} is another file than at the start: restart memoryd.", for_good=False
+        )

@@ -1,0 +1,121 @@
+"""What a GGUF file says of itself, read without llama.cpp.
+
+The format is that of the ggml project's `docs/gguf.md`, versions 2 and 3, little-endian: "GGUF", a
+u32 version, a u64 count of tensors, a u64 count of key-value pairs, the pairs.
+"""
+
+import hashlib
+import os
+import struct
+from pathlib import Path
+from typing import BinaryIO
+
+MAGIC = b"GGUF"
+
+_SAMPLE_BYTES = 2**20
+_SCALARS = {
+    0: "B",
+    1: "b",
+    2: "H",
+    3: "h",
+    4: "I",
+    5: "i",
+    6: "f",
+    7: "?",
+    10: "Q",
+    11: "q",
+    12: "d",
+}
+_STRING, _ARRAY = 8, 9
+_MAX_TEXT_BYTES = 2**16
+_MAX_ARRAY_BYTES = 2**30
+_TOKENIZER = "tokenizer."
+"""Keys of the vocabulary, which is long, start with it. They come after those of the model."""
+
+Value = int | float | str | bool
+
+
+class GgufError(ValueError):
+    """The file is no GGUF file, or its head is damaged."""
+
+
+def is_gguf(path: Path) -> bool:
+    """Say whether a file starts as a GGUF file does. Raises OSError."""
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+def content_digest(path: Path) -> str:
+    """Return a hash of a file's size, its first and its last MiB. Raises OSError.
+
+    The first holds what the model is and its vocabulary, the last some of its weights: two models
+    differ there, and nobody has to read gigabytes at each start.
+    """
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        digest = hashlib.sha256(str(size).encode())
+        for start in (0, max(0, size - _SAMPLE_BYTES)):
+            file.seek(start)
+            digest.update(file.read(_SAMPLE_BYTES))
+    return digest.hexdigest()
+
+
+def read_facts(file: BinaryIO) -> dict[str, Value]:
+    """Return the single values that stand before the vocabulary, by their keys.
+
+    Raises `GgufError`.
+    """
+    facts: dict[str, Value] = {}
+    try:
+        if file.read(len(MAGIC)) != MAGIC:
+            raise GgufError("it does not start with GGUF")
+        if (version := _number(file, "I")) not in (2, 3):
+            raise GgufError(f"its version is {version}")
+        _number(file, "Q")
+        for _ in range(int(_number(file, "Q"))):
+            key = _text(file)
+            kind = int(_number(file, "I"))
+            if key.startswith(_TOKENIZER):
+                break
+            if kind == _ARRAY:
+                _skip_array(file)
+            else:
+                facts[key] = _text(file) if kind == _STRING else _number(file, _format(kind))
+    except struct.error as error:
+        raise GgufError("it ends too early") from error
+    return facts
+
+
+def _skip_array(file: BinaryIO) -> None:
+    kind = int(_number(file, "I"))
+    count = int(_number(file, "Q"))
+    if kind == _STRING:
+        for _ in range(count):
+            _text(file)
+    else:
+        size = count * struct.calcsize(f"<{_format(kind)}")
+        if size > _MAX_ARRAY_BYTES:
+            raise GgufError("it holds a list that is too long")
+        file.seek(size, os.SEEK_CUR)
+
+
+def _format(kind: int) -> str:
+    if (known := _SCALARS.get(kind)) is None:
+        raise GgufError(f"it holds a value of the unknown type {kind}")
+    return known
+
+
+def _number(file: BinaryIO, code: str) -> int | float:
+    number: int | float
+    (number,) = struct.unpack(f"<{code}", file.read(struct.calcsize(f"<{code}")))
+    return number
+
+
+def _text(file: BinaryIO) -> str:
+    size = int(_number(file, "Q"))
+    if size > _MAX_TEXT_BYTES:
+        raise GgufError("it holds a text that is too long")
+    raw = file.read(size)
+    if len(raw) < size:
+        raise GgufError("it ends too early")
+    return raw.decode("utf-8", "replace")

@@ -1,0 +1,110 @@
+"""The process of a GGUF model: `python -m memoryd.embed.gguf_worker THREADS PATH CONTEXT_TOKENS`.
+
+llama.cpp comes as `xllamacpp`, whose one way in is llama.cpp's server. That can't do without a
+socket to listen on: it gets one in a folder that nobody else may enter, and it is gone before the
+first text comes.
+"""
+
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memoryd.embed.gguf_file import GgufError, Value, read_facts
+from memoryd.embed.worker import Encode, serve
+
+_SOCKET = "unused.sock"
+"""Not a whole path, which might be too long for a socket."""
+_ERRORS_ONLY = 1
+_MEAN, _RANK = 1, 4
+"""Of the types of pooling in llama.cpp's `enum llama_pooling_type`."""
+_TOO_LONG = re.compile(r"\((?P<tokens>\d+) tokens\)\D+(?P<limit>\d+)")
+"""As in `input (3002 tokens) is larger than the max context size (64 tokens)`."""
+_BLANK = "."
+"""Stands for a text of white space, which may be no token at all, and then has no vector."""
+
+
+def load(threads: int, path: Path, context_tokens: int) -> Encode:
+    """Load the model at a path from the root. Exits with the reason if it can't be used."""
+    import xllamacpp
+
+    facts = _facts(path)
+    context_tokens = min(context_tokens, _fact(facts, "context_length") or context_tokens)
+    pooling = _fact(facts, "pooling_type")
+    if pooling == _RANK:
+        sys.exit(f"{path.name} ranks documents; it is no embedding model")
+    options = xllamacpp.CommonParams()
+    options.model.path = str(path)
+    options.embedding = True
+    # One text at a time, whole: an embedding can't be put together from two halves.
+    options.n_ctx = options.n_batch = options.n_ubatch = context_tokens
+    options.n_parallel = 1
+    options.cpuparams.n_threads = options.cpuparams_batch.n_threads = threads
+    options.n_threads_http = 1
+    options.verbosity = _ERRORS_ONLY
+    # A text's vector may not depend on what was embedded before it.
+    options.cache_prompt = False
+    options.cache_ram_mib = 0
+    options.ui = False
+    options.hostnames = [_SOCKET]
+    if not pooling:
+        options.pooling_type = xllamacpp.llama_pooling_type(_MEAN)
+    with tempfile.TemporaryDirectory(prefix="memoryd-") as folder:
+        os.chdir(folder)
+        try:
+            server = xllamacpp.Server(options)
+        except RuntimeError as error:
+            sys.exit(f"llama.cpp can't load {path.name}: {error}")
+        finally:
+            os.chdir("/")
+    return lambda texts: np.array([_embed(server, text) for text in texts], "<f4").tobytes()
+
+
+def _facts(path: Path) -> dict[str, Value]:
+    try:
+        with path.open("rb") as file:
+            return read_facts(file)
+    except (OSError, GgufError) as error:
+        sys.exit(f"{path.name} can't be read: {error}")
+
+
+def _fact(facts: dict[str, Value], name: str) -> int | None:
+    value = facts.get(f"{facts.get('general.architecture')}.{name}")
+    return value if isinstance(value, int) else None
+
+
+def _embed(server: Any, text: str) -> list[float]:
+    """Return the vector of a text, or of as much of it as fits into the model's context."""
+    text = text if text.strip() else _BLANK
+    while True:
+        answer = server.handle_embeddings({"input": text})
+        if "error" not in answer:
+            vector: list[float] = answer["data"][0]["embedding"]
+            return vector
+        problem = str(answer["error"].get("message"))
+        if (counts := _TOO_LONG.search(problem)) is None:
+            raise ValueError(problem)
+        text = shortened(text, int(counts["tokens"]), int(counts["limit"]))
+
+
+def shortened(text: str, tokens: int, limit: int) -> str:
+    """Return the start of a text of so many tokens that may have `limit`: about as many of them.
+
+    It is always shorter than the text. Raises ValueError if no character is left.
+    """
+    kept = min(len(text) - 1, len(text) * limit // tokens)
+    if kept < 1:
+        raise ValueError(f"a text of {tokens} tokens can't be cut to {limit}")
+    return text[:kept]
+
+
+if __name__ == "__main__":
+    _threads, _path, _context_tokens = sys.argv[1:]
+    serve(lambda: load(int(_threads), Path(_path), int(_context_tokens)))
+    # llama.cpp's own way out may wait for ever.
+    sys.stderr.flush()
+    os._exit(0)

@@ -1,0 +1,97 @@
+"""How many requests and tokens a minute a provider may be asked for."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+WINDOW_S = 60.0
+
+
+@dataclass(slots=True)
+class Taken:
+    """A request that was allowed: when, and how many tokens it counts for."""
+
+    at_s: float
+    tokens: int
+
+
+class RateLimits:
+    """Lets requests pass so that no 60 seconds see more than was allowed; 0 means no bound.
+
+    A request that is larger than the bound passes alone. Those that are `first` (queries) go before
+    those that wait.
+    """
+
+    def __init__(
+        self,
+        *,
+        requests_per_minute: int = 0,
+        tokens_per_minute: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
+    ) -> None:
+        self._requests = requests_per_minute
+        self._tokens = tokens_per_minute
+        self._clock = clock
+        self._sleep = sleep
+        self._taken: deque[Taken] = deque()
+        self._sum = 0
+        self._turn, self._first_turn = asyncio.Lock(), asyncio.Lock()
+        self._firsts = 0
+        self._no_firsts = asyncio.Event()
+        self._no_firsts.set()
+        self.waited_s = 0.0
+        self.waits = 0
+
+    async def take(self, tokens: int, *, first: bool = False) -> Taken:
+        """Wait until a request of so many tokens may be sent."""
+        if first:
+            self._firsts += 1
+            self._no_firsts.clear()
+            try:
+                async with self._first_turn:
+                    return await self._wait(tokens, first=True)
+            finally:
+                self._firsts -= 1
+                if not self._firsts:
+                    self._no_firsts.set()
+        async with self._turn:
+            return await self._wait(tokens, first=False)
+
+    def correct(self, taken: Taken, tokens: int) -> None:
+        """Count a request for what the provider says that it took."""
+        if taken in self._taken:
+            self._sum += tokens - taken.tokens
+        taken.tokens = tokens
+
+    async def _wait(self, tokens: int, *, first: bool) -> Taken:
+        started_s = self._clock()
+        waited = False
+        while True:
+            if not first:
+                await self._no_firsts.wait()
+            if (pause_s := self._pause_s(tokens)) <= 0:
+                break
+            waited = True
+            await self._sleep(pause_s)
+        now_s = self._clock()
+        if waited:
+            self.waits += 1
+            self.waited_s += now_s - started_s
+        taken = Taken(now_s, tokens)
+        self._taken.append(taken)
+        self._sum += tokens
+        return taken
+
+    def _pause_s(self, tokens: int) -> float:
+        now_s = self._clock()
+        while self._taken and self._taken[0].at_s <= now_s - WINDOW_S:
+            self._sum -= self._taken.popleft().tokens
+        crowded = 0 < self._requests <= len(self._taken)
+        heavy = 0 < self._tokens < self._sum + tokens and bool(self._taken)
+        if not (crowded or heavy):
+            return 0.0
+        return self._taken[0].at_s + WINDOW_S - now_s

@@ -1,0 +1,214 @@
+"""Requests to one provider over HTTP, and what may go wrong with them as `ProviderError`s."""
+
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.request import getproxies_environment, proxy_bypass
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from memoryd.embed.provider import PermanentError, ProviderError, RetryableError
+from memoryd.embed.vendors.keys import Key, KeySource
+from memoryd.embed.vendors.refusals import refusal
+
+ERROR_BODY_BYTES = 8 * 1024
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
+CONNECT_S = 15.0
+_DROPPED = (
+    aiohttp.ServerDisconnectedError,
+    aiohttp.ClientPayloadError,
+    aiohttp.ClientOSError,
+    ConnectionError,
+)
+
+KeyHeaders = Callable[[str], Mapping[str, str]]
+
+
+def bearer(key: str) -> Mapping[str, str]:
+    """Return the header that most vendors want the key in."""
+    return {"Authorization": f"Bearer {key}"}
+
+
+class Http:
+    """One provider's address, headers and key. No redirect is followed: a key would go with it."""
+
+    def __init__(
+        self,
+        vendor: str,
+        base_url: str,
+        *,
+        headers: Mapping[str, str],
+        source: KeySource,
+        key_headers: KeyHeaders,
+        key_required: bool,
+    ) -> None:
+        """Connect to nothing yet."""
+        self.vendor = vendor
+        self.base = URL(base_url)
+        self._headers = {"User-Agent": "memoryd", **headers}
+        self._source = source
+        self._key_headers = key_headers
+        self._key_required = key_required
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def host(self) -> str:
+        """The host that texts go to."""
+        return self.base.host or ""
+
+    def url(self, path: str, *, base_path: str | None = None, **query: str) -> URL:
+        """Return the address of a path below the base; a query of the base's own stays."""
+        below = self.base.path.rstrip("/") if base_path is None else base_path
+        return self.base.with_path(f"{below}{path}", keep_query=True).update_query(query)
+
+    async def post(self, path: str, body: Any, *, timeout_s: float) -> bytes:
+        """Post JSON and return the answer's body. Raises `ProviderError`."""
+        async with self.request(
+            "POST",
+            self.url(path),
+            timeout_s=timeout_s,
+            data=msgspec.json.encode(body),
+            headers={"Content-Type": "application/json"},
+        ) as response:
+            return await self._body(response)
+
+    async def json(self, method: str, url: URL, *, timeout_s: float, **options: Any) -> Any:
+        """Send a request and return the JSON of its answer. Raises `ProviderError`."""
+        async with self.request(method, url, timeout_s=timeout_s, **options) as response:
+            body = await self._body(response)
+        try:
+            return msgspec.json.decode(body)
+        except msgspec.MsgspecError as error:
+            raise not_json(self.vendor, body) from error
+
+    @asynccontextmanager
+    async def request(
+        self,
+        method: str,
+        url: URL,
+        *,
+        timeout_s: float,
+        headers: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request; give the answer if it is a success. Raises `ProviderError`."""
+        key = self._key()
+        sent = {**self._headers, **(headers or {})}
+        if key is not None:
+            sent |= self._key_headers(key.value)
+        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_S)
+        try:
+            async with self._opened().request(
+                method,
+                url,
+                headers=sent,
+                timeout=timeout,
+                allow_redirects=False,
+                proxy=_proxy(url),
+                **options,
+            ) as response:
+                if not response.ok or response.status >= 300:
+                    raise await self._refused(response, key)
+                yield response
+        except TimeoutError as error:
+            raise RetryableError(
+                f"{self.vendor} ({self.host}) did not answer within {timeout_s:g} s.", answered=True
+            ) from error
+        except (aiohttp.ClientError, OSError) as error:
+            # Not its text where that may hold the address: it may hold a password.
+            dropped = isinstance(error, _DROPPED) and not isinstance(
+                error, aiohttp.ClientConnectorError
+            )
+            reason = _reason(error)
+            raise RetryableError(
+                f"{self.vendor} ({self.host}) can't be reached: {reason}.", answered=dropped
+            ) from error
+
+    def check_key(self) -> None:
+        """Raise `PermanentError` if there is no key where one is needed."""
+        self._key()
+
+    async def close(self) -> None:
+        """Close the connections. Idempotent."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
+            self._session = aiohttp.ClientSession(
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar()
+            )
+        return self._session
+
+    def _key(self) -> Key | None:
+        key = self._source.find()
+        if key is None and self._key_required:
+            raise PermanentError(
+                f"There is no key for {self.vendor}: {self._source.wanted}; or choose another"
+                " provider."
+            )
+        return key
+
+    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
+        body = bytearray()
+        async for part in response.content.iter_any():
+            body += part
+            if len(body) > MAX_ANSWER_BYTES:
+                raise RetryableError(f"{self.vendor} sent more than it can mean.", answered=True)
+        return bytes(body)
+
+    async def _refused(self, response: aiohttp.ClientResponse, key: Key | None) -> ProviderError:
+        body = (await response.content.read(ERROR_BODY_BYTES)).decode("utf-8", "replace")
+        return refusal(
+            self.vendor,
+            response.status,
+            {name.lower(): value for name, value in response.headers.items()},
+            without_key(body, key),
+            key="nowhere" if key is None else key.origin,
+            now_s=time.time(),
+        )
+
+
+def _proxy(url: URL) -> str | None:
+    """Return the proxy that the environment names for an address.
+
+    Not by aiohttp's own `trust_env`, which takes passwords out of `.netrc` too.
+    """
+    if url.host is None or proxy_bypass(url.host):
+        return None
+    return getproxies_environment().get(url.scheme)
+
+
+def without_key(text: str, key: Key | None) -> str:
+    """Return a text in which the key, and what vendors leave of it, can't be read."""
+    if key is not None and len(key.value) >= 4:
+        text = text.replace(key.value, "***")
+    # As in `Incorrect API key provided: sk-pr****7890`.
+    return re.sub(r"\b[\w-]{0,12}\*{3,}[\w-]{0,8}", "***", text)
+
+
+def not_json(vendor: str, body: bytes) -> RetryableError:
+    """Return the error for an answer that can't be read."""
+    what = "nothing" if not body.strip() else "an HTML page" if body.lstrip()[:1] == b"<" else ""
+    return RetryableError(
+        f"{vendor} answered with {what or 'something that is no JSON'}.", answered=True
+    )
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return error.strerror or type(error.os_error).__name__
+    if isinstance(error, aiohttp.InvalidURL):
+        return "the address is not valid"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return {
+        "ServerDisconnectedError": "the connection was closed",
+        "ClientPayloadError": "the answer broke off",
+    }.get(type(error).__name__, type(error).__name__)

@@ -1,0 +1,89 @@
+"""Where API keys come from: the environment or a file; they are read anew for every request.
+
+So a key that is rotated in its file counts at once. No key is ever part of a message.
+"""
+
+import logging
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from memoryd.embed.provider import PermanentError
+
+log = logging.getLogger(__name__)
+
+_MAX_KEY_CHARS = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key and where it was found, for people. Only `value` is secret."""
+
+    value: str
+    origin: str
+
+    def __repr__(self) -> str:
+        return f"Key(origin={self.origin!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class KeySource:
+    """Where the key of a provider may be: a configured file, else the first variable that is set.
+
+    Each variable `NAME` has a sibling `NAME_FILE`, which names a file. `environment` None is that
+    of the process.
+    """
+
+    names: tuple[str, ...]
+    file: str | None = None
+    environment: Mapping[str, str] | None = None
+
+    def find(self) -> Key | None:
+        """Return the key, or None if there is none. Raises `PermanentError` for a bad file."""
+        if self.file is not None:
+            return _from_file(self.file, "remote.api_key_file")
+        environment = os.environ if self.environment is None else self.environment
+        for name in self.names:
+            if value := environment.get(name, "").strip():
+                return _checked(value, name)
+            if file := environment.get(f"{name}_FILE", ""):
+                return _from_file(file, f"{name}_FILE")
+        return None
+
+    @property
+    def wanted(self) -> str:
+        """What to set, for people."""
+        names = " or ".join(self.names)
+        return f"set {names}, or remote.api_key_file" if names else "set remote.api_key_file"
+
+
+def _from_file(file: str, origin: str) -> Key:
+    path = Path(file).expanduser()
+    try:
+        mode = path.stat().st_mode
+        value = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise PermanentError(f"The key file {path} ({origin}) can't be read: {reason}.") from None
+    if not value:
+        raise PermanentError(f"The key file {path} ({origin}) is empty.")
+    if stat.S_IMODE(mode) & 0o077:
+        _warn_once(path)
+    return _checked(value, f"{origin} ({path})")
+
+
+def _checked(value: str, origin: str) -> Key:
+    if len(value) > _MAX_KEY_CHARS or not value.isprintable() or not value.isascii():
+        raise PermanentError(f"The key of {origin} holds characters that no key has.")
+    return Key(value, origin)
+
+
+_warned: set[Path] = set()
+
+
+def _warn_once(path: Path) -> None:
+    if path not in _warned:
+        _warned.add(path)
+        log.warning("others can read the key file %s; `chmod 600` it", path)

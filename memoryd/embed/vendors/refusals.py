@@ -1,0 +1,149 @@
+"""What an HTTP answer that is no success means, whoever the vendor is. Pure."""
+
+import email.utils
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from memoryd.embed.provider import (
+    BadTextError,
+    BatchTooLargeError,
+    PermanentError,
+    ProviderError,
+    RetryableError,
+)
+
+SHOWN_CHARS = 300
+
+_TRANSIENT = frozenset({408, 409, 425, 429})
+_QUOTA = re.compile(
+    r"insufficient_quota|exceeded your current quota|billing|payment|credit balance|out of credits",
+    re.IGNORECASE,
+)
+_BAD_KEY = re.compile(
+    r"api[ _-]?key.{0,20}(?:not valid|invalid|expired|leaked)"
+    r"|(?:invalid|incorrect).{0,20}api[ _-]?key"
+    r"|API_KEY_INVALID|reported as leaked",
+    re.IGNORECASE,
+)
+_NO_MODEL = re.compile(
+    r"model.{0,80}(?:not found|does not exist|not exist|not supported|unknown|no such)"
+    r"|(?:unknown|invalid|unsupported|no such) model|model_not_found",
+    re.IGNORECASE,
+)
+_TOO_MANY = re.compile(
+    r"batch ?size|(?:too many|number of|max(?:imum)?(?: of)?).{0,40}"
+    r"(?:inputs?|items?|texts?|requests|documents|array)|max \d+, got \d+|array too long"
+    r"|max(?:imum)? (?:allowed )?tokens per (?:request|batch|submitted)|at most \d+ requests",
+    re.IGNORECASE,
+)
+_LIMITS = re.compile(
+    r"(?:larger than|at most|max(?:imum)?(?: (?:length|batch size|number))?[^.\d]{0,40}?"
+    r"(?:is|of|:)?"
+    r"|up to|limit(?: is| of)?|exceeds?|<=)\s*(\d{1,5})\b",
+    re.IGNORECASE,
+)
+_TOO_LONG = re.compile(
+    r"too (?:long|large)|context length|context window|input length|token limit"
+    r"|maximum (?:input|sequence|context)|exceeds? the (?:max|model|context|physical batch)",
+    re.IGNORECASE,
+)
+_ONE_TEXT = re.compile(r"context (?:length|window)|sequence length", re.IGNORECASE)
+_PER_MINUTE = re.compile(r"\b\d+ ?RPM\b|per minute", re.IGNORECASE)
+_BUSY = re.compile(
+    r"rate.?limit|resource.{0,10}exhausted|tokens per day|overloaded|cloudflare", re.IGNORECASE
+)
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+def refusal(
+    vendor: str, status: int, headers: Mapping[str, str], body: str, *, key: str, now_s: float
+) -> ProviderError:
+    """Return the error that an answer with this status, headers and (beginning of a) body means.
+
+    `key` says where the key came from; `now_s` is the Unix time, for dates in `Retry-After`.
+    """
+    said = _message(body)
+    told = f"{vendor} answered {status}" + (f": {said}" if said else "")
+    after_s = retry_after_s(headers, body, now_s=now_s)
+    passes = status == 429 and "insufficient_quota" not in body
+    if passes and (after_s is not None or _PER_MINUTE.search(body)):
+        return RetryableError(told, after_s=after_s)
+    if status in (401, 403) or (status in (400, 429) and _BAD_KEY.search(body)):
+        return PermanentError(
+            f"{told} - the key from {key} is not accepted. Put in another one, then `memctl probe`."
+        )
+    if status == 402 or (status in _TRANSIENT | {403, 400} and _QUOTA.search(body)):
+        return PermanentError(
+            f"{told} - the quota of the key from {key} is used up. Top it up, or choose another"
+            " provider; it is tried again by itself.",
+            for_good=False,
+        )
+    if status == 404 or (status in (400, 422) and _NO_MODEL.search(body)):
+        return PermanentError(
+            f"{told} - there is no such model or address. See `model` and `remote.base_url` in"
+            " the configuration.",
+            missing=status == 404,
+        )
+    if status in _TRANSIENT or (status >= 500 and not _TOO_LONG.search(body)):
+        return RetryableError(told, after_s=after_s, answered=status >= 500 and after_s is None)
+    if status == 413 or (_TOO_MANY.search(body) and not _ONE_TEXT.search(body)):
+        return BatchTooLargeError(told, limit=_limit(said))
+    if _BUSY.search(body):
+        return RetryableError(told, after_s=after_s)
+    if status in range(300, 400):
+        return PermanentError(f"{told} - it sends requests elsewhere; set remote.base_url.")
+    return BadTextError(told)
+
+
+def retry_after_s(headers: Mapping[str, str], body: str, *, now_s: float) -> float | None:
+    """Return how long to wait, in seconds, as the answer says, or None if it doesn't.
+
+    `retry-after-ms`, `Retry-After` in seconds or as a date (RFC 9110, 10.2.3), or the `retryDelay`
+    in a Google error's details.
+    """
+    if _NUMBER.fullmatch(ms := headers.get("retry-after-ms", "").strip()):
+        return float(ms) / 1000
+    after = headers.get("retry-after", "").strip()
+    if _NUMBER.fullmatch(after):
+        return float(after)
+    if after:
+        try:
+            return max(0.0, email.utils.parsedate_to_datetime(after).timestamp() - now_s)
+        except ValueError:
+            return None
+    delay = re.search(r'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"', body)
+    return float(delay[1]) if delay else None
+
+
+def _limit(message: str) -> int | None:
+    """Return how many texts a batch may have, as a message says."""
+    found = [int(number) for number in _LIMITS.findall(message) if int(number) > 0]
+    return min(found) if found else None
+
+
+def _message(body: str) -> str:
+    """Return what a body says, in one line of at most `SHOWN_CHARS`; nothing of a HTML page."""
+    text = body.strip()
+    if text.startswith("<"):
+        title = re.search(r"<title>([^<]{1,200})", text, re.IGNORECASE)
+        return f"an HTML page ({' '.join(title[1].split())})" if title else "an HTML page"
+    with suppress(msgspec.MsgspecError):  # cut off, or no JSON
+        text = _inner(msgspec.json.decode(text)) or text
+    return " ".join(text.split())[:SHOWN_CHARS]
+
+
+def _inner(answer: Any) -> str | None:
+    """Return the message inside of the shapes that vendors use for errors."""
+    if isinstance(answer, str):
+        return answer
+    if isinstance(answer, list):
+        return next((found for part in answer if (found := _inner(part))), None)
+    if isinstance(answer, dict):
+        for name in ("error", "message", "detail", "msg", "error_message"):
+            if found := _inner(answer.get(name)):
+                return found
+    return None

@@ -1,0 +1,107 @@
+"""A provider over HTTP: any vendor's `Api`, at any address."""
+
+import asyncio
+import hashlib
+import ipaddress
+from collections.abc import Mapping
+from functools import partial
+
+import msgspec
+
+from memoryd.embed.provider import Calibration, FloatMatrix, utf8_bytes
+from memoryd.embed.vendors.api import Answer, Api, Options, Purpose
+from memoryd.embed.vendors.http import Http
+
+TIMEOUT_S = 120.0
+QUERY_TIMEOUT_S = 60.0
+LOCAL_TIMEOUT_S = 600.0
+LOCAL_QUERY_TIMEOUT_S = 300.0
+"""A server on this machine may have to load its model first."""
+LARGE_BYTES = 64 * 1024
+"""An answer over it is read in a thread: 64 vectors of 3,072 numbers take some 20 ms."""
+_MIN_INPUT_BYTES = 256
+
+
+class RemoteProvider:
+    """Provider that asks a server. Connects when it is asked for the first time."""
+
+    calibration = Calibration()
+    remote = True
+
+    def __init__(
+        self,
+        api: Api,
+        http: Http,
+        options: Options,
+        *,
+        batch_items: int,
+        batch_bytes: int,
+        concurrency: int | None,
+        key_of: Mapping[str, str],
+    ) -> None:
+        """`key_of` are the headers that decide about vectors, without secrets."""
+        self.name = api.name
+        self.model = options.model
+        self.dims: int | None = options.dimensions
+        port = http.base.explicit_port
+        self.address: str | None = http.host if port is None else f"{http.host}:{port}"
+        self.leaves_machine = not _is_this_machine(http.host)
+        self.tokens_used = 0
+        self.batch_items = min(batch_items, api.max_items)
+        self.batch_bytes = batch_bytes
+        self.concurrency = concurrency or api.concurrency
+        self.query_timeout_s = QUERY_TIMEOUT_S if self.leaves_machine else LOCAL_QUERY_TIMEOUT_S
+        longest_prefix = max(map(utf8_bytes, (options.query_prefix, options.document_prefix)))
+        self.max_input_bytes = max(_MIN_INPUT_BYTES, api.max_input_bytes - longest_prefix)
+        self.http = http
+        self.api = api
+        self.options = options
+        self._timeout_s = TIMEOUT_S if self.leaves_machine else LOCAL_TIMEOUT_S
+        self.key = _identity_key(http, options, key_of)
+
+    async def embed_query(self, text: str) -> FloatMatrix:
+        """Embed one query. Returns shape (1, dims). Raises `ProviderError`."""
+        return await self._embed([text], "query", self.query_timeout_s)
+
+    async def embed_documents(self, texts: list[str]) -> FloatMatrix:
+        """Embed texts. Returns shape (len(texts), dims). Raises `ProviderError`."""
+        return await self._embed(texts, "document", self._timeout_s)
+
+    def warm(self) -> None:
+        """Do nothing: what a server does costs."""
+
+    async def close(self) -> None:
+        """Close the connections. Idempotent."""
+        await self.http.close()
+
+    async def _embed(self, texts: list[str], purpose: Purpose, timeout_s: float) -> FloatMatrix:
+        prefix = self.options.prefix(purpose)
+        sent = [f"{prefix}{clean(text)}" for text in texts]
+        body = self.api.body(sent, purpose, self.options)
+        raw = await self.http.post(self.api.path(self.options), body, timeout_s=timeout_s)
+        read = partial(self.api.read, raw, len(texts))
+        answer: Answer = read() if len(raw) < LARGE_BYTES else await asyncio.to_thread(read)
+        self.tokens_used += answer.tokens
+        return answer.rows
+
+
+def clean(text: str) -> str:
+    """Return a text that JSON can hold: a lone surrogate has no UTF-8."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _identity_key(http: Http, options: Options, key_of: Mapping[str, str]) -> str:
+    """Return a hash of all that decides about vectors but model and provider; of no secret."""
+    base = http.base.with_user(None)
+    said = {name: value for name, value in msgspec.to_builtins(options).items() if value}
+    facts = [str(base), said, sorted(key_of.items())]
+    return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:16]
+
+
+def _is_this_machine(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,91 @@
+"""Reads vectors out of answers: floats or base64, by position or by index. Pure."""
+
+import base64
+import binascii
+import json
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+import numpy as np
+
+from memoryd.embed.provider import FloatMatrix, RetryableError
+
+T = TypeVar("T")
+Vector = list[float] | str
+"""Numbers, or little-endian float32 in base64."""
+
+
+class Reader(Generic[T]):
+    """Decodes the JSON of one vendor's answers into a `msgspec.Struct`."""
+
+    def __init__(self, vendor: str, shape: type[T]) -> None:
+        self._vendor = vendor
+        self._shape = shape
+        self._decoder = msgspec.json.Decoder(shape)
+
+    def read(self, body: bytes) -> T:
+        """Return the answer. Raises `RetryableError` for anything that doesn't fit."""
+        try:
+            return self._decoder.decode(body)
+        except msgspec.MsgspecError:
+            pass
+        try:
+            # NaN is no JSON, but some servers write it; that is one bad vector and not all.
+            return msgspec.convert(_with_nan(json.loads(body)), self._shape)
+        except (ValueError, RecursionError) as error:
+            raise unreadable(self._vendor, body) from error
+
+
+def unreadable(vendor: str, body: bytes) -> RetryableError:
+    """Return the error for an answer that can't be read."""
+    start = body.lstrip()[:1]
+    what = "nothing" if not start else "an HTML page" if start == b"<" else "no vectors"
+    return RetryableError(f"{vendor} answered with {what}.", answered=True)
+
+
+def matrix(vendor: str, vectors: Sequence[Vector], count: int) -> FloatMatrix:
+    """Return vectors as rows, shape (count, dims). Raises `RetryableError` if they are not that."""
+    if len(vectors) != count:
+        raise RetryableError(
+            f"{vendor} gave {len(vectors)} vectors for {count} texts.", answered=True
+        )
+    rows = [_row(vendor, vector) for vector in vectors]
+    if len({len(row) for row in rows}) > 1 or not len(rows[0]):
+        raise RetryableError(f"{vendor} gave vectors of different lengths.", answered=True)
+    return np.stack(rows)
+
+
+def in_order(vendor: str, vectors: Sequence[T], indexes: Sequence[int | None]) -> list[T]:
+    """Return vectors in the order of their indexes; as they are if none has one."""
+    if all(index is None for index in indexes):
+        return list(vectors)
+    numbers = [-1 if index is None else index for index in indexes]
+    if sorted(numbers) != list(range(len(vectors))):
+        raise RetryableError(f"{vendor} numbered its vectors wrongly.", answered=True)
+    return [vector for _, vector in sorted(zip(numbers, vectors, strict=True), key=_number)]
+
+
+def _number(pair: tuple[int, Any]) -> int:
+    return pair[0]
+
+
+def _row(vendor: str, vector: Vector) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    if isinstance(vector, str):
+        try:
+            return np.frombuffer(base64.b64decode(vector, validate=True), "<f4")
+        except (binascii.Error, ValueError) as error:
+            raise RetryableError(f"{vendor} gave a broken vector.", answered=True) from error
+    with np.errstate(over="ignore"):  # infinity is found out later
+        return np.array(vector, np.float32)
+
+
+def _with_nan(value: Any) -> Any:
+    """Return the answer with null among numbers as NaN."""
+    if isinstance(value, dict):
+        return {name: _with_nan(part) for name, part in value.items()}
+    if isinstance(value, list):
+        if any(isinstance(part, float) for part in value):
+            return [float("nan") if part is None else part for part in value]
+        return [_with_nan(part) for part in value]
+    return value

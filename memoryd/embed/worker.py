@@ -1,0 +1,87 @@
+"""What the process of every local model does: a frame with texts in, a frame with vectors out.
+
+A frame is a u32 big-endian length and one MessagePack map. Stdin carries `Request`s, stdout one
+`Reply` each, in order; before the first one, a reply with id 0 says that the model is loaded. The
+process holds nothing that is worth saving: killing it is a clean way to stop it.
+"""
+
+import os
+import signal
+import struct
+import sys
+from collections.abc import Callable
+from typing import BinaryIO
+
+import msgspec
+
+FRAME_HEADER = struct.Struct(">I")
+MAX_FRAME_BYTES = 16 * 2**20
+LOADED_ID = 0
+
+NICENESS = 5
+"""Embedding gives way to the daemon, whose answers wait on nobody: with both cores busy, a ping's
+p99 went from 1.2 to 3.6 times that of a bare echo server to 0.6 to 2.6 times."""
+_FIRST_TEXT = "Load the weights and the vocabulary."
+
+Encode = Callable[[list[str]], bytes]
+"""Texts to vectors: little-endian float32, the same number for each text."""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """Texts to embed, in one go. `id` is above 0."""
+
+    id: int
+    texts: list[str]
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """The vectors of the request with this id; with id 0 a single one, as an example."""
+
+    id: int
+    vectors: bytes
+
+
+def pack(message: Request | Reply) -> bytes:
+    """Return a message as a frame. Raises ValueError for a lone surrogate in a text."""
+    body = msgspec.msgpack.encode(message)
+    return FRAME_HEADER.pack(len(body)) + body
+
+
+def serve(load: Callable[[], Encode]) -> None:
+    """Load a model and answer requests until stdin ends, as it does when the daemon is killed."""
+    # Ctrl-C and a service manager's SIGTERM reach the whole group, but only the daemon knows
+    # whether work is still wanted. The end of stdin is what stops this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.nice(NICENESS)
+    frames = _claim_stdout()
+    encode = load()
+    decoder = msgspec.msgpack.Decoder(Request)
+    try:
+        _write(frames, Reply(LOADED_ID, encode([_FIRST_TEXT])))
+        while (body := _read_body(sys.stdin.buffer)) is not None:
+            request = decoder.decode(body)
+            _write(frames, Reply(request.id, encode(request.texts)))
+    except BrokenPipeError:
+        return
+
+
+def _claim_stdout() -> BinaryIO:
+    """Keep stdout for frames; what anything else prints goes to stderr."""
+    frames = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return frames
+
+
+def _read_body(stream: BinaryIO) -> bytes | None:
+    header = stream.read(FRAME_HEADER.size)
+    if len(header) < FRAME_HEADER.size:
+        return None
+    (size,) = FRAME_HEADER.unpack(header)
+    body = stream.read(size)
+    return body if len(body) == size else None
+
+
+def _write(stream: BinaryIO, reply: Reply) -> None:
+    stream.write(pack(reply))
+    stream.flush()

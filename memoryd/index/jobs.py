@@ -1,0 +1,45 @@
+"""The batch jobs of an index: written down before they are awaited, so that none is paid twice."""
+
+import msgspec
+
+from memoryd.flow import BatchJob, JobChange
+from memoryd.identity import Identity
+from memoryd.index.driver import Connection
+
+_HASHES = msgspec.json.Decoder(list[str])
+
+
+def write_job(connection: Connection, change: JobChange) -> None:
+    """Write a job down, in place of that with the same key, or remove it."""
+    job = change.job
+    if change.over:
+        connection.execute("DELETE FROM batch_jobs WHERE key = ?", (job.key,))
+        return
+    connection.execute(
+        "INSERT OR REPLACE INTO batch_jobs (key, provider, model, provider_key, created_at,"
+        " attempts, remote_id, hashes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            job.key,
+            job.provider,
+            job.model,
+            job.provider_key,
+            job.created_at,
+            job.attempts,
+            job.remote_id,
+            msgspec.json.encode(job.hashes).decode(),
+        ),
+    )
+
+
+def load_jobs(connection: Connection, identity: Identity) -> list[BatchJob]:
+    """Return the jobs whose vectors are of this identity, oldest first."""
+    found = connection.execute(
+        "SELECT key, provider, model, provider_key, created_at, hashes, attempts, remote_id"
+        " FROM batch_jobs WHERE provider = ? AND model = ? AND provider_key = ?"
+        " ORDER BY created_at",
+        (identity.provider, identity.model, identity.provider_key),
+    )
+    return [
+        BatchJob(key, provider, model, provider_key, created_at, _HASHES.decode(hashes), *progress)
+        for key, provider, model, provider_key, created_at, hashes, *progress in found
+    ]

@@ -1,0 +1,32 @@
+"""Looks into an index before it is opened: what it was built with, and who chose that."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from memoryd.identity import Choice, Identity
+from memoryd.index.driver import Connection, Database, Error
+from memoryd.index.schema import get_choice
+
+
+class Peeked(NamedTuple):
+    """What an index tells about itself; None where it doesn't."""
+
+    built: Identity | None = None
+    choice: Choice | None = None
+
+
+async def peek(path: Path) -> Peeked:
+    """Return what an index file tells. One that can't be read tells nothing: opening it will."""
+    # One that is not there is not made by reading it.
+    with suppress(Error, OSError, msgspec.MsgspecError, TypeError):
+        async with Database(path, readonly=True) as database:
+            return await database.run(_read)
+    return Peeked()
+
+
+def _read(connection: Connection) -> Peeked:
+    (built,) = connection.execute("SELECT value FROM meta WHERE key = 'identity'").fetchone()
+    return Peeked(msgspec.json.decode(built, type=Identity), get_choice(connection))

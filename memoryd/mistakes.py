@@ -1,0 +1,67 @@
+"""What is wrong with settings whose types are right: values that don't go together. Pure."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from memoryd.settings import Settings
+
+Mistake = tuple[str, str]
+"""(dotted key, what is wrong with it)"""
+
+
+def mistakes(settings: Settings) -> Iterator[Mistake]:
+    """Yield every mistake."""
+    yield from _homes(settings)
+    yield from _provider(settings)
+    for name, value in settings.remote.headers.items():
+        if not name.isascii() or not name.isprintable() or " " in name or not value.isprintable():
+            yield f"remote.headers.{name}", "this can't be sent as a header"
+
+
+def _homes(settings: Settings) -> Iterator[Mistake]:
+    named = [
+        ("workspace", settings.workspace),
+        ("store.path", settings.store.path or ""),
+        ("remote.api_key_file", settings.remote.api_key_file or ""),
+        ("local.model_path", settings.local.model_path or ""),
+        *(
+            ("extra_paths", extra if isinstance(extra, str) else extra.path)
+            for extra in settings.extra_paths
+        ),
+    ]
+    for key, path in named:
+        try:
+            Path(path).expanduser()
+        except RuntimeError:
+            yield key, f"{path}: there is no such user"
+
+
+def _provider(settings: Settings) -> Iterator[Mistake]:
+    remote = settings.remote
+    if settings.provider == "auto":
+        for key, value in (
+            ("model", settings.model),
+            ("remote.base_url", remote.base_url),
+            ("remote.api_key_file", remote.api_key_file),
+            ("remote.api_key_header", remote.api_key_header),
+        ):
+            if value is not None:
+                yield key, 'this is for one provider; name it: provider = "openai", for instance'
+    if settings.fallback == settings.provider != "none":
+        yield "fallback", "this must be another provider than `provider`"
+    if remote.base_url is not None and not is_web_address(remote.base_url):
+        yield (
+            "remote.base_url",
+            "this must be an address like https://host/v1, without a user name or password",
+        )
+
+
+def is_web_address(url: str) -> bool:
+    """Say whether a text is an address that requests can be sent to, without a password."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return usable and parts.username is None and parts.password is None and " " not in url
