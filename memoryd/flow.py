@@ -204,13 +204,15 @@ class Unreadable:
 class Embedded:
     """What came back from the provider for `identity`.
 
-    `vectors` are (text hash, little-endian float32 bytes); `bad` (text hash, reason) of texts it
-    can't embed, which stay keyword-searchable.
+    `vectors` are (text hash, little-endian float32 bytes), one vector or more of `dims` numbers
+    each (None: one); `bad` (text hash, reason) of texts it can't embed, which stay
+    keyword-searchable.
     """
 
     identity: Identity
     vectors: list[tuple[str, bytes]]
     bad: list[tuple[str, str]]
+    dims: int | None = None
     committed: asyncio.Future[None] = field(default_factory=lambda: _new_future())
 
 

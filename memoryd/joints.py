@@ -108,7 +108,7 @@ async def parse_for_rebuild(
 
 async def embed_or_fail(
     pool: EmbedPool, texts: list[tuple[str, str]]
-) -> tuple[list[tuple[str, bytes]], list[tuple[str, str]]]:
+) -> tuple[list[tuple[str, bytes]], list[tuple[str, str]], int | None]:
     """Embed for a rebuild, which doesn't wait for a provider that is out of order."""
     work = asyncio.ensure_future(pool.embed(texts))
     blocked = asyncio.ensure_future(pool.blocked.wait())
@@ -117,7 +117,7 @@ async def embed_or_fail(
         if not work.done():
             raise RebuildError(pool.stats().blocked_reason or "the provider is out of order")
         outcome = work.result()
-        return outcome.vectors, outcome.bad
+        return outcome.vectors, outcome.bad, outcome.dims
     finally:
         work.cancel()
         blocked.cancel()

@@ -29,6 +29,7 @@ class Engine:
     reason_mark: str = ""
     prefixes: Prefixes = _NO_PREFIXES
     max_input_bytes: int = 8_000
+    window_units: int | None = None
     batch_items: int = 64
     piece_items: int
     piece_bytes: int

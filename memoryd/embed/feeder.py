@@ -193,7 +193,7 @@ class Feeder:
 
     async def _embed(self, pool: EmbedPool, identity: Identity, batch: list[Text]) -> None:
         outcome = await pool.embed(batch)
-        embedded = Embedded(identity, outcome.vectors, outcome.bad)
+        embedded = Embedded(identity, outcome.vectors, outcome.bad, outcome.dims)
         await self._writer.put(embedded)
         # Until it is committed these texts still look as if they waited.
         await embedded.committed

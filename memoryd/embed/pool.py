@@ -7,7 +7,7 @@ pool is `blocked`, keeps its jobs and tries again ever more rarely. Queries take
 import asyncio
 import random
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from memoryd.embed.provider import (
     utf8_bytes,
 )
 from memoryd.embed.queries import Queries, Vector
+from memoryd.embed.windows import windows
 
 ATTEMPT_PAUSES_S = (0.5, 1.0)
 """Between calls in quick succession; when the last one fails too, the pool is blocked."""
@@ -35,14 +36,21 @@ VECTOR_TRIES = 3
 
 Text = tuple[str, str]
 """(hash, text)"""
+Name = tuple[str, int]
+"""(hash of a text, number of a window of it)"""
+Window = tuple[Name, str]
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedOutcome:
-    """What became of a job: (hash, little-endian float32 unit vector) and (hash, reason) pairs."""
+    """What became of a job: (hash, little-endian float32 unit vectors) and (hash, reason) pairs.
+
+    A text that was embedded in windows has one vector of `dims` numbers for each, in a row.
+    """
 
     vectors: list[tuple[str, bytes]]
     bad: list[tuple[str, str]]
+    dims: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,60 +195,64 @@ class EmbedPool:
             job.outcome.set_result(task.result())
 
     async def _outcome(self, texts: list[Text]) -> EmbedOutcome:
-        outcome = EmbedOutcome([], [])
+        found = _Found({}, {})
         batches = in_batches(
-            ((name, self.calls.ready(text)) for name, text in texts),
+            (window for text in texts for window in self._windows(text)),
             lambda pair: utf8_bytes(pair[1]),
             max_items=self._max_items,
             max_bytes=self._provider.batch_bytes,
         )
         for batch in batches:
-            await self._embed_batch(batch, outcome)
-        return outcome
+            await self._embed_batch(batch, found)
+        self._embedded += len(texts) - len(found.bad)
+        self._failed += len(found.bad)
+        return found.outcome(texts)
 
-    async def _embed_batch(self, batch: list[Text], outcome: EmbedOutcome, tries: int = 1) -> None:
-        """Add a batch's vectors to the outcome; halve it as long as it holds a bad text."""
+    def _windows(self, text: Text) -> Iterator[Window]:
+        digest, ready = text[0], self.calls.ready(text[1])
+        units = self._provider.window_units
+        parts = [ready] if units is None else windows(ready, units)
+        yield from (((digest, number), part) for number, part in enumerate(parts))
+
+    async def _embed_batch(self, batch: list[Window], found: "_Found", tries: int = 1) -> None:
+        """Add a batch's vectors to what was found; halve it as long as it holds a bad text."""
         if len(batch) > self._max_items:
             for start in range(0, len(batch), self._max_items):
-                await self._embed_batch(batch[start : start + self._max_items], outcome, tries)
+                await self._embed_batch(batch[start : start + self._max_items], found, tries)
             return
         try:
             units, reasons = await self._persist([text for _, text in batch])
         except BadTextError as error:
             if len(batch) == 1:
-                self._set_aside(batch[0], str(error), outcome)
+                found.bad[batch[0][0][0]] = str(error)
             else:
-                await self._embed_halves(batch, error, outcome, tries)
+                await self._embed_halves(batch, error, found, tries)
             return
-        again: list[Text] = []
-        for text, unit, reason in zip(batch, units, reasons, strict=True):
+        again: list[Window] = []
+        for window, unit, reason in zip(batch, units, reasons, strict=True):
+            name = window[0]
             if not reason:
-                self._embedded += 1
-                outcome.vectors.append((text[0], unit.astype("<f4").tobytes()))
+                found.vectors[name] = unit.astype("<f4").tobytes()
             elif tries < VECTOR_TRIES:
-                again.append(text)
+                again.append(window)
             else:
-                self._set_aside(text, reason, outcome)
+                found.bad[name[0]] = reason
         if again:
             self._retries += 1
-            await self._embed_batch(again, outcome, tries + 1)
+            await self._embed_batch(again, found, tries + 1)
 
     async def _embed_halves(
-        self, batch: list[Text], error: BadTextError, outcome: EmbedOutcome, tries: int
+        self, batch: list[Window], error: BadTextError, found: "_Found", tries: int
     ) -> None:
         """Embed a batch that was refused, in parts, and learn how many texts are not too many."""
         part = (len(batch) + 1) // 2
         if isinstance(error, BatchTooLargeError):
             part = self._max_items = max(1, min(error.limit or part, len(batch) - 1))
-        bad = len(outcome.bad)
+        bad = len(found.bad)
         for start in range(0, len(batch), part):
-            await self._embed_batch(batch[start : start + part], outcome, tries)
-        if len(outcome.bad) == bad:  # none of them is bad: they were too many
+            await self._embed_batch(batch[start : start + part], found, tries)
+        if len(found.bad) == bad:  # none of them is bad: they were too many
             self._max_items = min(self._max_items, part)
-
-    def _set_aside(self, text: Text, reason: str, outcome: EmbedOutcome) -> None:
-        self._failed += 1
-        outcome.bad.append((text[0], reason))
 
     async def _persist(self, texts: list[str]) -> tuple[FloatMatrix, list[str]]:
         """Return the provider's answer, checked, however often it has to be asked."""
@@ -297,6 +309,25 @@ class EmbedPool:
             raise
         self.hold.release()
         return checked
+
+
+@dataclass(slots=True)
+class _Found:
+    """Vectors by window, and why texts have none."""
+
+    vectors: dict[Name, bytes]
+    bad: dict[str, str]
+
+    def outcome(self, texts: list[Text]) -> EmbedOutcome:
+        """Return the vectors of each text in a row; a text with a bad window has none."""
+        rows: dict[str, list[bytes]] = {}
+        for (digest, _), row in sorted(self.vectors.items()):
+            rows.setdefault(digest, []).append(row)
+        good = [digest for digest, _ in texts if digest not in self.bad]
+        dims = next((len(row) // 4 for row in self.vectors.values()), None)
+        return EmbedOutcome(
+            [(digest, b"".join(rows[digest])) for digest in good], list(self.bad.items()), dims
+        )
 
 
 def _fail(job: EmbedJob) -> None:

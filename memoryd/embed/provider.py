@@ -79,7 +79,8 @@ class Provider(Protocol):
     `batch_items` and `batch_bytes` one call, `concurrency` the calls under way. `address` is where
     texts go, None if nowhere; `remote` says that a server is asked, which is not told secrets: even
     one on this machine may pass on what it gets. `leaves_machine` says that it is on another.
-    `tokens_used` counts what the provider has told of.
+    `tokens_used` counts what the provider has told of. A model that does not see much of a long
+    text at once has `window_units`: longer texts are embedded in windows of so many quarter tokens.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Provider(Protocol):
     dims: int | None
     calibration: Calibration
     max_input_bytes: int
+    window_units: int | None
     batch_items: int
     batch_bytes: int
     concurrency: int

@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 
 import msgspec
+import numpy as np
 
 from memoryd.identity import Identity
 from memoryd.index.driver import Connection, transaction
@@ -14,7 +15,7 @@ def keep_vector(
 ) -> tuple[int, bytes]:
     """Keep an embedding, unless there is one for this text; return the one that is kept and its id.
 
-    Shape of an embedding: `dims` little-endian float32.
+    Shape of an embedding: one or more vectors of `dims` little-endian float32.
     """
     row = connection.execute(
         "INSERT INTO embedding_cache (provider, model, provider_key, hash, dims, embedding,"
@@ -26,7 +27,7 @@ def keep_vector(
             identity.model,
             identity.provider_key,
             digest,
-            len(embedding) // 4,
+            identity.dims or len(embedding) // 4,
             embedding,
             int(time.time()),
         ),
@@ -53,14 +54,22 @@ def take_vectors(
     return {digest: (int(vector_id), embedding) for digest, vector_id, embedding in found}
 
 
-def put_vec(connection: Connection, vector_id: int, embedding: bytes) -> None:
-    """Give a vector to sqlite-vec's table, unless it has it."""
+def put_vec(connection: Connection, vector_id: int, embedding: bytes, dims: int) -> None:
+    """Give an embedding's mean vector to sqlite-vec's table, unless it has one."""
     # vec0 knows neither OR REPLACE nor ON CONFLICT, and two chunks may share one text.
     connection.execute(
         "INSERT INTO chunks_vec (rowid, embedding) SELECT ?, ? WHERE NOT EXISTS"
         " (SELECT 1 FROM chunks_vec_rowids WHERE rowid = ?)",
-        (vector_id, embedding, vector_id),
+        (vector_id, mean_vector(embedding, dims), vector_id),
     )
+
+
+def mean_vector(embedding: bytes, dims: int) -> bytes:
+    """Return the mean of an embedding's vectors, of length 1."""
+    if len(embedding) == 4 * dims:
+        return embedding
+    mean = np.frombuffer(embedding, "<f4").reshape(-1, dims).mean(axis=0)
+    return bytes((mean / (np.linalg.norm(mean) or 1.0)).astype("<f4").tobytes())
 
 
 def prune_cache(connection: Connection, max_entries: int | None) -> int:

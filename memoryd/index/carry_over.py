@@ -53,5 +53,5 @@ def adopt_vectors(connection: Connection, legs: Legs) -> Delta:
             ).fetchone()
             delta.added.append(MatrixRow(row_id, file_id, embedding))
             if legs.vec:
-                put_vec(connection, vector_id, embedding)
+                put_vec(connection, vector_id, embedding, legs.dims)
     return delta

@@ -37,10 +37,11 @@ ROUNDS = 3
 READ_ROWS = 256
 
 Embed = Callable[
-    [list[tuple[str, str]]], Awaitable[tuple[list[tuple[str, bytes]], list[tuple[str, str]]]]
+    [list[tuple[str, str]]],
+    Awaitable[tuple[list[tuple[str, bytes]], list[tuple[str, str]], int | None]],
 ]
-"""(text hash, text) pairs → (vectors, texts that can't be embedded with the reason), by hash.
-Raises `RebuildError` while the provider is out of order."""
+"""(text hash, text) pairs → (vectors, texts that can't be embedded with the reason), by hash, and
+the vectors' dims. Raises `RebuildError` while the provider is out of order."""
 
 
 class RebuildError(Exception):
@@ -174,10 +175,10 @@ class Rebuild:
 
     async def _embed(self, texts: list[tuple[str, str]]) -> None:
         assert self._stages.embed is not None  # noqa: S101 - the caller has asked
-        vectors, bad = await self._stages.embed(texts)
+        vectors, bad, dims = await self._stages.embed(texts)
         new = self._new
-        if new.identity.dims is None and vectors:
-            await new.learn_dims(len(vectors[0][1]) // 4)
+        if new.identity.dims is None and dims is not None:
+            await new.learn_dims(dims)
         await new.database.run(lambda c: rows.put_vectors(c, new.legs, vectors, bad))
         self._embedded += len(vectors)
 

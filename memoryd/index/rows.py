@@ -37,6 +37,12 @@ class Legs:
     fts: bool
     vec: bool
 
+    @property
+    def dims(self) -> int:
+        """How many numbers a vector has; there are vectors by now."""
+        assert self.identity.dims is not None  # noqa: S101 - learned from the first
+        return self.identity.dims
+
 
 class MatrixRow(NamedTuple):
     """A chunk's vector on its way into memory."""
@@ -235,7 +241,7 @@ def put_vectors(
             ).fetchall()
             delta.added += [MatrixRow(row, file, embedding) for row, file in waiting]
             if waiting and legs.vec:
-                put_vec(connection, vector_id, embedding)
+                put_vec(connection, vector_id, embedding, legs.dims)
         connection.executemany("INSERT OR REPLACE INTO set_aside VALUES (?, ?)", bad)
     return delta
 
@@ -306,7 +312,7 @@ class _Inserts:
         insert_rows(connection, "chunks_fts (rowid, body, context)", words)
         if legs.vec:
             for vector_id, embedding in cached.values():
-                put_vec(connection, vector_id, embedding)
+                put_vec(connection, vector_id, embedding, legs.dims)
         self._waiting.clear()
 
 

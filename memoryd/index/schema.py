@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from memoryd.identity import Choice, Identity
+from memoryd.index.cache import mean_vector
 from memoryd.index.driver import Connection, Error, has_fts5, transaction
 from memoryd.terms import FTS5_TOKENIZE, index_text
 
@@ -229,7 +230,10 @@ def fts_columns(text: str, path: str, heading: str) -> tuple[str, str]:
 
 
 def ensure_vec(connection: Connection, dims: int) -> str | None:
-    """Make `chunks_vec` hold the vectors of all chunks. Returns why it can't, or None."""
+    """Make `chunks_vec` hold a vector of each chunk: the mean, where there are several.
+
+    Returns why it can't, or None.
+    """
     try:
         with transaction(connection):
             declared = connection.execute(
@@ -245,10 +249,11 @@ def ensure_vec(connection: Connection, dims: int) -> str | None:
                 "DELETE FROM chunks_vec WHERE rowid IN (SELECT rowid FROM chunks_vec_rowids"
                 " EXCEPT SELECT vector_id FROM chunks)"
             )
+            connection.create_function("mean_vector", 2, mean_vector, deterministic=True)
             connection.execute(
                 "INSERT INTO chunks_vec (rowid, embedding)"
-                " SELECT vector_id, embedding FROM embedding_cache WHERE vector_id IN"
-                " (SELECT vector_id FROM chunks WHERE vector_id IS NOT NULL"
+                " SELECT vector_id, mean_vector(embedding, dims) FROM embedding_cache"
+                " WHERE vector_id IN (SELECT vector_id FROM chunks WHERE vector_id IS NOT NULL"
                 " EXCEPT SELECT rowid FROM chunks_vec_rowids)"
             )
     except Error as error:

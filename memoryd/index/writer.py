@@ -291,7 +291,7 @@ class Writer:
         # Otherwise it was made for an index that a rebuild has replaced meanwhile.
         if message.identity.same_vectors(store.identity):
             if store.identity.dims is None and message.vectors:
-                await store.learn_dims(len(message.vectors[0][1]) // 4)
+                await store.learn_dims(message.dims or len(message.vectors[0][1]) // 4)
             await self._apply(
                 lambda c: rows.put_vectors(c, store.legs, message.vectors, message.bad),
                 bad=bool(message.bad),

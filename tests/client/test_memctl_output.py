@@ -181,6 +181,9 @@ Rebuild           embedding 120/345 (the model changed)
 Store             /home/ada/.local/state/memoryd/main.sqlite (2.3 MiB)
 Workspace         /home/ada/notes
 Embeddings        ready
+Traffic           40 requests · 345 items · 98765 tokens · 2 retried · 3 failed · cost 0.0020
+Texts go to       api.openai.com (another machine)
+Chosen            its key was found in OPENAI_API_KEY
 Index identity    valid
 By source         memory · 9/10 files · 300 chunks
                   sessions · 2/2 files · 45 chunks
@@ -191,7 +194,9 @@ Vector path       /opt/venv/sqlite_vec/vec0.so
 FTS               ready
 Embedding cache   enabled (345 entries, 45 hits, 300 misses)
 Cache cap         50000
-Batch             not supported by this provider
+Batch             disabled (it is expired)
+Batch error       it is expired
+Batch job         batch_1: in_progress, 2000 texts, 1 min 2 s
 Watching          7 folders, last change 1 min 15 s ago
 Last scan         12 s ago
 Queue             parse 3/256, 20 at most
@@ -221,7 +226,8 @@ def test_status_of_a_daemon_with_little_to_say() -> None:
         "fts": off,
         "vector": {**off, "store_available": False, "semantic_available": False},
         "cache": {"enabled": False, "entries": 0, "max_entries": 0, "hits": 0, "misses": 0},
-        "batch": {"enabled": False, "supported": True},
+        "batch": {"enabled": False, "supported": False},
+        "embedding": None,
         "watch": {"enabled": True, "armed": False, "folders": 0, "error": "EMFILE"},
         "custom": {
             "search_mode": "keyword",
@@ -260,7 +266,7 @@ Fallback         openai
 Vector store     disabled
 FTS              disabled
 Embedding cache  disabled
-Batch            disabled
+Batch            not supported by this provider
 Watching         not armed (EMFILE)
 Daemon           memoryd 0.1.0, pid 4242, up 3 h 12 min, 94.0 MiB
 Runs on          Python 3.11.7, SQLite 3.53.4 (pysqlite3)

@@ -82,6 +82,7 @@ class FakeProvider:
     leaves_machine = False
     tokens_used = 0
     query_timeout_s = 60.0
+    window_units: int | None = None
     calibration = Calibration()
     max_input_bytes = 1_000
     batch_bytes = 10_000
@@ -570,6 +571,37 @@ async def test_a_bad_text_found_while_probing_ends_the_outage() -> None:
         assert not pool.blocked.is_set()
     assert same(outcome.vectors, ["a"])
     assert outcome.bad == [("b", "poison")]
+
+
+# Windows
+
+
+async def test_a_long_text_is_embedded_in_windows_and_comes_back_as_one() -> None:
+    provider = FakeProvider()
+    provider.window_units = 20
+    provider.batch_items = 2
+    text = "the first line\nthe second line\nthe third line"
+    async with running(provider) as pool:
+        outcome = await pool.embed([("long", text), ("short", "a word")])
+    assert provider.calls == [["the first line", "the second line"], ["the third line", "a word"]]
+    size = 4 * DIMS
+    (long, joined), short = outcome.vectors
+    parts = [joined[at : at + size] for at in range(0, len(joined), size)]
+    assert (long, len(parts)) == ("long", 3)
+    assert same(list(zip(text.split("\n"), parts, strict=True)), text.split("\n"))
+    assert same([("a word", short[1])], ["a word"])
+    assert (outcome.dims, outcome.bad) == (DIMS, [])
+
+
+async def test_a_text_with_one_bad_window_has_no_vector() -> None:
+    provider = FakeProvider()
+    provider.window_units = 20
+    provider.poison = {"the second line"}
+    async with running(provider) as pool:
+        outcome = await pool.embed([("long", "the first line\nthe second line"), ("b", "b")])
+        assert (pool.stats().embedded, pool.stats().failed) == (1, 1)
+    assert outcome.bad == [("long", "poison")]
+    assert same(outcome.vectors, ["b"])
 
 
 # Cancellation and the end

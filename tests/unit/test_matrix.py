@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from memoryd.index.matrix import VectorMatrix
+from memoryd.index.matrix import BEST_WINDOW_WEIGHT, VectorMatrix
 from memoryd.index.rows import MatrixRow
 
 DIMS = 4
@@ -106,3 +106,56 @@ def test_after_any_changes_it_finds_what_a_plain_search_finds(
             if wanted is None or file_id in wanted
         }
         assert dict(matrix.search(query, 100, file_ids=wanted)) == expected
+
+
+# Several vectors of one chunk
+
+
+def several(row_id: int, seeds: list[int], file_id: int = 1) -> MatrixRow:
+    return MatrixRow(
+        row_id, file_id, b"".join(unit(seed).astype("<f4").tobytes() for seed in seeds)
+    )
+
+
+def expected(query: NDArray[np.float32], seeds: list[int]) -> float:
+    rows = np.stack([unit(seed) for seed in seeds])
+    mean = rows.mean(axis=0)
+    mean /= np.linalg.norm(mean)
+    best = float((rows @ query).max())
+    share = BEST_WINDOW_WEIGHT if len(seeds) > 1 else 1.0
+    return share * best + (1 - share) * float(mean @ query)
+
+
+@given(
+    st.dictionaries(
+        st.integers(1, 30), st.lists(st.integers(0, 99), min_size=1, max_size=4), min_size=1
+    ),
+    st.integers(0, 99),
+    st.sets(st.integers(1, 30)),
+)
+def test_the_best_window_counts_and_the_mean_a_little(
+    chunks: dict[int, list[int]], seed: int, removed: set[int]
+) -> None:
+    matrix = VectorMatrix(DIMS)
+    matrix.apply((), [several(row_id, seeds) for row_id, seeds in chunks.items()])
+    matrix.apply(removed, [])
+    left = {row_id: seeds for row_id, seeds in chunks.items() if row_id not in removed}
+    query = unit(seed)
+    found = dict(matrix.search(query, 100))
+    assert found.keys() == left.keys()
+    for row_id, seeds in left.items():
+        assert found[row_id] == pytest.approx(expected(query, seeds), abs=0.02)
+    assert matrix.cosines(query, [*left, NEVER]) == pytest.approx(found, abs=1e-5)
+    for row_id, seeds in left.items():
+        cosines = [float(unit(s) @ query) for s in seeds]
+        assert matrix.window_cosines(query, row_id) == pytest.approx(cosines, abs=0.02)
+
+
+def test_a_chunk_with_one_window_about_the_question_is_found_among_many() -> None:
+    matrix = VectorMatrix(DIMS)
+    rng = np.random.default_rng(3)
+    matrix.apply((), [several(n, [int(s) for s in rng.integers(0, 500, 4)]) for n in range(3_000)])
+    matrix.apply((), [several(9_999, [777, 3, 4, 5])])
+    rows = [row_id for row_id, _ in matrix.search(unit(777), 5)]
+    best = max(rows, key=lambda row_id: max(matrix.window_cosines(unit(777), row_id)))
+    assert max(matrix.window_cosines(unit(777), best)) > 0.95

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.request import getproxies_environment, proxy_bypass
@@ -114,11 +114,15 @@ class Http:
                 if not response.ok or response.status >= 300:
                     raise await self._refused(response, key)
                 yield response
+        except aiohttp.ConnectionTimeoutError as error:
+            raise RetryableError(
+                f"{self.vendor} ({self.host}) can't be reached within {CONNECT_S:g} s."
+            ) from error
         except TimeoutError as error:
             raise RetryableError(
                 f"{self.vendor} ({self.host}) did not answer within {timeout_s:g} s.", answered=True
             ) from error
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, OSError, UnicodeError) as error:
             # Not its text where that may hold the address: it may hold a password.
             dropped = isinstance(error, _DROPPED) and not isinstance(
                 error, aiohttp.ClientConnectorError
@@ -164,15 +168,22 @@ class Http:
         return bytes(body)
 
     async def _refused(self, response: aiohttp.ClientResponse, key: Key | None) -> ProviderError:
-        body = (await response.content.read(ERROR_BODY_BYTES)).decode("utf-8", "replace")
-        return refusal(
+        body = bytearray()
+        async for part in response.content.iter_any():
+            body += part
+            if len(body) >= ERROR_BODY_BYTES:
+                break
+        secrets = [] if key is None else [key.value, *self._key_headers(key.value).values()]
+        error = refusal(
             self.vendor,
             response.status,
             {name.lower(): value for name, value in response.headers.items()},
-            without_key(body, key),
+            without_key(body[:ERROR_BODY_BYTES].decode("utf-8", "replace"), secrets),
             key="nowhere" if key is None else key.origin,
             now_s=time.time(),
         )
+        error.args = (without_key(str(error), secrets),)  # JSON may have escaped it
+        return error
 
 
 def _proxy(url: URL) -> str | None:
@@ -185,10 +196,11 @@ def _proxy(url: URL) -> str | None:
     return getproxies_environment().get(url.scheme)
 
 
-def without_key(text: str, key: Key | None) -> str:
-    """Return a text in which the key, and what vendors leave of it, can't be read."""
-    if key is not None and len(key.value) >= 4:
-        text = text.replace(key.value, "***")
+def without_key(text: str, secrets: Iterable[str]) -> str:
+    """Return a text in which keys, and what vendors leave of them, can't be read."""
+    for secret in secrets:
+        if len(secret := secret.removeprefix("Bearer ")) >= 4:
+            text = text.replace(secret, "***")
     # As in `Incorrect API key provided: sk-pr****7890`.
     return re.sub(r"\b[\w-]{0,12}\*{3,}[\w-]{0,8}", "***", text)
 
@@ -204,7 +216,7 @@ def not_json(vendor: str, body: bytes) -> RetryableError:
 def _reason(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         return error.strerror or type(error.os_error).__name__
-    if isinstance(error, aiohttp.InvalidURL):
+    if isinstance(error, aiohttp.InvalidURL | UnicodeError):
         return "the address is not valid"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror

@@ -64,7 +64,7 @@ def _from_file(file: str, origin: str) -> Key:
     try:
         mode = path.stat().st_mode
         value = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise PermanentError(f"The key file {path} ({origin}) can't be read: {reason}.") from None
     if not value:

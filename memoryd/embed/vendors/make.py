@@ -36,7 +36,8 @@ def make_remote(name: str, settings: Settings, *, own: bool = True) -> RemotePro
     api = APIS[name]()
     remote = settings.remote if own else Remote(batch=settings.remote.batch)
     elsewhere = remote.base_url or (api.url_name and os.environ.get(api.url_name))
-    base_url = api.url(elsewhere or api.default_url)
+    address, query, rest = (elsewhere or api.default_url).partition("?")
+    base_url = f"{api.url(address)}{query}{rest}"  # Azure's have a query
     if not is_web_address(base_url):
         raise ConfigError(
             f"{api.url_name} must be an address like https://host/v1, without a user name or"

@@ -22,7 +22,7 @@ class Item(msgspec.Struct):
 class Usage(msgspec.Struct):
     """What an answer has cost, in tokens."""
 
-    total_tokens: int = 0
+    total_tokens: int | None = None
 
 
 class Embeddings(msgspec.Struct):
@@ -79,5 +79,5 @@ class OpenAiApi:
         answer = self._reader.read(body)
         vectors = [item.embedding for item in answer.data]
         ordered = in_order(self.name, vectors, [item.index for item in answer.data])
-        tokens = 0 if answer.usage is None else answer.usage.total_tokens
-        return Answer(matrix(self.name, ordered, count), tokens)
+        tokens = answer.usage.total_tokens if answer.usage is not None else None
+        return Answer(matrix(self.name, ordered, count), tokens or 0)

@@ -47,11 +47,13 @@ _LIMITS = re.compile(
     re.IGNORECASE,
 )
 _TOO_LONG = re.compile(
-    r"too (?:long|large)|context length|context window|input length|token limit"
+    r"(?<!took )too (?:long|large)|context length|context window|input length|token limit"
     r"|maximum (?:input|sequence|context)|exceeds? the (?:max|model|context|physical batch)",
     re.IGNORECASE,
 )
-_ONE_TEXT = re.compile(r"context (?:length|window)|sequence length", re.IGNORECASE)
+_ONE_TEXT = re.compile(
+    r"context (?:length|window)|sequence length|physical batch|less than \d+ tokens", re.IGNORECASE
+)
 _PER_MINUTE = re.compile(r"\b\d+ ?RPM\b|per minute", re.IGNORECASE)
 _BUSY = re.compile(
     r"rate.?limit|resource.{0,10}exhausted|tokens per day|overloaded|cloudflare", re.IGNORECASE
@@ -72,7 +74,10 @@ def refusal(
     passes = status == 429 and "insufficient_quota" not in body
     if passes and (after_s is not None or _PER_MINUTE.search(body)):
         return RetryableError(told, after_s=after_s)
-    if status in (401, 403) or (status in (400, 429) and _BAD_KEY.search(body)):
+    if status in range(300, 400):
+        return PermanentError(f"{told} - it sends requests elsewhere; set remote.base_url.")
+    poor = status == 403 and _QUOTA.search(body)
+    if (status in (401, 403) and not poor) or (status in (400, 429) and _BAD_KEY.search(body)):
         return PermanentError(
             f"{told} - the key from {key} is not accepted. Put in another one, then `memctl probe`."
         )
@@ -90,12 +95,10 @@ def refusal(
         )
     if status in _TRANSIENT or (status >= 500 and not _TOO_LONG.search(body)):
         return RetryableError(told, after_s=after_s, answered=status >= 500 and after_s is None)
-    if status == 413 or (_TOO_MANY.search(body) and not _ONE_TEXT.search(body)):
+    if (status == 413 or _TOO_MANY.search(body)) and not _ONE_TEXT.search(body):
         return BatchTooLargeError(told, limit=_limit(said))
     if _BUSY.search(body):
         return RetryableError(told, after_s=after_s)
-    if status in range(300, 400):
-        return PermanentError(f"{told} - it sends requests elsewhere; set remote.base_url.")
     return BadTextError(told)
 
 
@@ -113,14 +116,16 @@ def retry_after_s(headers: Mapping[str, str], body: str, *, now_s: float) -> flo
     if after:
         try:
             return max(0.0, email.utils.parsedate_to_datetime(after).timestamp() - now_s)
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
     delay = re.search(r'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"', body)
     return float(delay[1]) if delay else None
 
 
 def _limit(message: str) -> int | None:
-    """Return how many texts a batch may have, as a message says."""
+    """Return how many texts a batch may have, as a message says; None if it counts tokens."""
+    if "token" in message.lower():
+        return None
     found = [int(number) for number in _LIMITS.findall(message) if int(number) > 0]
     return min(found) if found else None
 

@@ -27,6 +27,7 @@ class RemoteProvider:
 
     calibration = Calibration()
     remote = True
+    window_units: int | None = None
 
     def __init__(
         self,

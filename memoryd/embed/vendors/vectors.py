@@ -85,7 +85,7 @@ def _with_nan(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _with_nan(part) for name, part in value.items()}
     if isinstance(value, list):
-        if any(isinstance(part, float) for part in value):
+        if all(part is None or isinstance(part, float | int) for part in value):
             return [float("nan") if part is None else part for part in value]
         return [_with_nan(part) for part in value]
     return value

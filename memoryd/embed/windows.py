@@ -1,0 +1,53 @@
+"""Cuts a chunk into what a small model reads well: each window gets a vector of its own. Pure."""
+
+import re
+
+from memoryd.chunk.weigh import pieces, weigh
+
+_LINE_UNITS = 200
+"""A line that weighs more is taken apart into sentences."""
+_SHORT_UNITS = 40
+"""A sentence that weighs less stays with the next one."""
+_MAX_BYTES = 8_000
+_SENTENCE = re.compile(r"""(?<=[.!?])\s+|(?<=[.!?]["')\]”’])\s+|(?<=[。！？…।؟۔])""")
+
+
+def windows(text: str, units: int) -> list[str]:
+    """Return a text in windows of at most `units` quarter tokens, whole lines or sentences each.
+
+    Together they hold all of it that is no blank. At least one, the text itself if it fits.
+    """
+    if weigh(text) <= units:
+        return [text]
+    made: list[str] = []
+    current, size = "", 0
+    for fragment in _fragments(text, units):
+        weight = weigh(fragment)
+        if current and size + weight > units:
+            made.append(current.rstrip("\n"))
+            current, size = "", 0
+        current += fragment
+        size += weight
+    if current.strip():
+        made.append(current.rstrip("\n"))
+    return made or [text]
+
+
+def _fragments(text: str, units: int) -> list[str]:
+    """Return lines, and of long lines sentences, with what stands between them."""
+    found: list[str] = []
+    for line in text.split("\n"):
+        if not line.strip():
+            continue
+        if weigh(line) <= _LINE_UNITS:
+            found.append(f"{line}\n")
+            continue
+        parts = [""]
+        for sentence in _SENTENCE.split(line):
+            for piece in pieces(sentence, units=max(4, units // 2), max_bytes=_MAX_BYTES):
+                if parts[-1] and weigh(parts[-1]) >= _SHORT_UNITS:
+                    parts.append("")
+                parts[-1] += f" {piece}" if parts[-1] else piece
+        parts[-1] += "\n"
+        found += parts
+    return found

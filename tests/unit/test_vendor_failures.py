@@ -1,0 +1,859 @@
+"""Every way in which a vendor fails: which error it is, what that says, and what the pool does."""
+
+import asyncio
+import contextlib
+import email.utils
+import json
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import numpy as np
+import pytest
+from aiohttp.client_reqrep import ConnectionKey
+from hypothesis import given
+from hypothesis import strategies as st
+from remotes import KEY, NAMES, VENDORS, FakeClock, double_of, pool_of, remote, set_keys
+from vendors import TRANSIENT, AnyFault, Fault, GeminiDouble, OpenAiDouble, RateLimit, embedding
+
+from memoryd.embed.hold import AFTER_MAX_S
+from memoryd.embed.pool import EmbedOutcome
+from memoryd.embed.provider import (
+    BadTextError,
+    BatchTooLargeError,
+    PermanentError,
+    ProviderError,
+    RetryableError,
+    unit_rows,
+)
+from memoryd.embed.vendors import http as http_module
+from memoryd.embed.vendors.http import ERROR_BODY_BYTES, without_key
+from memoryd.embed.vendors.refusals import SHOWN_CHARS, refusal, retry_after_s
+from memoryd.embed.vendors.remote import RemoteProvider
+
+TEXTS = ["one", "two three", "four"]
+NOW_S = 1_700_000_000.0
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_keys(monkeypatch)
+
+
+async def failed(provider: RemoteProvider) -> ProviderError:
+    """What asking for TEXTS raises."""
+    with pytest.raises(ProviderError) as caught:
+        await provider.embed_documents(TEXTS)
+    assert KEY not in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+def complete(outcome: EmbedOutcome, texts: list[str] = TEXTS) -> bool:
+    """Whether all texts have come back with their own vectors, in order."""
+    rows = np.array([embedding(text, 8) for text in texts], np.float32)
+    return (
+        outcome.bad == []
+        and [name for name, _ in outcome.vectors] == texts
+        and all(
+            np.allclose(np.frombuffer(found, "<f4"), row, atol=1e-5)
+            for (_, found), row in zip(outcome.vectors, rows, strict=True)
+        )
+    )
+
+
+def named(*texts: str) -> list[tuple[str, str]]:
+    return [(text, text) for text in texts]
+
+
+# Each fault, of each vendor
+
+KINDS: dict[Fault, type[ProviderError]] = {
+    Fault.BAD_REQUEST: BadTextError,
+    Fault.NO_KEY: PermanentError,
+    Fault.WRONG_KEY: PermanentError,
+    Fault.FORBIDDEN: PermanentError,
+    Fault.NOT_FOUND: PermanentError,
+    Fault.UNKNOWN_MODEL: PermanentError,
+    Fault.TOO_MANY: BatchTooLargeError,
+    Fault.TOO_LONG: BadTextError,
+    Fault.TOO_LARGE: BatchTooLargeError,
+    Fault.RATE_LIMIT: RetryableError,
+    Fault.QUOTA: PermanentError,
+    Fault.SERVER_ERROR: RetryableError,
+    Fault.OVERLOADED: RetryableError,
+    Fault.HTML_502: RetryableError,
+    Fault.HTML_200: RetryableError,
+    Fault.TRUNCATED: RetryableError,
+    Fault.EMPTY: RetryableError,
+    Fault.WRONG_COUNT: RetryableError,
+    Fault.DROPPED: RetryableError,
+    Fault.BROKEN_OFF: RetryableError,
+}
+HARMLESS = {Fault.NAN, Fault.NULL, Fault.ZERO, Fault.REORDERED}
+SAID = {
+    Fault.NO_KEY: ("the key from", "is not accepted", "`memctl probe`"),
+    Fault.WRONG_KEY: ("the key from", "is not accepted", "`memctl probe`"),
+    Fault.FORBIDDEN: ("the key from", "is not accepted", "`memctl probe`"),
+    Fault.NOT_FOUND: ("no such model or address", "`model` and `remote.base_url`"),
+    Fault.UNKNOWN_MODEL: ("no such model or address", "`model` and `remote.base_url`"),
+    Fault.QUOTA: ("quota of the key from", "Top it up, or choose another provider"),
+    Fault.HTML_502: ("502: an HTML page (502 Bad Gateway)",),
+    Fault.HTML_200: ("answered with an HTML page",),
+    Fault.TRUNCATED: ("answered with no vectors",),
+    Fault.EMPTY: ("answered with nothing",),
+    Fault.WRONG_COUNT: ("gave 2 vectors for 3 texts",),
+    Fault.DROPPED: ("can't be reached",),
+    Fault.BROKEN_OFF: ("can't be reached: the answer broke off",),
+}
+PASSING_QUOTA = {"voyage", "ollama"}
+"""Whose words for a quota are those of a rate limit, or which have none."""
+
+
+def test_every_fault_is_tested() -> None:
+    assert {*KINDS, *HARMLESS, Fault.SLOW} == set(Fault)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("fault", KINDS)
+async def test_a_fault_is_the_right_error_and_says_what_to_do(name: str, fault: Fault) -> None:
+    async with double_of(name) as double, remote(name, double.url) as provider:
+        double.fail(fault)
+        error = await failed(provider)
+        passing = fault is Fault.QUOTA and name in PASSING_QUOTA
+        assert type(error) is (RetryableError if passing else KINDS[fault])
+        assert str(error).startswith(name)
+        for words in () if passing else SAID.get(fault, ()):
+            assert words in str(error)
+        if "the key from" in str(error):
+            origin = "nowhere" if name == "ollama" else VENDORS[name].variable
+            assert f"the key from {origin} is" in str(error)
+        # It has passed.
+        assert (await provider.embed_documents(TEXTS)).shape == (3, 8)
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_quota_and_a_missing_address_are_told_from_a_bad_key(name: str) -> None:
+    async with double_of(name) as double, remote(name, double.url) as provider:
+        for fault, for_good, missing in (
+            (Fault.WRONG_KEY, True, False),
+            (Fault.NOT_FOUND, True, True),
+            *([] if name in PASSING_QUOTA else [(Fault.QUOTA, False, False)]),
+        ):
+            double.fail(fault)
+            error = await failed(provider)
+            assert isinstance(error, PermanentError)
+            assert (error.for_good, error.missing) == (for_good, missing)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("fault", "answered"),
+    [
+        (Fault.RATE_LIMIT, False),
+        (Fault.SERVER_ERROR, True),
+        (Fault.HTML_200, True),
+        (Fault.TRUNCATED, True),
+        (Fault.WRONG_COUNT, True),
+        (Fault.DROPPED, True),
+        (Fault.BROKEN_OFF, True),
+    ],
+)
+async def test_it_is_known_whether_the_texts_may_be_to_blame(
+    name: str, fault: Fault, *, answered: bool
+) -> None:
+    async with double_of(name) as double, remote(name, double.url) as provider:
+        double.fail(fault)
+        error = await failed(provider)
+        assert isinstance(error, RetryableError)
+        assert error.answered == answered
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("fault", [Fault.NAN, Fault.NULL, Fault.ZERO])
+async def test_a_bad_vector_is_one_row_and_no_more(name: str, fault: Fault) -> None:
+    async with double_of(name) as double, remote(name, double.url) as provider:
+        double.fail(fault)
+        rows = await provider.embed_documents(TEXTS)
+        _, good = unit_rows(rows, count=3, dims=8)
+        assert good.tolist() == [False, True, True]
+
+
+# Nobody is there, or slow
+
+
+async def test_nobody_at_the_address_is_told_at_once() -> None:
+    async with OpenAiDouble() as double:
+        url = double.url
+    async with remote("openai", url) as provider:
+        error = await failed(provider)
+    assert isinstance(error, RetryableError)
+    assert not error.answered
+    assert str(error).startswith("openai (127.0.0.1) can't be reached: ")
+
+
+async def test_an_address_that_cannot_be_one_is_told() -> None:
+    async with remote("openai", "http://a..b/v1") as provider:
+        error = await failed(provider)
+    assert str(error) == "openai (a..b) can't be reached: the address is not valid."
+
+
+async def test_a_slow_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with OpenAiDouble(key=KEY) as double, remote("openai", double.url) as provider:
+        double.fail(Fault.SLOW, times=2)
+        monkeypatch.setattr(provider, "_timeout_s", 0.02)
+        monkeypatch.setattr(provider, "query_timeout_s", 0.01)
+        error = await failed(provider)
+        assert isinstance(error, RetryableError)
+        assert error.answered
+        assert str(error) == "openai (127.0.0.1) did not answer within 0.02 s."
+        with pytest.raises(RetryableError, match=r"did not answer within 0\.01 s"):
+            await provider.embed_query("why?")
+
+
+async def test_whoever_is_cancelled_takes_the_request_back() -> None:
+    async with OpenAiDouble(key=KEY) as double, remote("openai", double.url) as provider:
+        double.gate = asyncio.Event()
+        task = asyncio.create_task(provider.embed_query("why?"))
+        while not double.requests:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while not double.cancelled:
+            await asyncio.sleep(0)
+        double.gate.set()
+        assert (await provider.embed_query("why?")).shape == (1, 8)
+
+
+SOMEWHERE = ConnectionKey(
+    "h", 443, is_ssl=True, ssl=True, proxy=None, proxy_auth=None, proxy_headers_hash=None
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "answered"),
+    [
+        (
+            aiohttp.ConnectionTimeoutError("Connection timeout to http://h/v1?key=secret"),
+            "can't be reached within 15 s",
+            False,
+        ),
+        (
+            aiohttp.ClientConnectorCertificateError(
+                SOMEWHERE, ssl.SSLCertVerificationError(1, "self-signed certificate")
+            ),
+            "can't be reached: self-signed certificate",
+            False,
+        ),
+        (
+            aiohttp.ClientConnectorDNSError(SOMEWHERE, OSError(-2, "Name or service not known")),
+            "can't be reached: Name or service not known",
+            False,
+        ),
+        (ConnectionResetError(104, "Connection reset by peer"), "Connection reset by peer", True),
+        (aiohttp.InvalidURL("http://h/v1?key=secret"), "the address is not valid", False),
+        (aiohttp.ClientError("secret"), "can't be reached: ClientError", False),
+    ],
+)
+async def test_why_nobody_is_reached_is_told_without_the_address(
+    error: Exception, message: str, *, answered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextlib.asynccontextmanager
+    async def request(*_: object, **__: object) -> AsyncIterator[None]:
+        raise error
+        yield
+
+    monkeypatch.setattr(aiohttp.ClientSession, "request", request)
+    async with remote("openai", "http://h/v1?key=secret") as provider:
+        found = await failed(provider)
+    assert isinstance(found, RetryableError)
+    assert message in str(found)
+    assert "secret" not in str(found)
+    assert found.answered == answered
+
+
+# Raw answers: what no double says
+
+
+@contextlib.asynccontextmanager
+async def answering(
+    status: int, *parts: bytes, headers: Mapping[str, str] | None = None
+) -> AsyncIterator[tuple[str, list[bytes]]]:
+    """Give the address of a server that answers so, each part by itself, and what it was sent."""
+    seen: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        seen.append(head)
+        lines = [f"HTTP/1.1 {status} X", "Connection: close"]
+        lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+        writer.write("\r\n".join((*lines, "", "")).encode())
+        with contextlib.suppress(ConnectionError):
+            for part in parts:
+                writer.write(part)
+                await writer.drain()
+                for _ in range(20):  # the client sees this part before the next
+                    await asyncio.sleep(0)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        port = server.sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}/v1", seen
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+async def refused(
+    status: int, *parts: bytes, headers: Mapping[str, str] | None = None, name: str = "openai"
+) -> ProviderError:
+    async with answering(status, *parts, headers=headers) as (url, _), remote(name, url) as asked:
+        return await failed(asked)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_no_redirect_is_followed(status: int) -> None:
+    async with OpenAiDouble(key=KEY) as double:
+        headers = {"Location": f"{double.url}/embeddings"}
+        page = b"<html><title>Moved</title><body>cloudflare, billing</body></html>"
+        async with answering(status, page, headers=headers) as (url, seen):
+            async with remote("openai", url) as provider:
+                error = await failed(provider)
+            assert len(seen) == 1
+        assert isinstance(error, PermanentError)
+        assert str(error) == (
+            f"openai answered {status}: an HTML page (Moved)"
+            " - it sends requests elsewhere; set remote.base_url."
+        )
+        assert double.requests == []
+
+
+async def test_a_huge_error_is_read_to_8_kib(monkeypatch: pytest.MonkeyPatch) -> None:
+    bodies = []
+
+    def looking(vendor: str, status: int, headers: Any, body: str, **more: Any) -> ProviderError:
+        bodies.append(body)
+        return refusal(vendor, status, headers, body, **more)
+
+    monkeypatch.setattr(http_module, "refusal", looking)
+    error = await refused(500, *[b"x" * 1_000] * 1_000)
+    assert isinstance(error, RetryableError)
+    assert str(error) == f"openai answered 500: {'x' * SHOWN_CHARS}"
+    assert [len(body) for body in bodies] == [ERROR_BODY_BYTES]
+
+
+async def test_an_error_that_comes_in_parts_is_read_whole() -> None:
+    body = json.dumps({"error": {"message": "m" * 400, "code": "insufficient_quota"}}).encode()
+    error = await refused(429, *(body[at : at + 60] for at in range(0, len(body), 60)))
+    assert isinstance(error, PermanentError)
+    assert not error.for_good
+    assert str(error).startswith("openai answered 429: mmm")
+
+
+@pytest.mark.parametrize("body", [b"\xff\xfe\x00", b"", b"[" * 5_000, b"null", b'{"error": 7}'])
+async def test_an_error_that_says_nothing_is_an_error_all_the_same(body: bytes) -> None:
+    assert type(await refused(503, body)) is RetryableError
+    assert type(await refused(401, body)) is PermanentError
+    assert type(await refused(400, body)) is BadTextError
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"Incorrect API key provided: {KEY}. You can find yours elsewhere.",
+        json.dumps({"error": {"message": f"Bearer {KEY} is wrong"}}),
+        json.dumps({"error": KEY}).replace("/", "\\/").replace("+", "\\u002b"),
+        f"<html><title>{KEY}</title></html>",
+        "x" * (SHOWN_CHARS - 9) + KEY,
+    ],
+)
+async def test_a_key_that_is_sent_back_is_shown_to_nobody(body: str) -> None:
+    for status in (400, 401, 429, 500):
+        error = await refused(status, body.encode())  # `failed` looks for the key
+        assert KEY[:9] not in str(error)
+
+
+async def test_an_oauth_token_that_is_sent_back_is_shown_to_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", json.dumps({"token": "ya29.token"}))
+    error = await refused(401, b'{"error": "ya29.token has expired"}', name="gemini")
+    assert "*** has expired" in str(error)
+    assert "ya29" not in str(error)
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_wrong_key_is_shown_to_nobody(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    double = VENDORS[name].double(key="another")
+    set_keys(monkeypatch, "sk-wrong-0123456789abcdef")
+    async with double, remote(name, double.url) as provider:
+        error = await failed(provider)
+    assert isinstance(error, PermanentError)
+    for part in ("sk-wro", "cdef", "another"):
+        assert part not in str(error)
+
+
+def test_what_vendors_leave_of_a_key_is_masked_too() -> None:
+    assert without_key("key sk-pr****7890 is wrong", []) == "key *** is wrong"
+    assert without_key("k=abc", ["abc"]) == "k=abc"  # no key is so short
+    assert without_key("k=abcd", ["Bearer abcd"]) == "k=***"
+
+
+async def test_the_file_that_a_wrong_key_came_from_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("sk-wrong-0123456789abcdef\n")
+    file.chmod(0o600)
+    async with (
+        OpenAiDouble(key=KEY) as double,
+        remote("openai", double.url, of_remote={"api_key_file": str(file)}) as provider,
+    ):
+        error = await failed(provider)
+    assert f"the key from remote.api_key_file ({file}) is not accepted" in str(error)
+
+
+async def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_module, "MAX_ANSWER_BYTES", 1_000)
+    error = await refused(200, *[b" " * 300] * 5)
+    assert isinstance(error, RetryableError)
+    assert str(error) == "openai sent more than it can mean."
+
+
+# How long to wait
+
+
+@pytest.mark.parametrize("name", ["openai", "voyage", "mistral", "ollama"])
+@pytest.mark.parametrize("form", ["seconds", "date", "ms"])
+async def test_a_rate_limit_says_how_long_in_each_form(name: str, form: Any) -> None:
+    async with double_of(name) as double, remote(name, double.url) as provider:
+        double.fail(RateLimit(300, form=form))
+        error = await failed(provider)
+    assert type(error) is RetryableError
+    assert error.after_s == pytest.approx(300, abs=5 if form == "date" else 0)
+
+
+async def test_geminis_retry_delay_is_kept_although_it_speaks_of_a_quota() -> None:
+    async with GeminiDouble(key=KEY) as double, remote("gemini", double.url) as provider:
+        double.fail(RateLimit(37.5))
+        error = await failed(provider)
+    assert type(error) is RetryableError
+    assert error.after_s == 37.5
+    assert "quota" in str(error)
+
+
+def http_date(at_s: float) -> str:
+    return email.utils.formatdate(at_s, usegmt=True)
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "after_s"),
+    [
+        ({"retry-after": "20"}, "", 20.0),
+        ({"retry-after": " 0.5 "}, "", 0.5),
+        ({"retry-after": "0"}, "", 0.0),
+        ({"retry-after": http_date(NOW_S + 90)}, "", 90.0),
+        ({"retry-after": http_date(NOW_S - 90)}, "", 0.0),
+        ({"retry-after-ms": "1500"}, "", 1.5),
+        ({"retry-after-ms": "20", "retry-after": "1"}, "", 0.02),
+        ({"retry-after-ms": "soon", "retry-after": "1"}, "", 1.0),
+        ({}, '{"details": [{"retryDelay": "3.2s"}]}', 3.2),
+        ({"retry-after": "4"}, '{"retryDelay": "3s"}', 4.0),
+        ({}, "retryDelay: never", None),
+        ({}, "", None),
+        ({"retry-after": "-5"}, "", None),
+        ({"retry-after": "later"}, "", None),
+        ({"retry-after": "Wed, 21 Oct 99999999999 07:28:00 GMT"}, "", None),
+    ],
+)
+def test_how_long_to_wait_is_read(
+    headers: dict[str, str], body: str, after_s: float | None
+) -> None:
+    assert retry_after_s(headers, body, now_s=NOW_S) == after_s
+
+
+@given(st.text(), st.text(), st.text())
+def test_no_words_on_how_long_break_anything(after: str, ms: str, body: str) -> None:
+    headers = {"retry-after": after, "retry-after-ms": ms}
+    found = retry_after_s(headers, body, now_s=NOW_S)
+    assert found is None or found >= 0
+
+
+@given(st.integers(100, 599), st.text(), st.booleans())
+def test_any_answer_is_some_error(status: int, body: str, *, html: bool) -> None:
+    body = f"<title>{body}" if html else body
+    error = refusal("v", status, {}, body, key="KEY", now_s=NOW_S)
+    assert isinstance(error, ProviderError)
+    assert str(error).startswith(f"v answered {status}")
+    assert "\n" not in str(error)
+
+
+# What refusals mean, in the words of servers that there are
+
+
+def of(status: int, said: str, headers: Mapping[str, str] | None = None) -> ProviderError:
+    body = json.dumps({"error": {"message": said}})
+    return refusal("v", status, headers or {}, body, key="KEY", now_s=NOW_S)
+
+
+CAPS: list[tuple[int, str, int | None]] = [
+    (400, "max 10, got 16", 10),
+    (
+        400,
+        "batch size is invalid, it should not be larger than 10.: input.contents",
+        10,
+    ),
+    (400, "The maximum number of inputs is 64", 64),
+    (400, "Too many inputs. The max number of inputs is 16. We hope to increase it soon.", 16),
+    (400, "Too many inputs for model None. The max number of inputs is 1.", 1),
+    (
+        400,
+        "Invalid 'input': array too long. Expected an array with maximum length 2048, but got an"
+        " array with length 3000 instead.",
+        2_048,
+    ),
+    (400, "* BatchEmbedContentsRequest.requests: at most 100 requests can be in one batch", 100),
+    (
+        400,
+        "Request to model 'voyage-4-large' failed. The batch size limit is 1000. Your batch size"
+        " is 1001.",
+        1_000,
+    ),
+    (400, "invalid request: total number of texts must be at most 96, but received 128", 96),
+    (413, "batch size 33 > maximum allowed batch size 32", 32),
+    (422, "input batch size 100 > maximum allowed batch size 32", 32),
+    (400, "Too many inputs in request, split into more batches.", None),
+    (400, "You passed too many documents: up to 128 are allowed", 128),
+    (500, "batch size 64 is too large", None),
+    (413, "Request Entity Too Large", None),
+    (413, "Maximum content size limit (26214400) exceeded", None),
+    # Caps on tokens tell nothing about how many texts may be.
+    (
+        400,
+        "The max allowed tokens per submitted batch is 120000. Your batch has 233334 tokens after"
+        " truncation.",
+        None,
+    ),
+    (400, "Invalid 'input': maximum request size is 300000 tokens per request.", None),
+    (400, "maximum tokens per batch is 8192, got 9000", None),
+]
+
+
+@pytest.mark.parametrize(("status", "said", "limit"), CAPS)
+def test_a_cap_on_items_is_known_with_its_limit(status: int, said: str, limit: int | None) -> None:
+    error = of(status, said)
+    if "request size is" in said:  # in no words for a batch; halving finds it out as well
+        assert isinstance(error, BadTextError)
+        return
+    assert isinstance(error, BatchTooLargeError)
+    assert error.limit == limit
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (
+            400,
+            "This model's maximum context length is 8192 tokens, however you requested 9000 tokens"
+            " (9000 in your prompt; 0 for the completion). Please reduce your prompt.",
+        ),
+        (400, "the input length exceeds the context length"),
+        (500, "the input length exceeds the context length"),
+        (
+            500,
+            "input (1234 tokens) is too large to process. increase the physical batch size"
+            " (current batch size: 512)",
+        ),
+        (500, "input is too large to process. increase the physical batch size"),
+        (413, "Input validation error: `inputs` must have less than 512 tokens. Given: 600"),
+        (400, "Input id 3 has 9000 tokens, exceeding max 8192 tokens."),
+        (
+            400,
+            "Request to model 'voyage-4-large' failed. The example at index 3 in your batch has too"
+            " many tokens and does not fit into the model's context window of 32000 tokens.",
+        ),
+        (400, "The input token count (9000) exceeds the maximum number of tokens allowed (2048)."),
+        (400, "Input length 1030 exceeds maximum allowed token size 512"),
+        (400, "'$.input' is invalid."),
+        (422, "Input should be a valid string"),
+    ],
+)
+def test_a_text_that_is_too_long_is_the_texts_fault(status: int, said: str) -> None:
+    assert type(of(status, said)) is BadTextError
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (401, "Unauthorized"),
+        (403, "Your API key was reported as leaked. Please use another API key."),
+        (403, "Access denied"),
+        (400, "API key not valid. Please pass a valid API key."),
+        (400, "API key expired. Please renew the API key."),
+        (429, "Invalid API key"),
+    ],
+)
+def test_a_key_that_is_not_accepted_is_out_of_order_for_good(status: int, said: str) -> None:
+    error = of(status, said)
+    assert isinstance(error, PermanentError)
+    assert error.for_good
+    assert str(error) == (
+        f"v answered {status}: {said} - the key from KEY is not accepted."
+        " Put in another one, then `memctl probe`."
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "headers"),
+    [
+        (429, "You exceeded your current quota, please check your plan and billing details.", {}),
+        (402, "Insufficient Balance", {}),
+        (400, "Your credit balance is too low", {}),
+        (403, "This API method requires billing to be enabled.", {}),
+        # No pause that is asked for brings money.
+        (429, "type: insufficient_quota", {"retry-after": "20"}),
+    ],
+)
+def test_a_quota_that_is_used_up_passes_by_itself_in_the_end(
+    status: int, said: str, headers: dict[str, str]
+) -> None:
+    error = of(status, said, headers)
+    assert isinstance(error, PermanentError)
+    assert not error.for_good
+    assert "the quota of the key from KEY is used up" in str(error)
+    assert "it is tried again by itself" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "headers", "after_s"),
+    [
+        (429, "You exceeded your current quota, check billing", {"retry-after": "5"}, 5.0),
+        (429, "quota exceeded: 3 RPM without a payment method", {}, None),
+        (429, "Quota exceeded for metric: requests per minute; see billing", {}, None),
+        (429, "", {}, None),
+        (503, "overloaded", {"retry-after": "7"}, 7.0),
+        (408, "", {}, None),
+        (409, "conflict", {}, None),
+        (425, "too early", {}, None),
+        (400, "rate limit reached", {}, None),
+        (400, "Resource has been exhausted", {}, None),
+        (504, "The server took too long to respond", {}, None),
+        (529, "Overloaded", {}, None),
+    ],
+)
+def test_what_passes_by_itself_is_worth_trying_again(
+    status: int, said: str, headers: dict[str, str], after_s: float | None
+) -> None:
+    error = of(status, said, headers)
+    assert isinstance(error, RetryableError)
+    assert error.after_s == after_s
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "missing"),
+    [
+        (404, "The model `x` does not exist or you do not have access to it.", True),
+        (404, "404 page not found", True),
+        (404, 'model "x" not found, try pulling it first', True),
+        (400, "Invalid model: x", False),
+        (400, "Model x is not supported. Supported models are [].", False),
+        (422, "unknown model", False),
+        (400, "model_not_found", False),
+    ],
+)
+def test_no_such_model_is_out_of_order_for_good(status: int, said: str, *, missing: bool) -> None:
+    error = of(status, said)
+    assert isinstance(error, PermanentError)
+    assert error.for_good
+    assert error.missing == missing
+    assert "See `model` and `remote.base_url` in the configuration" in str(error)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": "it broke"},
+        {"error": {"message": "it broke", "code": 1}},
+        {"message": "it broke"},
+        {"message": {"detail": [{"loc": ["body"], "msg": "it broke"}]}},
+        {"detail": "it broke"},
+        {"detail": [{"msg": "it broke"}]},
+        {"error_message": "it broke"},
+        [{"error": {"message": "it broke"}}],
+        "it broke",
+        {"error": {"message": " it\n\tbroke "}},
+    ],
+)
+def test_the_message_is_found_in_every_shape(body: Any) -> None:
+    error = refusal("v", 500, {}, json.dumps(body), key="KEY", now_s=NOW_S)
+    assert str(error) == "v answered 500: it broke"
+
+
+# Through the pool
+
+
+def ids(fault: AnyFault) -> str:
+    return fault.name if isinstance(fault, Fault) else f"after {fault.after_s} s"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("fault", [*TRANSIENT, RateLimit(5), RateLimit(1, form="date")], ids=ids)
+async def test_what_fails_twice_arrives_whole(name: str, fault: AnyFault) -> None:
+    clock = FakeClock()
+    async with (
+        double_of(name) as double,
+        remote(name, double.url) as provider,
+        pool_of(provider, clock) as pool,
+    ):
+        double.fail(fault, times=2)
+        assert complete(await pool.embed(named(*TEXTS)))
+        assert not pool.blocked.is_set()
+        assert all(double.embedded[text] >= 1 for text in TEXTS)
+    if fault in (Fault.RATE_LIMIT, Fault.SERVER_ERROR, Fault.DROPPED):
+        assert clock.pauses == [0.5, 1.0]
+    if fault == RateLimit(5):
+        assert clock.pauses == [5.0, 5.0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_an_outage_blocks_the_pool_and_loses_nothing(name: str) -> None:
+    clock = FakeClock()
+    async with (
+        double_of(name) as double,
+        remote(name, double.url) as provider,
+        pool_of(provider, clock) as pool,
+    ):
+        double.fail(Fault.OVERLOADED, times=12)
+        assert complete(await pool.embed(named(*TEXTS)))
+        assert len(double.requests) == 13
+        assert not pool.blocked.is_set()
+        assert "503" in (pool.stats().last_error or "")
+        assert pool.stats().failures == 12
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "fault", [Fault.WRONG_KEY, Fault.UNKNOWN_MODEL, Fault.FORBIDDEN, Fault.QUOTA]
+)
+async def test_what_only_people_can_mend_stops_at_once_and_goes_on_when_it_is_mended(
+    name: str, fault: Fault
+) -> None:
+    if fault is Fault.QUOTA and name in PASSING_QUOTA:
+        pytest.skip("its quota is a rate limit")
+    clock = FakeClock(held_from_s=100)
+    async with (
+        double_of(name) as double,
+        remote(name, double.url) as provider,
+        pool_of(provider, clock) as pool,
+    ):
+        double.fail(fault)
+        job = asyncio.create_task(pool.embed(named(*TEXTS)))
+        await pool.blocked.wait()
+        assert len(double.requests) == 1
+        stats = pool.stats()
+        assert stats.blocked_reason is not None
+        assert stats.retry_in_s == 300.0
+        with pytest.raises(PermanentError) as caught:
+            await pool.embed_query("why?")
+        assert str(caught.value) == stats.blocked_reason
+        assert KEY not in stats.blocked_reason
+        while not clock.pauses:
+            await asyncio.sleep(0)
+        pool.wake()
+        assert complete(await job)
+        assert pool.stats().blocked_reason is None
+
+
+async def test_a_pause_that_is_asked_for_is_kept_shown_and_capped() -> None:
+    clock = FakeClock(held_from_s=100)
+    async with (
+        OpenAiDouble(key=KEY) as double,
+        remote("openai", double.url) as provider,
+        pool_of(provider, clock) as pool,
+    ):
+        for after_s, kept_s in ((600.0, 600.0), (1e6, AFTER_MAX_S)):
+            double.fail(RateLimit(after_s))
+            job = asyncio.create_task(pool.embed(named(*TEXTS)))
+            await pool.blocked.wait()
+            assert pool.stats().retry_in_s == kept_s
+            pauses = len(clock.pauses)
+            while len(clock.pauses) == pauses and not clock.pauses:
+                await asyncio.sleep(0)
+            pool.wake()
+            assert complete(await job)
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_cap_on_items_is_learned_from_the_vendors_words(name: str) -> None:
+    texts = [f"text {number}" for number in range(24)]
+    async with (
+        double_of(name) as double,
+        remote(name, double.url) as provider,
+        pool_of(provider, FakeClock()) as pool,
+    ):
+        double.max_items = 10
+        assert complete(await pool.embed(named(*texts)), texts)
+        told = 12 if name == "mistral" else 10  # which doesn't say how many
+        assert len(double.inputs[1]) == told
+        assert pool.stats().max_items <= 10
+        double.inputs.clear()
+        assert complete(await pool.embed(named(*texts)), texts)
+        assert max(map(len, double.inputs)) <= 10
+        assert all(double.embedded[text] == 2 for text in texts)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("long", [True, False])
+async def test_one_bad_text_is_set_aside_and_sinks_nothing_else(name: str, *, long: bool) -> None:
+    texts = [f"text {number}" for number in range(16)]
+    bad = "x" * 200 if long else "poison"
+    async with (
+        double_of(name) as double,
+        remote(name, double.url) as provider,
+        pool_of(provider, FakeClock()) as pool,
+    ):
+        double.max_text_chars = 100
+        double.bad_texts = {"poison"}
+        outcome = await pool.embed(named(*texts[:7], bad, *texts[7:]))
+        assert [text for text, _ in outcome.vectors] == texts
+        ((text, reason),) = outcome.bad
+        assert text == bad
+        assert reason.startswith(f"{name} answered 400")
+        assert all(double.embedded[text] == 1 for text in texts)
+        assert pool.stats().max_items == 64
+
+
+@pytest.mark.parametrize("fault", [Fault.NAN, Fault.NULL, Fault.ZERO])
+async def test_a_text_whose_vector_stays_bad_is_set_aside(fault: Fault) -> None:
+    async with (
+        OpenAiDouble(key=KEY) as double,
+        remote("openai", double.url) as provider,
+        pool_of(provider, FakeClock()) as pool,
+    ):
+        double.fail(fault, times=3)
+        outcome = await pool.embed(named(*TEXTS))
+        assert [text for text, _ in outcome.vectors] == TEXTS[1:]
+        assert outcome.bad == [(TEXTS[0], "Its vector is zero or not finite.")]
+        assert double.inputs == [TEXTS, TEXTS[:1], TEXTS[:1]]
+
+
+async def test_a_query_that_fails_is_tried_once_more_and_then_not_waited_for() -> None:
+    clock = FakeClock()
+    async with (
+        OpenAiDouble(key=KEY) as double,
+        remote("openai", double.url) as provider,
+        pool_of(provider, clock) as pool,
+    ):
+        double.fail(Fault.SERVER_ERROR)
+        assert (await pool.embed_query("why?")).shape == (8,)
+        assert clock.pauses == [0.5]
+        double.fail(Fault.SERVER_ERROR, times=2)
+        with pytest.raises(RetryableError, match="500"):
+            await pool.embed_query("how?")
+        asked = len(double.requests)
+        with pytest.raises(RetryableError, match="500"):
+            await pool.embed_query("when?")
+        assert len(double.requests) == asked
