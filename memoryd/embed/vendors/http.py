@@ -82,7 +82,7 @@ class Http:
             body = await self._body(response)
         try:
             return msgspec.json.decode(body)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             raise not_json(self.vendor, body) from error
 
     @asynccontextmanager

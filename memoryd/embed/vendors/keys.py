@@ -60,11 +60,11 @@ class KeySource:
 
 
 def _from_file(file: str, origin: str) -> Key:
-    path = Path(file).expanduser()
+    path = Path(os.path.expanduser(file))  # leaves a home of nobody as it is
     try:
         mode = path.stat().st_mode
         value = path.read_text(encoding="utf-8").strip()
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise PermanentError(f"The key file {path} ({origin}) can't be read: {reason}.") from None
     if not value:

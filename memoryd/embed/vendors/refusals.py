@@ -136,7 +136,7 @@ def _message(body: str) -> str:
     if text.startswith("<"):
         title = re.search(r"<title>([^<]{1,200})", text, re.IGNORECASE)
         return f"an HTML page ({' '.join(title[1].split())})" if title else "an HTML page"
-    with suppress(msgspec.MsgspecError):  # cut off, or no JSON
+    with suppress(msgspec.MsgspecError, RecursionError):  # cut off, or no JSON
         text = _inner(msgspec.json.decode(text)) or text
     return " ".join(text.split())[:SHOWN_CHARS]
 
