@@ -13,7 +13,7 @@ from memoryd.identity import Choice
 log = logging.getLogger(__name__)
 
 OUTAGE_S = 3_600.0
-"""An outage that lasts so long counts as for good."""
+"""An outage that lasts so long counts as for good; a rate limit or a used up quota never does."""
 LOOK_S = 5.0
 
 
@@ -64,6 +64,6 @@ class Fallback:
 
     def _is_gone(self) -> bool:
         error = self._hold.error
-        if isinstance(error, PermanentError) and error.for_good:
-            return True
-        return (self._hold.for_s or 0.0) >= OUTAGE_S
+        if isinstance(error, PermanentError):
+            return error.for_good
+        return error is not None and not error.busy and (self._hold.for_s or 0.0) >= OUTAGE_S

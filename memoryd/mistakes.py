@@ -1,10 +1,14 @@
 """What is wrong with settings whose types are right: values that don't go together. Pure."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from memoryd.settings import Settings
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""RFC 9110, 5.6.2."""
 
 Mistake = tuple[str, str]
 """(dotted key, what is wrong with it)"""
@@ -15,8 +19,11 @@ def mistakes(settings: Settings) -> Iterator[Mistake]:
     yield from _homes(settings)
     yield from _provider(settings)
     for name, value in settings.remote.headers.items():
-        if not name.isascii() or not name.isprintable() or " " in name or not value.isprintable():
+        if not _HEADER_NAME.fullmatch(name) or not value.isprintable():
             yield f"remote.headers.{name}", "this can't be sent as a header"
+    key_header = settings.remote.api_key_header
+    if key_header is not None and not _HEADER_NAME.fullmatch(key_header):
+        yield "remote.api_key_header", "this is no name of a header"
 
 
 def _homes(settings: Settings) -> Iterator[Mistake]:
@@ -61,6 +68,7 @@ def is_web_address(url: str) -> bool:
     """Say whether a text is an address that requests can be sent to, without a password."""
     try:
         parts = urlsplit(url)
+        (parts.hostname or "").encode("idna")
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False

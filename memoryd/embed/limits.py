@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 WINDOW_S = 60.0
+FAIR_AFTER_S = 5 * WINDOW_S
 
 
 @dataclass(slots=True)
@@ -22,7 +23,7 @@ class RateLimits:
     """Lets requests pass so that no 60 seconds see more than was allowed; 0 means no bound.
 
     A request that is larger than the bound passes alone. Those that are `first` (queries) go before
-    those that wait.
+    those that wait, but for one that has waited for `FAIR_AFTER_S`.
     """
 
     def __init__(
@@ -43,6 +44,8 @@ class RateLimits:
         self._firsts = 0
         self._no_firsts = asyncio.Event()
         self._no_firsts.set()
+        self._fair = asyncio.Event()
+        self._fair.set()
         self.waited_s = 0.0
         self.waits = 0
 
@@ -70,13 +73,21 @@ class RateLimits:
     async def _wait(self, tokens: int, *, first: bool) -> Taken:
         started_s = self._clock()
         waited = False
-        while True:
+        try:
+            while True:
+                if first:
+                    await self._fair.wait()
+                elif self._clock() - started_s >= FAIR_AFTER_S:
+                    self._fair.clear()
+                else:
+                    await self._no_firsts.wait()
+                if (pause_s := self._pause_s(tokens)) <= 0:
+                    break
+                waited = True
+                await self._sleep(pause_s)
+        finally:
             if not first:
-                await self._no_firsts.wait()
-            if (pause_s := self._pause_s(tokens)) <= 0:
-                break
-            waited = True
-            await self._sleep(pause_s)
+                self._fair.set()
         now_s = self._clock()
         if waited:
             self.waits += 1

@@ -247,7 +247,9 @@ class EmbedPool:
         """Embed a batch that was refused, in parts, and learn how many texts are not too many."""
         part = (len(batch) + 1) // 2
         if isinstance(error, BatchTooLargeError):
-            part = self._max_items = max(1, min(error.limit or part, len(batch) - 1))
+            if error.limit is not None and error.limit < len(batch):
+                part = error.limit
+            self._max_items = part
         bad = len(found.bad)
         for start in range(0, len(batch), part):
             await self._embed_batch(batch[start : start + part], found, tries)

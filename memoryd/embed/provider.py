@@ -19,15 +19,22 @@ class RetryableError(ProviderError):
     """Worth trying again: a timeout, a 5xx, a crashed worker. `after_s` overrides the back-off.
 
     `answered` says that the provider is there and failed at this request: the texts may be to
-    blame, as when a server breaks off at one that is too long for it.
+    blame, as when a server breaks off at one that is too long for it. `busy`: it works, and is
+    asked too often.
     """
 
     def __init__(
-        self, message: str, *, after_s: float | None = None, answered: bool = False
+        self,
+        message: str,
+        *,
+        after_s: float | None = None,
+        answered: bool = False,
+        busy: bool = False,
     ) -> None:
         super().__init__(message)
         self.after_s = after_s
         self.answered = answered
+        self.busy = busy
 
 
 class PermanentError(ProviderError):
@@ -67,8 +74,8 @@ class Calibration:
     high: float = 1.0
 
     def apply(self, cosine: float) -> float:
-        """Map a cosine to [0, 1], monotonically."""
-        return min(1.0, max(0.0, (cosine - self.low) / (self.high - self.low)))
+        """Map a cosine linearly: `low` to 0, `high` to 1; there may be less and more."""
+        return (cosine - self.low) / (self.high - self.low)
 
 
 class Provider(Protocol):

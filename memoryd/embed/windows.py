@@ -9,6 +9,8 @@ _LINE_UNITS = 200
 _SHORT_UNITS = 40
 """A sentence that weighs less stays with the next one."""
 _MAX_BYTES = 8_000
+_BEGINNING_CHARS = 20
+"""So much of a window is how the text has it; further on, sentences may be joined anew."""
 _SENTENCE = re.compile(r"""(?<=[.!?])\s+|(?<=[.!?]["')\]”’])\s+|(?<=[。！？…।؟۔])""")
 
 
@@ -31,6 +33,23 @@ def windows(text: str, units: int) -> list[str]:
     if current.strip():
         made.append(current.rstrip("\n"))
     return made or [text]
+
+
+def window_of_each_line(text: str, units: int) -> list[int]:
+    """Return, for each line of a text, which of its windows the line begins in."""
+    starts: list[int] = []
+    at = 0
+    for window in windows(text, units):
+        at = max(at, text.find(window[:_BEGINNING_CHARS], at))
+        starts.append(at)
+    found: list[int] = []
+    at = window_at = 0
+    for line in text.split("\n"):
+        while window_at + 1 < len(starts) and starts[window_at + 1] <= at:
+            window_at += 1
+        found.append(window_at)
+        at += len(line) + 1
+    return found
 
 
 def _fragments(text: str, units: int) -> list[str]:

@@ -781,3 +781,11 @@ async def test_a_query_vector_that_is_no_direction_is_an_error() -> None:
     async with running(FakeProvider(np.zeros((1, DIMS), np.float32))) as pool:
         with pytest.raises(BadTextError, match="not finite"):
             await pool.embed_query("q")
+
+
+async def test_a_limit_that_is_none_for_texts_halves_the_batch() -> None:
+    provider = FakeProvider(BatchTooLargeError("maximum is 100 MB", limit=100))
+    async with running(provider) as pool:
+        outcome = await pool.embed(named(*(str(number) for number in range(64))))
+    assert len(outcome.vectors) == 64
+    assert [len(call) for call in provider.calls] == [64, 32, 32]

@@ -238,3 +238,36 @@ async def test_no_bounds_mean_no_waits() -> None:
     for _ in range(1_000):
         await limits.take(1_000_000)
     assert limits.waits == 0
+
+
+async def test_steady_queries_do_not_starve_a_large_request() -> None:
+    time = VirtualTime()
+    limits = limits_at(time, tokens=10_000)
+    log: list[str] = []
+
+    async def queries() -> None:
+        for _ in range(400):
+            await time.sleep(5)
+            await passing(limits, log, "query", 800)
+
+    await time.run(
+        queries(), passing(limits, log, "bulk 1", 8_000), passing(limits, log, "bulk 2", 8_000)
+    )
+    assert log.index("bulk 2") < 120
+
+
+async def test_one_that_is_cancelled_after_long_leaves_the_way_to_queries() -> None:
+    time = VirtualTime()
+    limits = limits_at(time, requests=1)
+    await limits.take(1)
+    bulk = asyncio.create_task(limits.take(1))
+    await time.settle()
+    bulk.cancel()
+    await time.settle()
+    log: list[str] = []
+
+    async def query() -> None:
+        log.append(f"{(await limits.take(1, first=True)).at_s:g}")
+
+    await time.run(query())
+    assert log == [f"{WINDOW_S:g}"]

@@ -191,12 +191,6 @@ async def test_nobody_at_the_address_is_told_at_once() -> None:
     assert str(error).startswith("openai (127.0.0.1) can't be reached: ")
 
 
-async def test_an_address_that_cannot_be_one_is_told() -> None:
-    async with remote("openai", "http://a..b/v1") as provider:
-        error = await failed(provider)
-    assert str(error) == "openai (a..b) can't be reached: the address is not valid."
-
-
 async def test_a_slow_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     async with OpenAiDouble(key=KEY) as double, remote("openai", double.url) as provider:
         double.fail(Fault.SLOW, times=2)

@@ -73,7 +73,7 @@ def refusal(
     after_s = retry_after_s(headers, body, now_s=now_s)
     passes = status == 429 and "insufficient_quota" not in body
     if passes and (after_s is not None or _PER_MINUTE.search(body)):
-        return RetryableError(told, after_s=after_s)
+        return RetryableError(told, after_s=after_s, busy=True)
     if status in range(300, 400):
         return PermanentError(f"{told} - it sends requests elsewhere; set remote.base_url.")
     poor = status == 403 and _QUOTA.search(body)
@@ -94,11 +94,12 @@ def refusal(
             missing=status == 404,
         )
     if status in _TRANSIENT or (status >= 500 and not _TOO_LONG.search(body)):
-        return RetryableError(told, after_s=after_s, answered=status >= 500 and after_s is None)
+        answered = status >= 500 and after_s is None
+        return RetryableError(told, after_s=after_s, answered=answered, busy=status == 429)
     if (status == 413 or _TOO_MANY.search(body)) and not _ONE_TEXT.search(body):
         return BatchTooLargeError(told, limit=_limit(said))
     if _BUSY.search(body):
-        return RetryableError(told, after_s=after_s)
+        return RetryableError(told, after_s=after_s, busy=True)
     return BadTextError(told)
 
 
