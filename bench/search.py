@@ -29,7 +29,8 @@ from memoryd.index.driver import Connection
 from memoryd.index.matrix import VectorMatrix
 from memoryd.index.store import Store
 from memoryd.search import lexical
-from memoryd.search.engine import SearchEngine, VectorLeg
+from memoryd.search.engine import SearchEngine
+from memoryd.search.legs import VectorLeg
 from memoryd.settings import Query
 from memoryd.terms import query_terms
 from memoryd_client.bodies import SearchBody

@@ -260,7 +260,7 @@ def _check(settings: Settings, origins: dict[str, str], file: Path) -> None:
 def _check_keys(
     table: Table, section: type[Section], origins: dict[str, str], file: Path, at: str = ""
 ) -> None:
-    fields = {f.name: f.type for f in msgspec.structs.fields(section)}
+    fields = {f.encode_name: f.type for f in msgspec.structs.fields(section)}
     for key, value in table.items():
         dotted = f"{at}{key}"
         if key not in fields:
@@ -277,16 +277,16 @@ def _check_keys(
 def _all_keys(section: type[Section], at: str = "") -> list[str]:
     keys: list[str] = []
     for f in msgspec.structs.fields(section):
-        keys.append(f"{at}{f.name}")
+        keys.append(f"{at}{f.encode_name}")
         if isinstance(f.type, type) and issubclass(f.type, Section):
-            keys += _all_keys(f.type, f"{at}{f.name}.")
+            keys += _all_keys(f.type, f"{at}{f.encode_name}.")
     return keys
 
 
 def _leaves(section: Section, at: str = "") -> list[tuple[str, Any]]:
     leaves: list[tuple[str, Any]] = []
-    for name in section.__struct_fields__:
-        value = getattr(section, name)
+    for f in msgspec.structs.fields(section):
+        name, value = f.encode_name, getattr(section, f.name)
         if isinstance(value, Section):
             leaves += _leaves(value, f"{at}{name}.")
         else:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from memoryd.config import AgentConfig
@@ -10,11 +10,12 @@ from memoryd.embed.batch.batches import Batches
 from memoryd.embed.choice import Resolved
 from memoryd.embed.feeder import Feeder
 from memoryd.embed.shared import SharedPool
+from memoryd.embed.windows import window_of_each_line
 from memoryd.fallback import Fallback
 from memoryd.flow import ToFeeder, ToWriter
 from memoryd.index.store import Store
 from memoryd.joints import count_pending, embed_query, embeddable, read_jobs, read_pending
-from memoryd.search.engine import VectorLeg
+from memoryd.search.legs import VectorLeg
 from memoryd.supervise import Actor
 from memoryd.wanted import batch_api_of
 
@@ -48,6 +49,8 @@ def join_embedding(
         leg = VectorLeg(
             partial(embed_query, pool), provider.calibration.apply, store.vector_problem
         )
+        if (units := provider.window_units) is not None:
+            leg = replace(leg, window_of_each_line=partial(window_of_each_line, units=units))
         actors.append(Actor("embed pool", shared.watch))
         if (api := batch_api_of(provider, settings)) is not None:
             batches = Batches(

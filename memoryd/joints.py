@@ -32,7 +32,7 @@ from memoryd.index.driver import Connection
 from memoryd.index.rebuild import RebuildError, salvage, unfinished
 from memoryd.index.rebuilder import Rebuilder
 from memoryd.index.store import Store
-from memoryd.search.engine import LegError
+from memoryd.search.legs import LegError
 from memoryd.source.discover import Discovery
 from memoryd.source.sessions.places import SOURCE as SESSIONS
 from memoryd.transcripts import Transcripts

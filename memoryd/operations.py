@@ -3,24 +3,21 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from memoryd import listing, probe, session_listing
+from memoryd import listing, probe, searching, session_listing
 from memoryd.agent import Agent
 from memoryd.config import ConfigError
 from memoryd.embed.provider import ProviderError
-from memoryd.flow import Choose, FileKey, Hint, SyncMarker
+from memoryd.flow import Choose, Hint, SyncMarker
 from memoryd.forgetting import forget
 from memoryd.index.rebuild import RebuildError, RebuildResult
 from memoryd.index.rebuilder import RebuildRequest
-from memoryd.search.engine import BadQueryError
 from memoryd.serve.caller import Caller
 from memoryd.serve.connection import ECHO_CHARS, RequestFailedError
 from memoryd.source.read import NotMemoryError, read_lines
 from memoryd.status import Status
-from memoryd.transcripts import visible
 from memoryd.wanted import asked_for
 from memoryd_client import bodies, protocol
 from memoryd_client import sessions as transcripts
@@ -30,8 +27,6 @@ GET_LINES = 120
 GET_MAX_LINES = 5_000
 GET_MAX_CHARS = 12_000
 PROGRESS_S = 0.1
-VISIBILITIES = ("self", "agent", "all")
-"""Whose transcripts a search sees, each more than the one before."""
 
 
 class Operations:
@@ -55,31 +50,7 @@ class Operations:
 
     async def search(self, body: bodies.SearchBody, caller: Caller) -> bodies.SearchResult:
         """Search. What is noticed but not yet searchable makes the answer `stale`."""
-        agent = self._agent
-        if agent.config.settings.sync.on_search and agent.watcher is not None:
-            agent.watcher.hurry()
-        try:
-            result = await agent.engine.search(body, self._visible(body))
-        except BadQueryError as error:
-            raise RequestFailedError(protocol.ErrorCode.BAD_REQUEST, str(error)) from error
-        result.pending_files = agent.pending_files()
-        result.pending_vectors = agent.pending_chunks()
-        result.stale = result.pending_files > 0
-        if not agent.reconciler.stats().scans:
-            result.stale = True
-            result.warnings.append(
-                "the first scan is under way: what changed while memoryd did not run"
-                " may not be searchable yet"
-            )
-        if agent.tracker is not None and (to_read := agent.tracker.stats().to_read):
-            result.stale = True
-            result.warnings.append(f"transcripts are being read, {to_read} to go")
-        result.warnings += self._status.warnings()
-        result.fallback = agent.resolved.provider if agent.resolved.is_fallback else None
-        result.agent = agent.config.agent
-        result.workspace_dir = str(agent.config.workspace)
-        agent.publish("searched", count=len(result.results), text=body.query[:ECHO_CHARS])
-        return result
+        return await searching.search(self._agent, self._status, body)
 
     async def get(self, body: bodies.GetBody, caller: Caller) -> bodies.GetResult:
         """Return lines of a memory file."""
@@ -270,26 +241,6 @@ class Operations:
                 retryable=True,
             )
         return await forget(agent, agent.transcripts, body)
-
-    def _visible(self, body: bodies.SearchBody) -> Callable[[FileKey], bool] | None:
-        """Return which files a search may see, None for all. Raises `RequestFailedError`."""
-        agent = self._agent
-        most = agent.config.settings.sessions.visibility
-        asked = body.visibility or most
-        if asked not in VISIBILITIES:
-            known = ", ".join(VISIBILITIES)
-            raise RequestFailedError(
-                protocol.ErrorCode.BAD_REQUEST, f"visibility must be one of {known}"
-            )
-        if VISIBILITIES.index(asked) > VISIBILITIES.index(most):
-            raise RequestFailedError(
-                protocol.ErrorCode.DENIED,
-                f"visibility {asked} is more than sessions.visibility allows: {most}",
-            )
-        if agent.transcripts is None or asked == "all":
-            return None
-        rows = agent.store.catalog.rows
-        return partial(visible, rows, asked, agent.config.agent, body.session or "")
 
     async def _rebuild(self, caller: Caller, *, if_different: bool) -> RebuildResult | None:
         done: asyncio.Future[RebuildResult | None] = asyncio.get_running_loop().create_future()

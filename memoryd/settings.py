@@ -108,24 +108,49 @@ class SyncSessions(Section, frozen=True):
 
 
 class Sync(Section, frozen=True):
-    """How changes are noticed. `interval_minutes` 0 turns the periodic scan off."""
+    """How changes are noticed. `interval_minutes` 0 turns the periodic scan off.
+
+    A search waits for changes that are on their way, for `on_search_wait_ms` at most.
+    """
 
     watch: bool = True
     watch_debounce_ms: NonNegative = 1500
     interval_minutes: Annotated[float, Meta(ge=0)] = 5.0
     on_search: bool = True
+    on_search_wait_ms: Annotated[int, Meta(ge=0, le=5_000)] = 150
     on_session_start: bool = True
     sessions: SyncSessions = SyncSessions()
 
 
-class Hybrid(Section, frozen=True):
-    """How the keyword and vector legs are combined. Weights are clamped and normalised."""
+class Mmr(Section, frozen=True, rename={"balance": "lambda"}):
+    """Maximal marginal relevance: a `lambda` below 1 prefers hits that say something else."""
+
+    enabled: bool = False
+    balance: Fraction = 0.7
+
+
+class TemporalDecay(Section, frozen=True):
+    """What age leaves of a dated note: half every so many days, but never less than `floor`."""
 
     enabled: bool = True
-    fusion: Literal["weighted"] = "weighted"
+    half_life_days: Annotated[float, Meta(gt=0)] = 30.0
+    floor: Fraction = 0.45
+
+
+class Hybrid(Section, frozen=True):
+    """How the keyword and vector legs are combined.
+
+    `evidence` is docs/search.md's; `weighted` the reference's, with its weights, which are clamped
+    and normalised.
+    """
+
+    enabled: bool = True
+    fusion: Literal["evidence", "weighted"] = "evidence"
     vector_weight: float = 0.7
     text_weight: float = 0.3
     candidate_multiplier: Annotated[int, Meta(ge=1, le=20)] = 4
+    mmr: Mmr = Mmr()
+    temporal_decay: TemporalDecay = TemporalDecay()
 
 
 class Query(Section, frozen=True):

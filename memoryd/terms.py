@@ -28,6 +28,8 @@ _UNSPACED = (
     "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"  # Hangul
 )
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
+SPACED_WORD = re.compile(f"[^\\W_{_UNSPACED}]+")
+"""A word, which ends where a script without spaces begins."""
 _WORD_PART = f"[^\\W_{_UNSPACED}][^\\s'’{_UNSPACED}]*"
 _QUERY_WORD = re.compile(f"([{_UNSPACED}]+)|({_WORD_PART}(?:['’]{_WORD_PART})?)")
 
@@ -68,20 +70,30 @@ def query_terms(query: str) -> list[Term]:
 
     Anything that looks like an operator (`"`, `*`, `NEAR(`, `-x`, `a:b`) is plain text.
     """
+    return list(dict.fromkeys(query_sequence(query)))[:MAX_QUERY_TERMS]
+
+
+def query_sequence(query: str) -> list[Term]:
+    """Return the terms of a question as they follow each other, as `query_terms` chooses them."""
     lowered = unicodedata.normalize("NFKC", query).lower()
     folded = "".join(char if _in_word(char) else " " for char in lowered)
-    unspaced: list[Term] = []
-    words: list[str] = []
+    found: list[str | list[Term]] = []
     for match in _QUERY_WORD.finditer(folded):
         if run := match[1]:
-            unspaced += [Term(run, prefix=True)] if len(run) == 1 else _bigrams(run)
+            found.append([Term(run, prefix=True)] if len(run) == 1 else _bigrams(run))
         else:
-            words.append(match[2].replace("’", "'"))
+            found.append(match[2].replace("’", "'"))
+    words = [word for word in found if isinstance(word, str)]
     stop = _stop_words_of(words)
-    kept = [word for word in words if word not in stop]
-    found = kept or ([] if unspaced else words)
-    spaced = [Term(part) for word in found for part in _parts(word)]
-    return list(dict.fromkeys(spaced + unspaced))[:MAX_QUERY_TERMS]
+    if len(words) == len(found) and all(word in stop for word in words):
+        stop = frozenset()
+    terms: list[Term] = []
+    for each in found:
+        if isinstance(each, list):
+            terms += each
+        elif each not in stop:
+            terms += [Term(part) for part in _parts(each)]
+    return terms
 
 
 def _in_word(char: str) -> bool:
@@ -105,6 +117,18 @@ def _stop_words_of(words: list[str]) -> frozenset[str]:
     Never those of all languages at once: German `die` and `war` are English words that matter.
     """
     return max(map(_stop_list, _STOP_LANGUAGES), key=lambda stop: sum(w in stop for w in words))
+
+
+def is_unspaced(char: str) -> bool:
+    """Say whether a character is of a script that puts no spaces between words."""
+    return _UNSPACED_RUN.match(char) is not None
+
+
+def unspaced_share(text: str) -> float:
+    """Return how much of a text is in scripts that put no spaces between words."""
+    if text.isascii() or not text:
+        return 0.0
+    return sum(map(len, _UNSPACED_RUN.findall(text))) / len(text)
 
 
 @cache

@@ -101,6 +101,9 @@ class AsyncClient:
         until: str | None = None,
         visibility: str | None = None,
         session: str | None = None,
+        mode: str | None = None,
+        max_chars: int | None = None,
+        explain: bool = False,
         timeout_s: float | None = None,
     ) -> SearchResult:
         """Return cited snippets that answer `query`, best first; see `SearchBody`."""
@@ -114,6 +117,9 @@ class AsyncClient:
             until=until,
             visibility=visibility,
             session=session,
+            mode=mode,
+            max_chars=max_chars,
+            explain=explain,
         )
         return await self._run(call, timeout_s)
 

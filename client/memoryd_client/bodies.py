@@ -27,7 +27,9 @@ class SearchBody(Body):
     `path_glob` is matched against result paths (`*` and `?` stay within a folder, `**` spans
     folders). `since` and `until` are inclusive dates `YYYY-MM-DD`, held against a note's own date
     (`memory/2026-11-28.md`), else its modification time. `visibility` says whose transcripts may
-    be in the answer: `self` (of `session` alone), `agent` or `all`.
+    be in the answer: `self` (of `session` alone), `agent` or `all`. `mode` is `hybrid`, `keyword`
+    or `vector`; `max_chars` bounds all snippets together; `explain` asks for each hit's parts. The
+    query may have operators: see docs/search.md.
     """
 
     query: str
@@ -39,6 +41,28 @@ class SearchBody(Body):
     until: str | None = None
     visibility: str | None = None
     session: str | None = None
+    mode: str | None = None
+    max_chars: int | None = None
+    explain: bool = False
+
+
+class Explanation(Body):
+    """Why a hit is where it is. All are shares from 0 to about 1, but `cosine` and `strength`.
+
+    `bm25`, `coverage`, `adjacency` and `verbatim` say what its words have of the question; `cosine`
+    how near its meaning is; `strength` is what they add up to, `decay` how much of the score age
+    has left, and the ranks are the places that the legs gave it by themselves.
+    """
+
+    bm25: float
+    coverage: float
+    adjacency: float
+    verbatim: float
+    cosine: float | None
+    strength: float
+    decay: float
+    text_rank: int | None = None
+    vector_rank: int | None = None
 
 
 class Hit(Body):
@@ -60,6 +84,7 @@ class Hit(Body):
     citation: str
     vector_score: float | None = None
     text_score: float | None = None
+    explanation: Explanation | None = None
 
 
 class SearchResult(Body):
@@ -67,7 +92,8 @@ class SearchResult(Body):
 
     `mode` is what really ran: `hybrid`, `keyword`, `vector` or `none`; `warnings` say why it is
     less than was asked. `stale` is true while noticed changes are not searchable yet. Paths of hits
-    are relative to `workspace_dir` unless absolute.
+    are relative to `workspace_dir` unless absolute. `omitted` counts hits that `max_chars` had no
+    room for.
     """
 
     results: list[Hit]
@@ -82,6 +108,7 @@ class SearchResult(Body):
     took_ms: float = 0.0
     agent: str = ""
     workspace_dir: str = ""
+    omitted: int = 0
 
 
 class GetBody(Body):

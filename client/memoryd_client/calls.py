@@ -156,6 +156,9 @@ def search(
     until: str | None,
     visibility: str | None,
     session: str | None,
+    mode: str | None,
+    max_chars: int | None,
+    explain: bool,
 ) -> Call[SearchResult]:
     """Ask for what memory says about `query`; see `SearchBody`."""
     body = SearchBody(
@@ -168,6 +171,9 @@ def search(
         until=until,
         visibility=visibility,
         session=session,
+        mode=mode,
+        max_chars=max_chars,
+        explain=explain,
     )
     return Call(Op.SEARCH, body, SearchResult)
 

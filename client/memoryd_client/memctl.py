@@ -148,6 +148,9 @@ def _ask(client: Client, arguments: Arguments) -> "Answer | None":
                 since=arguments.since,
                 until=arguments.until,
                 visibility=arguments.visibility,
+                mode=arguments.mode,
+                max_chars=arguments.max_chars,
+                explain=arguments.explain,
                 session=arguments.session,
             )
         case "get":

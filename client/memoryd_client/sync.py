@@ -112,6 +112,9 @@ class Client:
         until: str | None = None,
         visibility: str | None = None,
         session: str | None = None,
+        mode: str | None = None,
+        max_chars: int | None = None,
+        explain: bool = False,
         timeout_s: float | None = None,
     ) -> SearchResult:
         """Return cited snippets that answer `query`, best first; see `SearchBody`."""
@@ -125,6 +128,9 @@ class Client:
             until=until,
             visibility=visibility,
             session=session,
+            mode=mode,
+            max_chars=max_chars,
+            explain=explain,
         )
         return self._run(call, timeout_s)
 

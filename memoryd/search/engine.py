@@ -1,117 +1,140 @@
 """A search from query to cited snippets, in steps one can read.
 
-query → keyword leg ∥ vector leg → fuse → select → snippets. A leg that can't run leaves a warning
-and the other answers.
+query → keyword leg ∥ vector leg → candidates → evidence → fuse → age → choose → snippets. A leg
+that can't run leaves a warning and the other answers.
 """
 
 import asyncio
 import datetime
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from memoryd.flow import FileKey
-from memoryd.index.driver import Connection, Error
 from memoryd.index.store import Store
-from memoryd.search import fuse, lexical, snippet
+from memoryd.search import decay, fuse
+from memoryd.search.answer import Answer
 from memoryd.search.balance import balance
+from memoryd.search.distinct import spread, without_duplicates
+from memoryd.search.evidence import Question
 from memoryd.search.filters import Filters
 from memoryd.search.fuse import Candidate
-from memoryd.settings import Query
-from memoryd.terms import Term, query_terms
-from memoryd_client.bodies import Hit, SearchBody, SearchResult
+from memoryd.search.hits import explained, load_hits, within
+from memoryd.search.legs import FileIds, Legs, VectorLeg
+from memoryd.search.query import MAX_GLOB_CHARS, MAX_GLOB_STARS, SOURCES, parse
+from memoryd.search.snippet import Reader
+from memoryd.settings import Query as QuerySettings
+from memoryd_client.bodies import SearchBody, SearchResult
 
 Number = TypeVar("Number", int, float)
+Visible = Callable[[FileKey], bool]
+Gone = Callable[[set[FileKey]], Awaitable[set[FileKey]]]
 
-NOTES, SESSIONS = "memory", "sessions"
-MAX_CANDIDATES = 200
+NOTES, SESSIONS = SOURCES
+MODES = ("hybrid", "keyword", "vector")
+LEAST_CANDIDATES, MAX_CANDIDATES = 24, 200
+"""Of each leg. With 12 the order was still that of all chunks in every set; fewer would make it
+depend on how many results are asked for."""
 MAX_RESULTS = 200
-MAX_GLOB_CHARS = 500
-MAX_GLOB_STARS = 10
-"""More of them would make matching one path take for ever."""
+MAX_CHARS = 1_000_000
 MAX_QUERY_CHARS = 8_000
 """More than any model reads; the rest of an enormous query is not looked at."""
+RULED_OUT = 4
+"""So many times the candidates are looked at where an operator will rule some out."""
+SPARE = 2
+"""So many times the results are compared for duplicates and looked for on disk."""
 
 
 class BadQueryError(ValueError):
     """The request can't be carried out as it stands; the message says what to change."""
 
 
-class LegError(Exception):
-    """The query can't be embedded now; the message is the reason."""
-
-
-@dataclass(frozen=True, slots=True)
-class VectorLeg:
-    """How to embed a query and how to read its cosines. `problem` says why not, or None.
-
-    `embed` returns shape (dims,), of length 1, or raises `LegError`.
-    """
-
-    embed: Callable[[str], Awaitable[NDArray[np.float32]]]
-    calibrate: Callable[[float], float]
-    problem: Callable[[], str | None]
-
-
 class SearchEngine:
     """Answers searches on one index. `vector_leg` None: keywords only, by configuration."""
 
-    def __init__(self, store: Store, settings: Query, vector_leg: VectorLeg | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: QuerySettings,
+        vector_leg: VectorLeg | None,
+        *,
+        today: Callable[[], datetime.date] = datetime.date.today,
+    ) -> None:
         self._store = store
         self._settings = settings
         self._vector_leg = vector_leg
+        self._today = today
 
     async def search(
-        self, body: SearchBody, visible: Callable[[FileKey], bool] | None = None
+        self, body: SearchBody, visible: Visible | None = None, gone: Gone | None = None
     ) -> SearchResult:
         """Search. Raises `BadQueryError`; a failing leg becomes a warning of the answer.
 
-        Files that are not `visible` count for nothing, as if they were not there.
+        Files that are not `visible` count for nothing, as if they were not there; of those that are
+        about to be shown, `gone` returns which are no longer on disk.
         """
         started = time.perf_counter()
         generation = None
         while generation != self._store.generation:
             # Once more if the index was replaced meanwhile: its rows have other numbers.
             generation = self._store.generation
-            result = await self._search(body, visible)
+            result = await self._search(body, visible, gone)
         result.took_ms = (time.perf_counter() - started) * 1000
         return result
 
     async def _search(
-        self, body: SearchBody, visible: Callable[[FileKey], bool] | None
+        self, body: SearchBody, visible: Visible | None, gone: Gone | None
     ) -> SearchResult:
         settings = self._settings
         max_results = _checked(
             body.max_results, settings.max_results, "max_results", 1, MAX_RESULTS
         )
         min_score = _checked(body.min_score, settings.min_score, "min_score", 0.0, 1.0)
-        filters = _filters(body)
-        query = body.query.encode("utf-8", "replace").decode().strip()[:MAX_QUERY_CHARS]
+        max_chars = _checked(body.max_chars, MAX_CHARS, "max_chars", 1, MAX_CHARS)
+        mode = body.mode or ("hybrid" if settings.hybrid.enabled else "vector")
+        if mode not in MODES:
+            raise BadQueryError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
+        query = parse(body.query.encode("utf-8", "replace").decode().strip()[:MAX_QUERY_CHARS])
+        filters = query.filters.both(_filters(body))
         identity = self._store.identity
         result = SearchResult(
             results=[], provider=identity.provider, model=identity.model, mode="none"
         )
-        if not query:
+        if not query.text:
             return result
-        terms = query_terms(query)
-        multiplier = settings.hybrid.candidate_multiplier
-        k = min(MAX_CANDIDATES, max(1, max_results * multiplier))
-        found: list[list[Candidate]] = []
+        legs = Legs(
+            self._store,
+            self._vector_leg,
+            query,
+            Question.read(query.text),
+            words=mode != "vector",
+            meaning=mode != "keyword",
+        )
+        answer = Answer(self._store, legs, settings.hybrid)
+        wanted = max_results * settings.hybrid.candidate_multiplier
+        k = min(MAX_CANDIDATES, max(LEAST_CANDIDATES, wanted))
+        if query.without or query.required:
+            k = min(MAX_CANDIDATES, k * RULED_OUT)
         for part in self._parts(filters):
-            rows = None if part.empty and visible is None else await self._allowed(part, visible)
-            found.append(await self._candidates(query, terms, k, rows, result))
-        if len(found) == 1:
-            chosen = fuse.select(found[0], min_score=min_score, max_results=max_results)
-        else:
-            chosen = balance(*found, min_score=min_score, max_results=max_results)
-        load = partial(_load_hits, chosen=chosen, terms=terms, max_chars=settings.snippet_chars)
-        result.results = await self._store.readers.read(load)
-        result.warnings = list(dict.fromkeys(result.warnings))
+            ids = None if part.empty and visible is None else await self._allowed(part, visible)
+            await answer.gather(k, ids)
+        chosen = await self._choose(answer, min_score, max_results, gone)
+        load = partial(
+            load_hits,
+            chosen=chosen,
+            reader=Reader.of(answer.term_weights()),
+            line_cosines=legs.line_cosines,
+            max_chars=settings.snippet_chars,
+        )
+        shown = await self._store.readers.read(load)
+        for candidate, hit in shown:
+            if body.explain:
+                hit.explanation = explained(candidate, answer.text_ranks, answer.vector_ranks)
+        result.results, result.omitted = within([hit for _, hit in shown], max_chars)
+        result.mode = legs.mode
+        result.warnings = list(dict.fromkeys(legs.warnings))
         return result
 
     def _parts(self, filters: Filters) -> list[Filters]:
@@ -123,133 +146,56 @@ class SearchEngine:
             return [filters]
         return [replace(filters, sources=frozenset({source})) for source in (NOTES, SESSIONS)]
 
-    async def _candidates(
-        self, query: str, terms: list[Term], k: int, rows: set[int] | None, result: SearchResult
+    async def _choose(
+        self, answer: Answer, min_score: float, max_results: int, gone: Gone | None
     ) -> list[Candidate]:
-        """Ask both legs, and return what they found, best first; note in the result what ran."""
-        hybrid = self._settings.hybrid
-        keyword_leg = partial(self._keyword, terms, k, rows, result.warnings)
-        vector_leg = self._vector(query, k, rows, result.warnings)
-        if hybrid.enabled:
-            text, vector = await asyncio.gather(keyword_leg(), vector_leg)
-        else:
-            vector = await vector_leg
-            text = await keyword_leg() if vector is None else None
-        result.mode = _mode(text, vector)
-        return fuse.weighted(
-            vector or {},
-            text or {},
-            vector_weight=0.0 if vector is None else hybrid.vector_weight,
-            text_weight=1.0 if vector is None else 0.0 if text is None else hybrid.text_weight,
-        )
+        """Return what is to be shown, best first."""
+        candidates = answer.candidates()
+        aging = self._settings.hybrid.temporal_decay
+        if aging.enabled:
+            candidates = fuse.aged(candidates, partial(self._left, answer))
+        if gone is not None and candidates:
+            first = [c for c in candidates if c.settled >= min_score][: SPARE * max_results]
+            lost = await gone({answer.words[c.row_id].key for c in first})
+            candidates = [c for c in candidates if answer.words[c.row_id].key not in lost]
+        texts = {row: words.text for row, words in answer.words.items()}
+        mmr = self._settings.hybrid.mmr
 
-    async def _allowed(
-        self, filters: Filters, visible: Callable[[FileKey], bool] | None
-    ) -> set[int]:
-        rows = list(self._store.catalog.rows.items())
-
-        def pick() -> set[int]:
-            return {
-                row.file_id
-                for key, row in rows
-                if filters.accept(key, row.stat) and (visible is None or visible(key))
-            }
+        def pick() -> list[Candidate]:
+            distinct = without_duplicates(candidates, texts, most=SPARE * max_results)
+            if mmr.enabled:
+                passed = [c for c in distinct if c.settled >= min_score]
+                return spread(passed, texts, balance=mmr.balance, most=max_results)
+            notes = [c for c in distinct if answer.words[c.row_id].key.source == NOTES]
+            others = [c for c in distinct if answer.words[c.row_id].key.source != NOTES]
+            return balance(
+                notes, others, min_score=min_score, max_results=max_results, fill=answer.weighted
+            )
 
         return await asyncio.to_thread(pick)
 
-    async def _keyword(
-        self, terms: list[Term], k: int, file_ids: set[int] | None, warnings: list[str]
-    ) -> dict[int, float] | None:
-        """Return text scores by row, or None when the leg did not run."""
-        if self._store.fts_error is not None:
-            warnings.append(f"keyword search is off: {self._store.fts_error}")
+    def _left(self, answer: Answer, row: int) -> float | None:
+        """Return what age leaves of a candidate; None if it has no date."""
+        aging, key = self._settings.hybrid.temporal_decay, answer.words[row].key
+        known = self._store.catalog.rows.get(key)
+        date = None if known is None else decay.dated(key, known.stat, notes=NOTES)
+        if date is None:
             return None
-        try:
-            find = partial(lexical.search, terms=terms, k=k, file_ids=file_ids)
-            found = await self._store.readers.read(find)
-        except Error as error:
-            warnings.append(f"keyword search failed: {error}")
-            return None
-        return {row: fuse.text_score(bm25) for row, bm25 in found}
-
-    async def _vector(
-        self, query: str, k: int, file_ids: set[int] | None, warnings: list[str]
-    ) -> dict[int, float] | None:
-        """Return calibrated cosines by row, or None when the leg did not run."""
-        leg = self._vector_leg
-        if leg is None:
-            return None
-        if (problem := leg.problem()) is not None:
-            warnings.append(f"vector search is off: {problem}")
-            return None
-        matrix = self._store.matrix
-        if matrix is None or len(matrix) == 0:
-            if not self._store.matrix_ready.is_set():
-                warnings.append("vector search is off: vectors are still being read")
-            return None
-        try:
-            embedded = await leg.embed(query)
-        except LegError as error:
-            warnings.append(f"vector search is off: {error}")
-            return None
-        found = await asyncio.to_thread(matrix.search, embedded, k, file_ids=file_ids)
-        return {row: leg.calibrate(cosine) for row, cosine in found}
-
-
-def _load_hits(
-    connection: Connection, chosen: list[Candidate], terms: list[Term], max_chars: int
-) -> list[Hit]:
-    """Read the chosen chunks and cut their snippets; a chunk that is gone by now is left out."""
-    hits: list[Hit] = []
-    for candidate in chosen:
-        row = connection.execute(
-            "SELECT path, source, start_line, end_line, text, line_map"
-            " FROM chunks JOIN files USING (file_id) WHERE row_id = ?",
-            (candidate.row_id,),
-        ).fetchone()
-        if row is None:
-            continue
-        path, source, start_line, end_line, text, line_map = row
-        shown = _snippet(text, start_line, end_line, line_map, terms, max_chars)
-        hits.append(
-            Hit(
-                path=path,
-                start_line=start_line,
-                end_line=end_line,
-                score=candidate.score,
-                snippet=shown.text,
-                snippet_start_line=shown.start_line,
-                snippet_end_line=shown.end_line,
-                source=source,
-                citation=citation(path, shown.start_line, shown.end_line),
-                vector_score=candidate.vector_score,
-                text_score=candidate.text_score,
-            )
+        return decay.factor(
+            date, self._today(), half_life_days=aging.half_life_days, floor=aging.floor
         )
-    return hits
 
+    async def _allowed(self, filters: Filters, visible: Visible | None) -> FileIds:
+        rows = list(self._store.catalog.rows.items())
 
-def _snippet(
-    text: str, start_line: int, end_line: int, line_map: str, terms: list[Term], max_chars: int
-) -> snippet.Snippet:
-    """Cut the snippet of a chunk; its lines are those of the file, whatever the text's are."""
-    if not line_map:
-        return snippet.cut(text, start_line, end_line, terms, max_chars)
-    lines = [int(line) for line in line_map.split(",")]
-    shown = snippet.cut(text, 1, len(lines), terms, max_chars)
-    first, last = lines[shown.start_line - 1], lines[shown.end_line - 1]
-    return shown._replace(start_line=first, end_line=last)
+        def pick() -> FileIds:
+            return frozenset(
+                row.file_id
+                for key, row in rows
+                if filters.accept(key, row.stat) and (visible is None or visible(key))
+            )
 
-
-def citation(path: str, start_line: int, end_line: int) -> str:
-    """Return `path#L3` or `path#L3-L7`."""
-    return f"{path}#L{start_line}" + (f"-L{end_line}" if end_line != start_line else "")
-
-
-def _mode(text: dict[int, float] | None, vector: dict[int, float] | None) -> str:
-    if text is not None and vector is not None:
-        return "hybrid"
-    return "keyword" if text is not None else "vector" if vector is not None else "none"
+        return await asyncio.to_thread(pick)
 
 
 def _checked(value: Number | None, default: Number, name: str, low: float, high: float) -> Number:

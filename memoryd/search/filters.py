@@ -19,6 +19,15 @@ class Filters:
     since: datetime.date | None = None
     until: datetime.date | None = None
 
+    def both(self, other: "Filters") -> "Filters":
+        """Return the conditions of both; of two that can't be met together, these."""
+        return Filters(
+            self.sources or other.sources,
+            self.path_glob or other.path_glob,
+            self.since or other.since,
+            self.until or other.until,
+        )
+
     @property
     def empty(self) -> bool:
         """Whether every file passes."""

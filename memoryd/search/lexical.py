@@ -11,6 +11,7 @@ from collections.abc import Collection
 import msgspec
 
 from memoryd.index.driver import Connection
+from memoryd.search.corpus import frequency
 from memoryd.terms import Term, match_expression
 
 BODY_WEIGHT = 1.0
@@ -74,13 +75,13 @@ def _with_rare_terms(
     """
     # Row ids are never fewer than rows: the bound may be too high, never too low.
     rows = connection.execute("SELECT max(id) FROM chunks_fts_docsize").fetchone()[0] or 0
-    counted = sorted((_frequency(connection, term), term) for term in terms)
-    frequency = [(count, term) for count, term in counted if count]
-    idfs = [max(1e-6, math.log((rows - n + 0.5) / (n + 0.5))) for n, _ in frequency]
-    total = sum(count for count, _ in frequency)
+    counted = sorted((frequency(connection, term), term) for term in terms)
+    seen = [(count, term) for count, term in counted if count]
+    idfs = [max(1e-6, math.log((rows - n + 0.5) / (n + 0.5))) for n, _ in seen]
+    total = sum(count for count, _ in seen)
     ranked = 0
     hoped = 0.0
-    for last, (count, _) in enumerate(frequency[:-1]):
+    for last, (count, _) in enumerate(seen[:-1]):
         ranked += count
         if ranked < k:
             continue
@@ -89,16 +90,9 @@ def _with_rare_terms(
         if 2 * ranked > total:
             return None
         if bound <= hoped:
-            rare = match_expression([term for _, term in frequency[: last + 1]])
+            rare = match_expression([term for _, term in seen[: last + 1]])
             found = connection.execute(
                 _RANKED_WITH_RARE, (match_expression(terms), rare, k)
             ).fetchall()
             return found if len(found) == k and -found[-1][1] >= bound else None
     return None
-
-
-def _frequency(connection: Connection, term: Term) -> int:
-    found = connection.execute(
-        "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?", (match_expression([term]),)
-    )
-    return int(found.fetchone()[0])

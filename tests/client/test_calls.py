@@ -25,6 +25,9 @@ def search(query: str, *, since: str | None = None) -> Call[Any]:
         until=None,
         visibility=None,
         session=None,
+        mode=None,
+        max_chars=None,
+        explain=False,
     )
 
 

@@ -51,6 +51,9 @@ def test_search(run: Run) -> None:
     assert run("search dentist", FOUND) == (
         """\
 1. memory/2026-08-14.md:12-14  0.88  (vector 0.62, text 0.91)
+   words: bm25 0.50, coverage 1.00, adjacency 0.75, verbatim 0.00 (place 1)
+   meaning: cosine 0.25 (place 3)
+   strength 2.25, age leaves 50%
    12 │ ## Health
    13 │
    14 │ Dentist — 3 pm, bring the card.
@@ -94,6 +97,17 @@ def test_search_json(run: Run) -> None:
                 "citation": "memory/2026-08-14.md#L12-L14",
                 "vectorScore": 0.625,
                 "textScore": 0.91,
+                "explanation": {
+                    "bm25": 0.5,
+                    "coverage": 1.0,
+                    "adjacency": 0.75,
+                    "verbatim": 0,
+                    "cosine": 0.25,
+                    "strength": 2.25,
+                    "decay": 0.5,
+                    "textRank": 1,
+                    "vectorRank": 3,
+                },
             },
             {
                 "path": "MEMORY.md",
@@ -119,6 +133,7 @@ def test_search_json(run: Run) -> None:
         "tookMs": 2.5,
         "agent": "main",
         "workspaceDir": "/home/ada/notes",
+        "omitted": 0,
     }
     assert out.startswith('{\n  "results": [\n    {\n')
     assert "Dentist — 3 pm" in out

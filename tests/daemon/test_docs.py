@@ -66,8 +66,8 @@ def names(cell: str) -> list[str]:
 
 def leaves(settings: Section, at: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name in settings.__struct_fields__:
-        value = getattr(settings, name)
+    for field in msgspec.structs.fields(settings):
+        name, value = field.encode_name, getattr(settings, field.name)
         if isinstance(value, Section):
             found |= leaves(value, f"{at}{name}.")
         else:

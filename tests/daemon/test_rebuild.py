@@ -126,10 +126,12 @@ def test_a_rebuild_that_fails_leaves_the_old_index(hybrid: Daemon) -> None:
 
 def test_a_rebuild_cut_off_by_kill_is_swept_and_pays_for_nothing_twice(hybrid: Daemon) -> None:
     for number in range(300):
-        hybrid.write(f"memory/{number}.md", f"note {number} " + f"word{number} " * 300)
+        words = " ".join(f"word{number}x{place}" for place in range(300))
+        hybrid.write(f"memory/{number}.md", f"note {number} {words}")
     hybrid.start().sync()
     hybrid.stop()
-    hybrid.settings += "\nchunking = { tokens = 100, overlap = 0 }"
+    # Smaller than a window, so that a chunk is one text for the model.
+    hybrid.settings += "\nchunking = { tokens = 70, overlap = 0 }"
     hybrid.start()
     with hybrid.client() as client:
         eventually(lambda: (r := client.status().rebuild) is not None and r.label == "embedding")

@@ -128,7 +128,18 @@ def test_both_legs_answer_and_each_gives_its_score(hybrid: Daemon) -> None:
     assert best.path == "memory/a.md"
     assert best.vector_score is not None
     assert best.text_score is not None
-    assert best.score == pytest.approx(0.7 * best.vector_score + 0.3 * best.text_score)
+    assert 0.35 <= best.score <= 1.0
+
+
+def test_the_references_formula_is_to_be_had_by_name(hybrid: Daemon) -> None:
+    hybrid.settings = '[defaults.query.hybrid]\nfusion = "weighted"\n'
+    hybrid.write("memory/a.md", "the lighthouse keeper counts gannets")
+    hybrid.write("memory/b.md", "nothing of the kind")
+    hybrid.start().sync()
+    best = hybrid.search("lighthouse keeper").results[0]
+    assert best.path == "memory/a.md"
+    expected = 0.7 * (best.vector_score or 0) + 0.3 * (best.text_score or 0)
+    assert best.score == pytest.approx(expected)
 
 
 def test_without_a_provider_keywords_answer_alone(daemon: Daemon) -> None:

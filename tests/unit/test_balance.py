@@ -8,7 +8,7 @@ from memoryd.search.fuse import Candidate
 
 
 def candidates(scores: list[float], first_row: int) -> list[Candidate]:
-    made = [Candidate(first_row + n, s, s, s) for n, s in enumerate(scores)]
+    made = [Candidate(first_row + n, s, s, s, settled=s) for n, s in enumerate(scores)]
     return sorted(made, key=lambda c: -c.score)
 
 
@@ -48,3 +48,8 @@ def test_all_places_are_filled_and_nothing_is_invented(
     passed = [c for c in chosen if c.score >= min_score]
     assert chosen[: len(passed)] == passed
     assert [c.score for c in passed] == sorted((c.score for c in passed), reverse=True)
+
+
+def test_without_filling_nothing_below_the_score_is_shown() -> None:
+    notes, sessions = candidates([0.9, 0.1], 0), candidates([0.5, 0.2], 100)
+    assert rows(balance(notes, sessions, min_score=0.35, max_results=6, fill=False)) == [0, 100]

@@ -23,7 +23,8 @@ ALLOWED = {
     # What is added to a transcript is read and chunked in one go.
     "source": COMMON | {"memoryd.source", "memoryd.chunk.transcript"},
     "chunk": COMMON | {"memoryd.chunk"},
-    "embed": COMMON | {"memoryd.embed"},
+    # Windows are cut as chunks are.
+    "embed": COMMON | {"memoryd.embed", "memoryd.chunk.weigh"},
     "index": COMMON | {"memoryd.index"},
     "search": COMMON | {"memoryd.search", "memoryd.index"},
     "serve": {"memoryd.flow", "memoryd.serve"},

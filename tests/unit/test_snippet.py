@@ -4,8 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.search.snippet import cut
-from memoryd.terms import query_terms
+from memoryd.search.snippet import Reader, Snippet
+from memoryd.search.snippet import cut as cut_by
+from memoryd.terms import Term, query_terms
+
+
+def cut(text: str, start: int, end: int, terms: list[Term], max_chars: int) -> Snippet:
+    return cut_by(text, start, end, Reader.of(dict.fromkeys(terms, 1.0)), max_chars)
+
 
 LINES = st.lists(
     st.text(st.characters(codec="utf-8", exclude_characters="\n\r"), max_size=40),

@@ -45,7 +45,7 @@ def test_wide_and_half_width_letters_are_folded() -> None:
         ("怀孕", [Term("怀孕")]),
         ("龙", [Term("龙", prefix=True)]),
         ("itgc", [Term("itgc")]),
-        ("重跑gen-itgc后", [Term("gen"), Term("itgc"), Term("重跑"), Term("后", prefix=True)]),
+        ("重跑gen-itgc后", [Term("重跑"), Term("gen"), Term("itgc"), Term("后", prefix=True)]),
         ("しりとり", [Term("しり"), Term("りと"), Term("とり")]),
         ("회의록", [Term("회의"), Term("의록")]),
     ],

@@ -40,6 +40,9 @@ class Arguments(Struct):
     since: str | None = None
     until: str | None = None
     visibility: str | None = None
+    mode: str | None = None
+    max_chars: int | None = None
+    explain: bool = False
     session: str | None = None
     raw: bool = False
     match: str | None = None

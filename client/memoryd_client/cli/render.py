@@ -5,6 +5,7 @@ import msgspec
 from memoryd_client.agents import AddResult, AgentsResult, AgentSummary, DropResult, ReloadResult
 from memoryd_client.bodies import (
     ConfigResult,
+    Explanation,
     GetResult,
     Hit,
     IndexResult,
@@ -64,6 +65,9 @@ def remarks(result: Answer) -> list[str]:
     match result:
         case SearchResult():
             lines = _warnings(result.warnings)
+            if result.omitted:
+                more = counted(result.omitted, "result")
+                lines.append(f"{more} more than --max-chars has room for")
             if result.pending_files:
                 files = counted(result.pending_files, "changed file")
                 lines.append(f"warning: {files} not searchable yet")
@@ -109,7 +113,26 @@ def _hit(number: int, hit: Hit, style: Style) -> str:
     head = f"{number}. {style.bold(place)}  {hit.score:.2f}"
     if legs:
         head += "  " + style.dim(f"({', '.join(legs)})")
-    return "\n".join([head, *_snippet(hit, style)]) + "\n"
+    why = [] if hit.explanation is None else _why(hit.explanation, style)
+    return "\n".join([head, *why, *_snippet(hit, style)]) + "\n"
+
+
+def _why(explanation: Explanation, style: Style) -> list[str]:
+    """Return the parts of a hit's score, as `memctl search --explain` shows them."""
+    e = explanation
+    words = (
+        f"words: bm25 {e.bm25:.2f}, coverage {e.coverage:.2f}, adjacency {e.adjacency:.2f},"
+        f" verbatim {e.verbatim:.2f}" + _rank(e.text_rank)
+    )
+    meaning = "meaning: no vector"
+    if e.cosine is not None:
+        meaning = f"meaning: cosine {e.cosine:.2f}" + _rank(e.vector_rank)
+    sum_ = f"strength {e.strength:.2f}, age leaves {e.decay:.0%}"
+    return [f"{_INDENT}{style.dim(line)}" for line in (words, meaning, sum_)]
+
+
+def _rank(rank: int | None) -> str:
+    return "" if rank is None else f" (place {rank})"
 
 
 def _snippet(hit: Hit, style: Style) -> list[str]:

@@ -1,0 +1,83 @@
+"""Reads what people type: operators, and a question that is plain text. Pure.
+
+`"…"`, `-word`, `path:GLOB`, `source:NAME`, `since:DATE` and `until:DATE` are operators; anything
+else, and each of them with a value that it can't have, is a part of the question.
+"""
+
+import datetime
+import re
+from dataclasses import dataclass
+
+from memoryd.search.filters import Filters
+
+SOURCES = ("memory", "sessions")
+MAX_GLOB_CHARS = 500
+MAX_GLOB_STARS = 10
+"""More of them would make matching one path take for ever."""
+
+_NAMED = re.compile(r"(?:^|(?<=\s))(path|source|since|until):(\"[^\"]+\"|\S+)")
+_WITHOUT = re.compile(r"(?:^|(?<=\s))-([^\W\d_][^\W_]{2,})(?=\s|$)")
+_QUOTED = re.compile(r'"([^"]{2,200})"')
+
+
+NO_FILTERS = Filters()
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What was typed: the question, words that must not stand in a chunk, strings that must.
+
+    Strings in quotes only must if nothing else is asked for: in a question they may stand in
+    another chunk than the answer.
+    """
+
+    text: str
+    without: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    filters: Filters = NO_FILTERS
+
+
+def parse(typed: str) -> Query:
+    """Read a query."""
+    fields: dict[str, object] = {}
+
+    def take(match: re.Match[str]) -> str:
+        name, value = match[1], match[2].strip('"')
+        meaning = _meaning(name, value)
+        if meaning is None or name in fields:
+            return match[0]
+        fields[name] = meaning
+        return ""
+
+    text = _NAMED.sub(take, typed)
+    without = _WITHOUT.findall(text)
+    question = " ".join(_WITHOUT.sub(" ", text).split())
+    if without and not question:  # there is nothing that it could be left out of
+        without, question = [], " ".join(text.split())
+    quoted = _QUOTED.findall(question)
+    only_quoted = bool(quoted) and not _QUOTED.sub("", question).strip()
+    filters = Filters(
+        sources=fields.get("source"),  # type: ignore[arg-type]
+        path_glob=fields.get("path"),  # type: ignore[arg-type]
+        since=fields.get("since"),  # type: ignore[arg-type]
+        until=fields.get("until"),  # type: ignore[arg-type]
+    )
+    return Query(question, tuple(without), tuple(quoted) if only_quoted else (), filters)
+
+
+def _meaning(name: str, value: str) -> object | None:
+    """Return the value of an operator, or None if it can't have this one."""
+    if name == "source":
+        return frozenset({value}) if value in SOURCES else None
+    if name == "path":
+        usable = len(value) <= MAX_GLOB_CHARS and value.count("*") <= MAX_GLOB_STARS
+        return _glob(value) if usable else None
+    try:
+        return datetime.date.fromisoformat(value)
+    except ValueError:
+        return None
+
+
+def _glob(value: str) -> str:
+    """Return a glob for what was typed: a name or folder alone stands for all that has it."""
+    return value if any(char in value for char in "*?") else f"**{value}**"

@@ -1,0 +1,109 @@
+"""Finds the terms of a question in texts, as FTS5 matches them: folded and stemmed. Pure."""
+
+import unicodedata
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
+from unicodedata import category
+
+import snowballstemmer
+
+from memoryd.terms import SPACED_WORD, Term, is_unspaced
+
+_LEAST_NEEDLE_CHARS = 2
+_LEAST_STEMMED_BYTES, _MOST_STEMMED_BYTES = 3, 64
+"""Of fts5_tokenize.c, in UTF-8."""
+_stemmer = snowballstemmer.stemmer("porter")
+
+
+class Place(NamedTuple):
+    """Where a term stands in a folded text: characters from `start` to `end`."""
+
+    start: int
+    end: int
+
+
+class Finder:
+    """Looks for a question's terms. A text is only looked at closely where a stem begins."""
+
+    def __init__(self, terms: Iterable[Term]) -> None:
+        self.terms = tuple(terms)
+        self._needles = [_needle(term) for term in self.terms]
+
+    def places(self, folded: str) -> list[list[Place]]:
+        """Return where each term stands in a text that has been through `fold`."""
+        return [
+            _runs(folded, needle) if stem is None else _words(folded, needle, stem)
+            for needle, stem in self._needles
+        ]
+
+
+def fold(text: str) -> str:
+    """Fold case, width and diacritics, as FTS5 does; diacritics of more scripts than Latin too.
+
+    In scripts without spaces marks stay: there they make another letter, and two make a bigram.
+    """
+    if text.isascii():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFKD", text.lower())
+    return unicodedata.normalize(
+        "NFC", "".join(c for c in decomposed if not unicodedata.combining(c) or is_unspaced(c))
+    )
+
+
+@lru_cache(maxsize=32_768)
+def stem(word: str) -> str:
+    """Return Porter's stem of a folded word; FTS5 leaves very short and very long ones alone."""
+    if not _LEAST_STEMMED_BYTES <= len(word.encode()) <= _MOST_STEMMED_BYTES:
+        return word
+    return str(_stemmer.stemWord(word))
+
+
+def _needle(term: Term) -> tuple[str, str | None]:
+    """Return what every form of a term begins with, and its stem; None for runs of unspaced text.
+
+    Porter's stem is how all forms begin, but for a last `i` or `e` that it may have put there.
+    """
+    text = fold(term.text)
+    if term.prefix or any(map(is_unspaced, text)):
+        return text, None
+    stemmed = stem(text)
+    needle = stemmed[:-1] if stemmed[-1:] in ("i", "e") else stemmed
+    return (needle if len(needle) >= _LEAST_NEEDLE_CHARS else stemmed), stemmed
+
+
+def _words(text: str, needle: str, stemmed: str) -> list[Place]:
+    found = []
+    at = text.find(needle) if needle else -1
+    while at >= 0:
+        end = at + len(needle)
+        if at == 0 or not _is_letter(text[at - 1]):
+            end = max(end, _word_end(text, at))
+            if stem(text[at:end]) == stemmed:
+                found.append(Place(at, end))
+        at = text.find(needle, end)
+    return found
+
+
+def _word_end(text: str, start: int) -> int:
+    """Return where a word ends; marks, such as the vowel signs of Hindi, are a part of it."""
+    end = start
+    while (more := SPACED_WORD.match(text, end)) is not None:
+        end = more.end()
+        while end < len(text) and not text[end].isascii() and category(text[end])[0] == "M":
+            end += 1
+    return end
+
+
+def _is_letter(char: str) -> bool:
+    """Say whether a character belongs to the word behind it; one of an unspaced script doesn't."""
+    return char.isalnum() and not (not char.isascii() and is_unspaced(char))
+
+
+def _runs(text: str, needle: str) -> list[Place]:
+    found = []
+    at = text.find(needle)
+    while at >= 0:
+        found.append(Place(at, at + len(needle)))
+        at = text.find(needle, at + 1)
+    return found

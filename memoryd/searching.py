@@ -1,0 +1,106 @@
+"""What a search of one agent takes beside the engine: freshness, whose transcripts, warnings."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from memoryd.agent import Agent
+from memoryd.flow import FileKey
+from memoryd.search.engine import BadQueryError
+from memoryd.serve.connection import ECHO_CHARS, RequestFailedError
+from memoryd.source.discover import SOURCE
+from memoryd.status import Status
+from memoryd.transcripts import visible
+from memoryd_client.bodies import SearchBody, SearchResult
+from memoryd_client.protocol import ErrorCode
+
+VISIBILITIES = ("self", "agent", "all")
+"""Whose transcripts a search sees, each more than the one before."""
+CATCH_UP_S = 0.005
+
+
+async def search(agent: Agent, status: Status, body: SearchBody) -> SearchResult:
+    """Search. What is noticed but not yet searchable makes the answer `stale`.
+
+    Raises `RequestFailedError` for a request that can't be carried out.
+    """
+    sync = agent.config.settings.sync
+    if sync.on_search and agent.watcher is not None:
+        agent.watcher.hurry()
+        await _catch_up(agent, sync.on_search_wait_ms / 1000)
+    try:
+        result = await agent.engine.search(body, _visible(agent, body), partial(_gone, agent))
+    except BadQueryError as error:
+        raise RequestFailedError(ErrorCode.BAD_REQUEST, str(error)) from error
+    result.pending_files = agent.pending_files()
+    result.pending_vectors = agent.pending_chunks()
+    result.stale = result.pending_files > 0
+    if not agent.reconciler.stats().scans:
+        result.stale = True
+        result.warnings.append(
+            "the first scan is under way: what changed while memoryd did not run"
+            " may not be searchable yet"
+        )
+    if agent.tracker is not None and (to_read := agent.tracker.stats().to_read):
+        result.stale = True
+        result.warnings.append(f"transcripts are being read, {to_read} to go")
+    result.warnings += status.warnings()
+    result.fallback = agent.resolved.provider if agent.resolved.is_fallback else None
+    result.agent = agent.config.agent
+    result.workspace_dir = str(agent.config.workspace)
+    agent.publish("searched", count=len(result.results), text=body.query[:ECHO_CHARS])
+    return result
+
+
+async def _catch_up(agent: Agent, most_s: float) -> None:
+    """Wait a moment for changes that have been noticed."""
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + most_s
+    # What is on its way is spread over all stages; none could tell when the last of it is through.
+    while agent.pending_files() and loop.time() < end_s:  # noqa: ASYNC110
+        await asyncio.sleep(CATCH_UP_S)
+
+
+async def _gone(agent: Agent, keys: set[FileKey]) -> set[FileKey]:
+    """Return the notes that are not on disk any more, though the index still has them.
+
+    Those of a workspace that is gone as a whole, as an unmounted disk is, still count.
+    """
+    workspace = agent.discovery.workspace
+
+    def look() -> set[FileKey]:
+        notes = [key for key in keys if key.source == SOURCE]
+        gone = {key for key in notes if _is_gone(workspace / key.path)}
+        return set() if gone and _is_gone(workspace) else gone
+
+    return await agent.look_up(look)
+
+
+def _is_gone(path: Path) -> bool:
+    """Say whether there is nothing; what can't be looked at may be there."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except (OSError, ValueError):
+        return False
+    return False
+
+
+def _visible(agent: Agent, body: SearchBody) -> Callable[[FileKey], bool] | None:
+    """Return which files a search may see, None for all. Raises `RequestFailedError`."""
+    most = agent.config.settings.sessions.visibility
+    asked = body.visibility or most
+    if asked not in VISIBILITIES:
+        known = ", ".join(VISIBILITIES)
+        raise RequestFailedError(ErrorCode.BAD_REQUEST, f"visibility must be one of {known}")
+    if VISIBILITIES.index(asked) > VISIBILITIES.index(most):
+        raise RequestFailedError(
+            ErrorCode.DENIED,
+            f"visibility {asked} is more than sessions.visibility allows: {most}",
+        )
+    if agent.transcripts is None or asked == "all":
+        return None
+    rows = agent.store.catalog.rows
+    return partial(visible, rows, asked, agent.config.agent, body.session or "")
