@@ -4,10 +4,11 @@ from bench.quality.options import Options
 
 AS_GIVEN = "as given"
 ABLATIONS: dict[str, Options] = {
-    "keywords alone": {"query.hybrid.vector_weight": 0, "query.hybrid.text_weight": 1},
     "vectors alone": {"query.hybrid.enabled": False},
-    "equal weights": {"query.hybrid.vector_weight": 0.5, "query.hybrid.text_weight": 0.5},
-    "candidates × 1": {"query.hybrid.candidate_multiplier": 1},
+    "reference's formula": {"query.hybrid.fusion": "weighted"},
+    "candidates × 2": {"query.hybrid.candidate_multiplier": 8},
+    "age ignored": {"query.hybrid.temporal_decay.enabled": False},
+    "spread out (MMR)": {"query.hybrid.mmr.enabled": True},
     "no threshold": {"query.min_score": 0},
 }
 """Settings below `query` alone, so that no index has to be made again."""

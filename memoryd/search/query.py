@@ -15,9 +15,11 @@ MAX_GLOB_CHARS = 500
 MAX_GLOB_STARS = 10
 """More of them would make matching one path take for ever."""
 
-_NAMED = re.compile(r"(?:^|(?<=\s))(path|source|since|until):(\"[^\"]+\"|\S+)")
-_WITHOUT = re.compile(r"(?:^|(?<=\s))-([^\W\d_][^\W_]{2,})(?=\s|$)")
 _QUOTED = re.compile(r'"([^"]{2,200})"')
+# What stands in quotes is passed over: it is no operator.
+_OR_QUOTED = r'"[^"]{2,200}"|(?:^|(?<=\s))'
+_NAMED = re.compile(_OR_QUOTED + r'(?:(path|source|since|until):("[^"]+"|\S+))')
+_WITHOUT = re.compile(_OR_QUOTED + r"(?:-([^\W\d_][^\W_]{2,})(?=\s|$))")
 
 
 NO_FILTERS = Filters()
@@ -42,6 +44,8 @@ def parse(typed: str) -> Query:
     fields: dict[str, object] = {}
 
     def take(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0]
         name, value = match[1], match[2].strip('"')
         meaning = _meaning(name, value)
         if meaning is None or name in fields:
@@ -50,8 +54,8 @@ def parse(typed: str) -> Query:
         return ""
 
     text = _NAMED.sub(take, typed)
-    without = _WITHOUT.findall(text)
-    question = " ".join(_WITHOUT.sub(" ", text).split())
+    without = [word for word in _WITHOUT.findall(text) if word]
+    question = " ".join(_WITHOUT.sub(lambda m: " " if m[1] else m[0], text).split())
     if without and not question:  # there is nothing that it could be left out of
         without, question = [], " ".join(text.split())
     quoted = _QUOTED.findall(question)
@@ -70,7 +74,7 @@ def _meaning(name: str, value: str) -> object | None:
     if name == "source":
         return frozenset({value}) if value in SOURCES else None
     if name == "path":
-        usable = len(value) <= MAX_GLOB_CHARS and value.count("*") <= MAX_GLOB_STARS
+        usable = 0 < len(value) <= MAX_GLOB_CHARS and value.count("*") <= MAX_GLOB_STARS
         return _glob(value) if usable else None
     try:
         return datetime.date.fromisoformat(value)

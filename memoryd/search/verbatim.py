@@ -6,7 +6,7 @@ import unicodedata
 from memoryd.search.words import fold
 from memoryd.terms import is_unspaced
 
-_QUOTED = re.compile(r'["“„«「『]([^"”“»」』]{2,200})["”“»」』]')
+_QUOTED = re.compile(r'["“”„«»「『]([^"“”«»」』]{2,200})["“”«»」』]')
 _AROUND = ".,;:!?()[]{}<>\"'“”‘’`…。、？！，；：（）「」"
 _INNER = re.compile(r"\w[^\w\s'’]+\w|\w_\w|_\w|[a-z][A-Z]|\d[A-Za-z]|[A-Za-z]\d")
 """What words of prose don't have inside: punctuation, a change of case, letters beside digits."""
@@ -27,9 +27,10 @@ def strings(query: str) -> list[str]:
     """Return what a question means to the letter: what is quoted, and words that are no prose."""
     normal = unicodedata.normalize("NFKC", query)
     found = [quoted.strip() for quoted in _QUOTED.findall(normal)]
-    for token in normal.split():
+    spaced = "".join(" " if is_unspaced(char) else char for char in normal)
+    for token in spaced.split():
         word = token.strip(_AROUND)
-        if len(word) >= _SHORTEST and _INNER.search(word) and not _has_unspaced(word):
+        if len(word) >= _SHORTEST and _INNER.search(word):
             found.append(word)
     return list(dict.fromkeys(string for string in found if string))
 
@@ -59,7 +60,7 @@ def level(unit: str, text: str) -> float:
 def _level(unit: str, lowered: str, text: str, lower_text: str) -> float:
     best = 0.0
     same_length = len(lower_text) == len(text)
-    at = lower_text.find(lowered)
+    at = lower_text.find(lowered) if lowered else -1  # of marks alone folding leaves nothing
     while at >= 0 and best < 1.0:
         end = at + len(lowered)
         value = min(_before(lowered, lower_text, at), _after(lowered, lower_text, end))

@@ -1,5 +1,6 @@
 """Finds the terms of a question in texts, as FTS5 matches them: folded and stemmed. Pure."""
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
@@ -10,9 +11,12 @@ import snowballstemmer
 
 from memoryd.terms import SPACED_WORD, Term, is_unspaced
 
-_LEAST_NEEDLE_CHARS = 2
 _LEAST_STEMMED_BYTES, _MOST_STEMMED_BYTES = 3, 64
 """Of fts5_tokenize.c, in UTF-8."""
+_BLY, _LOGY = re.compile(r"[aeiouy][^aeiou].*bli$"), re.compile(r"[aeiouy][^aeiou].*logi$")
+_DOUBLED = re.compile(r"([ckvwx])\1$")
+"""What Porter's own program, and FTS5, stem further than Snowball's `porter` does: `possibly` as
+`possible`, `biology` as `biological`, `trekking` as `trek`."""
 _stemmer = snowballstemmer.stemmer("porter")
 
 
@@ -56,20 +60,28 @@ def stem(word: str) -> str:
     """Return Porter's stem of a folded word; FTS5 leaves very short and very long ones alone."""
     if not _LEAST_STEMMED_BYTES <= len(word.encode()) <= _MOST_STEMMED_BYTES:
         return word
-    return str(_stemmer.stemWord(word))
+    stemmed = str(_stemmer.stemWord(word))
+    if _BLY.search(stemmed):
+        return str(_stemmer.stemWord(stemmed[:-1] + "e"))
+    if _LOGY.search(stemmed):
+        return stemmed[:-1]
+    if word in (f"{stemmed}ed", f"{stemmed}ing") and _DOUBLED.search(stemmed):
+        return stemmed[:-1]
+    return stemmed
 
 
 def _needle(term: Term) -> tuple[str, str | None]:
     """Return what every form of a term begins with, and its stem; None for runs of unspaced text.
 
-    Porter's stem is how all forms begin, but for a last `i` or `e` that it may have put there.
+    Porter's stem is how all forms begin, but for a last `i` or `e` that it may have put there, and
+    the `l` of `possibl`, which stands for `possibility` too.
     """
     text = fold(term.text)
     if term.prefix or any(map(is_unspaced, text)):
         return text, None
     stemmed = stem(text)
-    needle = stemmed[:-1] if stemmed[-1:] in ("i", "e") else stemmed
-    return (needle if len(needle) >= _LEAST_NEEDLE_CHARS else stemmed), stemmed
+    put = 1 if stemmed.endswith(("i", "e", "bl")) else 0
+    return stemmed[: len(stemmed) - put] or stemmed, stemmed
 
 
 def _words(text: str, needle: str, stemmed: str) -> list[Place]:

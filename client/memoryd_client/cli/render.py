@@ -98,7 +98,7 @@ def _warnings(warnings: list[str]) -> list[str]:
 def search(result: SearchResult, style: Style) -> str:
     """Return the hits, best first, each with its place, scores and numbered snippet."""
     if not result.results:
-        return "No matches.\n"
+        return "No match fits into --max-chars.\n" if result.omitted else "No matches.\n"
     hits = [_hit(number, hit, style) for number, hit in enumerate(result.results, start=1)]
     return "\n".join(hits)
 
