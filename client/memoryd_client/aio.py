@@ -104,6 +104,7 @@ class AsyncClient:
         mode: str | None = None,
         max_chars: int | None = None,
         explain: bool = False,
+        highlight: bool = False,
         timeout_s: float | None = None,
     ) -> SearchResult:
         """Return cited snippets that answer `query`, best first; see `SearchBody`."""
@@ -120,6 +121,7 @@ class AsyncClient:
             mode=mode,
             max_chars=max_chars,
             explain=explain,
+            highlight=highlight,
         )
         return await self._run(call, timeout_s)
 

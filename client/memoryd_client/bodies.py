@@ -29,7 +29,8 @@ class SearchBody(Body):
     (`memory/2026-11-28.md`), else its modification time. `visibility` says whose transcripts may
     be in the answer: `self` (of `session` alone), `agent` or `all`. `mode` is `hybrid`, `keyword`
     or `vector`; `max_chars` bounds all snippets together; `explain` asks for each hit's parts. The
-    query may have operators: see docs/search.md.
+    query may have operators: see docs/search.md. With `highlight`, hits say where the query's words
+    stand.
     """
 
     query: str
@@ -44,6 +45,7 @@ class SearchBody(Body):
     mode: str | None = None
     max_chars: int | None = None
     explain: bool = False
+    highlight: bool = False
 
 
 class Explanation(Body):
@@ -71,6 +73,7 @@ class Hit(Body):
     `start_line`..`end_line` (1-based, inclusive) is the chunk that matched;
     `snippet_start_line`..`snippet_end_line` the part of it shown in `snippet`, which is what
     `citation` points at. Scores are in [0, 1]; a leg that did not see the hit gives `None`.
+    `highlights` are (start, end) of words of the query in the snippet, in characters.
     """
 
     path: str
@@ -85,6 +88,7 @@ class Hit(Body):
     vector_score: float | None = None
     text_score: float | None = None
     explanation: Explanation | None = None
+    highlights: list[tuple[int, int]] | None = None
 
 
 class SearchResult(Body):

@@ -159,6 +159,7 @@ def search(
     mode: str | None,
     max_chars: int | None,
     explain: bool,
+    highlight: bool,
 ) -> Call[SearchResult]:
     """Ask for what memory says about `query`; see `SearchBody`."""
     body = SearchBody(
@@ -174,6 +175,7 @@ def search(
         mode=mode,
         max_chars=max_chars,
         explain=explain,
+        highlight=highlight,
     )
     return Call(Op.SEARCH, body, SearchResult)
 

@@ -115,6 +115,7 @@ class Client:
         mode: str | None = None,
         max_chars: int | None = None,
         explain: bool = False,
+        highlight: bool = False,
         timeout_s: float | None = None,
     ) -> SearchResult:
         """Return cited snippets that answer `query`, best first; see `SearchBody`."""
@@ -131,6 +132,7 @@ class Client:
             mode=mode,
             max_chars=max_chars,
             explain=explain,
+            highlight=highlight,
         )
         return self._run(call, timeout_s)
 

@@ -24,7 +24,7 @@ from memoryd.search.fuse import Candidate
 from memoryd.search.hits import explained, load_hits, within
 from memoryd.search.legs import FileIds, Legs, VectorLeg
 from memoryd.search.query import MAX_GLOB_CHARS, MAX_GLOB_STARS, SOURCES, parse
-from memoryd.search.snippet import Reader
+from memoryd.search.snippet import Reader, highlights
 from memoryd.settings import Query as QuerySettings
 from memoryd_client.bodies import SearchBody, SearchResult
 
@@ -121,10 +121,11 @@ class SearchEngine:
             ids = None if part.empty and visible is None else await self._allowed(part, visible)
             await answer.gather(k, ids)
         chosen = await self._choose(answer, min_score, max_results, gone)
+        reader = Reader.of(answer.term_weights())
         load = partial(
             load_hits,
             chosen=chosen,
-            reader=Reader.of(answer.term_weights()),
+            reader=reader,
             line_cosines=legs.line_cosines,
             max_chars=settings.snippet_chars,
         )
@@ -132,6 +133,8 @@ class SearchEngine:
         for candidate, hit in shown:
             if body.explain:
                 hit.explanation = explained(candidate, answer.text_ranks, answer.vector_ranks)
+            if body.highlight:
+                hit.highlights = highlights(hit.snippet, reader)
         result.results, result.omitted = within([hit for _, hit in shown], max_chars)
         result.mode = legs.mode
         result.warnings = list(dict.fromkeys(legs.warnings))

@@ -35,6 +35,7 @@ half of a question's bigrams span two words, which an answer need not have in a 
 
 
 GIVES_WAY = 0.01
+"""For each newer note that says the same, so that of three the oldest is the last."""
 SAME_MEANING, SAME_STRING, NEARLY_AS_STRONG = 0.4, 0.1, 1.2
 """What takes an older note's place has so much of its cosine, a string nearly as exactly, and still
 more strength by that factor, when age has scaled both."""
@@ -175,7 +176,7 @@ def aged(candidates: list[Candidate], left: Callable[[int], float | None]) -> li
             if others > by and _is_said_by(candidate, by, c, others)
         ]
         best = max((now[c.row_id] for c in newer), default=candidate.strength)
-        now[candidate.row_id] = min(candidate.strength, best * (1 - GIVES_WAY))
+        now[candidate.row_id] = min(candidate.strength, best * (1 - GIVES_WAY) ** len(newer))
         if not newer:
             now[candidate.row_id] = candidate.strength
     scaled = [_with_age(c, fresh[c.row_id], now.get(c.row_id, c.strength)) for c in candidates]

@@ -110,6 +110,8 @@ class Legs:
 
     async def _by_meaning(self, k: int, file_ids: FileIds) -> dict[int, float]:
         if self.leg is None:
+            if not self.words:
+                self.warnings.append("vector search is off: there is no provider")
             return {}
         if (problem := self.leg.problem()) is not None:
             self.warnings.append(f"vector search is off: {problem}")

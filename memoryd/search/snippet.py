@@ -68,6 +68,22 @@ def cut(
     return Snippet(shown, min(start_line + first, end_line), min(start_line + last, end_line))
 
 
+def highlights(text: str, reader: Reader) -> list[tuple[int, int]]:
+    """Return where the terms stand in a text, as (start, end) in characters, in order.
+
+    Folding changes the length of some lines of other scripts; in those nothing is marked.
+    """
+    found: set[tuple[int, int]] = set()
+    at = 0
+    for line in text.split("\n"):
+        folded = fold(line)
+        if len(folded) == len(line):
+            for places in reader.finder.places(folded):
+                found.update((at + place.start, at + place.end) for place in places)
+        at += len(line) + 1
+    return sorted(found)
+
+
 def _likely(
     lines: Sequence[str],
     places: Sequence[Sequence[Sequence[Place]]],

@@ -28,6 +28,7 @@ def search(query: str, *, since: str | None = None) -> Call[Any]:
         mode=None,
         max_chars=None,
         explain=False,
+        highlight=False,
     )
 
 

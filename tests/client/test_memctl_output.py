@@ -108,6 +108,7 @@ def test_search_json(run: Run) -> None:
                     "textRank": 1,
                     "vectorRank": 3,
                 },
+                "highlights": [[11, 18]],
             },
             {
                 "path": "MEMORY.md",

@@ -49,7 +49,10 @@ def test_chunks_that_overlap_a_little_are_two_and_almost_wholly_one() -> None:
 
 
 def test_short_texts_that_differ_by_a_word_are_two() -> None:
-    assert kept("The door code of the shed is 4711.", "The door code of the barn is 4711.") == [0, 1]
+    assert kept("The door code of the shed is 4711.", "The door code of the barn is 4711.") == [
+        0,
+        1,
+    ]
 
 
 def test_even_the_same_short_text_in_two_files_is_two() -> None:
@@ -108,9 +111,7 @@ def test_no_two_of_what_is_kept_are_duplicates_and_the_rest_is(
         assert (row in shown) is not any(same(row, better) for better in shown if better < row)
 
 
-def brute_force(
-    scores: list[float], bags: list[set[str]], balance: float, most: int
-) -> list[int]:
+def brute_force(scores: list[float], bags: list[set[str]], balance: float, most: int) -> list[int]:
     """Maximal marginal relevance as it is written down, over all pairs each time."""
     low, span = min(scores), (max(scores) - min(scores)) or 1.0
     taken: list[int] = []

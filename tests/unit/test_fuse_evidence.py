@@ -183,9 +183,11 @@ def test_a_newer_note_that_says_the_same_goes_first() -> None:
     assert old.strength == better_old_one().strength
 
 
+BETTER = {1: 0.06, 2: 0.05, 3: 0.0}
+
+
 def test_the_newest_of_three_goes_first_and_the_oldest_last() -> None:
-    three = [fused(1, Evidence(0.66, 1.0, 0.8, 0.0), 0.3), better_old_one(), fused(3, STRONG, 0.3)]
-    three[1] = fused(2, Evidence(0.65, 1.0, 0.8, 0.0), 0.3)
+    three = [fused(row, Evidence(0.6 + by, 1.0, 0.8, 0.0), 0.3) for row, by in BETTER.items()]
     assert rows(age(three, {1: 0.45, 2: 0.6, 3: 1.0})) == [3, 2, 1]
 
 

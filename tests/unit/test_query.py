@@ -14,7 +14,16 @@ PIECES = st.lists(
         (
             *("boiler", "-old", "-e", "--force", "path:a", 'path:"my notes"', "path:", "since:x"),
             *("since:2026-01-05", "until:2026-02-30", "source:memory", "source:mail", '"', "-"),
-            *('"two words"', '"x -old y"', "a:b", "成语接龙", "-成语接龙", "x-y", "NEAR(a", "-a1b2"),
+            *(
+                '"two words"',
+                '"x -old y"',
+                "a:b",
+                "成语接龙",
+                "-成语接龙",
+                "x-y",
+                "NEAR(a",
+                "-a1b2",
+            ),
         )
     )
     | st.text(st.characters(codec="utf-8"), max_size=12),
@@ -85,8 +94,26 @@ def test_the_second_of_a_kind_is_text() -> None:
 @pytest.mark.parametrize(
     "typed",
     [
-        *("grep -e x", "git push --force", "ls -la x", "rm -rf x", "x -", "x --", "x -1", "x -2026"),
-        *("x -foo_bar", "x -foo.py", "x-old", "x (-old)", "x -old.", "x —old", "x -O'Brien", "5 -3"),
+        *(
+            "grep -e x",
+            "git push --force",
+            "ls -la x",
+            "rm -rf x",
+            "x -",
+            "x --",
+            "x -1",
+            "x -2026",
+        ),
+        *(
+            "x -foo_bar",
+            "x -foo.py",
+            "x-old",
+            "x (-old)",
+            "x -old.",
+            "x —old",
+            "x -O'Brien",
+            "5 -3",
+        ),
     ],
 )
 def test_flags_and_dashes_are_text(typed: str) -> None:

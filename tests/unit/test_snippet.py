@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.search.snippet import Reader, Snippet
+from memoryd.search.snippet import Reader, Snippet, highlights
 from memoryd.search.snippet import cut as cut_by
 from memoryd.terms import Term, query_terms
 
@@ -127,3 +127,16 @@ def test_any_one_line_is_cut_to_a_piece_of_it(line: str, query: str, max_chars: 
     assert snippet.text in line
     assert len(snippet.text) <= max_chars
     assert (snippet.start_line, snippet.end_line) == (3, 3)
+
+
+def test_highlights_are_where_the_words_stand() -> None:
+    text = "The boilers leak.\nNo boiler.\nÄrger im Bad, boiler 漢字"
+    reader = Reader.of(dict.fromkeys(query_terms("boiler ärger 漢字"), 1.0))
+    found = [text[start:end] for start, end in highlights(text, reader)]
+    assert found == ["boilers", "boiler", "Ärger", "boiler", "漢字"]
+    assert highlights("", reader) == []
+
+
+def test_a_line_that_folding_makes_longer_is_not_marked() -> None:
+    reader = Reader.of(dict.fromkeys(query_terms("boiler"), 1.0))
+    assert highlights("ﬁne boiler\nboiler", reader) == [(11, 17)]

@@ -96,7 +96,13 @@ def test_one_word_is_no_unit(query: str) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    ["what is the code?", "成语接龙？", "这是什么。", "one two three four five six seven", "ab " * 21],
+    [
+        "what is the code?",
+        "成语接龙？",
+        "这是什么。",
+        "one two three four five six seven",
+        "ab " * 21,
+    ],
 )
 def test_a_question_and_a_long_query_are_no_unit(query: str) -> None:
     assert units(query) == []

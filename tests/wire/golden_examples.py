@@ -135,6 +135,7 @@ BODIES: dict[str, Body] = {
         mode="hybrid",
         max_chars=4_000,
         explain=True,
+        highlight=True,
     ),
     "search_body_defaults": SearchBody(query="dentist"),
     "search_result": SearchResult(
@@ -162,6 +163,7 @@ BODIES: dict[str, Body] = {
                     text_rank=1,
                     vector_rank=3,
                 ),
+                highlights=[(11, 18)],
             ),
             Hit(
                 path="MEMORY.md",

@@ -73,6 +73,8 @@ class GeminiBatch:
         url = self._http.url("/batches", pageSize="100")
         listed = await self._http.json("GET", url, timeout_s=ASK_S)
         for job in listed.get("operations") or listed.get("batches") or []:
+            if not isinstance(job, dict):
+                continue
             shown = job.get("displayName") or (job.get("metadata") or {}).get("displayName")
             if shown == _job_name(key):
                 return str(job["name"])

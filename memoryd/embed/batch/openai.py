@@ -74,7 +74,7 @@ class OpenAiBatch:
         url = self._http.url("/batches", limit="100")
         listed = await self._http.json("GET", url, timeout_s=ASK_S)
         for job in listed.get("data") or []:
-            if (job.get("metadata") or {}).get("job") == key:
+            if isinstance(job, dict) and (job.get("metadata") or {}).get("job") == key:
                 return str(job["id"])
         return None
 

@@ -81,7 +81,7 @@ class Http:
         async with self.request(method, url, timeout_s=timeout_s, **options) as response:
             body = await self._body(response)
         try:
-            return msgspec.json.decode(body)
+            return msgspec.json.decode(body, type=dict[str, Any])
         except (msgspec.MsgspecError, RecursionError) as error:
             raise not_json(self.vendor, body) from error
 
