@@ -114,9 +114,15 @@ def _bigrams(run: str) -> list[Term]:
 def _stop_words_of(words: list[str]) -> frozenset[str]:
     """Return the stop words of the language that has most of the words in its list.
 
-    Never those of all languages at once: German `die` and `war` are English words that matter.
+    Never those of all languages at once: German `die` and `war` are English words that matter. One
+    word alone says nothing about another language than English.
     """
-    return max(map(_stop_list, _STOP_LANGUAGES), key=lambda stop: sum(w in stop for w in words))
+    best, most = _stop_list("en"), max(1, sum(word in _stop_list("en") for word in words))
+    for code in _STOP_LANGUAGES[1:]:
+        stop = _stop_list(code)
+        if (count := sum(word in stop for word in words)) > most:
+            best, most = stop, count
+    return best
 
 
 def is_unspaced(char: str) -> bool:
@@ -134,8 +140,9 @@ def unspaced_share(text: str) -> float:
 @cache
 def _stop_list(code: str) -> frozenset[str]:
     listed = stopwords.get_stopwords(code)
+    # Without its apostrophe `don't` is still one, but `she'd` would be `shed`.
     return frozenset(w.lower() for w in listed if w) | frozenset(
-        w.lower().replace("'", "") for w in listed if "'" in w
+        w.lower().replace("'", "") for w in listed if w.endswith("n't")
     )
 
 

@@ -17,9 +17,8 @@ VECTOR, BEND = 2.6, 0.4
 USUAL_LOW, USUAL_HIGH = 0.05, 0.35
 """Cosines of the bundled model, which all constants here were measured with, for unrelated texts
 and for good answers: another model's are read on this scale, by its calibration."""
-OTHER_SCRIPT, HELPFUL = 2.2, 0.3
-"""Where question and chunk are in different scripts words can't help, and vectors count for both;
-unless a chunk has so much of the question's words all the same."""
+OTHER_SCRIPT = 2.2
+"""Where question and chunk are in different scripts words hardly help: vectors count for both."""
 TEXT_ALONE, VECTOR_ALONE = 2.0, 2.0
 """Likewise where only one leg can run, or a chunk has no vector yet."""
 SURE_BY_TEXT, SURE_BY_VECTOR = 6.0, 1.4
@@ -82,12 +81,11 @@ def by_evidence(
         + VERBATIM * words.verbatim
     )
     seen = max(0.0, cosine or 0.0)
-    strength = said + VECTOR * BEND * math.tanh(seen / BEND)
-    relevance = strength + SIGHT * seen
+    by_meaning = OTHER_SCRIPT if other_script and evidence is not None else 1.0
+    meaning = by_meaning * VECTOR * BEND * math.tanh(seen / BEND)
+    strength = said + meaning
+    relevance = strength + by_meaning * SIGHT * seen
     factor = sure = 1.0
-    if other_script:
-        helpless = max(0.0, 1 - words.coverage / HELPFUL)
-        factor = sure = 1 + (OTHER_SCRIPT - 1) * helpless
     if evidence is None:
         factor, sure = VECTOR_ALONE, SURE_BY_VECTOR
     elif cosine is None:

@@ -49,7 +49,7 @@ def fold(text: str) -> str:
     """
     if text.isascii():
         return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text.lower())
+    decomposed = unicodedata.normalize("NFKD", text).lower()
     return unicodedata.normalize(
         "NFC", "".join(c for c in decomposed if not unicodedata.combining(c) or is_unspaced(c))
     )

@@ -113,9 +113,9 @@ def test_in_other_scripts_nothing_is_missed(fts5: Fts5, data: st.DataObject) -> 
 
 
 @settings(max_examples=400, deadline=None)
-@given(form=FORMS.filter(str.isalpha) | st.text("abeilnorsty", min_size=3, max_size=9))
+@given(form=FORMS.filter(str.isalpha))
 def test_stems_are_those_of_fts5(fts5: Fts5, form: str) -> None:
-    assert [stem(form)] == fts5.tokens(form) or form in ("eed", "ies", "sses", "eeds")
+    assert [stem(form)] == fts5.tokens(form)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,13 @@ def test_a_prefix_stands_anywhere() -> None:
 
 @pytest.mark.parametrize(
     ("text", "query"),
-    [("cafe\u0301", "café"), ("CAFÉ", "cafe"), ("Ａｂｃ", "abc"), ("zürich", "Zu\u0308rich")],
+    [
+        ("cafe\u0301", "café"),
+        ("CAFÉ", "cafe"),
+        ("Ａｂｃ", "abc"),
+        ("𝕬𝖇𝖈", "abc"),
+        ("zürich", "Zu\u0308rich"),
+    ],
 )
 def test_case_width_and_latin_diacritics_do_not_count(text: str, query: str) -> None:
     assert len(found(text, query)) == 1
