@@ -55,16 +55,18 @@ def window_of_each_line(text: str, units: int) -> list[int]:
 def _fragments(text: str, units: int) -> list[str]:
     """Return lines, and of long lines sentences, with what stands between them."""
     found: list[str] = []
+    # Where windows are small, so is what they are made of.
+    line_units, short_units = min(_LINE_UNITS, units), min(_SHORT_UNITS, units // 4)
     for line in text.split("\n"):
         if not line.strip():
             continue
-        if weigh(line) <= _LINE_UNITS:
+        if weigh(line) <= line_units:
             found.append(f"{line}\n")
             continue
         parts = [""]
         for sentence in _SENTENCE.split(line):
             for piece in pieces(sentence, units=max(4, units // 2), max_bytes=_MAX_BYTES):
-                if parts[-1] and weigh(parts[-1]) >= _SHORT_UNITS:
+                if parts[-1] and weigh(parts[-1]) >= short_units:
                     parts.append("")
                 parts[-1] += f" {piece}" if parts[-1] else piece
         parts[-1] += "\n"

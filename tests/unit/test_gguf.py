@@ -4,6 +4,7 @@ import asyncio
 import importlib.util
 import io
 import struct
+import subprocess
 import sys
 from pathlib import Path
 
@@ -88,8 +89,17 @@ def test_a_file_that_changed_since_the_start_is_not_used(tmp_path: Path) -> None
 
 @pytest.mark.skipif(importlib.util.find_spec("xllamacpp") is None, reason="needs xllamacpp")
 def test_the_daemon_never_loads_llama_cpp(tmp_path: Path) -> None:
-    gguf_engine(model_file(tmp_path)).check()
-    assert "xllamacpp" not in sys.modules
+    # In a process of its own: other tests may have loaded it in this one.
+    program = """
+import sys
+from pathlib import Path
+from memoryd.embed.gguf import gguf_engine
+
+gguf_engine(Path(sys.argv[1])).check()
+assert "xllamacpp" not in sys.modules
+"""
+    command = [sys.executable, "-c", program, str(model_file(tmp_path))]
+    subprocess.run(command, check=True, timeout=60)
 
 
 # What identifies its vectors

@@ -2,7 +2,7 @@
 
 import re
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memoryd.chunk.weigh import weigh
@@ -12,6 +12,7 @@ PROSE = st.text("ab c.!?\n漢字。 é🦭", max_size=400)
 
 
 @given(PROSE, st.integers(20, 200))
+@example("?\n?。。。。。。。", 20)
 def test_nothing_is_lost_and_nothing_too_large(text: str, units: int) -> None:
     made = windows(text, units)
     assert made
