@@ -15,6 +15,7 @@ pytest.importorskip("gguf")
 pytest.importorskip("xllamacpp")
 
 from gguf_models import CONTEXT_TOKENS, DIMS, write_bert, write_llama
+from model_process import ODD_TEXTS, ended, ends_with_its_daemon, pid_of
 
 from memoryd.embed.gguf import gguf_engine
 from memoryd.embed.gguf_worker import shortened
@@ -25,12 +26,7 @@ pytestmark = pytest.mark.long
 
 WRITERS = {"bert": write_bert, "llama": write_llama}
 TEXTS = {
-    "empty": "",
-    "space": " \n\t",
-    "nul": "\0",
-    "controls": "".join(map(chr, range(32))),
-    "lone surrogate": "a\ud800b",
-    "invisible": "\u200b\ufeff\uffff",
+    **ODD_TEXTS,
     "special tokens": "[CLS] </s> <s> [SEP]",
     "no letters": "🙂" * 2_000,
     "one word of 50 kB": "x" * 50_000,
@@ -57,29 +53,6 @@ async def opened(path: Path, **options: float) -> AsyncIterator[LocalProvider]:
         yield provider
     finally:
         await provider.close()
-
-
-def pid_of(provider: LocalProvider) -> int:
-    pid = provider.stats().pid
-    assert pid is not None
-    return pid
-
-
-async def ended(pid: int) -> None:
-    """Wait until a process has ended, whoever its parent is."""
-    if not hasattr(os, "pidfd_open"):
-        pytest.skip("needs pidfd_open")
-    try:
-        fd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    loop, end = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(fd, end.set)
-    try:
-        await end.wait()
-    finally:
-        loop.remove_reader(fd)
-        os.close(fd)
 
 
 async def test_vectors_are_the_models_and_have_length_1(model: Path) -> None:
@@ -203,30 +176,7 @@ async def test_an_idle_model_is_unloaded_and_loaded_again(bert: Path) -> None:
 
 
 async def test_the_worker_ends_with_a_daemon_that_is_killed(bert: Path) -> None:
-    program = """
-import asyncio, sys
-from pathlib import Path
-from memoryd.embed.gguf import gguf_engine
-from memoryd.embed.local import LocalProvider
-
-async def main():
-    provider = LocalProvider(gguf_engine(Path(sys.argv[1])))
-    await provider.embed_query("load")
-    print(provider.stats().pid, flush=True)
-    await asyncio.get_running_loop().create_future()
-
-asyncio.run(main())
-"""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    daemon = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, str(bert), stdout=asyncio.subprocess.PIPE, env=environment
-    )
-    assert daemon.stdout is not None
-    worker_pid = int(await daemon.stdout.readline())
-    os.kill(worker_pid, 0)
-    daemon.kill()
-    await daemon.wait()
-    await ended(worker_pid)
+    await ends_with_its_daemon(str(bert))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -4,12 +4,12 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from model_process import ODD_TEXTS, ended, ends_with_its_daemon, pid_of
 
 from memoryd.embed import local
 from memoryd.embed.local import LocalProvider
@@ -80,29 +80,6 @@ def misbehaving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
     return install
 
 
-def pid_of(provider: LocalProvider) -> int:
-    pid = provider.stats().pid
-    assert pid is not None
-    return pid
-
-
-async def ended(pid: int) -> None:
-    """Wait until a process has ended, whoever its parent is."""
-    if not hasattr(os, "pidfd_open"):
-        pytest.skip("needs pidfd_open")
-    try:
-        fd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    loop, end = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(fd, end.set)
-    try:
-        await end.wait()
-    finally:
-        loop.remove_reader(fd)
-        os.close(fd)
-
-
 async def turns(count: int) -> None:
     """Let everything else that is ready run, so many times."""
     for _ in range(count):
@@ -142,12 +119,7 @@ async def test_vectors_have_length_1_and_mean_something() -> None:
 
 async def test_any_text_has_a_vector() -> None:
     texts = {
-        "empty": "",
-        "space": " \n\t",
-        "nul": "\0",
-        "controls": "".join(map(chr, range(32))),
-        "lone surrogate": "a\ud800b",
-        "invisible": "\u200b\ufeff\uffff",
+        **ODD_TEXTS,
         "50 kB": "x" * 50_000,
     }
     async with opened(LocalProvider()) as provider:
@@ -218,28 +190,7 @@ async def test_ctrl_c_and_sigterm_are_the_daemons_business() -> None:
 
 
 async def test_the_worker_ends_with_a_daemon_that_is_killed() -> None:
-    program = """
-import asyncio
-from memoryd.embed.local import LocalProvider
-
-async def main():
-    provider = LocalProvider()
-    await provider.embed_query("load")
-    print(provider.stats().pid, flush=True)
-    await asyncio.get_running_loop().create_future()
-
-asyncio.run(main())
-"""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    daemon = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE, env=environment
-    )
-    assert daemon.stdout is not None
-    worker_pid = int(await daemon.stdout.readline())
-    os.kill(worker_pid, 0)
-    daemon.kill()
-    await daemon.wait()
-    await ended(worker_pid)
+    await ends_with_its_daemon()
 
 
 async def test_an_idle_model_is_unloaded_and_loaded_again() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from keywords import IDENTITY, LEGS
 
 from memoryd.flow import Chunk, FileKey, FileStat, ParsedFile
-from memoryd.identity import Identity
 from memoryd.index import rows, schema
 from memoryd.index.driver import Connection, sqlite
 from memoryd.search.corpus import (
@@ -29,19 +29,8 @@ from memoryd.search.evidence import (
     weigh,
 )
 from memoryd.search.words import Finder, fold
-from memoryd.terms import TOKENIZER, Term, index_text, query_terms
+from memoryd.terms import Term, index_text, query_terms
 
-IDENTITY = Identity(
-    provider="none",
-    model="fts-only",
-    provider_key="",
-    dims=None,
-    max_input_bytes=8000,
-    chunk_tokens=400,
-    chunk_overlap=80,
-    tokenizer=TOKENIZER,
-)
-LEGS = rows.Legs(IDENTITY, fts=True, vec=False)
 VOCABULARY = (
     "boiler",
     "valve",

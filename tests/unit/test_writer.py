@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from keywords import IDENTITY
 
 from memoryd.flow import (
     Chunk,
@@ -18,25 +19,13 @@ from memoryd.flow import (
     ToWriter,
     Unreadable,
 )
-from memoryd.identity import Identity
 from memoryd.index import pending
 from memoryd.index.driver import Connection, sqlite
 from memoryd.index.rows import GROUP_BYTES, GROUP_FILES, STEP_CHUNKS
 from memoryd.index.schema import AUTOMERGE
 from memoryd.index.store import Store, StoreOptions
 from memoryd.index.writer import MERGE_AFTER_FILES, Writer
-from memoryd.terms import TOKENIZER
 
-IDENTITY = Identity(
-    provider="none",
-    model="fts-only",
-    provider_key="",
-    dims=None,
-    max_input_bytes=8000,
-    chunk_tokens=400,
-    chunk_overlap=80,
-    tokenizer=TOKENIZER,
-)
 UNSTORABLE = "\ud800"
 
 

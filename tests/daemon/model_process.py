@@ -1,0 +1,71 @@
+"""The process of a local model, for tests: its end, and texts that no model may stumble over."""
+
+import asyncio
+import os
+import sys
+
+import pytest
+
+from memoryd.embed.local import LocalProvider
+
+ODD_TEXTS = {
+    "empty": "",
+    "space": " \n\t",
+    "nul": "\0",
+    "controls": "".join(map(chr, range(32))),
+    "lone surrogate": "a\ud800b",
+    "invisible": "\u200b\ufeff\uffff",
+}
+_DAEMON = """
+import asyncio, sys
+from pathlib import Path
+from memoryd.embed.gguf import gguf_engine
+from memoryd.embed.local import LocalProvider
+
+async def main():
+    provider = LocalProvider(*(gguf_engine(Path(path)) for path in sys.argv[1:]))
+    await provider.embed_query("load")
+    print(provider.stats().pid, flush=True)
+    await asyncio.get_running_loop().create_future()
+
+asyncio.run(main())
+"""
+
+
+def pid_of(provider: LocalProvider) -> int:
+    pid = provider.stats().pid
+    assert pid is not None
+    return pid
+
+
+async def ended(pid: int) -> None:
+    """Wait until a process has ended, whoever its parent is."""
+    if not hasattr(os, "pidfd_open"):
+        pytest.skip("needs pidfd_open")
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    loop, end = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(fd, end.set)
+    try:
+        await end.wait()
+    finally:
+        loop.remove_reader(fd)
+        os.close(fd)
+
+
+async def ends_with_its_daemon(*model_path: str) -> None:
+    """Kill a process that has a model loaded, and wait until the model's own has ended."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    daemon = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _DAEMON, *model_path),
+        stdout=asyncio.subprocess.PIPE,
+        env=environment,
+    )
+    assert daemon.stdout is not None
+    worker_pid = int(await daemon.stdout.readline())
+    os.kill(worker_pid, 0)
+    daemon.kill()
+    await daemon.wait()
+    await ended(worker_pid)
