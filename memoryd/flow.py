@@ -18,6 +18,8 @@ import msgspec
 from memoryd.identity import Choice, Identity
 
 T = TypeVar("T")
+Text = tuple[str, str]
+"""(text hash, text): what waits for a vector."""
 
 _SQLITE_MAX = 2**63 - 1
 

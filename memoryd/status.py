@@ -58,8 +58,7 @@ class Status:
             found.append(f"the last rebuild failed: {rebuild.last_error}")
         if (problem := agent.reconciler.stats().problem) is not None:
             found.append(f"scan: {problem}")
-        choice = agent.resolved.choice
-        if choice is not None and choice.by == "fallback":
+        if (choice := agent.resolved.fallback) is not None:
             found.append(
                 f"the fallback provider {choice.provider} embeds: {choice.why}"
                 f" - `memctl index --provider {choice.instead_of}` goes back"
@@ -165,10 +164,8 @@ class Status:
         )
 
     def _fallback(self) -> str | None:
-        choice = self._agent.resolved.choice
-        if choice is None or choice.by != "fallback":
-            return None
-        return f"{choice.provider}, since {choice.why}"
+        choice = self._agent.resolved.fallback
+        return None if choice is None else f"{choice.provider}, since {choice.why}"
 
     def _embedding(self) -> wire.EmbeddingStatus | None:
         agent = self._agent

@@ -30,7 +30,12 @@ class Resolved(NamedTuple):
     @property
     def is_fallback(self) -> bool:
         """Whether the provider stands in for one that has failed for good."""
-        return self.choice is not None and self.choice.by == "fallback"
+        return self.fallback is not None
+
+    @property
+    def fallback(self) -> Choice | None:
+        """The choice of a provider that stands in for one that has failed, None for any other."""
+        return self.choice if self.choice is not None and self.choice.by == "fallback" else None
 
 
 def resolve(

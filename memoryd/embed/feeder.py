@@ -12,16 +12,13 @@ from typing import Any, NamedTuple
 
 from memoryd.embed.batch.batches import Batches
 from memoryd.embed.pool import EmbedPool
-from memoryd.flow import Embedded, SyncMarker, ToFeeder, ToWriter
+from memoryd.flow import Embedded, SyncMarker, Text, ToFeeder, ToWriter
 from memoryd.identity import Identity
 
 READ_ROWS = 256
 GATHER_S = 1.0
 GATHER_MAX_S = 30.0
 """What arrives within so long of each other goes into one batch job, within so long in all."""
-
-Text = tuple[str, str]
-"""(text hash, text)"""
 
 
 class PendingText(NamedTuple):
@@ -131,7 +128,7 @@ class Feeder:
     async def _submit(self) -> None:
         """Make batch jobs of what waits, if it is much."""
         if self._batches is not None and not self._finishing and await self._is_much():
-            await self._batches.submit(self._pages())
+            await self._batches.submit(self._pages(self._batches.inline))
 
     async def _gather(self) -> None:
         """Wait until no more texts arrive, or somebody waits for those there are."""
@@ -142,22 +139,26 @@ class Feeder:
                         await self._wake.wait()
                     self._wake.clear()
 
-    async def _pages(self) -> AsyncIterator[list[Text]]:
-        """Yield all texts that wait and that nobody works at, each once."""
+    async def _pages(self, inline: set[str]) -> AsyncIterator[list[Text]]:
+        """Yield all texts that wait, that nobody works at and that are not `inline`, each once."""
         seen: set[str] = set()
         after = 0
         while rows := await self._pending(after, READ_ROWS):
             after = rows[-1].row_id
-            free = {r.hash: r.text for r in rows if r.hash not in seen and self._is_free(r.hash)}
+            waiting = self._waiting(rows)
+            free = {h: text for h, text in waiting.items() if h not in seen and h not in inline}
             seen.update(free)
             if free:
                 yield list(free.items())
 
-    def _is_free(self, digest: str) -> bool:
-        batches = self._batches
-        return digest not in self._in_flight and (
-            batches is None or (digest not in batches.held and digest not in batches.inline)
-        )
+    def _waiting(self, rows: list[PendingText]) -> dict[str, str]:
+        """Return the texts, by hash, that are neither on their way nor in a batch job."""
+        held = () if self._batches is None else self._batches.held
+        return {
+            row.hash: row.text
+            for row in rows
+            if row.hash not in self._in_flight and row.hash not in held
+        }
 
     async def _pass(self, group: asyncio.TaskGroup, pool: EmbedPool, identity: Identity) -> None:
         """Go once through all that waits; end early when the provider is out of order.
@@ -170,13 +171,7 @@ class Feeder:
                 self._wake.set()
                 return
             after = rows[-1].row_id
-            held = () if self._batches is None else self._batches.held
-            waiting = {
-                row.hash: row.text
-                for row in rows
-                if row.hash not in self._in_flight and row.hash not in held
-            }
-            texts = list(waiting.items())
+            texts = list(self._waiting(rows).items())
             for start in range(0, len(texts), self._batch_items):
                 batch = texts[start : start + self._batch_items]
                 while len(self._tasks) >= self._jobs and not self._finishing:

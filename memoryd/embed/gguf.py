@@ -36,11 +36,7 @@ def gguf_engine(
     that is None is the model's own.
     """
     path = path.expanduser().absolute()
-    usual = prefixes(path.stem)
-    wanted = Prefixes(
-        usual.query if query_prefix is None else query_prefix,
-        usual.document if document_prefix is None else document_prefix,
-    )
+    wanted = prefixes(path.stem, query=query_prefix, document=document_prefix)
     key = ""
     with suppress(OSError):
         key = _key(content_digest(path), context_tokens, wanted)

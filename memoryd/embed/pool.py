@@ -26,6 +26,7 @@ from memoryd.embed.provider import (
 )
 from memoryd.embed.queries import Queries, Vector
 from memoryd.embed.windows import windows
+from memoryd.flow import Text
 
 ATTEMPT_PAUSES_S = (0.5, 1.0)
 """Between calls in quick succession; when the last one fails too, the pool is blocked."""
@@ -34,8 +35,6 @@ BRIEF_PAUSE_S = 8.0
 VECTOR_TRIES = 3
 """A text whose vector is none is asked for so often, then set aside."""
 
-Text = tuple[str, str]
-"""(hash, text)"""
 Name = tuple[str, int]
 """(hash of a text, number of a window of it)"""
 Window = tuple[Name, str]

@@ -21,13 +21,15 @@ _BY_MODEL = {
 """Documents go raw, but for embeddinggemma, whose model card asks for a title."""
 
 
-def prefixes(model: str) -> Prefixes:
+def prefixes(model: str, *, query: str | None = None, document: str | None = None) -> Prefixes:
     """Return what the model of this name wants before texts; nothing for one that is not known.
 
+    What is given, as configured, takes the place of what the model wants.
     The name is looked for in the last segment of a path, in any case: `hf.co/Qwen/Qwen3-Embedding`.
     """
     segment = model.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()
-    for name, wanted in _BY_MODEL.items():
-        if name in segment:
-            return wanted
-    return Prefixes()
+    wanted = next((known for name, known in _BY_MODEL.items() if name in segment), Prefixes())
+    return Prefixes(
+        wanted.query if query is None else query,
+        wanted.document if document is None else document,
+    )

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from memoryd.index.cache import mean_vector
 from memoryd.index.rows import MatrixRow
 
 _GROWTH = 1.25
@@ -130,11 +131,8 @@ class VectorMatrix:
             self._grow()
         vectors = np.frombuffer(row.embedding, dtype="<f4").reshape(-1, self.dims)
         self._windows.pop(row.row_id, None)
-        if len(vectors) == 1:
-            self._vectors[position] = vectors[0]
-        else:
-            mean = vectors.mean(axis=0)
-            self._vectors[position] = mean / (np.linalg.norm(mean) or 1.0)
+        self._vectors[position] = np.frombuffer(mean_vector(row.embedding, self.dims), "<f4")
+        if len(vectors) > 1:
             self._windows[row.row_id] = _in_8_bits(vectors)
         self._row_ids[position] = row.row_id
         self._file_ids[position] = row.file_id

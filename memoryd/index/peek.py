@@ -8,7 +8,7 @@ import msgspec
 
 from memoryd.identity import Choice, Identity
 from memoryd.index.driver import Connection, Database, Error
-from memoryd.index.schema import get_choice
+from memoryd.index.schema import get_choice, get_identity
 
 
 class Peeked(NamedTuple):
@@ -21,12 +21,11 @@ class Peeked(NamedTuple):
 async def peek(path: Path) -> Peeked:
     """Return what an index file tells. One that can't be read tells nothing: opening it will."""
     # One that is not there is not made by reading it.
-    with suppress(Error, OSError, msgspec.MsgspecError, TypeError):
+    with suppress(Error, OSError, msgspec.MsgspecError):
         async with Database(path, readonly=True) as database:
             return await database.run(_read)
     return Peeked()
 
 
 def _read(connection: Connection) -> Peeked:
-    (built,) = connection.execute("SELECT value FROM meta WHERE key = 'identity'").fetchone()
-    return Peeked(msgspec.json.decode(built, type=Identity), get_choice(connection))
+    return Peeked(get_identity(connection), get_choice(connection))

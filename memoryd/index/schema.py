@@ -132,7 +132,7 @@ def prepare(connection: Connection, workspace: Path, identity: Identity) -> Iden
                 f" for {workspace}, or move this one away"
             )
         try:
-            built = msgspec.json.decode(_get_meta(connection, "identity") or "{}", type=Identity)
+            built = get_identity(connection)
         except msgspec.MsgspecError as error:
             raise IndexRefusedError(
                 f"what it was built with can't be read ({error}); move it away and it is built anew"
@@ -154,6 +154,11 @@ def _execute_all(connection: Connection, statements: str) -> None:
 def put_identity(connection: Connection, identity: Identity) -> None:
     """Record what the rows are built with."""
     _put_meta(connection, "identity", msgspec.json.encode(identity).decode())
+
+
+def get_identity(connection: Connection) -> Identity:
+    """Return what the rows are built with. Raises `MsgspecError` if that can't be read."""
+    return msgspec.json.decode(_get_meta(connection, "identity") or "{}", type=Identity)
 
 
 def put_choice(connection: Connection, choice: Choice) -> None:

@@ -30,7 +30,6 @@ class Answer:
         self._settings = settings
         self._bm25: dict[int, float] = {}
         self._cosines: dict[int, float] = {}
-        self._corpus = UNKNOWN
 
     async def gather(self, k: int, file_ids: FileIds) -> None:
         """Have the legs find candidates in some files, and read their words."""
@@ -41,19 +40,17 @@ class Answer:
             find = partial(exact_rows, units=legs.question.units, file_ids=file_ids)
             exact = await store.readers.read(find)
         rows = list(dict.fromkeys([*text, *meaning, *exact]))
-        read = await store.readers.read(
+        self.words |= await store.readers.read(
             partial(
                 read_words,
                 rows=rows,
                 question=legs.question,
                 query=legs.query,
-                weighed=legs.words_ran,
+                corpus=legs.corpus,
             )
         )
         by_words_alone = [row for row in rows if row not in meaning]
         found = meaning if self.weighted else meaning | await legs.cosines(by_words_alone)
-        self.words |= read.words
-        self._corpus = read.corpus
         self._bm25 |= text
         self._cosines |= found
         self.text_ranks |= {row: rank for rank, row in enumerate(text, start=1)}
@@ -81,7 +78,8 @@ class Answer:
 
     def term_weights(self) -> dict[Term, float]:
         """Return how much each term of the question weighs."""
-        return {term: self._corpus.weight(term) for term in self._legs.question.terms}
+        corpus = self._legs.corpus or UNKNOWN
+        return {term: corpus.weight(term) for term in self._legs.question.terms}
 
     def _calibrated(self, cosine: float) -> float:
         leg = self._legs.leg

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from memoryd.flow import FileKey
 from memoryd.index.driver import Connection
-from memoryd.search.corpus import UNKNOWN, Corpus, read_corpus, read_lengths
+from memoryd.search.corpus import Corpus, read_lengths
 from memoryd.search.evidence import NO_EVIDENCE, ChunkText, Evidence, Question, weigh
 from memoryd.search.query import Query
 from memoryd.search.verbatim import level
@@ -32,32 +32,23 @@ class Words:
     other_script: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
-    """What was read of all candidates, by row, and of the index as a whole."""
-
-    words: dict[int, Words]
-    corpus: Corpus
-
-
 def read_words(
     connection: Connection,
     rows: Iterable[int],
     *,
     question: Question,
     query: Query,
-    weighed: bool = True,
-) -> Read:
+    corpus: Corpus | None,
+) -> dict[int, Words]:
     """Read and weigh candidates; what the query's operators rule out, or is gone, is left out.
 
-    They are not `weighed` where there are no keyword tables to be read.
+    They are not weighed without a `corpus`: then there are no keyword tables to be read.
     """
-    corpus = read_corpus(connection, question.terms) if weighed else UNKNOWN
     unspaced = is_unspaced_question(query.text)
     without = Finder(Term(word) for word in query.without)
     found: dict[int, tuple[FileKey, ChunkText]] = {}
     wanted = list(rows)
-    lengths = read_lengths(connection, wanted) if weighed else {}
+    lengths = {} if corpus is None else read_lengths(connection, wanted)
     for row in wanted:
         read = connection.execute(
             "SELECT text, path, heading, source FROM chunks JOIN files USING (file_id)"
@@ -71,13 +62,12 @@ def read_words(
         chunk = ChunkText(text, context, lengths.get(row, 1))
         found[row] = FileKey(source, path), chunk
     evidence = [NO_EVIDENCE] * len(found)
-    if weighed:
+    if corpus is not None:
         evidence = weigh(question, corpus, [chunk for _, chunk in found.values()])
-    words = {
+    return {
         row: Words(key, chunk.text, each, _is_unspaced(chunk.text) != unspaced)
         for (row, (key, chunk)), each in zip(found.items(), evidence, strict=True)
     }
-    return Read(words, corpus)
 
 
 def exact_rows(

@@ -175,8 +175,6 @@ def aged(candidates: list[Candidate], left: Callable[[int], float | None]) -> li
         ]
         best = max((now[c.row_id] for c in newer), default=candidate.strength)
         now[candidate.row_id] = min(candidate.strength, best * (1 - GIVES_WAY) ** len(newer))
-        if not newer:
-            now[candidate.row_id] = candidate.strength
     scaled = [_with_age(c, fresh[c.row_id], now.get(c.row_id, c.strength)) for c in candidates]
     scaled.sort(key=lambda c: (-c.score, -(c.text_score or 0.0), c.row_id))
     return scaled
@@ -207,9 +205,7 @@ def _with_age(candidate: Candidate, left: float | None, strength: float) -> Cand
     return replace(candidate, score=sure * strength / (strength + HALF), decay=decay)
 
 
-def select(
-    candidates: list[Candidate], *, min_score: float, max_results: int, fill: bool = True
-) -> list[Candidate]:
+def select(candidates: list[Candidate], *, min_score: float, max_results: int) -> list[Candidate]:
     """Keep what passes `min_score`, and fill free places with keyword hits below it.
 
     With the reference's formula, that is: a word that stands in a note is a reason to show it,
@@ -217,8 +213,6 @@ def select(
     a better hit's place.
     """
     passed = [c for c in candidates if c.settled >= min_score]
-    if not fill:
-        return passed[:max_results]
     below = [c for c in candidates if c.settled < min_score and c.text_score is not None]
     below.sort(key=lambda c: (-(c.text_score or 0.0), c.row_id))
     return (passed + below)[:max_results]

@@ -1,18 +1,20 @@
 """The two legs: one finds candidates by words, one by meaning; one that can't run says why."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memoryd.index.driver import Error
+from memoryd.index.driver import Connection, Error
 from memoryd.index.store import Store
 from memoryd.search import lexical
+from memoryd.search.corpus import Corpus, read_corpus
 from memoryd.search.evidence import Question
 from memoryd.search.query import Query
+from memoryd.terms import Term
 
 Vector = NDArray[np.float32]
 FileIds = frozenset[int] | None
@@ -44,7 +46,10 @@ class VectorLeg:
 
 @dataclass(slots=True)
 class Legs:
-    """One search's legs: what they are asked, which of them ran, and what they found."""
+    """One search's legs: what they are asked, which of them ran, and what they found.
+
+    `corpus` is what the keyword leg has read of the question's terms, None if it did not run.
+    """
 
     store: Store
     leg: VectorLeg | None
@@ -52,10 +57,15 @@ class Legs:
     question: Question
     words: bool
     meaning: bool
-    words_ran: bool = False
+    corpus: Corpus | None = None
     meaning_ran: bool = False
     vector: Vector | None = None
     warnings: list[str] = field(default_factory=list)
+
+    @property
+    def words_ran(self) -> bool:
+        """Whether the keyword leg has answered."""
+        return self.corpus is not None
 
     @property
     def mode(self) -> str:
@@ -98,14 +108,14 @@ class Legs:
         if self.store.fts_error is not None:
             self.warnings.append(f"keyword search is off: {self.store.fts_error}")
             return {}
-        terms = list(self.question.terms)
+        find = partial(
+            _by_bm25, terms=self.question.terms, k=k, file_ids=file_ids, corpus=self.corpus
+        )
         try:
-            find = partial(lexical.search, terms=terms, k=k, file_ids=file_ids)
-            found = await self.store.readers.read(find)
+            self.corpus, found = await self.store.readers.read(find)
         except Error as error:
             self.warnings.append(f"keyword search failed: {error}")
             return {}
-        self.words_ran = True
         return dict(found)
 
     async def _by_meaning(self, k: int, file_ids: FileIds) -> dict[int, float]:
@@ -130,3 +140,15 @@ class Legs:
         self.meaning_ran = True
         search = partial(matrix.search, self.vector, k, file_ids=file_ids)
         return dict(await asyncio.to_thread(search))
+
+
+def _by_bm25(
+    connection: Connection,
+    terms: Sequence[Term],
+    k: int,
+    file_ids: FileIds,
+    corpus: Corpus | None,
+) -> tuple[Corpus, list[tuple[int, float]]]:
+    """Rank by BM25; terms are counted once in a search, however many parts it has."""
+    corpus = corpus or read_corpus(connection, terms)
+    return corpus, lexical.search(connection, corpus.frequency, k, file_ids=file_ids)

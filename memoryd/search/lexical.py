@@ -6,12 +6,11 @@ common words can't be among the best, they are not ranked. The answer is the sam
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import msgspec
 
 from memoryd.index.driver import Connection
-from memoryd.search.corpus import frequency
 from memoryd.terms import Term, match_expression
 
 BODY_WEIGHT = 1.0
@@ -44,21 +43,26 @@ _RANKED_WITH_RARE = (
 
 
 def search(
-    connection: Connection, terms: list[Term], k: int, *, file_ids: Collection[int] | None = None
+    connection: Connection,
+    frequency: Mapping[Term, int],
+    k: int,
+    *,
+    file_ids: Collection[int] | None = None,
 ) -> list[tuple[int, float]]:
     """Return the k best (row_id, bm25) with any of the terms, best (most negative) first.
 
-    With `file_ids` only chunks of those files are candidates, so that a large neighbour can't
-    starve them. No terms: nothing.
+    `frequency` says of each term how many chunks have it, as `Corpus` does. With `file_ids` only
+    chunks of those files are candidates, so that a large neighbour can't starve them. No terms:
+    nothing.
     """
-    if not terms:
+    if not frequency:
         return []
-    expression = match_expression(terms)
+    expression = match_expression(list(frequency))
     if file_ids is not None:
         found = connection.execute(
             _RANKED_IN_FILES, (expression, msgspec.json.encode(list(file_ids)).decode(), k)
         ).fetchall()
-    elif (best := _with_rare_terms(connection, terms, k)) is not None:
+    elif (best := _with_rare_terms(connection, frequency, k)) is not None:
         found = best
     else:
         found = connection.execute(f"{_RANKED} ORDER BY rank LIMIT ?", (expression, k)).fetchall()
@@ -66,7 +70,7 @@ def search(
 
 
 def _with_rare_terms(
-    connection: Connection, terms: list[Term], k: int
+    connection: Connection, frequency: Mapping[Term, int], k: int
 ) -> list[tuple[int, float]] | None:
     """Rank the chunks with any of the rarer terms; None when others could be better.
 
@@ -75,8 +79,7 @@ def _with_rare_terms(
     """
     # Row ids are never fewer than rows: the bound may be too high, never too low.
     rows = connection.execute("SELECT max(id) FROM chunks_fts_docsize").fetchone()[0] or 0
-    counted = sorted((frequency(connection, term), term) for term in terms)
-    seen = [(count, term) for count, term in counted if count]
+    seen = sorted((count, term) for term, count in frequency.items() if count)
     idfs = [max(1e-6, math.log((rows - n + 0.5) / (n + 0.5))) for n, _ in seen]
     total = sum(count for count, _ in seen)
     ranked = 0
@@ -92,7 +95,7 @@ def _with_rare_terms(
         if bound <= hoped:
             rare = match_expression([term for _, term in seen[: last + 1]])
             found = connection.execute(
-                _RANKED_WITH_RARE, (match_expression(terms), rare, k)
+                _RANKED_WITH_RARE, (match_expression(list(frequency)), rare, k)
             ).fetchall()
             return found if len(found) == k and -found[-1][1] >= bound else None
     return None

@@ -7,10 +7,13 @@ else, and each of them with a value that it can't have, is a part of the questio
 import datetime
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from memoryd.search.filters import Filters
 
 SOURCES = ("memory", "sessions")
+_FIELDS = {"source": "sources", "path": "path_glob", "since": "since", "until": "until"}
+"""Operators, and the conditions of `Filters` that they are."""
 MAX_GLOB_CHARS = 500
 MAX_GLOB_STARS = 10
 """More of them would make matching one path take for ever."""
@@ -41,16 +44,16 @@ class Query:
 
 def parse(typed: str) -> Query:
     """Read a query."""
-    fields: dict[str, object] = {}
+    fields: dict[str, Any] = {}
 
     def take(match: re.Match[str]) -> str:
         if match[1] is None:
             return match[0]
         name, value = match[1], match[2].strip('"')
         meaning = _meaning(name, value)
-        if meaning is None or name in fields:
+        if meaning is None or _FIELDS[name] in fields:
             return match[0]
-        fields[name] = meaning
+        fields[_FIELDS[name]] = meaning
         return ""
 
     text = _NAMED.sub(take, typed)
@@ -60,13 +63,8 @@ def parse(typed: str) -> Query:
         without, question = [], " ".join(text.split())
     quoted = _QUOTED.findall(question)
     only_quoted = bool(quoted) and not _QUOTED.sub("", question).strip()
-    filters = Filters(
-        sources=fields.get("source"),  # type: ignore[arg-type]
-        path_glob=fields.get("path"),  # type: ignore[arg-type]
-        since=fields.get("since"),  # type: ignore[arg-type]
-        until=fields.get("until"),  # type: ignore[arg-type]
-    )
-    return Query(question, tuple(without), tuple(quoted) if only_quoted else (), filters)
+    required = tuple(quoted) if only_quoted else ()
+    return Query(question, tuple(without), required, Filters(**fields))
 
 
 def _meaning(name: str, value: str) -> object | None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryd.embed.batch.files import BatchFile, Text, collect, halves
+from memoryd.embed.batch.files import BatchFile, collect, halves
 from memoryd.embed.batch.openai import OpenAiBatch
 from memoryd.embed.batch.voyage import VoyageBatch
 from memoryd.embed.vendors.api import Options
@@ -17,6 +17,7 @@ from memoryd.embed.vendors.http import Http
 from memoryd.embed.vendors.keys import KeySource
 from memoryd.embed.vendors.openai import OpenAiApi
 from memoryd.embed.vendors.voyage import VoyageApi
+from memoryd.flow import Text
 
 
 def api(kind: type[OpenAiBatch] = OpenAiBatch) -> OpenAiBatch:

@@ -6,25 +6,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from keywords import IDENTITY, LEGS
 
 from memoryd.flow import Chunk, FileKey, FileStat, ParsedFile
-from memoryd.identity import Identity
 from memoryd.index import rows, schema
 from memoryd.index.driver import Connection, sqlite
 from memoryd.search import lexical
-from memoryd.terms import TOKENIZER, Term, query_terms
-
-IDENTITY = Identity(
-    provider="none",
-    model="fts-only",
-    provider_key="",
-    dims=None,
-    max_input_bytes=8000,
-    chunk_tokens=400,
-    chunk_overlap=80,
-    tokenizer=TOKENIZER,
-)
-LEGS = rows.Legs(IDENTITY, fts=True, vec=False)
+from memoryd.search.corpus import read_corpus
+from memoryd.terms import Term, query_terms
 
 
 class Notes:
@@ -38,9 +27,15 @@ class Notes:
         parsed = ParsedFile(FileKey(source, path), FileStat(1, 1, 1), path, chunks)
         return rows.replace_file(self.connection, LEGS, parsed).file_id
 
+    def search(
+        self, terms: list[Term], k: int, *, file_ids: set[int] | None = None
+    ) -> list[tuple[int, float]]:
+        frequency = read_corpus(self.connection, terms).frequency
+        return lexical.search(self.connection, frequency, k, file_ids=file_ids)
+
     def find(self, query: str, k: int = 20, *, file_ids: set[int] | None = None) -> list[str]:
         """Return the texts found, best first."""
-        found = lexical.search(self.connection, query_terms(query), k, file_ids=file_ids)
+        found = self.search(query_terms(query), k, file_ids=file_ids)
         ranks = [rank for _, rank in found]
         assert ranks == sorted(ranks)
         assert all(rank < 0 for rank in ranks)
@@ -157,7 +152,7 @@ def test_a_scope_ranks_as_the_whole_does(notes: Notes) -> None:
 
 def test_no_terms_find_nothing(notes: Notes) -> None:
     notes.add("a.md", "the boiler")
-    assert lexical.search(notes.connection, [], 5) == []
+    assert notes.search([], 5) == []
 
 
 @pytest.mark.parametrize(
@@ -206,14 +201,14 @@ def test_an_enormous_query_is_answered(notes: Notes) -> None:
 
 def test_a_prefix_finds_what_starts_with_it(notes: Notes) -> None:
     notes.add("a.md", "龙游戏", "boiler")
-    assert len(lexical.search(notes.connection, [Term("龙", prefix=True)], 5)) == 1
+    assert len(notes.search([Term("龙", prefix=True)], 5)) == 1
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(query=st.text(max_size=80))
 def test_no_query_raises(notes: Notes, query: str) -> None:
-    lexical.search(notes.connection, query_terms(query), 5)
-    lexical.search(notes.connection, query_terms(query), 5, file_ids={1})
+    notes.search(query_terms(query), 5)
+    notes.search(query_terms(query), 5, file_ids={1})
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

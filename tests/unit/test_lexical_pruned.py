@@ -4,6 +4,7 @@ import random
 import sqlite3
 
 from memoryd.search import lexical
+from memoryd.search.corpus import read_corpus
 from memoryd.terms import FTS5_TOKENIZE, match_expression, query_terms
 
 
@@ -25,8 +26,9 @@ def test_ranking_the_rare_is_ranking_all() -> None:
     pruned = 0
     for _ in range(600):
         terms = query_terms(" ".join(draw.choices(words, k=draw.randint(1, 5))))
-        pruned += lexical._with_rare_terms(connection, terms, 10) is not None
-        found = lexical.search(connection, terms, 10)
+        frequency = read_corpus(connection, terms).frequency
+        pruned += lexical._with_rare_terms(connection, frequency, 10) is not None
+        found = lexical.search(connection, frequency, 10)
         everything = connection.execute(
             f"{lexical._RANKED} ORDER BY rank LIMIT 10", (match_expression(terms),)
         ).fetchall()

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from memoryd.embed.batch.api import BatchApi, JobState
-from memoryd.embed.batch.files import BatchFile, Text, collect, halves
+from memoryd.embed.batch.files import BatchFile, collect, halves
 from memoryd.embed.batch.mode import BatchMode
 from memoryd.embed.batch.output import Output, bring_home
 from memoryd.embed.calls import Calls
@@ -27,7 +27,7 @@ from memoryd.embed.provider import (
     ProviderError,
     RetryableError,
 )
-from memoryd.flow import BatchJob, JobChange, ToWriter
+from memoryd.flow import BatchJob, JobChange, Text, ToWriter
 from memoryd.identity import Identity
 from memoryd.settings import Batch
 

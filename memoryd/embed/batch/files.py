@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from memoryd.embed.batch.api import BatchApi
-
-Text = tuple[str, str]
-"""(text hash, text)"""
+from memoryd.flow import Text
 
 
 @dataclass(slots=True, eq=False)

@@ -22,7 +22,6 @@ from memoryd.embed.provider import ProviderError
 from memoryd.embed.vendors.api import Options
 from memoryd.embed.vendors.gemini import GeminiApi
 from memoryd.embed.vendors.http import Http
-from memoryd.embed.vendors.remote import clean
 
 _DONE = ("SUCCEEDED", "COMPLETED", "DONE")
 _FAILED = ("FAILED", "CANCELLED", "CANCELED", "EXPIRED")
@@ -42,7 +41,7 @@ class GeminiBatch:
 
     def line(self, number: int, text: str) -> bytes:
         """Return the line of the input for one text."""
-        sent = clean(f"{self._options.document_prefix}{text}")
+        sent = self._options.sent(text, "document")
         request = self._api.request(sent, "document", self._options)
         return msgspec.json.encode({"key": str(number), "request": request}) + b"\n"
 

@@ -21,7 +21,6 @@ from memoryd.embed.batch.api import (
 from memoryd.embed.provider import ProviderError, RetryableError
 from memoryd.embed.vendors.api import Api, Options
 from memoryd.embed.vendors.http import Http
-from memoryd.embed.vendors.remote import clean
 from memoryd.embed.vendors.vectors import matrix
 
 _FAILED = ("failed", "expired", "cancelled", "canceled")
@@ -116,7 +115,7 @@ class OpenAiBatch:
         await self._http.json("GET", self._http.url("/batches", limit="1"), timeout_s=ASK_S)
 
     def _request(self, text: str) -> dict[str, Any]:
-        sent = clean(f"{self._options.document_prefix}{text}")
+        sent = self._options.sent(text, "document")
         body = self._api.body([sent], "document", self._options)
         return {"method": "POST", "url": "/v1/embeddings", "body": {**body, "input": sent}}
 

@@ -6,7 +6,6 @@ https://docs.voyageai.com/docs/batch-inference.
 from typing import Any
 
 from memoryd.embed.batch.openai import OpenAiBatch
-from memoryd.embed.vendors.remote import clean
 
 
 class VoyageBatch(OpenAiBatch):
@@ -15,7 +14,7 @@ class VoyageBatch(OpenAiBatch):
     window = "12h"
 
     def _request(self, text: str) -> dict[str, Any]:
-        return {"body": {"input": clean(f"{self._options.document_prefix}{text}")}}
+        return {"body": {"input": self._options.sent(text, "document")}}
 
     def _job_options(self) -> dict[str, Any]:
         params = self._api.body([], "document", self._options)

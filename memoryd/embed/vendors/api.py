@@ -32,12 +32,26 @@ class Options:
         """Return what goes before a text of this purpose."""
         return self.query_prefix if purpose == "query" else self.document_prefix
 
+    def sent(self, text: str, purpose: Purpose) -> str:
+        """Return a text as it is sent: behind its prefix, and without what JSON can't hold."""
+        return clean(f"{self.prefix(purpose)}{text}")
+
 
 class Answer(NamedTuple):
     """Rows of an answer, shape (count, dims), and the tokens it says it took."""
 
     rows: FloatMatrix
     tokens: int
+
+
+def bearer(key: str) -> Mapping[str, str]:
+    """Return the header that most vendors want the key in."""
+    return {"Authorization": f"Bearer {key}"}
+
+
+def clean(text: str) -> str:
+    """Return a text that JSON can hold: a lone surrogate has no UTF-8."""
+    return text.encode("utf-8", "replace").decode()
 
 
 class Api(Protocol):

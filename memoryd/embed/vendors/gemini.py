@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from memoryd.embed.vendors.api import Answer, Options, Purpose
+from memoryd.embed.vendors.api import Answer, Options, Purpose, bearer
 from memoryd.embed.vendors.vectors import Reader, Vector, matrix
 
 TASKS: Mapping[Purpose, str] = {"query": "RETRIEVAL_QUERY", "document": "RETRIEVAL_DOCUMENT"}
@@ -62,7 +62,7 @@ class GeminiApi:
             except msgspec.MsgspecError:
                 oauth = {}
             if token := oauth.get("token"):
-                return {"Authorization": f"Bearer {token}"}
+                return bearer(token)
         return {"x-goog-api-key": key}
 
     def path(self, options: Options) -> str:

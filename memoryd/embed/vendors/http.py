@@ -14,6 +14,7 @@ from yarl import URL
 from memoryd.embed.provider import PermanentError, ProviderError, RetryableError
 from memoryd.embed.vendors.keys import Key, KeySource
 from memoryd.embed.vendors.refusals import refusal
+from memoryd.embed.vendors.vectors import unreadable
 
 ERROR_BODY_BYTES = 8 * 1024
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
@@ -26,11 +27,6 @@ _DROPPED = (
 )
 
 KeyHeaders = Callable[[str], Mapping[str, str]]
-
-
-def bearer(key: str) -> Mapping[str, str]:
-    """Return the header that most vendors want the key in."""
-    return {"Authorization": f"Bearer {key}"}
 
 
 class Http:
@@ -83,7 +79,7 @@ class Http:
         try:
             return msgspec.json.decode(body, type=dict[str, Any])
         except (msgspec.MsgspecError, RecursionError) as error:
-            raise not_json(self.vendor, body) from error
+            raise unreadable(self.vendor, body, else_it_is="something that is no JSON") from error
 
     @asynccontextmanager
     async def request(
@@ -203,14 +199,6 @@ def without_key(text: str, secrets: Iterable[str]) -> str:
             text = text.replace(secret, "***")
     # As in `Incorrect API key provided: sk-pr****7890`.
     return re.sub(r"\b[\w-]{0,12}\*{3,}[\w-]{0,8}", "***", text)
-
-
-def not_json(vendor: str, body: bytes) -> RetryableError:
-    """Return the error for an answer that can't be read."""
-    what = "nothing" if not body.strip() else "an HTML page" if body.lstrip()[:1] == b"<" else ""
-    return RetryableError(
-        f"{vendor} answered with {what or 'something that is no JSON'}.", answered=True
-    )
 
 
 def _reason(error: Exception) -> str:

@@ -89,15 +89,14 @@ def _options(api: Api, settings: Settings, *, own: bool) -> Options:
     if not own:
         settings = Settings()
     model = api.model(settings.model or api.default_model)
-    usual = prefixes(model)
-    query, document = settings.query_prefix, settings.document_prefix
+    wanted = prefixes(model, query=settings.query_prefix, document=settings.document_prefix)
     return Options(
         model=model,
         dimensions=settings.output_dimensionality,
         query_type=settings.query_input_type or settings.input_type,
         document_type=settings.document_input_type or settings.input_type,
-        query_prefix=usual.query if query is None else query,
-        document_prefix=usual.document if document is None else document,
+        query_prefix=wanted.query,
+        document_prefix=wanted.document,
     )
 
 

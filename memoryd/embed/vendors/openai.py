@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from memoryd.embed.vendors.api import Answer, Options, Purpose
+from memoryd.embed.vendors.api import Answer, Options, Purpose, bearer
 from memoryd.embed.vendors.vectors import Reader, Vector, in_order, matrix
 
 
@@ -59,7 +59,7 @@ class OpenAiApi:
 
     def key_headers(self, key: str) -> Mapping[str, str]:
         """Return the header that carries a key."""
-        return {"Authorization": f"Bearer {key}"}
+        return bearer(key)
 
     def path(self, options: Options) -> str:
         """Return the path of the endpoint."""

@@ -76,19 +76,13 @@ class RemoteProvider:
         await self.http.close()
 
     async def _embed(self, texts: list[str], purpose: Purpose, timeout_s: float) -> FloatMatrix:
-        prefix = self.options.prefix(purpose)
-        sent = [f"{prefix}{clean(text)}" for text in texts]
+        sent = [self.options.sent(text, purpose) for text in texts]
         body = self.api.body(sent, purpose, self.options)
         raw = await self.http.post(self.api.path(self.options), body, timeout_s=timeout_s)
         read = partial(self.api.read, raw, len(texts))
         answer: Answer = read() if len(raw) < LARGE_BYTES else await asyncio.to_thread(read)
         self.tokens_used += answer.tokens
         return answer.rows
-
-
-def clean(text: str) -> str:
-    """Return a text that JSON can hold: a lone surrogate has no UTF-8."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def _identity_key(http: Http, options: Options, key_of: Mapping[str, str]) -> str:

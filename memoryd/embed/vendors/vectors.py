@@ -37,10 +37,10 @@ class Reader(Generic[T]):
             raise unreadable(self._vendor, body) from error
 
 
-def unreadable(vendor: str, body: bytes) -> RetryableError:
+def unreadable(vendor: str, body: bytes, *, else_it_is: str = "no vectors") -> RetryableError:
     """Return the error for an answer that can't be read."""
     start = body.lstrip()[:1]
-    what = "nothing" if not start else "an HTML page" if start == b"<" else "no vectors"
+    what = "nothing" if not start else "an HTML page" if start == b"<" else else_it_is
     return RetryableError(f"{vendor} answered with {what}.", answered=True)
 
 
