@@ -1,0 +1,37 @@
+"""What a failed statement says of the index: it is damaged, it can't be written now, or neither."""
+
+from enum import Enum
+
+_DAMAGED = {11, 26}
+"""SQLITE_CORRUPT, SQLITE_NOTADB."""
+_SURROUNDINGS = {3, 5, 6, 8, 10, 13, 14}
+"""SQLITE_PERM, SQLITE_BUSY, SQLITE_LOCKED, SQLITE_READONLY, SQLITE_IOERR, SQLITE_FULL,
+SQLITE_CANTOPEN."""
+_PRIMARY = 0xFF
+"""An extended result code has the primary one in its lowest byte."""
+
+
+class Fault(Enum):
+    """What is at fault.
+
+    `DAMAGED`: the file's content is wrong, and stays so. `SURROUNDINGS`: the disk is full,
+    read-only, failing, or the file is gone, which may pass. `OTHER`: a bug, or one row's content.
+    """
+
+    DAMAGED = "damaged"
+    SURROUNDINGS = "surroundings"
+    OTHER = "other"
+
+
+def fault_of(error: BaseException) -> Fault:
+    """Say what an error of the SQLite driver, or of the operating system, is about.
+
+    Codes: https://sqlite.org/rescode.html
+    """
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:
+        return Fault.SURROUNDINGS if isinstance(error, OSError) else Fault.OTHER
+    primary = code & _PRIMARY
+    if primary in _DAMAGED:
+        return Fault.DAMAGED
+    return Fault.SURROUNDINGS if primary in _SURROUNDINGS else Fault.OTHER
