@@ -29,6 +29,17 @@ class PendingText(NamedTuple):
     text: str
 
 
+class _Page(NamedTuple):
+    """Chunks without a vector, and who was being worked at before they were read.
+
+    Vectors of these may be committed while the page is read, or on its way here: the page says that
+    they are missing, and nobody works at them any more.
+    """
+
+    rows: list[PendingText]
+    busy: frozenset[str]
+
+
 ReadPending = Callable[[int, int], Awaitable[list[PendingText]]]
 """(after row, limit) → the next chunks without a vector, by row."""
 CountPending = Callable[[], Awaitable[int]]
@@ -143,22 +154,33 @@ class Feeder:
         """Yield all texts that wait, that nobody works at and that are not `inline`, each once."""
         seen: set[str] = set()
         after = 0
-        while rows := await self._pending(after, READ_ROWS):
-            after = rows[-1].row_id
-            waiting = self._waiting(rows)
+        while (page := await self._read(after)).rows:
+            after = page.rows[-1].row_id
+            waiting = self._waiting(page)
             free = {h: text for h, text in waiting.items() if h not in seen and h not in inline}
             seen.update(free)
             if free:
                 yield list(free.items())
 
-    def _waiting(self, rows: list[PendingText]) -> dict[str, str]:
+    async def _read(self, after: int) -> _Page:
+        held = () if self._batches is None else self._batches.held
+        busy = frozenset(self._in_flight).union(held)
+        return _Page(await self._pending(after, READ_ROWS), busy)
+
+    def _waiting(self, page: _Page) -> dict[str, str]:
         """Return the texts, by hash, that are neither on their way nor in a batch job."""
         held = () if self._batches is None else self._batches.held
-        return {
+        waiting = {
             row.hash: row.text
-            for row in rows
+            for row in page.rows
             if row.hash not in self._in_flight and row.hash not in held
         }
+        came_back = page.busy & waiting.keys()
+        for digest in came_back:
+            del waiting[digest]
+        if came_back:
+            self._wake.set()  # most have their vector by now; look again
+        return waiting
 
     async def _pass(self, group: asyncio.TaskGroup, pool: EmbedPool, identity: Identity) -> None:
         """Go once through all that waits; end early when the provider is out of order.
@@ -166,12 +188,12 @@ class Feeder:
         The jobs that are out then come back when it has recovered, and wake the feeder again.
         """
         after = 0
-        while rows := await self._pending(after, READ_ROWS):
+        while (page := await self._read(after)).rows:
             if await self._is_much():  # more has arrived meanwhile
                 self._wake.set()
                 return
-            after = rows[-1].row_id
-            texts = list(self._waiting(rows).items())
+            after = page.rows[-1].row_id
+            texts = list(self._waiting(page).items())
             for start in range(0, len(texts), self._batch_items):
                 batch = texts[start : start + self._batch_items]
                 while len(self._tasks) >= self._jobs and not self._finishing:

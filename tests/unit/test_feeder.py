@@ -43,6 +43,9 @@ class Stage:
         self.writer: asyncio.Queue[ToWriter] = asyncio.Queue()
         self.pool = Pool()
         self.waiting: dict[str, int] = {}
+        self.read = asyncio.Event()
+        self.delivered = asyncio.Event()
+        self.delivered.set()
         self.feeder = Feeder(
             self.inbox,
             self.writer,
@@ -58,6 +61,8 @@ class Stage:
 
     async def pending(self, after: int, limit: int) -> list[PendingText]:
         rows = [PendingText(row, h, "text") for h, row in self.waiting.items() if row > after]
+        self.read.set()
+        await self.delivered.wait()
         return sorted(rows)[:limit]
 
     async def count(self) -> int:
@@ -74,7 +79,7 @@ class Stage:
             message = await self.writer.get()
             assert isinstance(message, Embedded)
             for digest, _ in message.vectors:
-                del self.waiting[digest]
+                self.waiting.pop(digest, None)
             message.committed.set_result(None)
 
     async def sync(self) -> SyncMarker:
@@ -114,6 +119,27 @@ async def test_what_is_on_its_way_is_not_asked_for_again(stage: Stage) -> None:
     stage.pool.release.set()
     await stage.sync()
     assert len(stage.pool.asked) == 3
+
+
+async def test_what_is_committed_while_it_reads_what_waits_is_not_asked_for_again(
+    stage: Stage,
+) -> None:
+    stage.pool.release.clear()
+    stage.add(2)
+    stage.inbox.put_nowait(None)
+    while len(stage.pool.asked) < 2:
+        await asyncio.sleep(0)
+    stage.delivered.clear()
+    stage.read.clear()
+    stage.inbox.put_nowait(None)
+    await stage.read.wait()
+    stage.pool.release.set()
+    while stage.feeder.stats().in_flight:
+        await asyncio.sleep(0)
+    stage.delivered.set()
+    await stage.sync()
+    assert stage.pool.asked == ["hash1", "hash2"]
+    assert not stage.waiting
 
 
 async def test_a_provider_that_is_out_of_order_keeps_no_sync_waiting(stage: Stage) -> None:
