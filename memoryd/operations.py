@@ -38,7 +38,7 @@ class Operations:
 
     def degraded(self) -> list[str]:
         """Return everything about the agent that doesn't work as it should, a line each."""
-        return self._status.degraded()
+        return self._status.health.degraded()
 
     async def status(self, body: bodies.Empty, caller: Caller) -> wire.StatusResult:
         """Tell everything about the agent."""
@@ -109,7 +109,7 @@ class Operations:
             files=len(store.catalog.rows),
             chunks=store.catalog.chunks,
             pending_vectors=self._agent.pending_chunks(),
-            warnings=self._status.warnings(),
+            warnings=self._status.health.warnings(),
         )
 
     async def index(self, body: bodies.IndexBody, caller: Caller) -> bodies.IndexResult:
@@ -135,7 +135,7 @@ class Operations:
             seconds=time.perf_counter() - started,
             rebuilt=rebuilt is not None,
             pending_vectors=self._agent.pending_chunks(),
-            warnings=self._status.warnings(),
+            warnings=self._status.health.warnings(),
         )
 
     async def choose(self, provider: str) -> bool:

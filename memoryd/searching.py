@@ -45,7 +45,7 @@ async def search(agent: Agent, status: Status, body: SearchBody) -> SearchResult
     if agent.tracker is not None and (to_read := agent.tracker.stats().to_read):
         result.stale = True
         result.warnings.append(f"transcripts are being read, {to_read} to go")
-    result.warnings += status.warnings()
+    result.warnings += status.health.warnings()
     result.fallback = agent.resolved.provider if agent.resolved.is_fallback else None
     result.agent = agent.config.agent
     result.workspace_dir = str(agent.config.workspace)

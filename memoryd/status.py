@@ -1,5 +1,6 @@
-"""What `status` tells, and the warnings that answers carry: put together from all parts."""
+"""What `status` tells: put together from all parts."""
 
+import asyncio
 import os
 import platform
 import resource
@@ -13,6 +14,7 @@ from memoryd import __version__
 from memoryd.agent import Agent
 from memoryd.embed.batch.mode import LIMIT
 from memoryd.embed.vendors.names import WITH_BATCH_API
+from memoryd.health import Health, counted
 from memoryd.index.driver import DRIVER, SQLITE_VERSION, Connection
 from memoryd.listing import remarks
 from memoryd.source.discover import SOURCE
@@ -46,28 +48,9 @@ class Status:
     """Collects the state of one agent."""
 
     def __init__(self, agent: Agent, daemon: Daemon) -> None:
+        self.health = Health(agent, daemon.problem)
         self._agent = agent
         self._daemon = daemon
-
-    def warnings(self) -> list[str]:
-        """Return what makes answers less than they should be, a line each."""
-        agent = self._agent
-        found: list[str] = []
-        rebuild = agent.rebuilder.stats()
-        if rebuild.last_error is not None and agent.store.difference():
-            found.append(f"the last rebuild failed: {rebuild.last_error}")
-        if (problem := agent.reconciler.stats().problem) is not None:
-            found.append(f"scan: {problem}")
-        if (choice := agent.resolved.fallback) is not None:
-            found.append(
-                f"the fallback provider {choice.provider} embeds: {choice.why}"
-                f" - `memctl index --provider {choice.instead_of}` goes back"
-            )
-        if agent.pool is not None and (reason := agent.pool.stats().blocked_reason) is not None:
-            waiting = agent.pending_chunks()
-            without = f"{_count(waiting, 'chunk')} without a vector yet"
-            found.append(f"embedding is paused, {without}: {reason}")
-        return found
 
     async def collect(self) -> wire.StatusResult:
         """Return everything. Reads the index; looks at the disk when nobody watches it."""
@@ -96,6 +79,7 @@ class Status:
             pid=os.getpid(),
             uptime_s=time.monotonic() - self._daemon.started_s,
             rss_bytes=_rss_bytes(),
+            tasks=len(asyncio.all_tasks()),
             files=len(store.catalog.rows),
             chunks=store.catalog.chunks,
             total_files=sum(count.total_files for count in sources),
@@ -135,8 +119,8 @@ class Status:
             ],
             failures=failures[:LISTED],
             failure_count=len(failures),
-            degraded=self.degraded(),
-            errors=self._errors(),
+            degraded=self.health.degraded(),
+            errors=self.health.errors(),
             rebuild=self._rebuild(),
             last_scan_s_ago=scanned.last_scan_s_ago,
             remarks=[wire.Failure(key.path, why) for key, why in [*remarked.items()][:LISTED]],
@@ -263,35 +247,6 @@ class Status:
             return None
         return wire.RebuildStatus(stats.reason, stats.completed, stats.total, stats.label)
 
-    def degraded(self) -> list[str]:
-        """Return everything that doesn't work as it should, a line each."""
-        agent = self._agent
-        found = self.warnings()
-        if (problem := self._daemon.problem()) is not None:
-            found.append(problem)
-        if agent.batches is not None and (off := agent.batches.mode.off_reason) is not None:
-            found.append(f"the batch API is not used: {off}")
-        if agent.watcher is not None and (error := agent.watcher.stats().error) is not None:
-            found.append(f"watching is off, changes are found by scanning: {error}")
-        if agent.store.fts_error is not None:
-            found.append(f"keyword search is off: {agent.store.fts_error}")
-        if agent.config.settings.store.vector.enabled and agent.store.vec_error is not None:
-            found.append(
-                f"sqlite-vec is off, vectors are searched in memory: {agent.store.vec_error}"
-            )
-        if agent.pool is not None and (problem := agent.store.vector_problem()) is not None:
-            found.append(f"vector search is off: {problem}")
-        return found
-
-    def _errors(self) -> list[wire.Failure]:
-        agent = self._agent
-        found: list[wire.Failure] = []
-        if agent.pool is not None and (stats := agent.pool.stats()).last_error is not None:
-            found.append(wire.Failure("embedding", stats.last_error, retry_in_s=stats.retry_in_s))
-        if (failed := agent.rebuilder.stats().last_error) is not None:
-            found.append(wire.Failure("rebuild", failed))
-        return found
-
 
 class _Facts:
     """What only SQLite knows."""
@@ -313,20 +268,16 @@ def _dirty_reasons(
 ) -> list[str]:
     reasons = []
     if files:
-        reasons.append(f"{_count(files, 'changed file')} not indexed yet")
+        reasons.append(f"{counted(files, 'changed file')} not indexed yet")
     if vectors:
-        reasons.append(f"{_count(vectors, 'chunk')} without a vector yet")
+        reasons.append(f"{counted(vectors, 'chunk')} without a vector yet")
     if mismatch is not None:
         reasons.append(f"the index was built with other settings: {mismatch}")
     if transcripts:
-        reasons.append(f"{_count(transcripts, 'transcript')} with messages not indexed yet")
+        reasons.append(f"{counted(transcripts, 'transcript')} with messages not indexed yet")
     if not scanned.scans:
         reasons.append("the first scan is under way")
     return reasons
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _rss_bytes() -> int:

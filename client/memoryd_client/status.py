@@ -161,7 +161,8 @@ class StatusResult(Body):
     """Everything `memctl status` shows of one agent. Times in seconds, sizes in bytes.
 
     `remarks` tell what there is to know about files that are indexed all the same, such as bytes
-    that are not UTF-8; `agents` are the ids of all that the daemon serves.
+    that are not UTF-8; `agents` are the ids of all that the daemon serves. `tasks` counts the
+    asyncio tasks of the daemon.
     """
 
     agent_id: str
@@ -211,3 +212,4 @@ class StatusResult(Body):
     remark_count: int = 0
     agents: list[str] = field(default_factory=list)
     embedding: EmbeddingStatus | None = None
+    tasks: int = 0

@@ -326,6 +326,7 @@ BODIES: dict[str, Body] = {
         pid=4242,
         uptime_s=11520.5,
         rss_bytes=98566144,
+        tasks=37,
         files=11,
         chunks=345,
         total_files=12,

@@ -1,0 +1,69 @@
+"""What doesn't work as it should: the warnings that answers carry, and what `status` says of it."""
+
+from collections.abc import Callable
+
+from memoryd.agent import Agent
+from memoryd_client import status as wire
+
+
+class Health:
+    """Asks all parts of one agent. `daemon_problem` returns what is wrong with the daemon."""
+
+    def __init__(self, agent: Agent, daemon_problem: Callable[[], str | None]) -> None:
+        self._agent = agent
+        self._daemon_problem = daemon_problem
+
+    def warnings(self) -> list[str]:
+        """Return what makes answers less than they should be, a line each."""
+        agent = self._agent
+        found: list[str] = []
+        rebuild = agent.rebuilder.stats()
+        if rebuild.last_error is not None and agent.store.difference():
+            found.append(f"the last rebuild failed: {rebuild.last_error}")
+        if (problem := agent.reconciler.stats().problem) is not None:
+            found.append(f"scan: {problem}")
+        if (choice := agent.resolved.fallback) is not None:
+            found.append(
+                f"the fallback provider {choice.provider} embeds: {choice.why}"
+                f" - `memctl index --provider {choice.instead_of}` goes back"
+            )
+        if agent.pool is not None and (reason := agent.pool.stats().blocked_reason) is not None:
+            waiting = agent.pending_chunks()
+            without = f"{counted(waiting, 'chunk')} without a vector yet"
+            found.append(f"embedding is paused, {without}: {reason}")
+        return found
+
+    def degraded(self) -> list[str]:
+        """Return everything that doesn't work as it should, a line each."""
+        agent = self._agent
+        found = self.warnings()
+        if (problem := self._daemon_problem()) is not None:
+            found.append(problem)
+        if agent.batches is not None and (off := agent.batches.mode.off_reason) is not None:
+            found.append(f"the batch API is not used: {off}")
+        if agent.watcher is not None and (error := agent.watcher.stats().error) is not None:
+            found.append(f"watching is off, changes are found by scanning: {error}")
+        if agent.store.fts_error is not None:
+            found.append(f"keyword search is off: {agent.store.fts_error}")
+        if agent.config.settings.store.vector.enabled and agent.store.vec_error is not None:
+            found.append(
+                f"sqlite-vec is off, vectors are searched in memory: {agent.store.vec_error}"
+            )
+        if agent.pool is not None and (problem := agent.store.vector_problem()) is not None:
+            found.append(f"vector search is off: {problem}")
+        return found
+
+    def errors(self) -> list[wire.Failure]:
+        """Return what failed last, and when it is tried again."""
+        agent = self._agent
+        found: list[wire.Failure] = []
+        if agent.pool is not None and (stats := agent.pool.stats()).last_error is not None:
+            found.append(wire.Failure("embedding", stats.last_error, retry_in_s=stats.retry_in_s))
+        if (failed := agent.rebuilder.stats().last_error) is not None:
+            found.append(wire.Failure("rebuild", failed))
+        return found
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural where need be."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
