@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.chunk.transcript import LINE_CHARS, Position, TranscriptChunker
@@ -58,7 +58,6 @@ def texts_by_line(chunks: list[Chunk]) -> dict[int, str]:
     return said
 
 
-@settings(deadline=None)
 @given(transcripts, sizes, st.lists(st.integers(0, 12), max_size=6))
 def test_going_on_from_the_last_chunk_gives_the_chunks_of_the_whole(
     messages: list[str], options: Options, stops: list[int]
@@ -72,7 +71,6 @@ def test_going_on_from_the_last_chunk_gives_the_chunks_of_the_whole(
     assert (kept, tail) == chunked(messages, options)
 
 
-@settings(deadline=None)
 @given(transcripts, sizes)
 def test_nothing_is_lost_doubled_or_out_of_order(messages: list[str], options: Options) -> None:
     chunks, _ = chunked(messages, options)
@@ -84,7 +82,6 @@ def test_nothing_is_lost_doubled_or_out_of_order(messages: list[str], options: O
     assert lines == sorted(lines)
 
 
-@settings(deadline=None)
 @given(transcripts, sizes)
 def test_chunks_and_their_lines_keep_to_the_limits(messages: list[str], options: Options) -> None:
     for chunk in chunked(messages, options)[0]:
@@ -98,7 +95,6 @@ def test_chunks_and_their_lines_keep_to_the_limits(messages: list[str], options:
         assert chunk.heading == ""
 
 
-@settings(deadline=None)
 @given(transcripts, sizes)
 def test_a_message_is_split_only_when_no_chunk_holds_it(
     messages: list[str], options: Options
@@ -111,7 +107,6 @@ def test_a_message_is_split_only_when_no_chunk_holds_it(
         assert len(parts) == len(alone)
 
 
-@settings(deadline=None)
 @given(transcripts, sizes)
 def test_the_tail_is_the_record_with_which_the_last_chunk_begins(
     messages: list[str], options: Options

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.flow import Chunk, TranscriptState
@@ -75,7 +75,6 @@ class Follower:
 TEXTS = st.lists(st.text("ab 漢🦭\u0301", max_size=90), max_size=12)
 
 
-@settings(deadline=None)
 @given(TEXTS, st.lists(st.integers(1, 120), max_size=30))
 def test_any_split_of_the_bytes_gives_the_same_chunks(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], cuts: list[int]
@@ -271,7 +270,6 @@ RECORDS = st.sampled_from(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(RECORDS, max_size=120), st.lists(st.integers(1, 400), max_size=30))
 def test_what_a_file_is_does_not_depend_on_when_it_was_looked_at(
     tmp_path_factory: pytest.TempPathFactory, records: list[bytes], cuts: list[int]

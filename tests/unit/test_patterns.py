@@ -156,7 +156,7 @@ def left_by_us(root: Path) -> set[str]:
     return left
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.dictionaries(st.sampled_from(FOLDERS), st.lists(LINES, max_size=4), max_size=3))
 def test_ignore_files_hide_what_git_ignores(repository: Path, rules: dict[str, list[str]]) -> None:
     for folder, lines in rules.items():

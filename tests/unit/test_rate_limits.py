@@ -79,7 +79,7 @@ ASKS = st.lists(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(asks=ASKS, requests=st.integers(0, 4), tokens=st.sampled_from([0, 1, 60, 100]))
 def test_no_minute_sees_more_than_was_allowed_and_nobody_starves(
     asks: list[Ask], requests: int, tokens: int

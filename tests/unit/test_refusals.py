@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.embed.provider import (
@@ -54,7 +54,6 @@ def test_how_long_to_wait_is_read(
     assert retry_after_s(headers, body, now_s=NOW_S) == after_s
 
 
-@settings(deadline=None)
 @given(st.text(), st.text(), st.text())
 def test_no_words_on_how_long_break_anything(after: str, ms: str, body: str) -> None:
     headers = {"retry-after": after, "retry-after-ms": ms}
@@ -62,7 +61,6 @@ def test_no_words_on_how_long_break_anything(after: str, ms: str, body: str) -> 
     assert found is None or found >= 0
 
 
-@settings(deadline=None)
 @given(st.integers(100, 599), st.text(), st.booleans())
 def test_any_answer_is_some_error(status: int, body: str, html: bool) -> None:
     body = f"<title>{body}" if html else body

@@ -495,7 +495,7 @@ STEPS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(STEPS)
 def test_any_changes_leave_what_building_from_scratch_gives(
     steps: list[tuple[str, object, object]],

@@ -62,7 +62,7 @@ def read_or_refused(api: Api, raw: bytes, count: int) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(answer=JSON, count=st.integers(1, 4))
 def test_any_json_is_vectors_or_a_retryable_error(name: str, answer: Any, count: int) -> None:
     read_or_refused(APIS[name](), json.dumps(answer).encode(), count)
@@ -78,14 +78,14 @@ ROWS = st.lists(
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(rows=ROWS)
 def test_any_vectors_are_taken_or_refused_by_the_one_error(name: str, rows: list[Any]) -> None:
     read_or_refused(APIS[name](), json.dumps(body(name, rows)).encode(), len(rows))
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(raw=st.binary(max_size=40))
 def test_any_bytes_are_refused_by_the_one_error(name: str, raw: bytes) -> None:
     with pytest.raises(RetryableError):
@@ -93,7 +93,7 @@ def test_any_bytes_are_refused_by_the_one_error(name: str, raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_an_answer_that_is_cut_off_anywhere_is_refused(name: str, data: st.DataObject) -> None:
     raw = json.dumps(body(name, [[1.5, -2.0], [0.5, math.nan]])).encode()
@@ -128,14 +128,13 @@ def test_what_came_instead_of_vectors_is_told(raw: bytes, what: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(rows=VECTORS)
 def test_numbers_arrive_as_they_were_sent(name: str, rows: list[list[float]]) -> None:
     answer = APIS[name]().read(json.dumps(body(name, rows)).encode(), len(rows))
     assert np.array_equal(answer.rows, np.array(rows, np.float32))
 
 
-@settings(deadline=None)
 @given(rows=VECTORS, as_text=st.lists(st.booleans(), min_size=6, max_size=6))
 def test_base64_says_the_same_as_floats(rows: list[list[float]], as_text: list[bool]) -> None:
     mixed = [in_base64(row) if text else row for row, text in zip(rows, as_text, strict=False)]
@@ -154,7 +153,7 @@ BAD = st.sampled_from([None, math.nan, math.inf, -math.inf, 1e300])
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=st.data(), rows=VECTORS)
 def test_a_number_that_is_none_hurts_its_own_row_alone(
     name: str, data: st.DataObject, rows: list[list[float]]
@@ -201,7 +200,6 @@ def test_vectors_of_different_lengths_are_refused(vectors: list[list[float] | st
 # Order
 
 
-@settings(deadline=None)
 @given(data=st.data(), count=st.integers(1, 8))
 def test_any_order_is_put_right_by_index(data: st.DataObject, count: int) -> None:
     order = data.draw(st.permutations(range(count)))
@@ -211,7 +209,7 @@ def test_any_order_is_put_right_by_index(data: st.DataObject, count: int) -> Non
 
 
 @pytest.mark.parametrize("name", INDEXED)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=st.data(), count=st.integers(1, 8))
 def test_an_answer_in_any_order_is_read_in_that_of_the_texts(
     name: str, data: st.DataObject, count: int
@@ -222,7 +220,6 @@ def test_an_answer_in_any_order_is_read_in_that_of_the_texts(
     assert answer.rows[:, 0].tolist() == [float(index) for index in range(count)]
 
 
-@settings(deadline=None)
 @given(st.lists(st.none() | st.integers(-2, 5), min_size=1, max_size=5))
 def test_indexes_that_are_no_permutation_are_refused(indexes: list[int | None]) -> None:
     vectors = [f"vector {place}" for place in range(len(indexes))]

@@ -89,7 +89,7 @@ def found(text: str, query: str) -> list[str]:
     return [folded[place.start : place.end] for each in places for place in each]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.data())
 def test_what_is_found_is_what_fts5_matches(fts5: Fts5, data: st.DataObject) -> None:
     word = words(LATIN, UNSPACED, CODES)
@@ -100,7 +100,7 @@ def test_what_is_found_is_what_fts5_matches(fts5: Fts5, data: st.DataObject) -> 
         assert bool(places) is fts5.has(term), term
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_in_other_scripts_nothing_is_missed(fts5: Fts5, data: st.DataObject) -> None:
     """FTS5 folds the diacritics of Latin only, so more may be found than it matches."""
@@ -112,7 +112,7 @@ def test_in_other_scripts_nothing_is_missed(fts5: Fts5, data: st.DataObject) -> 
         assert places or not fts5.has(term), term
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(form=FORMS.filter(str.isalpha))
 def test_stems_are_those_of_fts5(fts5: Fts5, form: str) -> None:
     assert [stem(form)] == fts5.tokens(form)
@@ -153,7 +153,7 @@ def test_words_that_only_begin_alike_are_not() -> None:
     assert found("hoping", "hop") == []
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_places_are_whole_words_in_their_order(data: st.DataObject) -> None:
     word = words(LATIN, CODES)
