@@ -1,7 +1,8 @@
 """`python -m bench [NAME…] [--quick]`: run benchmarks, by default all of them.
 
 Figures go to stdout, one JSON line each; the table and what is going on go to stderr.
-`python -m bench quality --help` is about the quality of search, which takes longer.
+`python -m bench quality --help` is about the quality of search, `python -m bench soak --help` about
+a daemon under load for a long time; both take longer.
 """
 
 import argparse
@@ -12,13 +13,14 @@ from importlib import import_module
 from bench.figures import Figure, Report, table
 
 NAMES = ("search", "index", "embed", "sessions", "wire")
+APART = ("quality", "soak")
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the chosen benchmarks. Returns 1 when a target that holds on any machine is missed."""
     given = sys.argv[1:] if argv is None else argv
-    if given[:1] == ["quality"]:
-        return int(import_module("bench.quality").main(given[1:]))
+    if given[:1] and given[0] in APART:
+        return int(import_module(f"bench.{given[0]}").main(given[1:]))
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}")
     parser.add_argument("--quick", action="store_true", help="smaller, for a first impression")

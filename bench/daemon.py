@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,16 +55,19 @@ def place() -> Iterator[Place]:
 
 
 @contextlib.contextmanager
-def daemon(where: Place) -> Iterator[subprocess.Popen[bytes]]:
+def daemon(
+    where: Place, variables: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run memoryd on a place that has been configured; what it logs goes to `memoryd.log`.
 
-    Raises `MemorydError` with the end of the log when the block raised one.
+    `variables` are added to its environment. Raises `MemorydError` with the end of the log when the
+    block raised one.
     """
     log_path = where.root / "memoryd.log"
     command = [sys.executable, "-m", "memoryd", "--config", str(where.root / "config.toml")]
     command += ["--socket", where.socket, "--log-level", "warning"]
     with log_path.open("wb") as log:
-        process = subprocess.Popen(command, env=environment(), stderr=log)
+        process = subprocess.Popen(command, env=environment() | dict(variables or {}), stderr=log)
     try:
         yield process
     except MemorydError as error:

@@ -1,0 +1,96 @@
+"""The command line of the soak: how long, and what is reported."""
+
+import argparse
+import asyncio
+import os
+import random
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.daemon import Place, daemon, place, until_ready
+from bench.figures import Report, at_most, table
+from bench.soak.files import Files
+from bench.soak.growth import Reading, growth
+from bench.soak.provider import FailingProvider
+from bench.soak.run import Outcome, settings, soak
+
+MINUTES = 20.0
+WARM_UP = 0.25
+"""The part of the time in which caches and pools fill; what is read then is left out."""
+FAST_CLOCK = Path(__file__).with_name("fast_clock")
+FLAT = ("resident_mib", "descriptors", "threads", "tasks", "wal_mib", "index_mib")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Soak a daemon. Returns 1 when anything grew, was lost, came back or went wrong."""
+    parser = argparse.ArgumentParser(prog="python -m bench soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="how long; 20 unless given")
+    parser.add_argument(
+        "--speed", type=float, default=1.0, help="how many times as fast the daemon's clock goes"
+    )
+    arguments = parser.parse_args(argv)
+    report = Report("soak")
+    with place() as where:
+        outcome = asyncio.run(run(where, arguments.minutes * 60, arguments.speed))
+    missed = tell(report, outcome)
+    print(table(report.figures), file=sys.stderr)
+    return 1 if missed else 0
+
+
+async def run(where: Place, seconds: float, speed: float = 1.0) -> Outcome:
+    """Soak a daemon of its own on a place, for so long, with a clock so many times as fast."""
+    transcripts = where.root / "transcripts"
+    transcripts.mkdir()
+    variables = {"OPENAI_API_KEY": "sk-soak"}
+    if speed != 1.0:
+        path = [str(FAST_CLOCK), *filter(None, [os.environ.get("PYTHONPATH")])]
+        variables |= {"PYTHONPATH": os.pathsep.join(path), "SOAK_SPEED": str(speed)}
+    async with FailingProvider(random.Random(1)) as provider:
+        where.configure(settings(provider.url, str(transcripts)))
+        files = Files(where.workspace, transcripts, random.Random(2))
+        with daemon(where, variables) as process:
+            await asyncio.to_thread(until_ready, where)
+            return await soak(where, process.pid, provider, files, seconds)
+
+
+def steady(readings: list[Reading]) -> list[Reading]:
+    """Return the readings after the warm-up."""
+    return readings[int(len(readings) * WARM_UP) :]
+
+
+def grown(readings: list[Reading]) -> list[str]:
+    """Return the names of what is not flat after the warm-up."""
+    kept = steady(readings)
+    at_s = [reading.at_s for reading in kept]
+    return [n for n in FLAT if not growth(at_s, [getattr(r, n) for r in kept]).is_flat]
+
+
+def tell(report: Report, outcome: Outcome) -> bool:
+    """Report everything; say whether anything is not as it should be."""
+    kept = steady(outcome.readings)
+    at_s = [reading.at_s for reading in kept]
+    report.add("changes", outcome.changes, "")
+    report.add("searches", len(outcome.searches_s) + len(outcome.keywords_s), "")
+    report.add("answers of the provider that failed", _failed(outcome), "×", served=outcome.served)
+    report.add_times("search by words", outcome.keywords_s)
+    report.add_times("hybrid search", outcome.searches_s, held_back=outcome.held_back)
+    report.add_times("ping", outcome.pings_s)
+    report.add_times("newest change found", outcome.found_s)
+    for name in FLAT:
+        values = [float(getattr(reading, name)) for reading in kept]
+        line = growth(at_s, values)
+        report.add(
+            f"{name}: growth after the warm-up", line.change, "", at_most(round(line.bound, 3)),
+            first=round(line.first, 2), noise=round(line.noise, 3), highest=max(values),
+        )  # fmt: skip
+    report.add("changes not found", len(outcome.lost), "", at_most(0), which=outcome.lost[:5])
+    report.add("deleted texts found", len(outcome.risen), "", at_most(0), which=outcome.risen[:5])
+    report.add("errors", len(outcome.errors), "", at_most(0), which=outcome.errors[:5])
+    report.add("chunks without a vector at the end", outcome.waiting, "", at_most(0))
+    return any(f.target is not None and not f.target.is_met(f.value) for f in report.figures)
+
+
+def _failed(outcome: Outcome) -> float:
+    total = sum(outcome.served.values())
+    return 1 - outcome.served.get(200, 0) / total if total else 0.0

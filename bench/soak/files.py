@@ -1,0 +1,93 @@
+"""A workspace that changes all the time, and what must be found in it at any moment."""
+
+import json
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.corpus import Prose
+
+NOTES = 400
+"""About so many: the index must not grow for a reason of its own."""
+TRANSCRIPTS = 8
+MESSAGES_AT_MOST = 200
+"""Then a transcript is begun anew, as a conversation is."""
+
+
+@dataclass(slots=True)
+class Files:
+    """Notes and transcripts. `words` has, for each, the word that stands in no other text ever.
+
+    `gone` are the words of the last few texts that were deleted or replaced.
+    """
+
+    workspace: Path
+    transcripts: Path
+    dice: random.Random
+    words: dict[Path, str] = field(default_factory=dict)
+    gone: list[str] = field(default_factory=list)
+    changes: int = 0
+    _prose: Prose = field(default_factory=Prose)
+    _messages: dict[Path, int] = field(default_factory=dict)
+
+    def change(self) -> Path:
+        """Do one thing that people and agents do to files; return the one it was done to."""
+        self.changes += 1
+        notes = [path for path in self.words if path.suffix == ".md"]
+        many = len(notes) >= NOTES
+        kind = self.dice.choices(
+            ("new", "edit", "delete", "rename", "message"),
+            (1 if many else 4, 4, 3 if many else 1, 1, 1),
+        )[0]
+        if kind == "message":
+            return self._say()
+        if kind == "new" or len(notes) < NOTES // 2:
+            return self._write(self._new_path())
+        path = self.dice.choice(notes)
+        if kind == "edit":
+            return self._write(path)
+        word = self.words.pop(path)
+        if kind == "delete":
+            path.unlink()
+            self._forget(word)
+        else:
+            path = path.rename(self._new_path())
+            self.words[path] = word
+        return path
+
+    def question(self) -> str:
+        """Return words that some notes have."""
+        return " ".join(self._prose.words(3))
+
+    def _new_path(self) -> Path:
+        folder = self.workspace / "memory" / f"{self.dice.randrange(20)}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / f"note{self.changes}.md"
+
+    def _write(self, path: Path) -> Path:
+        if path in self.words:
+            self._forget(self.words[path])
+        word = self.words[path] = self._word()
+        path.write_text(f"# {word}\n\n{self._prose.note(1)}\n", encoding="utf-8")
+        return path
+
+    def _say(self) -> Path:
+        number = self.dice.randrange(TRANSCRIPTS)
+        path = self.transcripts / f"{number}.jsonl"
+        written = self._messages.get(path, 0)
+        if written >= MESSAGES_AT_MOST:
+            path.unlink()
+            self._forget(self.words.pop(path))
+            written = 0
+        self._messages[path] = written + 1
+        word = self.words[path] = self._word()
+        text = f"{word} {' '.join(self._prose.words(20))}"
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"role": "user", "content": text}) + "\n")
+        return path
+
+    def _word(self) -> str:
+        return f"zq{self.changes}zq"
+
+    def _forget(self, word: str) -> None:
+        self.gone = [*self.gone[-99:], word]

@@ -1,0 +1,184 @@
+"""One soak: the load, the readings, and what was found or not."""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.daemon import Place
+from bench.soak.files import Files
+from bench.soak.growth import Reading, read
+from bench.soak.provider import FailingProvider
+from memoryd_client import AsyncClient, MemorydError
+
+CHANGES_PER_S = 50
+SEARCHES_PER_S = 20
+READ_EVERY_S = 2.0
+CHECK_EVERY_S = 1.0
+SEARCHES_AT_ONCE = 16
+CACHE_ENTRIES = 2_000
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of it. Times in seconds; `lost` and `risen` are words, `errors` messages.
+
+    `found_s`: from asking for a `sync` for words to having found the newest change. `held_back`
+    counts searches that were left out because too many had not been answered yet.
+    """
+
+    changes: int = 0
+    readings: list[Reading] = field(default_factory=list)
+    searches_s: list[float] = field(default_factory=list)
+    keywords_s: list[float] = field(default_factory=list)
+    pings_s: list[float] = field(default_factory=list)
+    found_s: list[float] = field(default_factory=list)
+    held_back: int = 0
+    lost: list[str] = field(default_factory=list)
+    risen: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    served: dict[int, int] = field(default_factory=dict)
+    waiting: int = 0
+
+
+def settings(url: str, transcripts: str) -> str:
+    """Return the configuration of a soak, TOML for `[defaults]`."""
+    return (
+        f'provider = "openai"\nremote = {{ base_url = "{url}" }}\n'
+        f"sync = {{ watch_debounce_ms = 300 }}\ncache = {{ max_entries = {CACHE_ENTRIES} }}\n"
+        f'sessions = {{ enabled = true, paths = ["{transcripts}/*.jsonl"] }}\n'
+    )
+
+
+async def soak(
+    where: Place, pid: int, provider: FailingProvider, files: Files, seconds: float
+) -> Outcome:
+    """Put a daemon, which runs on this place, under load for so long; then look for everything."""
+    outcome = Outcome()
+    database = where.root / "index.sqlite"
+    async with AsyncClient(where.socket, timeout_s=60.0, wait_s=60.0) as client:
+        await client.ping()
+        started = time.monotonic()
+
+        async def note_reading() -> None:
+            tasks = (await client.status()).tasks
+            age_s = time.monotonic() - started
+            outcome.readings.append(await asyncio.to_thread(read, pid, database, age_s, tasks))
+
+        async def change() -> None:
+            files.change()
+
+        searches = Searches(client, files, outcome)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
+                for every_s, work in (
+                    (1 / CHANGES_PER_S, change),
+                    (1 / SEARCHES_PER_S, searches.ask),
+                    (CHECK_EVERY_S, searches.check_newest),
+                    (CHECK_EVERY_S, searches.ping),
+                    (READ_EVERY_S, note_reading),
+                ):
+                    group.create_task(_paced(every_s, work))
+        await searches.end()
+        outcome.changes = files.changes
+        await client.sync(vectors=False, timeout_s=None)
+        await searches.check_all()
+        await _until_embedded(client, outcome)
+    outcome.served = dict(provider.served)
+    return outcome
+
+
+class Searches:
+    """Asks, and notes how long it took and what was not as it should be."""
+
+    def __init__(self, client: AsyncClient, files: Files, outcome: Outcome) -> None:
+        self._client = client
+        self._files = files
+        self._outcome = outcome
+        self._asked: set[asyncio.Task[None]] = set()
+        self._dice = random.Random(3)
+
+    async def ask(self) -> None:
+        """Send a search without waiting for it."""
+        if len(self._asked) >= SEARCHES_AT_ONCE:
+            self._outcome.held_back += 1
+            return
+        by_words = self._dice.random() < 0.5
+        work = self._search("keyword" if by_words else "hybrid")
+        task = asyncio.create_task(self._noted(work))
+        self._asked.add(task)
+        task.add_done_callback(self._asked.discard)
+
+    async def ping(self) -> None:
+        """Time a ping."""
+        started = time.monotonic()
+        await self._noted(self._client.ping())
+        self._outcome.pings_s.append(time.monotonic() - started)
+
+    async def check_newest(self) -> None:
+        """Look for what was changed last, and for what was deleted."""
+        if not self._files.words:
+            return
+        path, word = next(reversed(self._files.words.items()))
+        gone = self._files.gone[-1:]
+        started = time.monotonic()
+        await self._noted(self._client.sync(vectors=False, timeout_s=None))
+        found = await self._finds(word)
+        self._outcome.found_s.append(time.monotonic() - started)
+        # It may have been changed again meanwhile.
+        if not found and self._files.words.get(path) == word:
+            self._outcome.lost.append(f"{word} of {path.name}")
+        self._outcome.risen += [word for word in gone if await self._finds(word)]
+
+    async def check_all(self) -> None:
+        """Look for the word of every text, and for those that are gone."""
+        for path, word in self._files.words.items():
+            if not await self._finds(word):
+                self._outcome.lost.append(f"{word} of {path.name}, at the end")
+        for word in self._files.gone:
+            if await self._finds(word):
+                self._outcome.risen.append(f"{word}, at the end")
+
+    async def end(self) -> None:
+        """Wait for what has been asked."""
+        if self._asked:
+            await asyncio.wait(set(self._asked))
+
+    async def _search(self, mode: str) -> None:
+        started = time.monotonic()
+        await self._client.search(self._files.question(), mode=mode)
+        took_s = time.monotonic() - started
+        times = self._outcome.keywords_s if mode == "keyword" else self._outcome.searches_s
+        times.append(took_s)
+
+    async def _finds(self, word: str) -> bool:
+        found = await self._client.search(word, mode="keyword", max_results=3)
+        return any(word in hit.snippet for hit in found.results)
+
+    async def _noted(self, work: Awaitable[Any]) -> None:
+        try:
+            await work
+        except MemorydError as error:
+            self._outcome.errors.append(f"{type(error).__name__}: {error}")
+
+
+async def _paced(every_s: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Do something at a steady pace; what is late is not made up for."""
+    due = time.monotonic()
+    while True:
+        await work()
+        due = max(due + every_s, time.monotonic() - every_s)
+        await asyncio.sleep(max(0.0, due - time.monotonic()))
+
+
+async def _until_embedded(client: AsyncClient, outcome: Outcome) -> None:
+    """Wait until every chunk has its vector, for as long as the provider may be out of order."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(120):
+            while (await client.status()).pending_vectors:
+                await client.probe()
+                await client.sync()
+    outcome.waiting = (await client.status()).pending_vectors

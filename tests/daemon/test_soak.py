@@ -1,0 +1,38 @@
+"""A daemon under the load of `bench/soak`: nothing grows, nothing is lost, nothing comes back."""
+
+import asyncio
+import sys
+
+import pytest
+
+from bench.daemon import place
+from bench.soak.cli import grown, run
+from bench.soak.run import Outcome
+
+MINUTE_S = 60.0
+TWO_HOURS_S = 7200.0
+SPEED = 20.0
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="reads what a process takes from /proc, which is Linux's"
+)
+
+
+def soaked(seconds: float, speed: float = 1.0) -> Outcome:
+    with place() as where:
+        outcome = asyncio.run(run(where, seconds, speed))
+    assert (outcome.lost, outcome.risen, outcome.errors, outcome.waiting) == ([], [], [], 0)
+    assert outcome.served.keys() >= {0, 200, 429, 500, 503}
+    return outcome
+
+
+def test_a_minute_under_load_loses_nothing_and_nothing_grows() -> None:
+    outcome = soaked(MINUTE_S)
+    # Memory has not warmed up after a minute: `bench/soak` looks at that.
+    assert set(grown(outcome.readings)) <= {"resident_mib", "index_mib"}
+
+
+@pytest.mark.long
+def test_two_hours_of_timers_in_six_minutes_lose_nothing_and_nothing_grows() -> None:
+    outcome = soaked(TWO_HOURS_S / SPEED, SPEED)
+    assert grown(outcome.readings) == []
