@@ -1,8 +1,8 @@
 """The `memoryd` command: arguments, configuration, exit codes.
 
-Exit codes: 0 stopped as asked, 1 crashed, 3 another memoryd holds the socket or the index, 78 the
-configuration can't be used (EX_CONFIG of sysexits.h). A service manager need not restart after the
-last two.
+Exit codes: 0 stopped as asked, 1 crashed (`doctor`: found errors), 3 another memoryd holds the
+socket or the index, 78 the configuration can't be used (EX_CONFIG of sysexits.h). A service manager
+need not restart after the last two.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -39,6 +39,7 @@ EXIT_STOPPED = 0
 EXIT_CRASHED = 1
 EXIT_LOCKED = 3
 EXIT_CONFIG = 78
+EXIT_UNWELL = 1
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -53,6 +54,8 @@ def main(argv: list[str] | None = None) -> int:
     if arguments.command == "download-model":
         return _download_model(arguments.source)
     socket_path = (arguments.socket or Path(paths.default_socket_path())).expanduser().absolute()
+    if arguments.command == "doctor":
+        return _doctor(arguments, socket_path)
     return serve(arguments, socket_path)
 
 
@@ -161,12 +164,34 @@ def _config(arguments: argparse.Namespace) -> int:
     except ConfigError as error:
         return _complain(str(error), EXIT_CONFIG)
     others = [other.agent for other in configs if other is not config]
-    try:
+    with _until_seen_enough():
         _print_config(config, others, as_json=arguments.json)
+    return EXIT_STOPPED
+
+
+def _doctor(arguments: argparse.Namespace, socket_path: Path) -> int:
+    """Look at everything, print what is found, and say by the exit code whether all is well."""
+    from memoryd.doctor.examine import Options, examine
+    from memoryd.doctor.text import as_json, as_text
+
+    # What would be logged is found too.
+    logging.disable(logging.WARNING)
+    found = examine(Options(socket_path, arguments.config, arguments.agent, arguments.workspace))
+    with _until_seen_enough():
+        print(as_json(found) if arguments.json else as_text(found), end="", flush=True)
+    if not found.usable:
+        return EXIT_CONFIG
+    return EXIT_STOPPED if found.ok else EXIT_UNWELL
+
+
+@contextlib.contextmanager
+def _until_seen_enough() -> Iterator[None]:
+    """Print as long as somebody reads."""
+    try:
+        yield
     except BrokenPipeError:
         # The reader (`| head`) has seen enough; nothing may be flushed to it at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return EXIT_STOPPED
 
 
 def _print_config(config: AgentConfig, others: list[str], *, as_json: bool) -> None:
@@ -222,10 +247,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "command",
         nargs="?",
-        choices=("run", "config", "download-model"),
+        choices=("run", "config", "doctor", "download-model"),
         default="run",
         help="run (the default): serve in the foreground; config: print the effective settings;"
-        " download-model: fetch a model file for local.model_path",
+        " doctor: find out what is wrong; download-model: fetch a model file for local.model_path",
     )
     parser.add_argument(
         "--from", dest="source", metavar="URL", help="another GGUF file than embeddinggemma-300m"
@@ -234,7 +259,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--config", type=Path, metavar="FILE", help="the configuration file")
     parser.add_argument("--agent", metavar="ID", help="serve this configured agent only")
     parser.add_argument("--socket", type=Path, metavar="PATH", help="where to listen")
-    parser.add_argument("--json", action="store_true", help="print the settings as JSON")
+    parser.add_argument(
+        "--json", action="store_true", help="print the settings, or what the doctor finds, as JSON"
+    )
     parser.add_argument(
         "--log-level",
         choices=("debug", "info", "warning", "error"),

@@ -123,6 +123,25 @@ class Daemon:
         (folder / "MEMORY.md").write_text(f"the note of {name}\n")
         return folder
 
+    def doctor(self, *options: str, code: int | None = None) -> Any:
+        """Return what `memoryd doctor` finds, of the running daemon or without one."""
+        done = subprocess.run(
+            self.command("doctor", "--json", "--config", str(self.config), *options),
+            env=self.environment,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=2 * PATIENCE_S,
+        )
+        assert done.stderr == "", done.stderr
+        assert code is None or done.returncode == code, (done.returncode, done.stdout)
+        return json.loads(done.stdout)
+
+    def assert_healthy(self) -> None:
+        """Have the doctor look at everything: there may be warnings, and no errors."""
+        found = self.doctor()
+        assert found["ok"], [f for f in found["findings"] if f["level"] != "ok"]
+
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-X", "dev", "-W", "error", "-m", "memoryd", *arguments]
 

@@ -28,6 +28,10 @@ ALLOWED = {
     "index": COMMON | {"memoryd.index"},
     "search": COMMON | {"memoryd.search", "memoryd.index"},
     "serve": {"memoryd.flow", "memoryd.serve"},
+    # It looks at what all stages have made, and asks the daemon as any client does.
+    "doctor": COMMON
+    | {f"memoryd.{stage}" for stage in ("chunk", "doctor", "embed", "index", "source")}
+    | {"memoryd.transcripts", "memoryd.wanted", "memoryd.__version__"},
 }
 MAX_LINES = 350
 QUEUES = {"MeteredQueue", "Queue", "LifoQueue", "PriorityQueue"}

@@ -1,0 +1,1 @@
+"""Compares disk, index and vectors, and checks all that memoryd needs; changes nothing."""

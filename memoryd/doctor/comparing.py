@@ -1,0 +1,131 @@
+"""Compares disk and index, and says of what differs whether that will pass or is an error."""
+
+import time
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from memoryd.config import AgentConfig, ConfigError
+from memoryd.doctor.conversations import Conversations
+from memoryd.doctor.disk import Differences, Notes, What, changed_since
+from memoryd.doctor.finding import Finding, Tally, Topic, counted
+from memoryd.doctor.running import Running, in_sync
+from memoryd.doctor.structure import REBUILD
+from memoryd.identity import Identity
+from memoryd.index.driver import Connection, Error
+from memoryd.index.forget import load_tombstones
+from memoryd.source.discover import Discovery
+from memoryd.transcripts import Transcripts
+from memoryd.wanted import reader
+
+LOOKS = 3
+"""What differs, while a daemon runs, is looked at again behind a `sync`."""
+_WHAT: dict[What, str] = {
+    "new": "not in the index",
+    "changed": "not as they are in the index",
+    "gone": "in the index, and not on disk",
+    "wrong": "as they are on disk, but the index has other chunks of them",
+    "unreadable": "not to be read",
+}
+
+
+class _Comparison(Protocol):
+    files: int
+
+    def compare(self, only: Differences | None = None) -> Differences:
+        """Return what differs between disk and index, among `only` these files if given."""
+
+
+@dataclass(slots=True)
+class Compared:
+    """What was found, and how many folders there are to be watched."""
+
+    findings: list[Finding] = field(default_factory=list)
+    folders: int = 0
+
+
+def compare(
+    connection: Connection, config: AgentConfig, identity: Identity, daemon: Running | None
+) -> Compared:
+    """Compare an agent's notes and transcripts with its index."""
+    settings, agent = config.settings, config.agent
+    disk, compared = Topic("disk", agent), Compared()
+    try:
+        transcripts = Transcripts(config, identity) if settings.sessions.enabled else None
+        notes = Notes(
+            connection,
+            Discovery(config.workspace, settings.extra_paths),
+            identity,
+            reader(settings),
+            with_transcripts=transcripts is not None,
+        )
+    except ConfigError as error:
+        wrong = Topic("configuration", agent)
+        wrong.error(str(error), "correct it, then `memctl reload`")
+        return Compared(wrong.findings)
+    _Settling(disk, daemon, agent).settle(notes, "note")
+    for unread in notes.unread:
+        disk.warning(f"{unread} can't be read", "nothing below it is removed from the index")
+    compared.folders = notes.folders
+    compared.findings = disk.fine(f"{counted(notes.files, 'file')}: the index has them as they are")
+    if transcripts is not None:
+        topic = Topic("transcripts", agent)
+        transcripts.tombstones |= load_tombstones(connection)
+        conversations = Conversations(connection, transcripts, identity)
+        _Settling(topic, daemon, agent).settle(conversations, "transcript")
+        counts = counted(conversations.files, "transcript")
+        compared.findings += topic.fine(f"{counts}: the index has them as they are")
+    return compared
+
+
+class _Settling:
+    """Looks until nothing differs any more, or what does has no excuse."""
+
+    def __init__(self, topic: Topic, daemon: Running | None, agent: str) -> None:
+        self._topic = topic
+        self._daemon = daemon
+        self._agent = agent
+        self._problem: str | None = None
+        self._since_ns = 0
+
+    def settle(self, comparison: _Comparison, noun: str) -> None:
+        """Compare, and tell what differs."""
+        self._sync()
+        try:
+            found = comparison.compare()
+            for _ in range(LOOKS - 1):
+                if not found or self._daemon is None or self._problem is not None:
+                    break
+                self._sync()
+                found = comparison.compare(found)
+        except Error as error:
+            self._topic.error(f"the index can't be compared: {error}", REBUILD)
+            return
+        self._tell(found, noun)
+
+    def _sync(self) -> None:
+        self._since_ns = time.time_ns()
+        self._problem = None if self._daemon is None else in_sync(self._daemon, self._agent)
+
+    def _tell(self, found: Differences, noun: str) -> None:
+        tallies: dict[tuple[What, bool], Tally] = {}
+        for key, difference in found.items():
+            may_pass = self._may_pass(difference.what) or changed_since(
+                difference.path, self._since_ns
+            )
+            name = f"{key.path} ({difference.reason})" if difference.reason else key.path
+            tallies.setdefault((difference.what, may_pass), Tally()).add(name)
+        for (what, may_pass), names in tallies.items():
+            message = f"{counted(names.count, noun)} {_WHAT[what]}: {names}"
+            if what == "unreadable":
+                self._topic.warning(message, "what the index has of them stays; see the reason")
+            elif not may_pass:
+                self._topic.error(message, REBUILD)
+            elif self._daemon is None:
+                self._topic.warning(message, "the next start reads what has changed")
+            else:
+                held_up = f": {self._problem}" if self._problem else ""
+                self._topic.warning(message, f"memoryd has not read them yet{held_up}")
+
+    def _may_pass(self, what: What) -> bool:
+        in_sync = self._daemon is not None and self._problem is None
+        return what == "unreadable" or (what != "wrong" and not in_sync)

@@ -1,0 +1,63 @@
+"""Transcripts against the index, as far as the index says that it has read them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from memoryd.doctor.disk import Difference, Differences, expected, indexed_file
+from memoryd.doctor.rows import read
+from memoryd.flow import FileKey
+from memoryd.identity import Identity
+from memoryd.index.catalog import decode_transcript
+from memoryd.index.driver import Connection
+from memoryd.source.sessions.format import LeftOutError
+from memoryd.source.sessions.places import SOURCE
+from memoryd.transcripts import Transcripts
+
+
+class Conversations:
+    """Compares an agent's transcripts with what an index has of them."""
+
+    def __init__(
+        self, connection: Connection, transcripts: Transcripts, identity: Identity
+    ) -> None:
+        self.files = 0
+        self._connection = connection
+        self._transcripts = transcripts
+        self._identity = identity
+
+    def compare(self, only: Mapping[FileKey, object] | None = None) -> Differences:
+        """Read all transcripts, or `only` these, and return those that differ."""
+        found = self._transcripts.find()
+        self.files = len(found.files)
+        differences: Differences = {}
+        for key, (path, _) in found.files.items():
+            if only is None or key in only:
+                difference = self._examine(key, path)
+                if difference is not None:
+                    differences[key] = difference
+        # Of a folder that is not there at all nothing is known: a disk may be missing.
+        missing = tuple(f"{SOURCE}/{place.label}/" for place in found.missing)
+        rows = read(self._connection, "SELECT path FROM files WHERE source = ?", SOURCE)
+        for key in (FileKey(SOURCE, name) for (name,) in rows):
+            unknown = key in found.files or key.path.startswith(missing)
+            if not unknown and (only is None or key in only):
+                place = self._transcripts.places.real_path(key)
+                differences[key] = Difference("gone", place or Path("/"))
+        return differences
+
+    def _examine(self, key: FileKey, path: Path) -> Difference | None:
+        indexed = indexed_file(self._connection, key)
+        try:
+            delta = self._transcripts.read(path, None)
+        except (FileNotFoundError, LeftOutError):
+            return None if indexed is None else Difference("gone", path)
+        except OSError as error:
+            return Difference("unreadable", path, error.strerror or str(error))
+        if indexed is None or (state := decode_transcript(indexed.transcript)) is None:
+            return Difference("new", path)
+        now = delta.state
+        if (now.format, now.offset, now.head_hash) != (state.format, state.offset, state.head_hash):
+            return Difference("changed", path)
+        if indexed.chunks != expected(key, delta.chunks, self._identity.model):
+            return Difference("wrong", path)
+        return None

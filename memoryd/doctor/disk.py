@@ -1,0 +1,134 @@
+"""Disk against index: whether every file is in it as it is, and none that is not there."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from memoryd.chunk.parser import ChunkOptions, parse
+from memoryd.doctor.rows import read
+from memoryd.flow import Chunk, FileChanged, FileContent, FileGone, FileKey, Unreadable
+from memoryd.identity import Identity
+from memoryd.index.driver import Connection
+from memoryd.index.rows import chunk_id, text_hash
+from memoryd.source.discover import Discovery
+from memoryd.source.sessions.places import SOURCE as SESSIONS
+
+What = Literal["new", "changed", "gone", "wrong", "unreadable"]
+
+
+class Difference(NamedTuple):
+    """What of a file differs. `wrong`: the index has other chunks than its content gives."""
+
+    what: What
+    path: Path
+    reason: str = ""
+
+
+Differences = dict[FileKey, Difference]
+
+
+class IndexedFile(NamedTuple):
+    """A file as the index has it: the hash, how far a transcript was read, chunk ids → headings."""
+
+    hash: str
+    transcript: str | None
+    chunks: dict[str, str]
+
+
+class Notes:
+    """Compares the files of a workspace with what an index has of them."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        discovery: Discovery,
+        identity: Identity,
+        read_file: Callable[[Path], FileContent],
+        *,
+        with_transcripts: bool,
+    ) -> None:
+        """`with_transcripts`: they are no concern of ours, another comparison has them."""
+        self.files = 0
+        self.folders = 0
+        self.unread: list[Path] = []
+        self._connection = connection
+        self._discovery = discovery
+        self._identity = identity
+        self._read = read_file
+        self._options = ChunkOptions(
+            identity.chunk_tokens, identity.chunk_overlap, identity.max_input_bytes
+        )
+        self._with_transcripts = with_transcripts
+
+    def compare(self, only: Mapping[FileKey, object] | None = None) -> Differences:
+        """Read all files, or `only` these, and return those that differ."""
+        scan = self._discovery.scan()
+        self.files, self.folders = len(scan.stats), len(scan.folders)
+        self.unread = list(scan.unread)
+        found: Differences = {}
+        for key in scan.stats:
+            path = self._discovery.real_path(key)
+            if only is None or key in only:
+                difference = self._examine(key, path)
+                if difference is not None:
+                    found[key] = difference
+        for key in self._indexed():
+            path = self._discovery.real_path(key)
+            hidden = any(path.is_relative_to(unread) for unread in scan.unread)
+            if key not in scan.stats and not hidden and (only is None or key in only):
+                found[key] = Difference("gone", path)
+        return found
+
+    def _examine(self, key: FileKey, path: Path) -> Difference | None:
+        parsed = parse(FileChanged(key, path), self._read, self._options)
+        indexed = indexed_file(self._connection, key)
+        match parsed:
+            case FileGone():
+                return None if indexed is None else Difference("gone", path)
+            case Unreadable(reason=reason):
+                return Difference("unreadable", path, reason)
+        if indexed is None:
+            return Difference("new", path)
+        if indexed.hash != parsed.hash:
+            return Difference("changed", path)
+        if indexed.chunks != expected(key, parsed.chunks, self._identity.model):
+            return Difference("wrong", path)
+        return None
+
+    def _indexed(self) -> Iterator[FileKey]:
+        for source, path in read(self._connection, "SELECT source, path FROM files"):
+            if not (self._with_transcripts and source == SESSIONS):
+                yield FileKey(source, path)
+
+
+def indexed_file(connection: Connection, key: FileKey) -> IndexedFile | None:
+    """Return what the index has of one file, as it is at one moment."""
+    rows = connection.execute(
+        "SELECT files.hash, transcript, id, heading FROM files LEFT JOIN chunks USING (file_id)"
+        " WHERE path = ? AND source = ?",
+        (key.path, key.source),
+    ).fetchall()
+    if not rows:
+        return None
+    chunks = {id_: heading for _, _, id_, heading in rows if id_ is not None}
+    return IndexedFile(rows[0][0], rows[0][1], chunks)
+
+
+def expected(key: FileKey, chunks: list[Chunk], model: str) -> dict[str, str]:
+    """Return the ids and headings that a file's chunks have; the id tells lines and text."""
+    return {
+        chunk_id(key, chunk, text_hash(chunk.text), model): chunk.heading
+        for chunk in reversed(chunks)  # of equal ones the first is kept
+    }
+
+
+def changed_since(path: Path, moment_ns: int) -> bool:
+    """Say whether a file, or the folder it was in, may have changed since a moment."""
+    for place in (path, *path.parents):
+        try:
+            found = os.lstat(place)
+        except OSError:
+            continue
+        return max(found.st_ctime_ns, found.st_mtime_ns) >= moment_ns
+    return False

@@ -1,0 +1,62 @@
+"""Whether the provider can be used. Nothing is sent, no model loaded: `memctl probe` does that."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import cast
+
+from memoryd.config import ConfigError
+from memoryd.doctor.finding import Topic
+from memoryd.embed.choice import Resolved
+from memoryd.embed.engine import Engine
+from memoryd.embed.gguf import gguf_engine
+from memoryd.embed.local import bundled
+from memoryd.embed.provider import Provider, ProviderError
+from memoryd.embed.vendors.names import APIS
+from memoryd.settings import Settings
+from memoryd.wanted import make_provider
+
+PROBE = "`memctl probe` tries it out"
+
+
+def check_model(topic: Topic, settings: Settings, resolved: Resolved) -> Provider | None:
+    """Check the provider in use and the fallback; return the first if it can be made."""
+    provider = None
+    try:
+        provider = make_provider(settings, resolved.provider, fallback=resolved.is_fallback)
+        _check(resolved.provider, settings, provider, own=not resolved.is_fallback)
+    except (ConfigError, ProviderError) as error:
+        topic.error(f"{resolved.provider} can't embed: {error}", PROBE)
+    fallback = settings.fallback
+    if fallback not in ("none", resolved.provider):
+        try:
+            _check(fallback, settings, make_provider(settings, fallback, fallback=True), own=False)
+        except (ConfigError, ProviderError) as error:
+            topic.warning(f"the fallback {fallback} can't embed: {error}", PROBE)
+    return provider
+
+
+def key_files(settings: Settings, environ: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the files that keys are, or may be, read from."""
+    if settings.remote.api_key_file is not None:
+        yield Path(settings.remote.api_key_file).expanduser()
+    for make in APIS.values():
+        for name in make().key_names:
+            if file := environ.get(f"{name}_FILE"):
+                yield Path(file).expanduser()
+
+
+def _check(name: str, settings: Settings, provider: Provider | None, *, own: bool) -> None:
+    """Raise what stands in the way of a provider."""
+    if name in APIS:
+        from memoryd.embed.vendors.remote import RemoteProvider  # and the HTTP library with it
+
+        cast(RemoteProvider, provider).http.check_key()
+    elif name == "local":
+        _engine(settings, own=own).check()
+
+
+def _engine(settings: Settings, *, own: bool) -> Engine:
+    local = settings.local
+    if local.model_path is None or not own:
+        return bundled()
+    return gguf_engine(Path(local.model_path), context_tokens=local.context_tokens)

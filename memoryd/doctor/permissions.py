@@ -1,0 +1,87 @@
+"""Who may read and write memoryd's files: their owner alone."""
+
+import os
+import shlex
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from memoryd.doctor.finding import Topic
+
+_OTHERS = 0o077
+_OTHERS_WRITE = 0o022
+
+
+def check_private(topic: Topic, files: Iterable[Path]) -> None:
+    """Check files that nobody else may read, those that are there."""
+    for path in files:
+        if (found := _look(topic, path)) is None or not _is_ours(topic, path, found):
+            continue
+        mode = stat.S_IMODE(found.st_mode)
+        if mode & _OTHERS:
+            topic.error(
+                f"others can get at {path}: its mode is {mode:04o}", f"chmod 600 {_quoted(path)}"
+            )
+        elif not os.access(path, os.R_OK | os.W_OK):
+            topic.error(f"{path} can't be read and written", _writable(path, "600"))
+
+
+def check_folder(topic: Topic, folder: Path, *, private: bool) -> None:
+    """Check a folder in which memoryd makes files; a `private` one is for the owner alone."""
+    found = _look(topic, folder)
+    if found is None:
+        return
+    if not stat.S_ISDIR(found.st_mode):
+        topic.error(f"{folder} is not a folder", "move it away")
+        return
+    if found.st_uid not in (os.geteuid(), 0):
+        _is_ours(topic, folder, found)
+        return
+    mode = stat.S_IMODE(found.st_mode)
+    fix = f"chmod 700 {_quoted(folder)}"
+    if mode & _OTHERS_WRITE and not mode & stat.S_ISVTX:
+        topic.error(f"others can replace what is in {folder}: its mode is {mode:04o}", fix)
+    elif private and mode & _OTHERS:
+        topic.warning(f"others can look into {folder}: its mode is {mode:04o}", fix)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        topic.error(f"nothing can be written into {folder}", _writable(folder, "700"))
+
+
+def check_readable(topic: Topic, path: Path, *, secret: bool, what: str) -> None:
+    """Check a file of the user's: nobody else may write it, or read it if it is `secret`."""
+    if (found := _look(topic, path)) is None:
+        return
+    mode = stat.S_IMODE(found.st_mode)
+    fix = f"chmod 600 {_quoted(path)}"
+    if mode & _OTHERS_WRITE:
+        topic.error(f"others can change {what} {path}: its mode is {mode:04o}", fix)
+    elif secret and mode & _OTHERS:
+        topic.warning(f"others can read {what} {path}: its mode is {mode:04o}", fix)
+
+
+def _look(topic: Topic, path: Path) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        topic.error(f"{path} can't be looked at: {error.strerror}", f"ls -ld {_quoted(path)}")
+        return None
+
+
+def _is_ours(topic: Topic, path: Path, found: os.stat_result) -> bool:
+    if found.st_uid == os.geteuid():
+        return True
+    topic.error(
+        f"{path} belongs to the user {found.st_uid}, not to {os.geteuid()}",
+        "run the doctor as the user who runs memoryd, or give the file back to that user",
+    )
+    return False
+
+
+def _writable(path: Path, mode: str) -> str:
+    return f"chmod {mode} {_quoted(path)}; if that is not it, its file system is read-only"
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))

@@ -1,0 +1,171 @@
+"""The daemon that answers at a socket: who it is, how it was started, what it says of itself."""
+
+import argparse
+import os
+import shlex
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from memoryd import __version__
+from memoryd.doctor.finding import Topic, counted
+from memoryd_client import Client, MemorydError
+from memoryd_client.agents import AgentSummary
+from memoryd_client.background import holder
+from memoryd_client.background.holder import Holder
+from memoryd_client.errors import DaemonNotRunningError
+from memoryd_client.paths import check_socket_path, lock_path
+from memoryd_client.status import StatusResult
+
+ANSWER_S = 20.0
+STARTING_S = 2.0
+TOLD = 10
+"""Files that can't be read, and texts that can't be embedded: as many are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A daemon that answers, and the agents it serves. `holder` is who holds its lock."""
+
+    client: Client
+    pid: int
+    holder: Holder | None
+    agents: dict[str, AgentSummary]
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What a daemon was told when it was started, and in which folder."""
+
+    config_file: Path | None = None
+    agent: str | None = None
+    workspace: Path | None = None
+    cwd: Path | None = None
+
+
+def find(path: Path, topic: Topic) -> Running | None:
+    """Look who answers at a socket. Starts nothing."""
+    try:
+        check_socket_path(str(path))
+    except ValueError as error:
+        message, _, fix = str(error).partition("\n")
+        topic.error(message, fix)
+        return None
+    lock = lock_path(str(path))
+    try:
+        held, owner = holder.is_held(lock), holder.read(lock)
+    except OSError as error:
+        topic.error(f"the lock {lock} can't be read: {error.strerror}", "check whose it is")
+        return None
+    if not (there := _check_file(path, topic)) and not held:
+        return None
+    process = "a process" if owner is None else f"process {owner.pid}"
+    client = Client(
+        str(path), autostart=False, timeout_s=ANSWER_S, wait_s=STARTING_S if held else 0.0
+    )
+    try:
+        answer = client.ping()
+        agents = {summary.agent: summary for summary in client.agents().agents}
+    except DaemonNotRunningError:
+        if held:
+            topic.error(f"{process} holds the lock of {path}, and nobody answers", "memctl restart")
+        elif there:
+            topic.warning(
+                f"{path} is stale: the memoryd that made it was killed", "the next start removes it"
+            )
+        return None
+    except MemorydError as error:
+        topic.error(f"who listens on {path} does not answer: {error}", "memctl restart")
+        return None
+    if not held:
+        topic.error(
+            f"process {answer.pid} answers on {path} without holding its lock",
+            f"stop it: kill {answer.pid}",
+        )
+    elif answer.version != __version__:
+        topic.warning(
+            f"the memoryd that runs is {answer.version}, this one {__version__}", "memctl restart"
+        )
+    return Running(client, answer.pid, owner if held else None, agents)
+
+
+def started(owner: Holder) -> Started:
+    """Return what the process that holds a lock was told on its command line."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for option in ("--config", "--workspace"):
+        parser.add_argument(option, type=Path)
+    parser.add_argument("--agent")
+    found, _ = parser.parse_known_args(owner.argv[1:])
+    return Started(found.config, found.agent, found.workspace, Path(owner.cwd))
+
+
+def in_sync(running: Running, agent: str) -> str | None:
+    """Have the daemon read what has changed. Returns why it could not, or None."""
+    running.client.agent = agent
+    try:
+        running.client.sync(vectors=False, timeout_s=ANSWER_S)
+    except MemorydError as error:
+        return error.message
+    return None
+
+
+def check_agent(running: Running, agent: str, topic: Topic) -> StatusResult | None:
+    """Turn what the daemon says of an agent into findings."""
+    summary = running.agents.get(agent)
+    if summary is None:
+        topic.warning("the memoryd that runs does not serve it", "memctl reload")
+        return None
+    if summary.state == "failed":
+        topic.error(
+            f"memoryd can't serve it: {summary.reason or 'no reason is known'}",
+            "it is tried again by itself; `memctl reload` tries at once",
+        )
+        return None
+    running.client.agent = agent
+    try:
+        status = running.client.status()
+    except MemorydError as error:
+        topic.error(f"memoryd does not tell how it is: {error.message}", "memctl logs")
+        return None
+    for line in _complaints(status):
+        topic.warning(line, "`memctl status` tells more; what may pass is tried again by itself")
+    return status
+
+
+def _complaints(status: StatusResult) -> Iterator[str]:
+    yield from status.degraded
+    said = "\n".join(status.degraded)
+    for failure in status.errors:
+        if failure.reason not in said:
+            yield f"{failure.what}: {failure.reason}"
+    for failure in status.failures[:TOLD]:
+        yield f"{failure.what}: {failure.reason}"
+    if (rest := status.failure_count - TOLD) > 0:
+        yield f"{counted(rest, 'more failure')}"
+
+
+def _check_file(path: Path, topic: Topic) -> bool:
+    """Check the socket's file. Returns whether there is one."""
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        topic.error(f"{path} can't be looked at: {error.strerror}", "check whose it is")
+        return False
+    if not stat.S_ISSOCK(found.st_mode):
+        topic.error(f"{path} is there and is not a socket", "move it away")
+        return False
+    mode = stat.S_IMODE(found.st_mode)
+    if found.st_uid != os.geteuid():
+        topic.error(
+            f"{path} belongs to the user {found.st_uid}, not to {os.geteuid()}",
+            "choose another --socket",
+        )
+    elif mode & 0o077:
+        topic.error(
+            f"others can get at {path}: its mode is {mode:04o}",
+            f"chmod 600 {shlex.quote(str(path))}",
+        )
+    return True

@@ -1,0 +1,127 @@
+"""The vectors of an index: of its model, whole, and the same wherever they are kept."""
+
+import numpy as np
+
+from memoryd.doctor.finding import Tally, Topic, counted
+from memoryd.doctor.rows import read
+from memoryd.doctor.structure import REBUILD
+from memoryd.identity import Identity
+from memoryd.index.cache import mean_vector
+from memoryd.index.driver import Connection, Error
+from memoryd.index.pending import count_pending, count_set_aside
+
+UNIT_TOLERANCE = 1e-3
+ANEW = "`memctl stop`, move the index away, `memctl start`: all is embedded anew"
+_OF_MODEL = "provider = ? AND model = ? AND provider_key = ?"
+
+
+def check_cache(connection: Connection, topic: Topic, identity: Identity) -> None:
+    """Check every embedding: its length, its numbers, and that chunks have those of the model."""
+    wrong: dict[str, Tally] = {}
+    rows = read(
+        connection,
+        f"SELECT hash, dims, embedding, {_OF_MODEL} FROM embedding_cache",
+        *_model(identity),
+    )
+    for digest, dims, embedding, is_current in rows:
+        problem = _problem(embedding, dims)
+        if problem is None and is_current and identity.dims not in (None, dims):
+            problem = f"have {dims} dimensions, not {identity.dims}"
+        if problem is not None:
+            wrong.setdefault(problem, Tally()).add(digest[:12])
+    for problem, texts in wrong.items():
+        topic.error(f"vectors that {problem}: of the texts {texts}", ANEW)
+    (foreign,) = connection.execute(
+        "SELECT count(*) FROM chunks JOIN embedding_cache USING (vector_id)"
+        " WHERE NOT (provider = ? AND embedding_cache.model = ? AND provider_key = ?)",
+        _model(identity),
+    ).fetchone()
+    if foreign:
+        topic.error(f"{counted(foreign, 'chunk')} with a vector of another model", REBUILD)
+
+
+def check_table(connection: Connection, topic: Topic, identity: Identity) -> None:
+    """Check that sqlite-vec's table holds the vectors in use; their numbers too, if it loads."""
+    if identity.dims is None:
+        return
+    declared = connection.execute(
+        "SELECT sql FROM sqlite_schema WHERE name = 'chunks_vec'"
+    ).fetchone()
+    if declared is None:
+        topic.error("there is no table of sqlite-vec", "`memctl restart` makes and fills it")
+        return
+    if f"float[{identity.dims}]" not in declared[0]:
+        topic.error(
+            "the table of sqlite-vec has other dimensions", "`memctl restart` makes it anew"
+        )
+        return
+    counts = (
+        (
+            "SELECT count(DISTINCT vector_id) FROM chunks WHERE vector_id IS NOT NULL"
+            " AND vector_id NOT IN (SELECT rowid FROM chunks_vec_rowids)",
+            "vector that sqlite-vec has not",
+        ),
+        (
+            "SELECT count(*) FROM chunks_vec_rowids WHERE rowid NOT IN"
+            " (SELECT vector_id FROM chunks WHERE vector_id IS NOT NULL)",
+            "vector of sqlite-vec that no chunk has",
+        ),
+    )
+    for statement, what in counts:
+        if number := connection.execute(statement).fetchone()[0]:
+            topic.error(counted(number, what), "`memctl restart` puts it right")
+    if _is_loaded(connection):
+        _compare(connection, topic, identity.dims)
+
+
+def check_waiting(connection: Connection, topic: Topic, *, embeds: bool) -> None:
+    """Say what has no vector yet, and what never gets one."""
+    waiting = count_pending(connection) if embeds else 0
+    if waiting:
+        topic.warning(
+            f"{counted(waiting, 'text')} without a vector yet; keywords find them",
+            "a running memoryd embeds them; `memctl status` says what holds it up",
+        )
+    if embeds and (aside := count_set_aside(connection)):
+        topic.warning(
+            f"{counted(aside, 'chunk')} with a text that the provider can't embed",
+            "keywords find them; `memctl status` names them",
+        )
+
+
+def _compare(connection: Connection, topic: Topic, dims: int) -> None:
+    wrong = Tally()
+    rows = read(
+        connection,
+        "SELECT hash, c.embedding, v.embedding FROM chunks_vec v"
+        " JOIN embedding_cache c ON c.vector_id = v.rowid",
+    )
+    try:
+        for digest, kept, indexed in rows:
+            # One that can't be read is told of above.
+            if len(kept) % (4 * dims) == 0 and kept and mean_vector(kept, dims) != indexed:
+                wrong.add(digest[:12])
+    except Error as error:
+        topic.error(f"sqlite-vec can't read its table: {error}", REBUILD)
+    if wrong:
+        topic.error(f"sqlite-vec has other vectors than the cache: of the texts {wrong}", REBUILD)
+
+
+def _is_loaded(connection: Connection) -> bool:
+    found = connection.execute("SELECT 1 FROM pragma_module_list WHERE name = 'vec0'").fetchone()
+    return found is not None
+
+
+def _problem(embedding: object, dims: int) -> str | None:
+    if not isinstance(embedding, bytes) or dims < 1 or not embedding or len(embedding) % (4 * dims):
+        return "are not whole"
+    rows = np.frombuffer(embedding, "<f4").reshape(-1, dims).astype(np.float64)
+    if not np.isfinite(rows).all():
+        return "hold what is no number"
+    if (np.abs(np.linalg.norm(rows, axis=1) - 1.0) > UNIT_TOLERANCE).any():
+        return "are not of length 1"
+    return None
+
+
+def _model(identity: Identity) -> tuple[str, str, str]:
+    return identity.provider, identity.model, identity.provider_key
