@@ -2,13 +2,15 @@
 
 import argparse
 import asyncio
+import json
 import os
 import random
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.daemon import Place, daemon, place, until_ready
+from bench.daemon import Place, daemon, environment, place, until_ready
 from bench.figures import Report, at_most, table
 from bench.soak.files import Files
 from bench.soak.growth import Reading, growth
@@ -19,6 +21,7 @@ MINUTES = 20.0
 WARM_UP = 0.25
 """The part of the time in which caches and pools fill; what is read then is left out."""
 FAST_CLOCK = Path(__file__).with_name("fast_clock")
+KEY = {"OPENAI_API_KEY": "sk-soak"}
 FLAT = ("resident_mib", "descriptors", "threads", "tasks", "wal_mib", "index_mib")
 
 
@@ -42,16 +45,31 @@ async def run(where: Place, seconds: float, speed: float = 1.0) -> Outcome:
     """Soak a daemon of its own on a place, for so long, with a clock so many times as fast."""
     transcripts = where.root / "transcripts"
     transcripts.mkdir()
-    variables = {"OPENAI_API_KEY": "sk-soak"}
+    variables = KEY
     if speed != 1.0:
         path = [str(FAST_CLOCK), *filter(None, [os.environ.get("PYTHONPATH")])]
-        variables |= {"PYTHONPATH": os.pathsep.join(path), "SOAK_SPEED": str(speed)}
+        variables = KEY | {"PYTHONPATH": os.pathsep.join(path), "SOAK_SPEED": str(speed)}
     async with FailingProvider(random.Random(1)) as provider:
         where.configure(settings(provider.url, str(transcripts)))
         files = Files(where.workspace, transcripts, random.Random(2))
         with daemon(where, variables) as process:
             await asyncio.to_thread(until_ready, where)
-            return await soak(where, process.pid, provider, files, seconds)
+            outcome = await soak(where, process.pid, provider, files, seconds)
+            outcome.findings = await asyncio.to_thread(examine, where)
+            return outcome
+
+
+def examine(where: Place) -> list[str]:
+    """Have the doctor compare disk, index and vectors; return the errors it finds."""
+    command = [sys.executable, "-m", "memoryd", "doctor", "--json"]
+    done = subprocess.run(
+        [*command, "--config", str(where.root / "config.toml"), "--socket", where.socket],
+        env=environment() | KEY,
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    found = json.loads(done.stdout)["findings"]
+    return [f"{f['check']}: {f['message']}" for f in found if f["level"] == "error"]
 
 
 def steady(readings: list[Reading]) -> list[Reading]:
@@ -88,6 +106,8 @@ def tell(report: Report, outcome: Outcome) -> bool:
     report.add("deleted texts found", len(outcome.risen), "", at_most(0), which=outcome.risen[:5])
     report.add("errors", len(outcome.errors), "", at_most(0), which=outcome.errors[:5])
     report.add("chunks without a vector at the end", outcome.waiting, "", at_most(0))
+    errors = outcome.findings
+    report.add("errors that the doctor finds", len(errors), "", at_most(0), which=errors[:5])
     return any(f.target is not None and not f.target.is_met(f.value) for f in report.figures)
 
 

@@ -27,7 +27,8 @@ class Outcome:
     """What came of it. Times in seconds; `lost` and `risen` are words, `errors` messages.
 
     `found_s`: from asking for a `sync` for words to having found the newest change. `held_back`
-    counts searches that were left out because too many had not been answered yet.
+    counts searches that were left out because too many had not been answered yet; `findings` are
+    the doctor's, errors alone.
     """
 
     changes: int = 0
@@ -42,6 +43,7 @@ class Outcome:
     errors: list[str] = field(default_factory=list)
     served: dict[int, int] = field(default_factory=dict)
     waiting: int = 0
+    findings: list[str] = field(default_factory=list)
 
 
 def settings(url: str, transcripts: str) -> str:

@@ -22,6 +22,7 @@ def soaked(seconds: float, speed: float = 1.0) -> Outcome:
     with place() as where:
         outcome = asyncio.run(run(where, seconds, speed))
     assert (outcome.lost, outcome.risen, outcome.errors, outcome.waiting) == ([], [], [], 0)
+    assert outcome.findings == []
     assert outcome.served.keys() >= {0, 200, 429, 500, 503}
     return outcome
 
