@@ -12,6 +12,8 @@ from bench.soak.run import Outcome
 MINUTE_S = 60.0
 TWO_HOURS_S = 7200.0
 SPEED = 20.0
+BOUNDS = {"descriptors": 80, "threads": 40, "tasks": 150, "wal_mib": 64, "resident_mib": 150}
+"""Twice what is seen, and more; the write-ahead log's is what SQLite is told to cut it back to."""
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="reads what a process takes from /proc, which is Linux's"
@@ -27,10 +29,11 @@ def soaked(seconds: float, speed: float = 1.0) -> Outcome:
     return outcome
 
 
-def test_a_minute_under_load_loses_nothing_and_nothing_grows() -> None:
-    outcome = soaked(MINUTE_S)
-    # Memory has not warmed up after a minute: `bench/soak` looks at that.
-    assert set(grown(outcome.readings)) <= {"resident_mib", "index_mib"}
+def test_a_minute_under_load_loses_nothing_and_stays_within_bounds() -> None:
+    readings = soaked(MINUTE_S).readings
+    # A minute is too short to tell growth from warming up: the long one does.
+    highest = {name: max(getattr(reading, name) for reading in readings) for name in BOUNDS}
+    assert {name: value for name, value in highest.items() if value > BOUNDS[name]} == {}
 
 
 @pytest.mark.long
