@@ -270,12 +270,13 @@ async def _agent(
         rebuilder = Rebuilder(
             to_rebuilder,
             to_writer,
-            to_reconcile,
+            [to_reconcile] if tracker is None else [to_reconcile, to_tracker],
             store=store,
             stages=Stages(
                 scan=partial(scan_for_rebuild, discovery, transcripts, threads),
                 parse=partial(parse_for_rebuild, parser, transcripts, threads),
                 embed=None if pool is None else partial(embed_or_fail, pool),
+                under_way=embedding.feeder.under_way,
                 later=embedding.batches is not None,
                 batch_items=1 if provider is None else provider.batch_items,
             ),

@@ -86,6 +86,7 @@ def join_embedding(
         on_embedded=on_embedded,
         batch_items=1 if shared is None else shared.provider.batch_items,
         jobs=1 if shared is None else shared.provider.concurrency + 1,
+        elsewhere=store.in_rebuild,
     )
     actors.insert(0, Actor("feeder", feeder.run, drain=feeder.finish))
     return Embedding(feeder, batches, leg, actors)

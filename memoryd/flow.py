@@ -8,7 +8,7 @@ A `SyncMarker` is passed on by every stage behind all that came before it.
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -220,10 +220,14 @@ class Embedded:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replace:
-    """A finished index file that is to take the place of the present one."""
+    """A finished index file that is to take the place of the present one.
+
+    `finish` brings it up to what the present one has been given meanwhile, and closes it.
+    """
 
     path: Path
     identity: Identity
+    finish: Callable[[], Awaitable[None]]
     done: asyncio.Future[None]
 
 

@@ -69,7 +69,9 @@ class Feeder:
         on_embedded: Callable[[int], None] = lambda vectors: None,
         batch_items: int,
         jobs: int,
+        elsewhere: set[str] | None = None,
     ) -> None:
+        """`elsewhere` are texts that a rebuild embeds; it wakes the feeder when it has ended."""
         self._inbox = inbox
         self._writer = writer
         self._pool = pool
@@ -80,6 +82,7 @@ class Feeder:
         self._on_embedded = on_embedded
         self._batch_items = batch_items
         self._jobs = jobs
+        self._elsewhere: set[str] = set() if elsewhere is None else elsewhere
         self._wake = asyncio.Event()
         self._markers: list[SyncMarker] = []
         self._ended_early = False
@@ -123,6 +126,10 @@ class Feeder:
     def stats(self) -> FeederStats:
         """Return how much is under way."""
         return FeederStats(len(self._in_flight))
+
+    def under_way(self) -> set[str]:
+        """Return the hashes of the texts that are on their way or in a batch job."""
+        return self._in_flight.union(() if self._batches is None else self._batches.held)
 
     def wake(self) -> None:
         """Have it looked again at what waits."""
@@ -175,6 +182,8 @@ class Feeder:
             for row in page.rows
             if row.hash not in self._in_flight and row.hash not in held
         }
+        for digest in self._elsewhere.intersection(waiting):
+            del waiting[digest]
         came_back = page.busy & waiting.keys()
         for digest in came_back:
             del waiting[digest]
@@ -203,6 +212,9 @@ class Feeder:
                     await _first_of(pool.blocked.wait(), *self._tasks)
                 if self._finishing:
                     return
+                batch = [text for text in batch if text[0] not in self._elsewhere]
+                if not batch:
+                    continue
                 self._in_flight.update(digest for digest, _ in batch)
                 task = group.create_task(self._embed(pool, identity, batch), name="feeder: job")
                 self._tasks.add(task)

@@ -15,12 +15,14 @@ _BLOCKS_ROWS = (64, 8, 1)
 """More in one statement gains nothing."""
 
 
-def last_id(connection: Connection, table: str) -> int:
+def last_id(connection: Connection, table: str, *, of: str = "main") -> int:
     """Return the largest row id that an AUTOINCREMENT table has ever had; 0 if none yet.
 
-    Whoever inserts many rows numbers them from here on: the statement doesn't tell their ids.
+    Whoever inserts many rows numbers them from here on: the statement doesn't tell their ids. `of`
+    is the database, which may be an attached one.
     """
-    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
+    rows = connection.execute(f"SELECT seq FROM {of}.sqlite_sequence WHERE name = ?", (table,))
+    row = rows.fetchone()
     return 0 if row is None else int(row[0])
 
 

@@ -54,6 +54,24 @@ def take_vectors(
     return {digest: (int(vector_id), embedding) for digest, vector_id, embedding in found}
 
 
+def find_vectors(
+    connection: Connection, identity: Identity, digests: Sequence[str]
+) -> dict[str, bytes]:
+    """Return the embeddings of those texts that are in the cache; only reads."""
+    found = connection.execute(
+        "SELECT hash, embedding FROM embedding_cache WHERE provider = ? AND model = ?"
+        " AND provider_key = ? AND dims = ? AND hash IN (SELECT value FROM json_each(?))",
+        (
+            identity.provider,
+            identity.model,
+            identity.provider_key,
+            identity.dims,
+            msgspec.json.encode(digests).decode(),
+        ),
+    )
+    return dict(found.fetchall())
+
+
 def put_vec(connection: Connection, vector_id: int, embedding: bytes, dims: int) -> None:
     """Give an embedding's mean vector to sqlite-vec's table, unless it has one."""
     # vec0 knows neither OR REPLACE nor ON CONFLICT, and two chunks may share one text.

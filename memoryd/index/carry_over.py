@@ -1,32 +1,78 @@
-"""What is kept of another index file: its embeddings, which have been paid for, and tombstones."""
+"""What is kept of another index file: its embeddings, which have been paid for, and its records."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from memoryd.index import schema
+from memoryd.index.bulk import last_id
 from memoryd.index.cache import put_vec
 from memoryd.index.driver import Connection, transaction
 from memoryd.index.rows import Delta, Legs, MatrixRow
 
 
-def copy_cache(connection: Connection, other: Path) -> int:
-    """Take over what is worth keeping of another index file. Returns how many embeddings."""
-    connection.execute("ATTACH DATABASE ? AS other", (str(other),))
-    try:
-        tables = "SELECT count(*) FROM other.sqlite_schema WHERE name = 'embedding_cache'"
-        if not connection.execute(tables).fetchone()[0]:
+def copy_cache(connection: Connection, other: Path, *, after: int = 0) -> int:
+    """Take over the embeddings of another index file, those with a larger id than `after`.
+
+    None of a text that was forgotten here, and none of the same model with other dims than this
+    index has. Returns how many.
+    """
+    built = schema.get_identity(connection)
+    model = built.provider, built.model, built.provider_key
+    with _attached(connection, other) as has_tables:
+        if not has_tables:
             return 0  # it ended before it had tables
         with transaction(connection):
-            connection.execute("INSERT OR IGNORE INTO forgotten SELECT * FROM other.forgotten")
-            connection.execute(
-                "INSERT OR IGNORE INTO meta SELECT * FROM other.meta WHERE key = 'choice'"
-            )
-            connection.execute("INSERT OR IGNORE INTO batch_jobs SELECT * FROM other.batch_jobs")
             return int(
                 connection.execute(
                     "INSERT OR IGNORE INTO embedding_cache (provider, model, provider_key, hash,"
                     " dims, embedding, used_at) SELECT provider, model, provider_key, hash, dims,"
-                    " embedding, used_at FROM other.embedding_cache"
+                    " embedding, used_at FROM other.embedding_cache WHERE vector_id > ?1"
+                    " AND hash NOT IN (SELECT value FROM forgotten WHERE kind = 'chunk'"
+                    " AND value NOT IN (SELECT hash FROM chunks))"
+                    " AND NOT (?2 IS NOT NULL AND dims <> ?2"
+                    " AND (provider, model, provider_key) = (?3, ?4, ?5))",
+                    (after, built.dims, *model),
                 ).rowcount
             )
+
+
+def salvage_cache(connection: Connection, other: Path) -> int:
+    """Take over the embeddings of an unfinished file, which was begun as a copy of this index.
+
+    None if something was forgotten since: its text may be among them, in other pieces.
+    """
+    with _attached(connection, other) as has_tables:
+        if not has_tables:
+            return 0
+        forgotten = "SELECT kind, value FROM forgotten EXCEPT SELECT kind, value FROM"
+        if connection.execute(f"{forgotten} other.forgotten LIMIT 1").fetchone() is not None:
+            return 0
+    return copy_cache(connection, other)
+
+
+def copy_records(connection: Connection, other: Path) -> int:
+    """Bring tombstones, batch jobs and choice to what another index file, the live one, has now.
+
+    Returns its last vector's id: later ones will have been made after this.
+    """
+    with _attached(connection, other), transaction(connection):
+        connection.execute("INSERT OR IGNORE INTO forgotten SELECT * FROM other.forgotten")
+        connection.execute(
+            "INSERT OR REPLACE INTO meta SELECT * FROM other.meta WHERE key = 'choice'"
+        )
+        connection.execute("DELETE FROM batch_jobs")
+        connection.execute("INSERT INTO batch_jobs SELECT * FROM other.batch_jobs")
+        return last_id(connection, "embedding_cache", of="other")
+
+
+@contextmanager
+def _attached(connection: Connection, other: Path) -> Iterator[bool]:
+    """Make another index file readable as `other`; says whether it has tables."""
+    connection.execute("ATTACH DATABASE ? AS other", (str(other),))
+    try:
+        tables = "SELECT count(*) FROM other.sqlite_schema WHERE name = 'embedding_cache'"
+        yield bool(connection.execute(tables).fetchone()[0])
     finally:
         connection.execute("DETACH DATABASE other")
 

@@ -5,9 +5,9 @@ those made for a rebuild that fails, or is cut off, are taken back into it: noth
 """
 
 import asyncio
-import glob
+import logging
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,12 +24,18 @@ from memoryd.flow import (
     Unreadable,
 )
 from memoryd.index import pending, rows
-from memoryd.index.carry_over import copy_cache
+from memoryd.index.cache import find_vectors
+from memoryd.index.carry_over import adopt_vectors, copy_cache, copy_records
 from memoryd.index.catalog import Catalog
-from memoryd.index.driver import Error
+from memoryd.index.driver import Connection, Error
+from memoryd.index.forget import chunk_hashes, forget
+from memoryd.index.leftovers import remove_index
 from memoryd.index.rows import GROUP_BYTES, GROUP_FILES, FileChange, size, write_files
 from memoryd.index.steps import run_steps
-from memoryd.index.store import Store, load_catalog, remove_files
+from memoryd.index.store import Store, load_catalog
+from memoryd.index.swap import check_closed, outlast
+
+log = logging.getLogger(__name__)
 
 ROUNDS = 3
 """Scans until the new index has seen every change; what comes later the next scan finds."""
@@ -61,13 +67,15 @@ class Stages:
     """What a rebuild needs of the other stages: functions, so that it reaches for none of them.
 
     `later`: vectors of another model than the present index's are made once the new one is in
-    place, as is best for batch jobs; none could be searched before.
+    place, as is best for batch jobs; none could be searched before. `under_way` are the hashes of
+    texts that are being embedded for the present index.
     """
 
     scan: Callable[[], Awaitable[dict[FileKey, tuple[Path, FileStat]]]]
     parse: Callable[[FileChanged], Awaitable[ParsedFile | Unreadable | FileGone]]
     embed: Embed | None
     batch_items: int
+    under_way: Callable[[], Collection[str]] = tuple
     later: bool = False
 
 
@@ -87,32 +95,59 @@ class Rebuild:
         self._on_progress = on_progress
         self._path = Path(f"{store.path}.rebuild-{os.getpid()}")
         self._new = Store(replace(store.options, path=self._path), store.wanted)
+        self._seen_vectors = 0
         self._embedded = 0
         self._reused = 0
 
     async def run(self) -> RebuildResult:
-        """Build and swap. Raises `RebuildError`; then, and when cancelled, the old one stays."""
-        remove_files(self._path, "", "-wal", "-shm")
+        """Build and swap. Raises `RebuildError`; then, and when cancelled, the old one stays.
+
+        Once the swap is asked for it can't be called off: it is a moment, and waited for.
+        """
+        self._store.forgotten_meanwhile.clear()
         try:
+            await asyncio.to_thread(remove_index, self._path)
             await self._new.open()
             try:
-                live = self._store.path
-                await self._new.database.run(lambda c: copy_cache(c, live))
+                await self._seed()
                 await self._fill()
-            finally:
+                done = asyncio.get_running_loop().create_future()
                 identity = self._new.identity
+                await self._writer.put(Replace(self._path, identity, self._finish, done))
+                await outlast(done)
+            finally:
                 await self._new.close()
-            loop = asyncio.get_running_loop()
-            swap = Replace(self._path, identity, loop.create_future())
-            await self._writer.put(swap)
-            # The swap is a moment; cancelled now, it is still one or the other.
-            await asyncio.shield(swap.done)
         except (OSError, Error) as error:
             raise RebuildError(f"{error}; the old index stays") from error
         finally:
-            if self._path.exists():
-                await asyncio.shield(salvage(self._path, self._writer))
+            await asyncio.shield(salvage(self._path, self._writer))
         return RebuildResult(self._embedded, self._reused)
+
+    async def _seed(self) -> None:
+        live = self._store.path
+        self._seen_vectors = await self._new.database.run(lambda c: copy_records(c, live))
+        await self._new.database.run(lambda c: copy_cache(c, live))
+
+    async def _finish(self) -> None:
+        """Take over what the old index has been given meanwhile besides files; then close.
+
+        The writer has it done, right before the swap. Files that were forgotten may have been read
+        before they were: they go, and what may be known of them is read again.
+        """
+        new, live, forgotten = self._new, self._store.path, self._store.forgotten_meanwhile
+
+        def take_over(connection: Connection) -> None:
+            copy_records(connection, live)
+            if forgotten:
+                digests = chunk_hashes(connection, [key.path for key in forgotten])
+                tombstones = [("chunk", digest) for digest in digests]
+                forget(connection, new.legs, forgotten, tombstones)
+            copy_cache(connection, live, after=self._seen_vectors)
+            adopt_vectors(connection, new.legs)
+
+        await new.database.run(take_over)
+        await new.close()
+        check_closed(self._path)
 
     async def _fill(self) -> None:
         for _ in range(ROUNDS):
@@ -148,15 +183,14 @@ class Rebuild:
         self._reused += sum(delta.reused for delta in deltas)
 
     async def _embed_pending(self) -> None:
-        new_model = not self._new.identity.same_vectors(self._store.identity)
-        if self._stages.embed is None or (self._stages.later and new_model):
+        if self._stages.embed is None or (self._stages.later and not self._same_vectors):
             return
         total = await self._new.database.run(pending.count_pending)
         after = done = 0
         while batch := await self._read_pending(after):
             after = batch[-1][0]
             self._on_progress(min(done, total), total, "embedding")
-            texts = list({digest: text for _, digest, text in batch}.items())
+            texts = await self._unpaid({digest: text for _, digest, text in batch})
             size = self._stages.batch_items
             try:
                 async with asyncio.TaskGroup() as group:
@@ -169,6 +203,29 @@ class Rebuild:
                 raise RebuildError(str(failed.exceptions[0])) from failed
             done += len(texts)
         self._on_progress(total, total, "embedding")
+
+    @property
+    def _same_vectors(self) -> bool:
+        return self._new.identity.same_vectors(self._store.identity)
+
+    async def _unpaid(self, texts: dict[str, str]) -> list[tuple[str, str]]:
+        """Return those texts that the old index neither has a vector of nor is getting one.
+
+        What it is getting is taken over at the swap, or comes after it. The others are ours from
+        now on: the feeder leaves them alone.
+        """
+        if not self._same_vectors:
+            return list(texts.items())
+        for digest in self._stages.under_way():
+            texts.pop(digest, None)
+        self._store.in_rebuild.update(texts)
+        identity, digests = self._store.identity, list(texts)
+        known = await self._store.readers.read(lambda c: find_vectors(c, identity, digests))
+        if known:
+            new = self._new
+            await new.database.run(lambda c: rows.put_vectors(c, new.legs, list(known.items())))
+            self._reused += len(known)
+        return [(digest, text) for digest, text in texts.items() if digest not in known]
 
     async def _read_pending(self, after: int) -> list[tuple[int, str, str]]:
         return await self._new.database.run(lambda c: pending.read_pending(c, after, READ_ROWS))
@@ -184,14 +241,12 @@ class Rebuild:
 
 
 async def salvage(path: Path, writer: asyncio.Queue[ToWriter]) -> None:
-    """Keep the embeddings of an unfinished index file, then remove it."""
-    message = Salvage(path, asyncio.get_running_loop().create_future())
-    await writer.put(message)
-    await message.done
-    remove_files(path, "", "-wal", "-shm")
-
-
-def unfinished(path: Path) -> list[Path]:
-    """Return the index files that rebuilds of `path` have left behind."""
-    found = path.parent.glob(f"{glob.escape(path.name)}.rebuild-*")
-    return [p for p in found if not p.name.endswith(("-wal", "-shm"))]
+    """Keep the embeddings of an unfinished index file, if there is one, then remove it."""
+    if await asyncio.to_thread(path.exists):
+        message = Salvage(path, asyncio.get_running_loop().create_future())
+        await writer.put(message)
+        await message.done
+    try:
+        await asyncio.to_thread(remove_index, path)
+    except OSError as error:
+        log.warning("an unfinished index can't be removed: %s", error)

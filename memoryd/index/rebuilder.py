@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from memoryd.flow import Hint, ProgressCallback, ToReconcile, ToWriter
@@ -39,13 +40,13 @@ class RebuilderStats:
 
 
 class Rebuilder:
-    """In: requests. Out: finished index files, to the writer; then a hint to look for changes."""
+    """In: requests. Out: finished index files, to the writer; then hints to look for changes."""
 
     def __init__(
         self,
         inbox: asyncio.Queue[RebuildRequest],
         writer: asyncio.Queue[ToWriter],
-        hints: asyncio.Queue[ToReconcile],
+        hints: Collection[asyncio.Queue[ToReconcile]],
         *,
         store: Store,
         stages: Stages,
@@ -111,6 +112,7 @@ class Rebuilder:
 
         log.info("building a new index beside the old one: %s", reason)
         self._reason = reason
+        before = self._store.generation
         try:
             rebuild = Rebuild(self._store, self._writer, self._stages, note)
             result = await rebuild.run()
@@ -120,7 +122,15 @@ class Rebuilder:
             return error
         finally:
             self._reason = None
-        self._last_error = None
-        log.info("the new index is in place")
-        await self._hints.put(Hint(reason="rebuilt"))
+            # Given up while it was swapped, it is in place all the same.
+            if self._store.generation != before:
+                self._last_error = None
+                log.info("the new index is in place")
+                await self._tell()
         return result
+
+    async def _tell(self) -> None:
+        """Have the sources looked at: the new index may not know the very latest changes."""
+        for queue in self._hints:
+            # A full queue holds hints enough, but of single files, so that it is waited for.
+            await queue.put(Hint(reason="rebuilt"))

@@ -1,7 +1,6 @@
 """One index, open: its file, the write connection, the readers and what is kept in memory."""
 
 import asyncio
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from memoryd.index.driver import Connection, Database, transaction
 from memoryd.index.matrix import VectorMatrix
 from memoryd.index.readers import ReaderPool
 from memoryd.index.rows import Legs, MatrixRow
+from memoryd.index.swap import outlast, put_in_place
 
 _LOAD_ROWS = 2_000
 _CHECKPOINT_PAGES = 4_000
@@ -44,7 +44,8 @@ class Store:
 
     `identity` may differ from `wanted`, the present configuration's, until a rebuild has replaced
     the file. `generation` counts replacements: row ids of one mean nothing in the next. `set_aside`
-    counts the chunks whose text can't be embedded.
+    counts the chunks whose text can't be embedded. While a rebuild is under way, `in_rebuild` are
+    the hashes of the texts that it embeds, and `forgotten_meanwhile` are files that were forgotten.
     """
 
     def __init__(self, options: StoreOptions, wanted: Identity) -> None:
@@ -57,6 +58,8 @@ class Store:
         self.matrix: VectorMatrix | None = None
         self.generation = 0
         self.set_aside = 0
+        self.in_rebuild: set[str] = set()
+        self.forgotten_meanwhile: set[FileKey] = set()
         self.matrix_ready = asyncio.Event()
         self.fts_error: str | None = None
         self.vec_error: str | None = options.extension_error
@@ -67,6 +70,11 @@ class Store:
         """Which tables are kept, and whose rows are written, at this moment."""
         vec = self.vec_error is None and self.identity.dims is not None
         return Legs(self.identity, fts=self.fts_error is None, vec=vec)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a write connection."""
+        return self._database is not None
 
     @property
     def database(self) -> Database:
@@ -133,11 +141,10 @@ class Store:
         connections are closed first, so there is no write-ahead log that could outlive its file.
         """
         async with self.readers.emptied():
-            await self._close_database()
             try:
-                # Empty by now; left beside a new file they would be taken for its own.
-                remove_files(self.path, "-wal", "-shm")
-                os.replace(other, self.path)
+                await self._close_database()
+                work = asyncio.to_thread(put_in_place, other, self.path)
+                await outlast(asyncio.ensure_future(work))
                 self.wanted = identity
                 self.generation += 1
             finally:
@@ -215,9 +222,3 @@ def _checkpoint(connection: Connection) -> None:
     # Stepped to its end by fetchall; gives pages that deletes have freed back to the disk.
     connection.execute(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})").fetchall()
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
-def remove_files(path: Path, *suffixes: str) -> None:
-    """Remove the files named `path` plus each suffix, those that exist."""
-    for suffix in suffixes:
-        Path(f"{path}{suffix}").unlink(missing_ok=True)

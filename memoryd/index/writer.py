@@ -22,7 +22,7 @@ from memoryd.flow import (
 )
 from memoryd.index import jobs, pending, rows, schema
 from memoryd.index.cache import prune_cache
-from memoryd.index.carry_over import adopt_vectors, copy_cache
+from memoryd.index.carry_over import adopt_vectors, salvage_cache
 from memoryd.index.catalog import FileRow
 from memoryd.index.driver import Connection, Error, sqlite
 from memoryd.index.forget import forget
@@ -221,17 +221,8 @@ class Writer:
 
         return await run_steps(store.database, steps)
 
-    async def _handle(
-        self,
-        message: Unreadable
-        | Embedded
-        | Replace
-        | Salvage
-        | Forget
-        | Choose
-        | JobChange
-        | SyncMarker,
-    ) -> None:
+    async def _handle(self, message: ToWriter) -> None:
+        """Handle whatever is no file."""
         match message:
             case Unreadable():
                 self._on_unreadable(message)
@@ -261,6 +252,7 @@ class Writer:
             self._follow(connection, deltas, bad=False)
 
         await store.database.run(commit)
+        store.forgotten_meanwhile.update(message.keys)
         for key in message.keys:
             store.catalog.remove(key)
             self._on_written(key, True)
@@ -268,23 +260,30 @@ class Writer:
 
     async def _salvage(self, message: Salvage) -> None:
         try:
-            kept = await self._store.database.run(lambda c: copy_cache(c, message.path))
+            kept = await self._store.database.run(lambda c: salvage_cache(c, message.path))
             await self._apply(lambda c: adopt_vectors(c, self._store.legs))
         except Error as error:
             log.warning("%s: nothing could be kept of it: %s", message.path, error)
         else:
             log.info("%s: kept %d embeddings of an unfinished rebuild", message.path, kept)
+        self._store.in_rebuild.clear()
+        self._wake_feeder()
         _resolve(message.done)
 
     async def _replace(self, message: Replace) -> None:
         try:
+            await message.finish()
             await self._store.replace_with(message.path, message.identity)
-        except OSError as error:
+        except (OSError, Error) as error:
+            if not self._store.is_open:
+                raise
             if not message.done.done():
                 message.done.set_exception(error)
-        _resolve(message.done)
+            return
+        self._store.in_rebuild.clear()
         self._unmerged = MERGE_AFTER_FILES
         self._wake_feeder()
+        _resolve(message.done)
 
     async def _put_vectors(self, message: Embedded) -> None:
         store = self._store

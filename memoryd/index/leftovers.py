@@ -1,0 +1,62 @@
+"""What unfinished rebuilds have left beside an index, and what of it is none of ours."""
+
+import glob
+import os
+import stat
+from pathlib import Path
+
+SIDE_FILES = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside a file while it is open; left behind when the process was killed."""
+_SCHEMES = (".rebuild-", ".tmp-")
+"""Names of index files under way: ours, and what other programs for such an index have used."""
+_LOCK = ".lock"
+
+
+def leftovers(path: Path) -> list[Path]:
+    """Return the unfinished index files beside `path`; of some only the side files are there.
+
+    The caller holds the lock of `path`, so that nobody builds one now. A file with a lock of its
+    own is the index of another agent, whose name begins with ours, and so are those beside it.
+    """
+    locks = path.parent.glob(f"{glob.escape(path.name)}*{_LOCK}")
+    indexes = [lock.name.removesuffix(_LOCK) for lock in locks]
+    found: set[Path] = set()
+    for scheme in _SCHEMES:
+        for file in path.parent.glob(f"{glob.escape(path.name + scheme)}*"):
+            if not _is_file(file):
+                continue
+            main = file.with_name(_main_name(file.name))
+            owner = max((n for n in indexes if _belongs(main.name, n)), key=len, default=path.name)
+            if owner == path.name and not file.name.endswith(_LOCK):
+                found.add(main)
+    return sorted(found)
+
+
+def remove_index(path: Path) -> None:
+    """Remove an index file and all that SQLite keeps beside it. Raises `OSError`."""
+    remove_files(path, "", *SIDE_FILES)
+
+
+def remove_files(path: Path, *suffixes: str) -> None:
+    """Remove the files named `path` plus each suffix, those that exist."""
+    for suffix in suffixes:
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+
+
+def _main_name(name: str) -> str:
+    """Return the name of the file that a side file belongs to."""
+    for suffix in SIDE_FILES:
+        if name.endswith(suffix):
+            return name.removesuffix(suffix)
+    return name
+
+
+def _belongs(name: str, index: str) -> bool:
+    return name == index or name.startswith(f"{index}.")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return False  # it went while we looked
