@@ -105,6 +105,10 @@ def _do(arguments: Arguments, socket_path: str) -> int:
 
         offline.run(arguments, socket_path)
         return OK
+    if arguments.command == "doctor":
+        from memoryd_client.cli import offline
+
+        return offline.doctor(arguments, socket_path)
     client = _client(arguments, socket_path)
     try:
         result = _ask(client, arguments)

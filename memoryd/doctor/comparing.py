@@ -21,10 +21,10 @@ LOOKS = 3
 """What differs, while a daemon runs, is looked at again behind a `sync`."""
 _WHAT: dict[What, str] = {
     "new": "not in the index",
-    "changed": "not as they are in the index",
-    "gone": "in the index, and not on disk",
-    "wrong": "as they are on disk, but the index has other chunks of them",
-    "unreadable": "not to be read",
+    "changed": "other than in the index",
+    "gone": "in the index, but not on disk",
+    "wrong": "with other chunks in the index than the text gives",
+    "unreadable": "that can't be read",
 }
 
 

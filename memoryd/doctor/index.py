@@ -93,9 +93,7 @@ class IndexDoctor:
         connection.execute("ROLLBACK")
         compared = compare(connection, self._config, identity, self._daemon)
         self.folders = compared.folders
-        size = self._config.db_path.stat().st_size
-        whole = index.fine(f"{self._config.db_path} is whole: {size:,} bytes")
-        return whole + findings + compared.findings
+        return index.fine(f"{self._config.db_path} is whole") + findings + compared.findings
 
     def _resolved(self, peeked: Peeked) -> Resolved:
         return choose_provider(self._config.settings, peeked)

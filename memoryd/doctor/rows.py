@@ -62,7 +62,8 @@ def _problems(connection: Connection, identity: Identity) -> Iterator[tuple[str,
         chunk = Chunk(start, end, text, heading, line_map)
         if text_hash(text) != digest:
             yield place, "text is not the one that was written"
-        elif chunk_id(FileKey(source, path), chunk, digest, model) != id_:
+            continue
+        if chunk_id(FileKey(source, path), chunk, digest, model) != id_:
             yield place, "id does not fit"
         if model != identity.model:
             yield place, f"model is not {identity.model}"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from memoryd.doctor.finding import Topic, counted
+from memoryd.doctor.finding import Topic
 from memoryd.identity import Identity
 from memoryd.index import schema
 from memoryd.index.driver import Connection, has_fts5, sqlite
@@ -17,27 +17,27 @@ _FTS5 = "FTS5"
 _COUNTS = (
     (
         "SELECT count(*) FROM chunks WHERE file_id NOT IN (SELECT file_id FROM files)",
-        "chunk of no file",
+        "chunks of no file",
     ),
     (
         "SELECT count(*) FROM chunks WHERE vector_id IS NOT NULL"
         " AND vector_id NOT IN (SELECT vector_id FROM embedding_cache)",
-        "chunk whose vector is not there",
+        "chunks whose vector is not there",
     ),
     (
         "SELECT count(*) FROM chunks JOIN embedding_cache USING (vector_id)"
         " WHERE chunks.hash <> embedding_cache.hash",
-        "chunk with the vector of another text",
+        "chunks with the vector of another text",
     ),
 )
 _FTS_COUNTS = (
     (
         "SELECT count(*) FROM chunks WHERE row_id NOT IN (SELECT id FROM chunks_fts_docsize)",
-        "chunk that keywords don't find",
+        "chunks that keywords don't find",
     ),
     (
         "SELECT count(*) FROM chunks_fts_docsize WHERE id NOT IN (SELECT row_id FROM chunks)",
-        "keyword entry of no chunk",
+        "keyword entries of no chunk",
     ),
 )
 _NUMBERED = (("files", "file_id"), ("chunks", "row_id"), ("embedding_cache", "vector_id"))
@@ -99,7 +99,7 @@ def check_relations(connection: Connection, topic: Topic) -> None:
             topic.error("there is no keyword table", "`memctl restart` makes and fills it")
     for statement, what in counts:
         if number := connection.execute(statement).fetchone()[0]:
-            topic.error(f"the index has {counted(number, what)}", REBUILD)
+            topic.error(f"{what}: {number}", REBUILD)
     for table, column in _NUMBERED:
         last, given = connection.execute(
             f"SELECT max({column}), (SELECT seq FROM sqlite_sequence WHERE name = ?) FROM {table}",

@@ -37,7 +37,7 @@ def check_cache(connection: Connection, topic: Topic, identity: Identity) -> Non
         _model(identity),
     ).fetchone()
     if foreign:
-        topic.error(f"{counted(foreign, 'chunk')} with a vector of another model", REBUILD)
+        topic.error(f"chunks with a vector of another model: {foreign}", REBUILD)
 
 
 def check_table(connection: Connection, topic: Topic, identity: Identity) -> None:
@@ -59,17 +59,17 @@ def check_table(connection: Connection, topic: Topic, identity: Identity) -> Non
         (
             "SELECT count(DISTINCT vector_id) FROM chunks WHERE vector_id IS NOT NULL"
             " AND vector_id NOT IN (SELECT rowid FROM chunks_vec_rowids)",
-            "vector that sqlite-vec has not",
+            "vectors that sqlite-vec lacks",
         ),
         (
             "SELECT count(*) FROM chunks_vec_rowids WHERE rowid NOT IN"
             " (SELECT vector_id FROM chunks WHERE vector_id IS NOT NULL)",
-            "vector of sqlite-vec that no chunk has",
+            "vectors of sqlite-vec that no chunk has",
         ),
     )
     for statement, what in counts:
         if number := connection.execute(statement).fetchone()[0]:
-            topic.error(counted(number, what), "`memctl restart` puts it right")
+            topic.error(f"{what}: {number}", "`memctl restart` puts it right")
     if _is_loaded(connection):
         _compare(connection, topic, identity.dims)
 

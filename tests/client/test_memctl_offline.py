@@ -258,6 +258,30 @@ def test_memoryd_that_fails_is_told_as_json_too(no_memoryd: Path, capfd: Capture
     }
 
 
+def test_the_doctor_is_memoryds_own(
+    no_memoryd: Path, capfd: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(no_memoryd)
+    install_memoryd(no_memoryd / "path", code=1)
+    assert memctl.main(["doctor", "--socket", NO_SOCKET]) == 1
+    assert capfd.readouterr() == (
+        f"path: doctor --socket {NO_SOCKET}\n",
+        "first\nmemoryd: oops\n",
+    )
+    words = ["doctor", "--json", "--agent", "work", "--config", "c.toml", "--socket", "s"]
+    assert memctl.main(words) == 1
+    passed_on = f"--socket {no_memoryd}/s --config {no_memoryd}/c.toml --agent work --json"
+    assert capfd.readouterr().out == f"path: doctor {passed_on}\n"
+
+
+@pytest.mark.usefixtures("no_memoryd")
+def test_the_doctor_without_memoryd(capsys: Captured) -> None:
+    assert memctl.main(["doctor", "--json", "--socket", NO_SOCKET]) == 1
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["code"] == "start_failed"
+    assert error["hint"] == "install memoryd, or add its folder to PATH"
+
+
 @pytest.mark.usefixtures("no_memoryd")
 def test_config_without_daemon_and_memoryd_is_no_daemon(capsys: Captured) -> None:
     assert memctl.main(["config", "--socket", NO_SOCKET]) == 3

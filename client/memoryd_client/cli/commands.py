@@ -70,6 +70,8 @@ _PATH = Kind("PATH", "a path")
 _SECONDS = Kind("SECONDS", "a number of seconds", _seconds)
 _WHOLE = Kind("N", "a whole number from 1", _whole)
 
+_CONFIG = Option("--config", "config", "the configuration file", Kind("FILE", "a path"))
+
 GENERAL_OPTIONS = (
     Option("--json", "json", "print JSON, errors too"),
     Option("--agent", "agent", "which agent; else by folder", Kind("ID", "an agent's id")),
@@ -171,6 +173,10 @@ COMMANDS: dict[str, Command] = {
         options=(Option("--no-vectors", "no_vectors", "by keywords is enough"),),
     ),
     "probe": Command("Try out what a search needs, and say what to do if it fails."),
+    "doctor": Command(
+        "Find out what is wrong, and how to put it right.",
+        options=(_CONFIG,),
+    ),
     "events": Command(
         "Show what happens, as it happens, until interrupted.",
         options=(
@@ -192,7 +198,7 @@ COMMANDS: dict[str, Command] = {
         "Start memoryd in the background and wait until it is ready.",
         options=(
             Option("--workspace", "workspace", "the folder of the agent's memory", _DIR),
-            Option("--config", "config", "the configuration file", Kind("FILE", "a path")),
+            _CONFIG,
         ),
     ),
     "stop": Command("Stop memoryd and wait until it is gone."),

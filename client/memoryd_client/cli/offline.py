@@ -99,6 +99,17 @@ def _log_line(line: str) -> str:
     return (printable(line) if on_terminal() else line) + "\n"
 
 
+def doctor(arguments: Arguments, socket_path: str) -> int:
+    """Let the daemon's own command look at everything and print it; return its exit code.
+
+    Raises `StartFailedError` if that command isn't installed.
+    """
+    from memoryd_client.background.launch import program
+
+    command = [program(), "doctor", "--socket", os.path.abspath(socket_path), *_options(arguments)]
+    return call([*command, "--json"] if arguments.json else command)
+
+
 def config(arguments: Arguments) -> int | None:
     """Let the daemon's own command print the settings, and return its exit code.
 
