@@ -74,7 +74,8 @@ def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
     from memoryd.app import Options, run
     from memoryd.index.driver import Error
     from memoryd.index.schema import IndexRefusedError
-    from memoryd.serve.socket import AlreadyRunningError, SocketError
+    from memoryd.serve.folders import SocketError
+    from memoryd.serve.lock import AlreadyRunningError
     from memoryd.supervise import ActorFailedError
 
     sys.setswitchinterval(SWITCH_INTERVAL_S)

@@ -56,15 +56,11 @@ from memoryd.joints import (
 from memoryd.operations import Operations
 from memoryd.reload import Reloader
 from memoryd.search.engine import SearchEngine
+from memoryd.serve.folders import SocketError
+from memoryd.serve.lock import AlreadyRunningError, locked, locked_index
 from memoryd.serve.notify import Notifier
 from memoryd.serve.server import Server
-from memoryd.serve.socket import (
-    AlreadyRunningError,
-    SocketError,
-    check_path,
-    inherited_or_listening,
-    locked,
-)
+from memoryd.serve.socket import check_path, inherited_or_listening
 from memoryd.settings import Settings
 from memoryd.source.discover import Discovery
 from memoryd.source.reconcile import Reconciler
@@ -208,8 +204,7 @@ async def _agent(
     to_tracker = MeteredQueue[ToReconcile]("transcripts", SMALL_QUEUE)
 
     async with AsyncExitStack() as stack:
-        what = f"the index {config.db_path}"
-        stack.enter_context(locked(Path(f"{config.db_path}.lock"), what, daemon.holder))
+        stack.enter_context(locked_index(config.db_path, daemon.holder))
         # Of its own: another agent's disk may hang. Nobody waits for a thread that does.
         threads = ThreadPoolExecutor(2, thread_name_prefix=f"files of {config.agent}")
         lookups = ThreadPoolExecutor(2, thread_name_prefix=f"lookups of {config.agent}")

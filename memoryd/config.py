@@ -7,6 +7,7 @@ right key.
 
 import difflib
 import hashlib
+import os
 import tomllib
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -296,5 +297,8 @@ def _leaves(section: Section, at: str = "") -> list[tuple[str, Any]]:
 
 def _db_path(settings: Settings, name: str) -> Path:
     if settings.store.path is not None:
-        return Path(settings.store.path).expanduser().absolute()
-    return Path(paths.state_dir()) / f"{name}.sqlite"
+        path = Path(settings.store.path).expanduser()
+    else:
+        path = Path(paths.state_dir()) / f"{name}.sqlite"
+    # One name for one index: its lock lies beside it, and a rebuild replaces the file itself.
+    return Path(os.path.realpath(path))

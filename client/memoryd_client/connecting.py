@@ -7,6 +7,7 @@ import time
 from msgspec import Struct
 
 from memoryd_client.errors import DaemonNotRunningError, MemorydError
+from memoryd_client.peer import check_listener
 from memoryd_client.protocol import HELLO_TIMEOUT_S
 
 _FIRST_PAUSE_S = 0.01
@@ -48,7 +49,8 @@ class Dialler:
         """Return a connected, non-blocking socket, or the seconds to pause before the next try.
 
         `None`: nobody listens; call `start_daemon`, then dial again. Said once at most.
-        Raises `DaemonNotRunningError` when the time is over or waiting won't help.
+        Raises `DaemonNotRunningError` when the time is over or waiting won't help, `DeniedError`
+        when another user listens.
         """
         try:
             return _connect(self._path)
@@ -97,6 +99,7 @@ def _connect(path: str) -> socket.socket:
         # A Unix socket is connected at once or not at all, so that there is nothing to wait for.
         connection.setblocking(False)
         connection.connect(path)
+        check_listener(connection, path)
     except BaseException:
         connection.close()
         raise

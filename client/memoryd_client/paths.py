@@ -27,6 +27,11 @@ def default_socket_path() -> str:
     return _usual_socket_path()
 
 
+def own_folders() -> tuple[str, ...]:
+    """Return the folders that are for memoryd alone, wherever its files are by default."""
+    return (state_dir(), os.path.dirname(_usual_socket_path()))
+
+
 def lock_path(socket_path: str) -> str:
     """Return the path of the lock file of a socket: who holds it may listen there."""
     return f"{socket_path}.lock"

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Mapping
 
 from memoryd.serve.connection import Connection, Handler
-from memoryd.serve.socket import peer_uid
+from memoryd_client.peer import peer_uid
 from memoryd_client.protocol import ErrorCode, Op, Welcome
 
 log = logging.getLogger(__name__)

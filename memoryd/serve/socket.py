@@ -1,82 +1,25 @@
-"""The Unix socket: who may own it, who may talk to it.
+"""The Unix socket: made, or taken over from systemd, and removed.
 
 A lock file is taken first, so that a live daemon's socket is never stolen: asyncio, given a path,
 would unlink whatever is there.
 """
 
-import fcntl
 import logging
 import os
 import socket
 import stat
-import struct
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from memoryd.serve.folders import SocketError
+from memoryd.serve.lock import AlreadyRunningError
 from memoryd.serve.notify import inherited_socket
-from memoryd_client.background import holder as locks
-from memoryd_client.background.holder import Holder
 from memoryd_client.paths import check_socket_path
 
 log = logging.getLogger(__name__)
 
 BACKLOG = 1_024
-_LOCK_PAUSE_S = 0.005
-_LOCK_TRIES = 400
-"""Two seconds in all: far more than those who share a lock keep it for."""
-
-
-class AlreadyRunningError(Exception):
-    """Another process holds the lock; the message names it."""
-
-
-class SocketError(Exception):
-    """The socket can't be made; the message says why and what to do."""
-
-
-@contextmanager
-def locked(path: Path, what: str, holder: Holder | None = None) -> Iterator[None]:
-    """Hold an exclusive lock on `path` (created if need be), which tells who `holder` is.
-
-    Without one it is this process. Raises `AlreadyRunningError`. The kernel gives the lock back
-    however the process ends; the file is left, for removing it would let two daemons lock two files
-    of one name.
-    """
-    private_folder(path.parent)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        if not _lock(descriptor):
-            owner = locks.read_from(descriptor)
-            process = "unknown" if owner is None else owner.pid
-            raise AlreadyRunningError(f"{what} is in use by another memoryd (process {process})")
-        locks.write(descriptor, holder or locks.this_process())
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _lock(descriptor: int) -> bool:
-    """Take the exclusive lock, unless somebody else has it.
-
-    A client that asks whether a daemon runs, or removes a stale socket, shares the lock for a
-    moment: that is waited for.
-    """
-    for _ in range(_LOCK_TRIES):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return False
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-            time.sleep(_LOCK_PAUSE_S)
-        else:
-            return True
-    return False
 
 
 def check_path(path: Path) -> None:
@@ -85,21 +28,6 @@ def check_path(path: Path) -> None:
         check_socket_path(str(path))
     except ValueError as error:
         raise SocketError(str(error)) from error
-
-
-def private_folder(folder: Path) -> None:
-    """Create a folder only we can enter, if it is not there. Raises `SocketError`.
-
-    One that belongs to somebody else (but the system) is no place for our socket or index.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise SocketError(f"{folder} can't be made: {error.strerror}") from error
-    if os.stat(folder).st_uid not in (os.geteuid(), 0):
-        raise SocketError(
-            f"{folder} belongs to another user; choose another --socket or store.path"
-        )
 
 
 @contextmanager
@@ -114,6 +42,7 @@ def inherited_or_listening(path: Path) -> Iterator[socket.socket]:
             yield bound
     else:
         with inherited:
+            _check_inherited(inherited)
             yield inherited
 
 
@@ -146,12 +75,30 @@ def listening(path: Path) -> Iterator[socket.socket]:
             pass
 
 
+def _check_inherited(listener: socket.socket) -> None:
+    """Raise `SocketError` unless what was handed over is a Unix socket that listens."""
+    is_stream = (listener.family, listener.type) == (socket.AF_UNIX, socket.SOCK_STREAM)
+    if not is_stream or not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        raise SocketError(
+            "the socket that was handed over is no Unix stream socket that listens;"
+            " its unit needs ListenStream= with a path, and no Accept=yes"
+        )
+    path = listener.getsockname()
+    if isinstance(path, str) and os.path.exists(path) and os.stat(path).st_mode & 0o077:
+        log.warning("%s is open to others, who are refused; its unit lacks SocketMode=0600", path)
+
+
 def _remove_stale(path: Path) -> None:
     try:
-        if not stat.S_ISSOCK(os.lstat(path).st_mode):
-            raise SocketError(f"{path} is there and is not a socket; move it away")
+        found = os.lstat(path)
     except FileNotFoundError:
         return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise SocketError(f"{path} is there and is not a socket; move it away")
+    if found.st_uid != os.geteuid():
+        raise SocketError(
+            f"{path} is the socket of another user (uid {found.st_uid}); choose another --socket"
+        )
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         try:
@@ -167,16 +114,3 @@ def _remove_stale(path: Path) -> None:
     except OSError as error:
         raise SocketError(f"{path} is stale and can't be removed: {error.strerror}") from error
     log.info("removed the stale socket %s: the memoryd that made it was killed", path)
-
-
-def peer_uid(connection: socket.socket) -> int | None:
-    """Return the user id of the process at the other end of a Unix socket; None if it is gone."""
-    try:
-        if sys.platform == "darwin":
-            # struct xucred of <sys/ucred.h>: u_int cr_version; uid_t cr_uid; …
-            credentials = connection.getsockopt(0, 1, 76)  # SOL_LOCAL, LOCAL_PEERCRED
-            return int(struct.unpack_from("=II", credentials)[1])
-        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-        return int(struct.unpack("=iII", credentials)[1])
-    except OSError:
-        return None

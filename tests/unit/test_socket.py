@@ -1,6 +1,5 @@
-"""The socket's owner: the lock, what lies at the path, and who is at the other end."""
+"""The socket's owner: what lies at the path, and who is at the other end."""
 
-import fcntl
 import logging
 import os
 import socket
@@ -8,33 +7,16 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from memoryd.serve import socket as sockets
-from memoryd.serve.socket import (
-    AlreadyRunningError,
-    SocketError,
-    check_path,
-    inherited_or_listening,
-    listening,
-    locked,
-    peer_uid,
-    private_folder,
-)
-from memoryd_client.background.holder import Holder, is_held, read
-
-HOLD = """
-import sys
-from pathlib import Path
-from memoryd.serve.socket import locked
-with locked(Path(sys.argv[1]), "x"):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
+from memoryd.serve.folders import SocketError
+from memoryd.serve.lock import AlreadyRunningError
+from memoryd.serve.socket import check_path, inherited_or_listening, listening
+from memoryd_client.peer import peer_uid
 
 
 @pytest.fixture
@@ -44,151 +26,14 @@ def folder() -> Iterator[Path]:
         yield Path(name).resolve()
 
 
-@pytest.fixture
-def holder(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process that holds the lock `folder/x.lock` until its input ends."""
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(folder / "x.lock")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
-        yield process
-        process.kill()
-
-
 def mode(path: Path) -> int:
     return stat.S_IMODE(os.lstat(path).st_mode)
-
-
-def named(lock: Path) -> Holder:
-    found = read(str(lock))
-    assert found is not None
-    return found
 
 
 def stale(path: Path) -> None:
     """Leave a socket that nobody listens at."""
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
-
-
-# --- the lock
-
-
-def test_a_lock_held_by_another_process_names_it(
-    folder: Path, holder: subprocess.Popen[str]
-) -> None:
-    with pytest.raises(AlreadyRunningError) as refused, locked(folder / "x.lock", "the index"):
-        pass
-    assert str(refused.value) == f"the index is in use by another memoryd (process {holder.pid})"
-
-
-def test_the_lock_of_a_killed_process_is_free(folder: Path, holder: subprocess.Popen[str]) -> None:
-    holder.kill()
-    holder.wait()
-    with locked(folder / "x.lock", "the index"):
-        assert is_held(str(folder / "x.lock"))
-        assert named(folder / "x.lock").pid == os.getpid()
-
-
-def test_the_lock_names_who_it_is_told(folder: Path) -> None:
-    me = Holder(pid=os.getpid(), argv=["memoryd", "\udc80"], cwd="/", log_path="/log")
-    with locked(folder / "x.lock", "the index", me):
-        assert named(folder / "x.lock") == me
-    assert named(folder / "x.lock") == me
-    assert not is_held(str(folder / "x.lock"))
-
-
-@pytest.mark.parametrize(("line", "process"), [("4321\n", "4321"), ("rubbish", "unknown")])
-def test_who_is_named_in_another_way_is_told_too(folder: Path, line: str, process: str) -> None:
-    with locked(folder / "x.lock", "it"):
-        (folder / "x.lock").write_text(line)
-        second = locked(folder / "x.lock", "it")
-        with pytest.raises(AlreadyRunningError, match=rf"\(process {process}\)"), second:
-            pass
-
-
-def test_who_only_asks_is_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = folder / "x.lock"
-    path.touch()
-    waits: list[float] = []
-    with open(path, "rb") as asking:
-        fcntl.flock(asking, fcntl.LOCK_SH)
-
-        def sleep(seconds: float) -> None:
-            waits.append(seconds)
-            if len(waits) == 3:
-                fcntl.flock(asking, fcntl.LOCK_UN)
-
-        monkeypatch.setattr(time, "sleep", sleep)
-        with locked(path, "it"):
-            assert named(path).pid == os.getpid()
-    assert len(waits) == 3
-
-
-def test_who_asks_for_ever_is_not_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = folder / "x.lock"
-    path.touch()
-    monkeypatch.setattr(sockets, "_LOCK_PAUSE_S", 0.0)
-    with open(path, "rb") as asking:
-        fcntl.flock(asking, fcntl.LOCK_SH)
-        with pytest.raises(AlreadyRunningError), locked(path, "it"):
-            pass
-
-
-def test_a_lock_is_exclusive_within_a_process_and_free_afterwards(folder: Path) -> None:
-    with locked(folder / "x.lock", "it"):
-        second = locked(folder / "x.lock", "it")
-        with pytest.raises(AlreadyRunningError, match=f"process {os.getpid()}"), second:
-            pass
-    with locked(folder / "x.lock", "it"):
-        pass
-
-
-def test_a_longer_number_left_behind_is_overwritten(folder: Path) -> None:
-    (folder / "x.lock").write_text("9" * 5_000)
-    with locked(folder / "x.lock", "it"):
-        assert named(folder / "x.lock").pid == os.getpid()
-        assert (folder / "x.lock").read_text().endswith("}\n")
-
-
-def test_the_lock_is_private_and_so_is_its_folder(folder: Path) -> None:
-    with locked(folder / "run/x.lock", "it"):
-        assert mode(folder / "run") == 0o700
-        assert mode(folder / "run/x.lock") == 0o600
-
-
-def test_a_lock_is_not_inherited(folder: Path) -> None:
-    with locked(folder / "x.lock", "it"):
-        child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    try:
-        with locked(folder / "x.lock", "it"):
-            pass
-    finally:
-        child.communicate(b"\n")
-
-
-def test_a_folder_that_cannot_be_made_is_told(folder: Path) -> None:
-    (folder / "file").touch()
-    with pytest.raises(SocketError, match=r"file/run can't be made"):
-        private_folder(folder / "file/run")
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-def test_the_folder_of_another_user_is_no_place_for_us(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 4321)
-    private_folder(folder)
-    os.chown(folder, 12345, -1)
-    with pytest.raises(SocketError, match="another user; choose another --socket"):
-        private_folder(folder)
-
-
-# --- the socket
 
 
 def test_it_listens_for_us_alone_and_goes_at_the_end(folder: Path) -> None:
@@ -265,6 +110,16 @@ def test_what_is_no_socket_is_refused_and_left(folder: Path, kind: str) -> None:
     assert os.path.lexists(path)
 
 
+def test_the_socket_of_another_user_is_refused_and_left(folder: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root: only it gives files away")
+    stale(folder / "s")
+    os.chown(folder / "s", 65534, 65534)
+    with pytest.raises(SocketError, match=r"user \(uid 65534\)"), listening(folder / "s"):
+        pass
+    assert (folder / "s").is_socket()
+
+
 def test_a_path_that_is_too_long_is_refused_with_what_to_do(folder: Path) -> None:
     check_path(folder / "s")
     with pytest.raises(SocketError, match="at most") as refused:
@@ -319,3 +174,61 @@ def test_the_peer_is_who_connected(folder: Path) -> None:
             accepted, _ = listener.accept()
             with accepted:
                 assert peer_uid(accepted) == 12345
+
+
+# --- what systemd hands over
+
+
+@pytest.fixture
+def handed_over(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[socket.socket]]:
+    """Whatever is put in here is what systemd hands over."""
+    given: list[socket.socket] = []
+    monkeypatch.setattr(sockets, "inherited_socket", lambda environ: given[0])
+    yield given
+    for one in given:
+        one.close()
+
+
+def test_the_socket_of_systemd_is_used_and_stays(
+    folder: Path, handed_over: list[socket.socket], caplog: pytest.LogCaptureFixture
+) -> None:
+    handed_over.append(socket.socket(socket.AF_UNIX))
+    handed_over[0].bind(str(folder / "s"))
+    os.chmod(folder / "s", 0o600)
+    handed_over[0].listen()
+    with inherited_or_listening(folder / "s") as used:
+        assert used is handed_over[0]
+    assert (folder / "s").is_socket()
+    assert caplog.records == []
+
+
+def test_a_socket_of_systemd_that_is_open_to_others_is_told_of(
+    folder: Path, handed_over: list[socket.socket], caplog: pytest.LogCaptureFixture
+) -> None:
+    handed_over.append(socket.socket(socket.AF_UNIX))
+    handed_over[0].bind(str(folder / "s"))
+    os.chmod(folder / "s", 0o666)
+    handed_over[0].listen()
+    with inherited_or_listening(folder / "s"):
+        pass
+    assert [r.getMessage() for r in caplog.records] == [
+        f"{folder}/s is open to others, who are refused; its unit lacks SocketMode=0600"
+    ]
+
+
+@pytest.mark.parametrize("kind", ["internet", "datagrams", "accepted", "not listening"])
+def test_what_is_no_socket_to_listen_at_is_refused(
+    handed_over: list[socket.socket], kind: str
+) -> None:
+    match kind:
+        case "internet":
+            handed_over.append(socket.create_server(("127.0.0.1", 0)))
+        case "datagrams":
+            handed_over.append(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+        case "accepted":
+            handed_over.extend(socket.socketpair())
+        case _:
+            handed_over.append(socket.socket(socket.AF_UNIX))
+    refused = inherited_or_listening(Path("/s"))
+    with pytest.raises(SocketError, match="no Unix stream socket that listens"), refused:
+        pass

@@ -9,9 +9,15 @@ import time
 import msgspec
 from msgspec import Struct
 
-from memoryd_client.errors import DaemonNotRunningError, MemorydError, ProtocolMismatchError
+from memoryd_client.errors import (
+    DaemonNotRunningError,
+    DeniedError,
+    MemorydError,
+    ProtocolMismatchError,
+)
 from memoryd_client.errors import from_frame as error_from_frame
 from memoryd_client.framing import FrameBuffer, FrameError, pack
+from memoryd_client.peer import check_listener
 from memoryd_client.protocol import (
     PROTOCOL_MAX,
     PROTOCOL_MIN,
@@ -60,7 +66,10 @@ def greet(path: str, *, limit_s: float) -> Greeting | None:
             ) from error
         peer_pid = _peer_pid(connection)
         try:
+            check_listener(connection, path)
             answer = _ask(connection, end)
+        except DeniedError as error:
+            return Greeting(None, peer_pid, error)
         except OSError:
             return Greeting(peer_pid=peer_pid)  # Silent for too long, or hung up.
         except (FrameError, msgspec.DecodeError):

@@ -4,9 +4,11 @@ The lock itself is flock(2)'s, which the kernel gives back however the process e
 left behind then: on its own it proves nothing.
 """
 
+import errno
 import fcntl
 import json
 import os
+import stat
 import sys
 import time
 from collections.abc import Iterator
@@ -91,9 +93,7 @@ def read(path: str) -> Holder | None:
 
     `None` if there is no such file or it makes no sense. Raises `OSError` if it can't be read.
     """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    if (descriptor := _opened(path)) is None:
         return None
     try:
         return read_from(descriptor)
@@ -115,9 +115,7 @@ def free(path: str) -> Iterator[bool | None]:
     up, don't stand in the way, and a daemon that starts waits for them. Raises `OSError` if the
     file can't be read.
     """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    if (descriptor := _opened(path)) is None:
         yield None
         return
     try:
@@ -129,3 +127,21 @@ def free(path: str) -> Iterator[bool | None]:
         yield is_free
     finally:
         os.close(descriptor)
+
+
+def _opened(path: str) -> int | None:
+    """Open a lock file to read it; only a regular one is. Raises `OSError`."""
+    # A link leads to somebody else's lock; a FIFO would keep us waiting.
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        descriptor = os.open(path, flags)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise PermissionError(error.errno, "it is a symbolic link", path) from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise PermissionError(errno.EACCES, "it is not a regular file", path)
+    return descriptor

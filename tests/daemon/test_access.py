@@ -1,0 +1,217 @@
+"""Who may talk to the daemon, and whom its clients talk to: with real processes of other users."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from harness import PATIENCE_S, REPOSITORY, Daemon
+
+from memoryd_client import Client, errors
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or sys.platform == "darwin",
+    reason="needs root: to start processes of other users",
+)
+
+THEM = 65534
+A_THIRD = 4321
+
+CALL = """
+import asyncio, sys
+from memoryd_client import AsyncClient, Client, errors
+
+async def call():
+    async with AsyncClient(sys.argv[1], autostart=False) as client:
+        await client.status()
+
+def call_blocking():
+    with Client(sys.argv[1], autostart=False) as client:
+        client.status()
+
+for one in (call_blocking, lambda: asyncio.run(call())):
+    try:
+        one()
+    except errors.MemorydError as error:
+        print(error.code, error)
+    else:
+        print("served")
+"""
+SPEAK = """
+import socket, sys
+from memoryd_client.framing import FrameBuffer, pack
+from memoryd_client.protocol import Hello, Request, decode_server_frame
+with socket.socket(socket.AF_UNIX) as connection:
+    connection.connect(sys.argv[1])
+    connection.sendall(pack(Hello(1, 1)) + pack(Request(1, "status")))
+    buffer, received = FrameBuffer(), []
+    while data := connection.recv(65536):
+        received += map(decode_server_frame, buffer.feed(data))
+for frame in received:
+    print(type(frame).__name__, frame.code, frame.id)
+"""
+LISTEN = """
+import socket, sys
+with socket.socket(socket.AF_UNIX) as listener:
+    listener.bind(sys.argv[1])
+    listener.listen()
+    print("listening", flush=True)
+    while True:
+        connection, _ = listener.accept()
+        with connection:
+            print(connection.recv(65536), flush=True)
+"""
+
+
+def become(user: int) -> list[str]:
+    return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+
+
+def python(user: int, *arguments: str) -> list[str]:
+    return [*become(user), sys.executable, *arguments]
+
+
+@pytest.fixture(scope="module")
+def environment() -> Iterator[dict[str, str]]:
+    """What a process of another user needs: this repository's client, where it may read it."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        subprocess.run(["cp", "-r", str(REPOSITORY / "client/memoryd_client"), name], check=True)
+        subprocess.run(["chmod", "-R", "a+rX", name], check=True)
+        paths = [name, *(path for path in sys.path if path.endswith("site-packages"))]
+        found = {
+            "PYTHONPATH": os.pathsep.join(paths),
+            "HOME": "/nonexistent",
+            "MEMORYD_NO_AUTOSTART": "1",
+        }
+        can = subprocess.run(
+            python(THEM, "-c", "import memoryd_client.aio"),
+            env=found,
+            capture_output=True,
+            text=True,
+        )
+        if can.returncode != 0:
+            pytest.skip(f"another user can't run this Python here: {can.stderr[-200:]}")
+        yield found
+
+
+def output(command: list[str], environment: dict[str, str], *, code: int = 0) -> str:
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, (done.stdout, done.stderr)
+    return (done.stdout + done.stderr).strip()
+
+
+def open_to_all(daemon: Daemon) -> None:
+    """Make the socket reachable for everybody, as a careless administrator may."""
+    daemon.folder.chmod(0o755)
+    daemon.socket.chmod(0o666)
+
+
+def test_another_user_is_denied_whatever_the_socket_s_mode(
+    daemon: Daemon, environment: dict[str, str]
+) -> None:
+    daemon.start()
+    open_to_all(daemon)
+    path = str(daemon.socket)
+    assert output(python(THEM, "-c", SPEAK, path), environment) == "Error denied None"
+    for line in output(python(THEM, "-c", CALL, path), environment).splitlines():
+        assert line == "denied this memoryd serves another user"
+    assert f"refused a client of user {THEM}" in daemon.log()
+    with daemon.client() as client:
+        assert client.status().files == 0
+
+
+def test_another_user_can_not_even_connect_by_default(
+    daemon: Daemon, environment: dict[str, str]
+) -> None:
+    daemon.start()
+    # The second time the folder lets them through: the socket itself is its owner's alone.
+    for mode in (0o700, 0o755):
+        daemon.folder.chmod(mode)
+        said = output(python(THEM, "-c", CALL, str(daemon.socket)), environment)
+        assert len(said.splitlines()) == 2
+        for line in said.splitlines():
+            assert line.startswith("not_running cannot connect to memoryd at")
+            assert "Permission denied" in line
+    assert "refused a client" not in daemon.log()
+
+
+def test_a_client_says_nothing_to_a_socket_of_another_user(
+    environment: dict[str, str], shared: Path
+) -> None:
+    path = f"{shared}/s"
+    with theirs(path, environment) as listener:
+        said = output(python(A_THIRD, "-c", CALL, path), environment)
+        assert len(said.splitlines()) == 2
+        for line in said.splitlines():
+            assert line.startswith(f"denied what listens at {path} belongs to user {THEM}, not to")
+            assert "MEMORYD_SOCKET" in line
+        memctl = python(A_THIRD, "-m", "memoryd_client.memctl", "--socket", path)
+        for command in ("status", "start", "stop"):
+            said = output([*memctl, command], environment, code=1)
+            assert f"user {THEM}" in said or "nothing was signalled" in said, said
+            assert "Traceback" not in said
+        listener.kill()
+        assert listener.stdout is not None
+        assert set(listener.stdout.read().split()) <= {"b''"}
+
+
+def test_a_client_of_root_talks_to_the_socket_of_any_user(
+    environment: dict[str, str], shared: Path
+) -> None:
+    path = f"{shared}/s"
+    with theirs(path, environment) as listener:
+        with pytest.raises(errors.MemorydError), Client(path, wait_s=0.0) as client:
+            client.ping()
+        assert listener.stdout is not None
+        assert "hello" in listener.stdout.readline()
+
+
+def test_root_is_served_by_the_daemon_of_a_user(environment: dict[str, str], shared: Path) -> None:
+    os.chown(shared, THEM, THEM)
+    (shared / "config.toml").write_text(
+        f'defaults.provider = "none"\nagents.main.workspace = "{shared}"'
+    )
+    (shared / "config.toml").chmod(0o644)
+    path = f"{shared}/s"
+    paths = [environment["PYTHONPATH"], str(REPOSITORY)]
+    variables = {
+        **environment,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "XDG_STATE_HOME": str(shared),
+        "XDG_CONFIG_HOME": str(shared),
+    }
+    config = str(shared / "config.toml")
+    command = python(THEM, "-m", "memoryd", "--config", config, "--socket", path)
+    with subprocess.Popen(command, env=variables, stderr=subprocess.DEVNULL) as process:
+        try:
+            with Client(path, wait_s=PATIENCE_S, timeout_s=PATIENCE_S) as client:
+                assert client.status().pid == process.pid
+        finally:
+            process.terminate()
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder that everybody may enter, and where another user may make a socket."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name)
+        os.chown(folder, THEM, THEM)
+        folder.chmod(0o755)
+        yield folder
+
+
+@contextmanager
+def theirs(path: str, environment: dict[str, str]) -> Iterator["subprocess.Popen[str]"]:
+    """A process of another user that listens, for everybody, and prints what it gets first."""
+    with subprocess.Popen(
+        python(THEM, "-c", LISTEN, path), env=environment, stdout=subprocess.PIPE, text=True
+    ) as listener:
+        assert listener.stdout is not None
+        assert listener.stdout.readline() == "listening\n"
+        os.chmod(path, 0o666)
+        yield listener
+        listener.kill()
