@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from memoryd.doctor.finding import Tally, Topic
-from memoryd.index.rebuild import unfinished
+from memoryd.index.leftovers import leftovers
 
 _OWN = ("", "-wal", "-shm", ".lock")
 
 
 def check_leftovers(topic: Topic, index: Path, *, running: bool, rebuilding: bool) -> None:
     """Name them. With a daemon `running`, only a rebuild that is under way may have any."""
-    if rebuilds := unfinished(index):
+    if rebuilds := leftovers(index):
         names = Tally(path.name for path in rebuilds)
         if not running:
             topic.warning(
