@@ -80,4 +80,10 @@ class AgentDoctor:
                 "ask the doctor with the --socket of that memoryd",
             )
         leftovers.check_leftovers(topic, index, running=serving is not None, rebuilding=rebuilding)
+        summary = None if self._daemon is None else self._daemon.agents.get(self._config.agent)
+        if summary is not None and summary.db_path != str(index):
+            topic.warning(
+                f"memoryd has the index {summary.db_path} open, not {index}",
+                "`memctl reload`, or ask the doctor with the daemon's own XDG_STATE_HOME",
+            )
         return topic.fine("it does not run" if serving is None else "it has nothing to complain of")

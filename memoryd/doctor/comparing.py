@@ -12,7 +12,6 @@ from memoryd.doctor.running import Running, in_sync
 from memoryd.doctor.structure import REBUILD
 from memoryd.identity import Identity
 from memoryd.index.driver import Connection, Error
-from memoryd.index.forget import load_tombstones
 from memoryd.source.discover import Discovery
 from memoryd.transcripts import Transcripts
 from memoryd.wanted import reader
@@ -69,7 +68,6 @@ def compare(
     compared.findings = disk.fine(f"{counted(notes.files, 'file')}: the index has them as they are")
     if transcripts is not None:
         topic = Topic("transcripts", agent)
-        transcripts.tombstones |= load_tombstones(connection)
         conversations = Conversations(connection, transcripts, identity)
         _Settling(topic, daemon, agent).settle(conversations, "transcript")
         counts = counted(conversations.files, "transcript")

@@ -9,8 +9,10 @@ from memoryd.flow import FileKey
 from memoryd.identity import Identity
 from memoryd.index.catalog import decode_transcript
 from memoryd.index.driver import Connection
+from memoryd.index.forget import load_tombstones
 from memoryd.source.sessions.format import LeftOutError
 from memoryd.source.sessions.places import SOURCE
+from memoryd.source.sessions.store import NAME as STORE
 from memoryd.transcripts import Transcripts
 
 
@@ -27,6 +29,7 @@ class Conversations:
 
     def compare(self, only: Mapping[FileKey, object] | None = None) -> Differences:
         """Read all transcripts, or `only` these, and return those that differ."""
+        self._transcripts.tombstones |= load_tombstones(self._connection)
         found = self._transcripts.find()
         self.files = len(found.files)
         differences: Differences = {}
@@ -56,7 +59,13 @@ class Conversations:
         if indexed is None or (state := decode_transcript(indexed.transcript)) is None:
             return Difference("new", path)
         now = delta.state
-        if (now.format, now.offset, now.head_hash) != (state.format, state.offset, state.head_hash):
+        # A chat that is one document has no lines to count up to: its hash is of all of it.
+        is_same = (now.format, now.offset, now.head_hash) == (
+            state.format,
+            state.offset,
+            state.head_hash,
+        )
+        if not is_same or (now.format == STORE and delta.hash != indexed.hash):
             return Difference("changed", path)
         if indexed.chunks != expected(key, delta.chunks, self._identity.model):
             return Difference("wrong", path)

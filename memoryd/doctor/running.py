@@ -19,6 +19,7 @@ from memoryd_client.paths import check_socket_path, lock_path
 from memoryd_client.status import StatusResult
 
 ANSWER_S = 20.0
+SYNC_S = 60.0
 STARTING_S = 2.0
 TOLD = 10
 """Files that can't be read, and texts that can't be embedded: as many are named."""
@@ -104,7 +105,7 @@ def in_sync(running: Running, agent: str) -> str | None:
     """Have the daemon read what has changed. Returns why it could not, or None."""
     running.client.agent = agent
     try:
-        running.client.sync(vectors=False, timeout_s=ANSWER_S)
+        running.client.sync(vectors=False, timeout_s=SYNC_S)
     except MemorydError as error:
         return error.message
     return None
@@ -115,6 +116,9 @@ def check_agent(running: Running, agent: str, topic: Topic) -> StatusResult | No
     summary = running.agents.get(agent)
     if summary is None:
         topic.warning("the memoryd that runs does not serve it", "memctl reload")
+        return None
+    if summary.state in ("starting", "stopping"):
+        topic.warning(f"memoryd is {summary.state} it", "ask again in a moment")
         return None
     if summary.state == "failed":
         topic.error(
