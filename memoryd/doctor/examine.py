@@ -41,7 +41,12 @@ def examine(options: Options) -> Examination:
     """Look at everything and change nothing."""
     socket, path = Topic("socket"), options.socket_path
     permissions.check_folder(socket, path.parent, private=True)
-    daemon = running.find(path, socket)
+    with running.found(path, socket) as daemon:
+        return _examine(options, daemon, socket)
+
+
+def _examine(options: Options, daemon: Running | None, socket: Topic) -> Examination:
+    path = options.socket_path
     findings = socket.fine(
         f"no memoryd runs at {path}"
         if daemon is None
@@ -62,8 +67,6 @@ def examine(options: Options) -> Examination:
     limits.check_descriptors(machine)
     limits.check_watches(machine, folders, len(configs))
     findings += machine.fine(f"there is room for {counted(folders, 'watched folder')}")
-    if daemon is not None:
-        daemon.client.close()
     usable = len(configs) > 1 or any(config.problem is None for config in configs)
     return Examination(findings, usable)
 

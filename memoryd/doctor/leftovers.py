@@ -8,6 +8,10 @@ from memoryd.index.leftovers import leftovers
 _OWN = ("", "-wal", "-shm", ".lock")
 
 
+def _is_beside(name: str, index: str) -> bool:
+    return name == index or name.startswith((f"{index}.", f"{index}-"))
+
+
 def check_leftovers(topic: Topic, index: Path, *, running: bool, rebuilding: bool) -> None:
     """Name them. With a daemon `running`, only a rebuild that is under way may have any."""
     if rebuilds := leftovers(index):
@@ -21,7 +25,7 @@ def check_leftovers(topic: Topic, index: Path, *, running: bool, rebuilding: boo
             topic.error(f"no rebuild is under way that {names} is of", "memctl restart")
     own = {f"{index.name}{suffix}" for suffix in _OWN}
     try:
-        beside = sorted(p.name for p in index.parent.iterdir() if p.name.startswith(index.name))
+        beside = sorted(p.name for p in index.parent.iterdir() if _is_beside(p.name, index.name))
     except OSError:
         return  # told with the permissions
     aside = [n for n in beside if n not in own and not n.startswith(f"{index.name}.rebuild-")]

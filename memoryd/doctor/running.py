@@ -5,6 +5,7 @@ import os
 import shlex
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,33 +46,41 @@ class Started:
     cwd: Path | None = None
 
 
-def find(path: Path, topic: Topic) -> Running | None:
-    """Look who answers at a socket. Starts nothing."""
+@contextmanager
+def found(path: Path, topic: Topic) -> Iterator[Running | None]:
+    """Give the daemon that answers at a socket, None if none does. Starts nothing."""
+    lock, client = lock_path(str(path)), None
     try:
         check_socket_path(str(path))
+        held, owner = holder.is_held(lock), holder.read(lock)
+        there = _check_file(path, topic)
+        if there or held:
+            wait_s = STARTING_S if held else 0.0
+            client = Client(str(path), autostart=False, timeout_s=ANSWER_S, wait_s=wait_s)
     except ValueError as error:
         message, _, fix = str(error).partition("\n")
         topic.error(message, fix)
-        return None
-    lock = lock_path(str(path))
-    try:
-        held, owner = holder.is_held(lock), holder.read(lock)
     except OSError as error:
         topic.error(f"the lock {lock} can't be read: {error.strerror}", "check whose it is")
-        return None
-    if not (there := _check_file(path, topic)) and not held:
-        return None
-    process = "a process" if owner is None else f"process {owner.pid}"
-    client = Client(
-        str(path), autostart=False, timeout_s=ANSWER_S, wait_s=STARTING_S if held else 0.0
-    )
+    if client is None:
+        yield None
+        return
+    try:
+        yield _greet(client, owner if held else None, path, topic)
+    finally:
+        client.close()
+
+
+def _greet(client: Client, owner: Holder | None, path: Path, topic: Topic) -> Running | None:
+    """Ask who listens at a socket; `owner` is who holds its lock."""
     try:
         answer = client.ping()
         agents = {summary.agent: summary for summary in client.agents().agents}
     except DaemonNotRunningError:
-        if held:
-            topic.error(f"{process} holds the lock of {path}, and nobody answers", "memctl restart")
-        elif there:
+        if owner is not None:
+            message = f"process {owner.pid} holds the lock of {path}, and nobody answers"
+            topic.error(message, "memctl restart")
+        elif os.path.lexists(path):
             topic.warning(
                 f"{path} is stale: the memoryd that made it was killed", "the next start removes it"
             )
@@ -79,7 +88,7 @@ def find(path: Path, topic: Topic) -> Running | None:
     except MemorydError as error:
         topic.error(f"who listens on {path} does not answer: {error}", "memctl restart")
         return None
-    if not held:
+    if owner is None:
         topic.error(
             f"process {answer.pid} answers on {path} without holding its lock",
             f"stop it: kill {answer.pid}",
@@ -88,7 +97,7 @@ def find(path: Path, topic: Topic) -> Running | None:
         topic.warning(
             f"the memoryd that runs is {answer.version}, this one {__version__}", "memctl restart"
         )
-    return Running(client, answer.pid, owner if held else None, agents)
+    return Running(client, answer.pid, owner, agents)
 
 
 def started(owner: Holder) -> Started:

@@ -98,13 +98,23 @@ def _compare(connection: Connection, topic: Topic, dims: int) -> None:
     )
     try:
         for digest, kept, indexed in rows:
-            # One that can't be read is told of above.
-            if len(kept) % (4 * dims) == 0 and kept and mean_vector(kept, dims) != indexed:
+            # One that is not whole is told of above.
+            if kept and len(kept) % (4 * dims) == 0 and _differ(mean_vector(kept, dims), indexed):
                 wrong.add(digest[:12])
     except Error as error:
         topic.error(f"sqlite-vec can't read its table: {error}", REBUILD)
     if wrong:
         topic.error(f"sqlite-vec has other vectors than the cache: of the texts {wrong}", REBUILD)
+
+
+def _differ(one: bytes, other: bytes) -> bool:
+    """Say whether two vectors are not the same, but for how they were added up."""
+    if one == other:
+        return False
+    if len(one) != len(other):
+        return True
+    difference = np.frombuffer(one, "<f4") - np.frombuffer(other, "<f4")
+    return not np.abs(difference).max() <= UNIT_TOLERANCE
 
 
 def _is_loaded(connection: Connection) -> bool:

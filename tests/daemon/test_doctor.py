@@ -10,6 +10,7 @@ import logging
 import os
 import shutil
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ import pytest
 from harness import Daemon, eventually
 
 from memoryd.__main__ import main
+from memoryd.doctor.examine import Options, examine
 from memoryd.index.driver import bundled_extension, load_extension, sqlite
 
 Findings = list[tuple[str, str, str]]
+SETTINGS = "sync = { watch_debounce_ms = 20 }"
 NOTE = "# Boiler\n\nThe pressure is 1.5 bar.\n"
 
 
@@ -57,8 +60,12 @@ class Patient(Daemon):
             shutil.copytree(self.folder / kept, self.folder / name, copy_function=shutil.copy2)
         for file in (self.socket, self.config):
             file.unlink(missing_ok=True)
-        self.write_config()
+        for name in (*self.agents, "added", "chats"):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+        self.agents.clear()
         self.variables.clear()
+        self.settings = SETTINGS
+        self.write_config()
 
     def doctor(self, *options: str, code: int | None = None) -> Any:
         """Run the command in this process, which takes a tenth of the time."""
@@ -71,8 +78,9 @@ class Patient(Daemon):
                 status = main(command)
             finally:
                 logging.disable(logging.NOTSET)
-        assert code is None or status == code, (status, printed.getvalue())
-        return json.loads(printed.getvalue())
+        found = json.loads(printed.getvalue())
+        assert code is None or status == code, (status, bad(found))
+        return found
 
     def sql(self, *statements: str, vec: bool = False) -> list[Any]:
         """Change the index behind memoryd's back; return the rows of the last statement."""
@@ -89,7 +97,7 @@ class Patient(Daemon):
 
 @pytest.fixture(scope="module")
 def built() -> Iterator[Patient]:
-    patient = Patient(provider="local", settings="sync = { watch_debounce_ms = 20 }")
+    patient = Patient(provider="local", settings=SETTINGS)
     try:
         patient.build()
         yield patient
@@ -259,15 +267,12 @@ def test_a_workspace_that_is_gone(patient: Patient) -> None:
 def test_one_agent_of_several_can_be_looked_at_alone(patient: Patient) -> None:
     patient.add_agent("other")
     patient.write_config()
-    try:
-        agents = {finding["agent"] for finding in patient.doctor()["findings"]}
-        assert agents == {None, "main", "other"}
-        agents = {finding["agent"] for finding in patient.doctor("--agent", "main")["findings"]}
-        assert agents == {None, "main"}
-        found = patient.doctor("--agent", "nobody", code=78)
-        assert bad(found) == [("configuration", "error", "there is no agent nobody")]
-    finally:
-        patient.agents.clear()
+    agents = {finding["agent"] for finding in patient.doctor()["findings"]}
+    assert agents == {None, "main", "other"}
+    agents = {finding["agent"] for finding in patient.doctor("--agent", "main")["findings"]}
+    assert agents == {None, "main"}
+    found = patient.doctor("--agent", "nobody", code=78)
+    assert bad(found) == [("configuration", "error", "there is no agent nobody")]
 
 
 # Socket
@@ -486,6 +491,128 @@ def test_a_note_that_cannot_be_read(patient: Patient) -> None:
     patient.write("memory/binary.md", b"\x00\x01\x02" * 100)
     message = "1 note that can't be read: memory/binary.md (not text)"
     assert bad(patient.doctor(code=0)) == [("disk", "warning", message)]
+
+
+# Transcripts
+
+
+def say(patient: Patient, *texts: str) -> None:
+    chats = patient.folder / "chats"
+    chats.mkdir(exist_ok=True)
+    with (chats / "a.jsonl").open("a") as chat:
+        chat.writelines(json.dumps({"role": "user", "content": text}) + "\n" for text in texts)
+
+
+@pytest.fixture
+def talking(patient: Patient) -> Patient:
+    """One whose daemon has read a transcript in several goes, and was stopped."""
+    patient.settings += '\nsessions = { enabled = true, paths = ["~/chats"] }'
+    say(patient, *(f"the ferry of {hour} o'clock is late " * 20 for hour in range(8)))
+    patient.start()
+    patient.sync()
+    for hour in range(8, 24):
+        say(patient, f"the ferry of {hour} o'clock is late " * 20)
+        if hour % 5 == 0:
+            patient.sync()
+    patient.sync()
+    assert patient.stop() == 0
+    return patient
+
+
+def test_transcripts(talking: Patient) -> None:
+    found = talking.doctor(code=0)
+    assert bad(found) == []
+    assert any(finding["check"] == "transcripts" for finding in found["findings"])
+    say(talking, "all others were on time")
+    assert bad(talking.doctor(code=0)) == [
+        ("transcripts", "warning", "1 transcript other than in the index: sessions/chats/a.jsonl")
+    ]
+    talking.start()
+    assert errors(talking.doctor(code=0)) == []
+    assert talking.stop() == 0
+    talking.sql(
+        "DELETE FROM chunks WHERE row_id = (SELECT max(row_id) FROM chunks)",
+    )
+    found = errors(talking.doctor(code=1))
+    name = "sessions/chats/a.jsonl"
+    message = f"1 transcript with other chunks in the index than the text gives: {name}"
+    assert ("transcripts", "error", message) in found
+    (talking.folder / "chats/a.jsonl").unlink()
+    message = f"1 transcript in the index, but not on disk: {name}"
+    assert ("transcripts", "warning", message) in bad(talking.doctor())
+
+
+def test_a_transcript_whose_line_map_is_wrong(talking: Patient) -> None:
+    talking.sql("UPDATE chunks SET line_map = '1' WHERE line_map LIKE '%,%'")
+    found = errors(talking.doctor(code=1))
+    assert [check for check, _, _ in found] == ["index"], found
+    assert found[0][2].startswith("chunks whose lines can't be: sessions/chats/a.jsonl")
+
+
+# Beside a daemon at work
+
+
+def test_a_daemon_at_work_is_healthy_at_every_moment(patient: Patient) -> None:
+    patient.start()
+    stop = threading.Event()
+
+    def work() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            file = patient.write(f"memory/{number % 40}.md", f"# {number}\n\nwords {number}\n")
+            if number % 7 == 0:
+                file.rename(file.with_name(f"moved-{number % 9}.md"))
+            if number % 50 == 0:
+                shutil.rmtree(patient.workspace / "memory")
+            stop.wait(0.002)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        for force in (False, True, False):
+            rebuild = contextlib.ExitStack()
+            with rebuild:
+                if force:
+                    client = rebuild.enter_context(patient.client())
+                    forced = threading.Thread(target=client.index, kwargs={"force": True})
+                    forced.start()
+                    rebuild.callback(forced.join)
+                assert errors(patient.doctor(code=0)) == []
+    finally:
+        stop.set()
+        worker.join()
+    patient.sync()
+    assert bad(patient.doctor(code=0)) == []
+    assert patient.stop() == 0
+
+
+def test_it_goes_by_what_the_daemon_was_started_with(patient: Patient) -> None:
+    added = patient.new_folder("added")
+    patient.start()
+    with patient.client() as client:
+        client.add(str(added))
+        client.agent = client.agents().agents[1].agent
+        client.sync()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in patient.environment.items():
+            patch.setenv(name, value)
+        found = examine(Options(patient.socket))
+    agents = {finding.agent for finding in found.findings}
+    assert len(agents) == 3
+    assert {None, "main"} < agents
+    assert [finding for finding in found.findings if finding.level != "ok"] == []
+
+
+def test_an_agent_that_memoryd_cannot_serve(patient: Patient) -> None:
+    patient.add_agent("other", f'store = {{ path = "{patient.config}/other.sqlite" }}')
+    patient.start()
+    found = bad(patient.doctor(code=1))
+    assert [finding for finding in found if finding[0] == "permissions"] == [
+        ("permissions", "error", f"{patient.config} is not a folder")
+    ]
+    (message,) = [message for check, _, message in found if check == "daemon"]
+    assert message.startswith("memoryd can't serve it: ")
 
 
 # Leftovers, and what the daemon says
