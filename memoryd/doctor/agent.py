@@ -4,14 +4,13 @@ import os
 from pathlib import Path
 
 from memoryd.config import AgentConfig
-from memoryd.doctor import leftovers, limits, permissions, running
+from memoryd.doctor import leftovers, limits, permissions
 from memoryd.doctor.finding import Finding, Topic
 from memoryd.doctor.index import IndexDoctor
 from memoryd.doctor.model import key_files
-from memoryd.doctor.reading import is_held, lock_of
 from memoryd.doctor.running import Running
+from memoryd.doctor.serving import check_open_file, check_others, check_serving
 from memoryd_client import paths
-from memoryd_client.background import holder
 
 
 class AgentDoctor:
@@ -62,28 +61,20 @@ class AgentDoctor:
     def _limits(self) -> list[Finding]:
         topic = self._topic("limits")
         limits.check_room(topic, self._config.db_path)
+        limits.check_log(topic, self._config.db_path)
         limits.check_name(topic, self._config.db_path)
         return topic.fine(f"there is room in {self._config.db_path.parent}")
 
     def _told(self, serving: Running | None) -> list[Finding]:
         """Return what the daemon says, and what it has left lying about."""
-        topic, index = self._topic("daemon"), self._config.db_path
-        rebuilding = False
+        topic, agent, index = self._topic("daemon"), self._config.agent, self._config.db_path
+        status = None
         if self._daemon is not None:
-            status = running.check_agent(self._daemon, self._config.agent, topic)
-            rebuilding = status is not None and status.rebuild is not None
-        if serving is None and is_held(lock_of(index)):
-            owner = holder.read(str(lock_of(index)))
-            process = "a process" if owner is None else f"process {owner.pid}"
-            topic.warning(
-                f"{process} has the index open, which does not serve it at this socket",
-                "ask the doctor with the --socket of that memoryd",
-            )
+            status = check_serving(topic, self._daemon, agent, index)
+        if serving is None:
+            check_others(topic, index)
+        elif status is not None:
+            check_open_file(topic, serving, agent, index)
+        rebuilding = status is not None and status.rebuild is not None
         leftovers.check_leftovers(topic, index, running=serving is not None, rebuilding=rebuilding)
-        summary = None if self._daemon is None else self._daemon.agents.get(self._config.agent)
-        if summary is not None and summary.db_path != str(index):
-            topic.warning(
-                f"memoryd has the index {summary.db_path} open, not {index}",
-                "`memctl reload`, or ask the doctor with the daemon's own XDG_STATE_HOME",
-            )
         return topic.fine("it does not run" if serving is None else "it has nothing to complain of")

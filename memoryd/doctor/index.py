@@ -131,7 +131,7 @@ class IndexDoctor:
             vectors.check_cache(connection, topic, identity)
             if options.extension_error is None:
                 vectors.check_table(connection, topic, identity)
-            vectors.check_waiting(connection, topic, embeds=resolved.provider != "none")
+            vectors.check_waiting(connection, topic, identity, embeds=resolved.provider != "none")
             number = connection.execute(
                 "SELECT count(*) FROM chunks WHERE vector_id IS NOT NULL"
             ).fetchone()[0]

@@ -6,9 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from memoryd.doctor.finding import Topic
+from memoryd.index.driver import WAL_LIMIT_BYTES
 
 DESCRIPTORS = 1_024
 """memoryd takes the hard limit. Some 60 for itself and 20 an agent; the rest is for clients."""
+LOG_BYTES = 4 * WAL_LIMIT_BYTES
 FULL_BYTES = 1024 * 1024
 MEBIBYTE = 1024 * 1024
 _INOTIFY = Path("/proc/sys/fs/inotify")
@@ -51,6 +53,18 @@ def check_room(topic: Topic, index: Path) -> None:
         )
     if found.f_files and not found.f_favail:
         topic.error(f"the file system of {index.parent} takes no more files", fix)
+
+
+def check_log(topic: Topic, index: Path) -> None:
+    """Check that the write-ahead log of an index is written back from time to time."""
+    with suppress(OSError):
+        size = Path(f"{index}-wal").stat().st_size
+        if size > LOG_BYTES:
+            topic.warning(
+                f"the write-ahead log of {index} has {size // MEBIBYTE} MiB",
+                "somebody reads the index all the time, so that it can't be written back:"
+                " end what else has it open",
+            )
 
 
 def check_name(topic: Topic, index: Path) -> None:

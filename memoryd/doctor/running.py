@@ -1,4 +1,4 @@
-"""The daemon that answers at a socket: who it is, how it was started, what it says of itself."""
+"""The daemon that answers at a socket: who it is, and how it was started."""
 
 import argparse
 import os
@@ -10,20 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memoryd import __version__
-from memoryd.doctor.finding import Topic, counted
+from memoryd.doctor.finding import Topic
 from memoryd_client import Client, MemorydError
 from memoryd_client.agents import AgentSummary
 from memoryd_client.background import holder
 from memoryd_client.background.holder import Holder
 from memoryd_client.errors import DaemonNotRunningError
 from memoryd_client.paths import check_socket_path, lock_path
-from memoryd_client.status import StatusResult
 
 ANSWER_S = 20.0
 SYNC_S = 60.0
 STARTING_S = 2.0
-TOLD = 10
-"""Files that can't be read, and texts that can't be embedded: as many are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,44 +115,6 @@ def in_sync(running: Running, agent: str) -> str | None:
     except MemorydError as error:
         return error.message
     return None
-
-
-def check_agent(running: Running, agent: str, topic: Topic) -> StatusResult | None:
-    """Turn what the daemon says of an agent into findings."""
-    summary = running.agents.get(agent)
-    if summary is None:
-        topic.warning("the memoryd that runs does not serve it", "memctl reload")
-        return None
-    if summary.state in ("starting", "stopping"):
-        topic.warning(f"memoryd is {summary.state} it", "ask again in a moment")
-        return None
-    if summary.state == "failed":
-        topic.error(
-            f"memoryd can't serve it: {summary.reason or 'no reason is known'}",
-            "it is tried again by itself; `memctl reload` tries at once",
-        )
-        return None
-    running.client.agent = agent
-    try:
-        status = running.client.status()
-    except MemorydError as error:
-        topic.error(f"memoryd does not tell how it is: {error.message}", "memctl logs")
-        return None
-    for line in _complaints(status):
-        topic.warning(line, "`memctl status` tells more; what may pass is tried again by itself")
-    return status
-
-
-def _complaints(status: StatusResult) -> Iterator[str]:
-    yield from status.degraded
-    said = "\n".join(status.degraded)
-    for failure in status.errors:
-        if failure.reason not in said:
-            yield f"{failure.what}: {failure.reason}"
-    for failure in status.failures[:TOLD]:
-        yield f"{failure.what}: {failure.reason}"
-    if (rest := status.failure_count - TOLD) > 0:
-        yield f"{counted(rest, 'more failure')}"
 
 
 def _check_file(path: Path, topic: Topic) -> bool:

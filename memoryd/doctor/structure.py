@@ -29,6 +29,10 @@ _COUNTS = (
         " WHERE chunks.hash <> embedding_cache.hash",
         "chunks with the vector of another text",
     ),
+    (
+        "SELECT count(*) FROM batch_jobs WHERE NOT json_valid(hashes)",
+        "batch jobs whose texts are not known",
+    ),
 )
 _FTS_COUNTS = (
     (

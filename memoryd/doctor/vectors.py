@@ -74,13 +74,26 @@ def check_table(connection: Connection, topic: Topic, identity: Identity) -> Non
         _compare(connection, topic, identity.dims)
 
 
-def check_waiting(connection: Connection, topic: Topic, *, embeds: bool) -> None:
+def check_waiting(
+    connection: Connection, topic: Topic, identity: Identity, *, embeds: bool
+) -> None:
     """Say what has no vector yet, and what never gets one."""
     waiting = count_pending(connection) if embeds else 0
     if waiting:
         topic.warning(
             f"{counted(waiting, 'text')} without a vector yet; keywords find them",
             "a running memoryd embeds them; `memctl status` says what holds it up",
+        )
+    needless = connection.execute(
+        "SELECT count(*) FROM chunks c JOIN embedding_cache e ON e.hash = c.hash"
+        " WHERE c.vector_id IS NULL AND e.provider = ? AND e.model = ? AND e.provider_key = ?"
+        " AND e.dims = ?",
+        (*_model(identity), identity.dims),
+    ).fetchone()[0]
+    if needless:
+        topic.warning(
+            f"chunks without the vector that the cache has for them: {needless}",
+            "a running memoryd gives it to them",
         )
     if embeds and (aside := count_set_aside(connection)):
         topic.warning(

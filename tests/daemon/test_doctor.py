@@ -358,6 +358,18 @@ def test_another_schema_or_owner(patient: Patient) -> None:
 
 GARDEN = "memory/garden.md:1-3"
 BROKEN = {
+    "a batch job's texts": (
+        "INSERT INTO batch_jobs VALUES ('k', 'openai', 'm', 'p', 0, 1, NULL, '[\"cut')",
+        [("index", "batch jobs whose texts are not known: 1")],
+    ),
+    "a vector is not given to its chunk": (
+        "UPDATE chunks SET vector_id = NULL WHERE vector_id = 1",
+        [
+            ("vectors", "vectors of sqlite-vec that no chunk has: 1"),
+            ("vectors", "1 text without a vector yet"),
+            ("vectors", "chunks without the vector that the cache has for them: 1"),
+        ],
+    ),
     "a chunk is deleted": (
         "DELETE FROM chunks WHERE text LIKE '%apple%'",
         [
@@ -633,6 +645,16 @@ def test_what_rebuilds_and_damage_leave_behind(patient: Patient) -> None:
     shutil.copy(patient.database, left)
     ((check, _, message),) = errors(patient.doctor(code=1))
     assert (check, message) == ("daemon", f"no rebuild is under way that {left.name} is of")
+
+
+def test_another_file_in_the_place_of_an_open_index(patient: Patient) -> None:
+    patient.start()
+    patient.sync()
+    copy = patient.folder / "copy"
+    shutil.copy(patient.database, copy)
+    copy.replace(patient.database)
+    message = f"memoryd has another file open than {patient.database}"
+    assert ("daemon", "error", message) in errors(patient.doctor(code=1))
 
 
 def test_a_deleted_index_under_a_running_daemon(patient: Patient) -> None:

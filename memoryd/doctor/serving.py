@@ -1,0 +1,100 @@
+"""What the daemon says of an agent, and whether it serves the index that is meant."""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from memoryd.doctor.finding import Topic, counted
+from memoryd.doctor.reading import is_held, lock_of
+from memoryd.doctor.running import Running, in_sync
+from memoryd_client import MemorydError
+from memoryd_client.background import holder
+from memoryd_client.status import StatusResult
+
+LOOKS = 3
+TOLD = 10
+"""Files that can't be read, and texts that can't be embedded: as many are named."""
+_PROCESSES = Path("/proc")
+
+
+def check_serving(topic: Topic, daemon: Running, agent: str, index: Path) -> StatusResult | None:
+    """Turn what the daemon says of an agent into findings; return its status if it has one."""
+    summary = daemon.agents.get(agent)
+    if summary is None:
+        topic.warning("the memoryd that runs does not serve it", "memctl reload")
+        return None
+    if summary.db_path != str(index):
+        topic.warning(
+            f"memoryd has the index {summary.db_path} open, not {index}",
+            "`memctl reload`, or ask the doctor with the daemon's own XDG_STATE_HOME",
+        )
+    match summary.state:
+        case "ready":
+            return _status(topic, daemon, agent)
+        case "failed":
+            topic.error(
+                f"memoryd can't serve it: {summary.reason or 'no reason is known'}",
+                "it is tried again by itself; `memctl reload` tries at once",
+            )
+        case state:
+            topic.warning(f"memoryd is {state} it", "ask again in a moment")
+    return None
+
+
+def check_open_file(topic: Topic, daemon: Running, agent: str, index: Path) -> None:
+    """Check that the daemon has the file of this name open, not one that was there before."""
+    for _ in range(LOOKS):
+        if _has_open(daemon.pid, index) is not False:
+            return
+        in_sync(daemon, agent)  # it may be about to swap a new index in
+    topic.error(f"memoryd has another file open than {index}", "memctl restart")
+
+
+def check_others(topic: Topic, index: Path) -> None:
+    """Check that nobody has an index open that this daemon does not serve."""
+    if is_held(lock_of(index)):
+        owner = holder.read(str(lock_of(index)))
+        process = "a process" if owner is None else f"process {owner.pid}"
+        topic.warning(
+            f"{process} has the index open, which does not serve it at this socket",
+            "ask the doctor with the --socket of that memoryd",
+        )
+
+
+def _status(topic: Topic, daemon: Running, agent: str) -> StatusResult | None:
+    daemon.client.agent = agent
+    try:
+        status = daemon.client.status()
+    except MemorydError as error:
+        topic.error(f"memoryd does not tell how it is: {error.message}", "memctl logs")
+        return None
+    for line in _complaints(status):
+        topic.warning(line, "`memctl status` tells more; what may pass is tried again by itself")
+    return status
+
+
+def _complaints(status: StatusResult) -> Iterator[str]:
+    yield from status.degraded
+    said = "\n".join(status.degraded)
+    for failure in status.errors:
+        if failure.reason not in said:
+            yield f"{failure.what}: {failure.reason}"
+    for failure in status.failures[:TOLD]:
+        yield f"{failure.what}: {failure.reason}"
+    if (rest := status.failure_count - TOLD) > 0:
+        yield f"{counted(rest, 'more failure')}"
+
+
+def _has_open(pid: int, path: Path) -> bool | None:
+    """Say whether a process has a file open; None where that can't be seen, as on macOS."""
+    try:
+        wanted = path.stat()
+        descriptors = list((_PROCESSES / str(pid) / "fd").iterdir())
+    except OSError:
+        return None
+    for descriptor in descriptors:
+        with suppress(OSError):  # closed meanwhile
+            if os.path.samestat(descriptor.stat(), wanted):
+                return True
+    return False
