@@ -29,7 +29,7 @@ from memoryd.host import Host
 from memoryd.identity import Identity
 from memoryd.index import jobs, pending
 from memoryd.index.driver import Connection
-from memoryd.index.leftovers import leftovers
+from memoryd.index.leftovers import unfinished
 from memoryd.index.rebuild import RebuildError, salvage
 from memoryd.index.rebuilder import Rebuilder
 from memoryd.index.store import Store
@@ -143,7 +143,7 @@ async def sweep_then_rebuild(
     store: Store, rebuilder: Rebuilder, to_writer: MeteredQueue[ToWriter]
 ) -> None:
     """Take back what a rebuild that was cut off had embedded, then wait for rebuilds."""
-    for leftover in leftovers(store.path):
+    for leftover in unfinished(store.path):
         await salvage(leftover, to_writer)
     await rebuilder.run()
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from memoryd.doctor.finding import Tally, Topic
-from memoryd.index.leftovers import leftovers
+from memoryd.index.leftovers import unfinished
 
 _OWN = ("", "-wal", "-shm", ".lock")
 
@@ -14,7 +14,8 @@ def _is_beside(name: str, index: str) -> bool:
 
 def check_leftovers(topic: Topic, index: Path, *, running: bool, rebuilding: bool) -> None:
     """Name them. With a daemon `running`, only a rebuild that is under way may have any."""
-    if rebuilds := leftovers(index):
+    rebuilds = unfinished(index)
+    if rebuilds:
         names = Tally(path.name for path in rebuilds)
         if not running:
             topic.warning(
@@ -28,7 +29,8 @@ def check_leftovers(topic: Topic, index: Path, *, running: bool, rebuilding: boo
         beside = sorted(p.name for p in index.parent.iterdir() if _is_beside(p.name, index.name))
     except OSError:
         return  # told with the permissions
-    aside = [n for n in beside if n not in own and not n.startswith(f"{index.name}.rebuild-")]
+    told = tuple(path.name for path in rebuilds)
+    aside = [name for name in beside if name not in own and not name.startswith(told)]
     if aside:
         topic.warning(
             f"beside the index there are {Tally(aside)}",

@@ -12,7 +12,7 @@ _SCHEMES = (".rebuild-", ".tmp-")
 _LOCK = ".lock"
 
 
-def leftovers(path: Path) -> list[Path]:
+def unfinished(path: Path) -> list[Path]:
     """Return the unfinished index files beside `path`; of some only the side files are there.
 
     The caller holds the lock of `path`, so that nobody builds one now. A file with a lock of its
