@@ -10,7 +10,6 @@ from memoryd.index.driver import (
     load_extension,
     sqlite,
 )
-from memoryd.index.store import StoreOptions
 
 
 def check_driver() -> list[Finding]:
@@ -31,12 +30,3 @@ def check_driver() -> list[Finding]:
     finally:
         connection.close()
     return topic.fine(f"{DRIVER}, SQLite {SQLITE_VERSION}, FTS5, sqlite-vec {vec}")
-
-
-def check_extension(topic: Topic, options: StoreOptions, *, configured: str | None) -> None:
-    """Check the extension that the configuration names."""
-    if configured is not None and options.extension_error is not None:
-        topic.warning(
-            f"the extension {configured} does not load: {options.extension_error}",
-            "correct store.vector.extension_path; vectors are searched in memory meanwhile",
-        )

@@ -1,5 +1,6 @@
 """What the doctor has to say: findings, gathered by check and agent. Pure."""
 
+import os
 from collections.abc import Iterable
 from typing import Literal
 
@@ -77,4 +78,4 @@ def counted(number: int, noun: str) -> str:
 
 def shown(text: str) -> str:
     """Return a text that has UTF-8: names of files may have none."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    return os.fsencode(text).decode("utf-8", "backslashreplace")

@@ -40,9 +40,16 @@ class IndexDoctor:
     def run(self) -> list[Finding]:
         """Return what was found of the model, the index, its vectors and the disk."""
         options = asyncio.run(store_options(self._config))
+        driver = self._topic("driver")
+        configured = self._config.settings.store.vector.extension_path
+        if configured is not None and options.extension_error is not None:
+            driver.warning(
+                f"the configured sqlite-vec does not load: {options.extension_error}",
+                "correct store.vector.extension_path; vectors are searched in memory meanwhile",
+            )
         for _ in range(LOOKS):
             try:
-                return self._look(options)
+                return driver.findings + self._look(options)
             except ChangedError:
                 continue
         topic = self._topic("index")

@@ -47,8 +47,8 @@ def check_room(topic: Topic, index: Path) -> None:
         topic.error(f"the disk of {index.parent} is full: nothing can be written", fix)
     elif free < size:
         topic.warning(
-            f"{free // MEBIBYTE} MiB are free beside the index of {size // MEBIBYTE} MiB:"
-            " it can't be rebuilt",
+            f"{free // MEBIBYTE} MiB are free beside the index of {size // MEBIBYTE} MiB"
+            f" in {index.parent}: it can't be rebuilt",
             fix,
         )
     if found.f_files and not found.f_favail:

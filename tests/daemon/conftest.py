@@ -2,6 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 from harness import Daemon
+from patient import SETTINGS, Patient
 
 
 @pytest.fixture(autouse=True)
@@ -28,3 +29,21 @@ def hybrid() -> Iterator[Daemon]:
         yield made
     finally:
         made.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="module")
+def built() -> Iterator[Patient]:
+    """What `patient` is made of; once for a module."""
+    made = Patient(provider="local", settings=SETTINGS)
+    try:
+        made.build()
+        yield made
+    finally:
+        made.__exit__(None, None, None)
+
+
+@pytest.fixture
+def patient(built: Patient) -> Patient:
+    """An index that was built in good order, and whose daemon was stopped."""
+    built.restore()
+    return built

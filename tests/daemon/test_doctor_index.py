@@ -1,0 +1,292 @@
+"""`memoryd doctor` on an index that was changed behind memoryd's back, and against the disk."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from patient import NOTE, Patient, bad, errors
+
+from memoryd.index.driver import sqlite
+
+# The index by itself
+
+
+def flip(path: Path, page: int) -> None:
+    """Flip all bits of a page, counted from 1, but those of what may be the file's header."""
+    with path.open("r+b") as file:
+        file.seek((page - 1) * 4096 + 100)
+        data = file.read(3996)
+        file.seek((page - 1) * 4096 + 100)
+        file.write(bytes(byte ^ 0xFF for byte in data))
+
+
+def test_flipped_bits(patient: Patient) -> None:
+    tables = ("files", "chunks", "embedding_cache", "meta", "sqlite_sequence")
+    indexes = ("chunks_file", "chunks_hash", "chunks_vector", "sqlite_autoindex_chunks_1")
+    derived = ("chunks_fts_data", "chunks_fts_content", "chunks_fts_docsize", "chunks_vec_rowids")
+    for name in (*tables, *indexes, *derived):
+        patient.restore()
+        ((page,),) = patient.sql(f"SELECT rootpage FROM sqlite_schema WHERE name = '{name}'")
+        flip(patient.database, page)
+        found = errors(patient.doctor(code=1))
+        assert {check for check, _, _ in found} <= {"index", "vectors", "disk"}, (name, found)
+
+
+def test_a_file_that_was_cut_short(patient: Patient) -> None:
+    os.truncate(patient.database, patient.database.stat().st_size // 2)
+    ((check, _, message),) = bad(patient.doctor(code=1))
+    assert check == "index"
+    assert message.startswith("the file is damaged: ")
+
+
+def test_a_file_that_is_no_database(patient: Patient) -> None:
+    patient.database.write_bytes(b"no database at all " * 1000)
+    ((check, _, message),) = bad(patient.doctor(code=1))
+    assert (check, message) == ("index", "the file is damaged: file is not a database")
+    patient.database.unlink()
+    patient.database.mkdir()
+    found = bad(patient.doctor(code=1))
+    assert found == [("index", "error", f"{patient.database} is not a file")]
+
+
+def test_another_schema_or_owner(patient: Patient) -> None:
+    patient.sql("PRAGMA user_version = 99")
+    ((check, _, message),) = bad(patient.doctor(code=1))
+    assert (check, message[:26]) == ("index", "its schema version is 99 a")
+    patient.restore()
+    patient.sql("UPDATE meta SET value = '/elsewhere' WHERE key = 'workspace'")
+    message = f"it belongs to the workspace /elsewhere, not to {patient.workspace}"
+    assert bad(patient.doctor(code=1)) == [("index", "error", message)]
+    patient.restore()
+    patient.sql("DROP INDEX chunks_hash")
+    assert errors(patient.doctor(code=1)) == [("index", "error", "the file lacks chunks_hash")]
+
+
+def test_an_index_of_an_older_version_is_for_the_next_start(patient: Patient) -> None:
+    patient.database.unlink()
+    fixture = Path(__file__).parents[1] / "unit/index_version_1.sql"
+    connection = sqlite.connect(str(patient.database))
+    connection.executescript(fixture.read_text())
+    connection.close()
+    patient.database.chmod(0o600)
+    assert bad(patient.doctor(code=0)) == [("index", "warning", "its schema version is 1")]
+
+
+GARDEN = "memory/garden.md:1-3"
+BROKEN = {
+    "a batch job's texts": (
+        "INSERT INTO batch_jobs VALUES ('k', 'openai', 'm', 'p', 0, 1, NULL, '[\"cut')",
+        [("index", "batch jobs whose texts are not known: 1")],
+    ),
+    "a vector is not given to its chunk": (
+        "UPDATE chunks SET vector_id = NULL WHERE vector_id = 1",
+        [
+            ("vectors", "vectors of sqlite-vec that no chunk has: 1"),
+            ("vectors", "1 text without a vector yet"),
+            ("vectors", "chunks without the vector that the cache has for them: 1"),
+        ],
+    ),
+    "a chunk is deleted": (
+        "DELETE FROM chunks WHERE text LIKE '%apple%'",
+        [
+            ("index", "keyword entries of no chunk: 1"),
+            ("vectors", "vectors of sqlite-vec that no chunk has: 1"),
+            ("disk", "1 note with other chunks in the index than the text gives: memory/garden.md"),
+        ],
+    ),
+    "words are deleted": (
+        "DELETE FROM chunks_fts WHERE chunks_fts MATCH 'apple'",
+        [("index", "chunks that keywords don't find: 1")],
+    ),
+    "words are others": (
+        "UPDATE chunks_fts SET body = 'pear' WHERE chunks_fts MATCH 'apple'",
+        [("index", f"chunks whose words are not those of its text: {GARDEN}")],
+    ),
+    "words on disk differ from their index": (
+        "UPDATE chunks_fts_content SET c0 = 'pear' WHERE c0 LIKE '%apple%'",
+        [("index", "the keyword table is damaged"), ("index", "chunks whose words")],
+    ),
+    "a text is another": (
+        "UPDATE chunks SET text = 'pear' WHERE text LIKE '%apple%'",
+        [("index", f"chunks whose text is not the one that was written: {GARDEN}")],
+    ),
+    "lines are others": (
+        "UPDATE chunks SET end_line = 4 WHERE text LIKE '%apple%'",
+        [("index", "chunks whose id does not fit: memory/garden.md:1-4")],
+    ),
+    "a file's hash is another": (
+        "UPDATE files SET hash = 'x' WHERE path = 'MEMORY.md'",
+        [("disk", "1 note other than in the index: MEMORY.md")],
+    ),
+    "a file is no more": (
+        "DELETE FROM files WHERE path = 'MEMORY.md'",
+        [("index", "chunks of no file: 1"), ("disk", "1 note not in the index")],
+    ),
+    "a vector is missing": (
+        "DELETE FROM embedding_cache WHERE vector_id = 1",
+        [("index", "chunks whose vector is not there: 1")],
+    ),
+    "a vector is another": (
+        "UPDATE embedding_cache SET embedding = zeroblob(2048) WHERE vector_id = 1",
+        [("vectors", "vectors that are not of length 1"), ("vectors", "sqlite-vec has other")],
+    ),
+    "a vector is cut": (
+        "UPDATE embedding_cache SET embedding = substr(embedding, 1, 2047) WHERE vector_id = 1",
+        [("vectors", "vectors that are not whole")],
+    ),
+    "a vector is of another model": (
+        "UPDATE embedding_cache SET model = 'x' WHERE vector_id = 1",
+        [("vectors", "chunks with a vector of another model: 1")],
+    ),
+    "vectors are exchanged": (
+        "UPDATE chunks SET vector_id = 3 - vector_id",
+        [("index", "chunks with the vector of another text: 2")],
+    ),
+    "ids would be given again": (
+        "UPDATE sqlite_sequence SET seq = 0 WHERE name = 'chunks'",
+        [("index", "row ids of chunks would be given a second time")],
+    ),
+    "what it was built with": (
+        """UPDATE meta SET value = '{"provider": 1}' WHERE key = 'identity'""",
+        [("index", "what it was built with can't be read")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_rows_that_were_changed_behind_memoryd(patient: Patient, name: str) -> None:
+    statement, expected = BROKEN[name]
+    patient.sql(statement)
+    found = bad(patient.doctor())
+    assert [check for check, _, _ in found] == [check for check, _ in expected], found
+    for (_, _, message), (_, said) in zip(found, expected, strict=True):
+        assert said in message, found
+
+
+def test_sqlite_vec_against_the_cache(patient: Patient) -> None:
+    patient.sql("DELETE FROM chunks_vec WHERE rowid = 1", vec=True)
+    message = "vectors that sqlite-vec lacks: 1"
+    assert bad(patient.doctor(code=1)) == [("vectors", "error", message)]
+    patient.restore()
+    patient.sql(
+        "UPDATE chunks_vec SET embedding = (SELECT embedding FROM embedding_cache"
+        " WHERE vector_id = 2) WHERE rowid = 1",
+        vec=True,
+    )
+    ((check, level, message),) = bad(patient.doctor(code=1))
+    assert (check, level) == ("vectors", "error")
+    assert message.startswith("sqlite-vec has other vectors than the cache: of the texts ")
+
+
+# Disk against index
+
+
+def test_what_changed_while_no_daemon_ran_is_for_the_next_start(patient: Patient) -> None:
+    patient.write("MEMORY.md", NOTE.replace("1.5", "2.5"))
+    patient.write("memory/new.md", "new\n")
+    (patient.workspace / "memory/garden.md").unlink()
+    assert bad(patient.doctor(code=0)) == [
+        ("disk", "warning", "1 note other than in the index: MEMORY.md"),
+        ("disk", "warning", "1 note not in the index: memory/new.md"),
+        ("disk", "warning", "1 note in the index, but not on disk: memory/garden.md"),
+    ]
+    patient.start()
+    patient.sync()
+    assert bad(patient.doctor(code=0)) == []
+
+
+def test_what_a_daemon_does_not_see_is_an_error(patient: Patient) -> None:
+    patient.start()
+    patient.sync()
+    # Its own scans go by times and sizes; this is what a bug in them would look like.
+    note = patient.workspace / "MEMORY.md"
+    known = note.stat()
+    note.write_text(NOTE.replace("1.5", "2.5"))
+    os.utime(note, ns=(known.st_atime_ns, known.st_mtime_ns))
+    assert bad(patient.doctor(code=1)) == [
+        ("disk", "error", "1 note other than in the index: MEMORY.md")
+    ]
+
+
+def test_changes_on_their_way_are_no_error(patient: Patient) -> None:
+    patient.start()
+    for number in range(200):
+        patient.write(f"memory/{number}.md", f"# Number {number}\n\nwords of {number}\n")
+    assert errors(patient.doctor(code=0)) == []
+
+
+def test_a_note_that_cannot_be_read(patient: Patient) -> None:
+    patient.write("memory/binary.md", b"\x00\x01\x02" * 100)
+    message = "1 note that can't be read: memory/binary.md (not text)"
+    assert bad(patient.doctor(code=0)) == [("disk", "warning", message)]
+
+
+# Transcripts
+
+
+def say(patient: Patient, *texts: str) -> None:
+    chats = patient.folder / "chats"
+    chats.mkdir(exist_ok=True)
+    with (chats / "a.jsonl").open("a") as chat:
+        chat.writelines(json.dumps({"role": "user", "content": text}) + "\n" for text in texts)
+
+
+@pytest.fixture
+def talking(patient: Patient) -> Patient:
+    """One whose daemon has read a transcript in several goes, and was stopped."""
+    patient.settings += '\nsessions = { enabled = true, paths = ["~/chats"] }'
+    say(patient, *(f"the ferry of {hour} o'clock is late " * 20 for hour in range(8)))
+    patient.start()
+    patient.sync()
+    for hour in range(8, 24):
+        say(patient, f"the ferry of {hour} o'clock is late " * 20)
+        if hour % 5 == 0:
+            patient.sync()
+    patient.sync()
+    assert patient.stop() == 0
+    return patient
+
+
+def test_transcripts(talking: Patient) -> None:
+    found = talking.doctor(code=0)
+    assert bad(found) == []
+    assert any(finding["check"] == "transcripts" for finding in found["findings"])
+    say(talking, "all others were on time")
+    assert bad(talking.doctor(code=0)) == [
+        ("transcripts", "warning", "1 transcript other than in the index: sessions/chats/a.jsonl")
+    ]
+    talking.start()
+    assert errors(talking.doctor(code=0)) == []
+    assert talking.stop() == 0
+    talking.sql(
+        "DELETE FROM chunks WHERE row_id = (SELECT max(row_id) FROM chunks)",
+    )
+    found = errors(talking.doctor(code=1))
+    name = "sessions/chats/a.jsonl"
+    message = f"1 transcript with other chunks in the index than the text gives: {name}"
+    assert ("transcripts", "error", message) in found
+    (talking.folder / "chats/a.jsonl").unlink()
+    message = f"1 transcript in the index, but not on disk: {name}"
+    assert ("transcripts", "warning", message) in bad(talking.doctor())
+
+
+def test_a_chat_that_is_one_document(patient: Patient) -> None:
+    patient.settings += '\nsessions = { enabled = true, paths = ["~/chats"] }'
+    chat = patient.folder / "chats/g1.json5"
+    chat.parent.mkdir()
+    chat.write_text("{ id: 'g1', messages: [{ role: 'user', content: 'the ferry is late' }] }")
+    patient.start()
+    patient.sync()
+    assert patient.stop() == 0
+    assert bad(patient.doctor(code=0)) == []
+    chat.write_text(chat.read_text().replace("late", "full"))
+    message = "1 transcript other than in the index: sessions/chats/g1.json5"
+    assert bad(patient.doctor(code=0)) == [("transcripts", "warning", message)]
+
+
+def test_a_transcript_whose_line_map_is_wrong(talking: Patient) -> None:
+    talking.sql("UPDATE chunks SET line_map = '1' WHERE line_map LIKE '%,%'")
+    found = errors(talking.doctor(code=1))
+    assert [check for check, _, _ in found] == ["index"], found
+    assert found[0][2].startswith("chunks whose lines can't be: sessions/chats/a.jsonl")
