@@ -9,7 +9,12 @@ from memoryd.doctor.finding import Finding, Topic
 from memoryd.doctor.index import IndexDoctor
 from memoryd.doctor.model import key_files
 from memoryd.doctor.running import Running
-from memoryd.doctor.serving import check_open_file, check_others, check_serving
+from memoryd.doctor.serving import (
+    check_open_file,
+    check_others,
+    check_serving,
+    is_rebuilding,
+)
 from memoryd_client import paths
 
 
@@ -68,13 +73,12 @@ class AgentDoctor:
     def _told(self, serving: Running | None) -> list[Finding]:
         """Return what the daemon says, and what it has left lying about."""
         topic, agent, index = self._topic("daemon"), self._config.agent, self._config.db_path
-        status = None
         if self._daemon is not None:
-            status = check_serving(topic, self._daemon, agent, index)
+            check_serving(topic, self._daemon, agent, index)
         if serving is None:
             check_others(topic, index)
-        elif status is not None:
+        else:
             check_open_file(topic, serving, agent, index)
-        rebuilding = status is not None and status.rebuild is not None
+        rebuilding = serving is not None and is_rebuilding(serving, agent, index)
         leftovers.check_leftovers(topic, index, running=serving is not None, rebuilding=rebuilding)
         return topic.fine("it does not run" if serving is None else "it has nothing to complain of")

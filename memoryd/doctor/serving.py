@@ -8,6 +8,7 @@ from pathlib import Path
 from memoryd.doctor.finding import Topic, counted
 from memoryd.doctor.reading import is_held, lock_of
 from memoryd.doctor.running import Running, in_sync
+from memoryd.index.leftovers import unfinished
 from memoryd_client import MemorydError
 from memoryd_client.background import holder
 from memoryd_client.status import StatusResult
@@ -18,12 +19,12 @@ TOLD = 10
 _PROCESSES = Path("/proc")
 
 
-def check_serving(topic: Topic, daemon: Running, agent: str, index: Path) -> StatusResult | None:
-    """Turn what the daemon says of an agent into findings; return its status if it has one."""
+def check_serving(topic: Topic, daemon: Running, agent: str, index: Path) -> None:
+    """Turn what the daemon says of an agent into findings."""
     summary = daemon.agents.get(agent)
     if summary is None:
         topic.warning("the memoryd that runs does not serve it", "memctl reload")
-        return None
+        return
     if summary.db_path != str(index):
         topic.warning(
             f"memoryd has the index {summary.db_path} open, not {index}",
@@ -31,7 +32,7 @@ def check_serving(topic: Topic, daemon: Running, agent: str, index: Path) -> Sta
         )
     match summary.state:
         case "ready":
-            return _status(topic, daemon, agent)
+            _check_status(topic, daemon, agent)
         case "failed":
             topic.error(
                 f"memoryd can't serve it: {summary.reason or 'no reason is known'}",
@@ -39,7 +40,6 @@ def check_serving(topic: Topic, daemon: Running, agent: str, index: Path) -> Sta
             )
         case state:
             topic.warning(f"memoryd is {state} it", "ask again in a moment")
-    return None
 
 
 def check_open_file(topic: Topic, daemon: Running, agent: str, index: Path) -> None:
@@ -49,6 +49,20 @@ def check_open_file(topic: Topic, daemon: Running, agent: str, index: Path) -> N
             return
         in_sync(daemon, agent)  # it may be about to swap a new index in
     topic.error(f"memoryd has another file open than {index}", "memctl restart")
+
+
+def is_rebuilding(daemon: Running, agent: str, index: Path) -> bool:
+    """Say whether unfinished files may be there: a rebuild makes them, or a start sweeps them."""
+    daemon.client.agent = agent
+    for _ in range(LOOKS):
+        try:
+            rebuild = daemon.client.status().rebuild
+        except MemorydError:
+            return True
+        if rebuild is not None or not unfinished(index):
+            return True
+        in_sync(daemon, agent)
+    return False
 
 
 def check_others(topic: Topic, index: Path) -> None:
@@ -62,16 +76,15 @@ def check_others(topic: Topic, index: Path) -> None:
         )
 
 
-def _status(topic: Topic, daemon: Running, agent: str) -> StatusResult | None:
+def _check_status(topic: Topic, daemon: Running, agent: str) -> None:
     daemon.client.agent = agent
     try:
         status = daemon.client.status()
     except MemorydError as error:
         topic.error(f"memoryd does not tell how it is: {error.message}", "memctl logs")
-        return None
+        return
     for line in _complaints(status):
         topic.warning(line, "`memctl status` tells more; what may pass is tried again by itself")
-    return status
 
 
 def _complaints(status: StatusResult) -> Iterator[str]:

@@ -1,0 +1,220 @@
+"""The doctor's parts: what it says, how it opens an index, what it makes of the machine."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from memoryd.doctor import limits
+from memoryd.doctor.disk import changed_since
+from memoryd.doctor.finding import Tally, Topic, counted
+from memoryd.doctor.leftovers import check_leftovers
+from memoryd.doctor.reading import ChangedError, opened
+from memoryd.doctor.running import Started, started
+from memoryd.index.driver import Connection, sqlite
+from memoryd_client.background.holder import Holder
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    path = tmp_path / "main.sqlite"
+    with writing(path) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("CREATE TABLE notes (text)")
+    return path
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[Connection]:
+    connection = sqlite.connect(str(path), isolation_level=None)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def notes(connection: Connection) -> int:
+    return int(connection.execute("SELECT count(*) FROM notes").fetchone()[0])
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# Words
+
+
+def test_of_many_names_some_are_given_and_all_are_counted() -> None:
+    assert not Tally()
+    assert str(Tally("ab")) == "a, b"
+    assert str(Tally("abcdefgh")) == "a, b, c, d, e and 3 more"
+    assert (counted(1, "file"), counted(0, "file")) == ("1 file", "0 files")
+
+
+def test_what_is_fine_is_said_only_if_nothing_else_is() -> None:
+    assert [found.level for found in Topic("x").fine("well")] == ["ok"]
+    topic = Topic("x", "main")
+    topic.warning("tired", "sleep")
+    (found,) = topic.fine("well")
+    assert (found.level, found.message, found.fix, found.agent) == (
+        "warning",
+        "tired",
+        "sleep",
+        "main",
+    )
+
+
+# Opening an index
+
+
+def test_an_index_at_rest_is_read_without_a_trace(index: Path) -> None:
+    before = names(index.parent)
+    with opened(index, None) as connection:
+        assert notes(connection) == 0
+        assert names(index.parent) == before
+        with pytest.raises(sqlite.OperationalError, match="readonly"):
+            connection.execute("INSERT INTO notes VALUES ('x')")
+    assert names(index.parent) == before
+
+
+def test_what_is_still_in_the_log_is_read(index: Path) -> None:
+    with writing(index) as connection:
+        connection.execute("INSERT INTO notes VALUES ('x')")
+        assert Path(f"{index}-wal").stat().st_size
+        with opened(index, None) as reading:
+            assert notes(reading) == 1
+
+
+def test_a_log_without_its_shared_file_gets_none(index: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy" / "main.sqlite"
+    copy.parent.mkdir()
+    with writing(index) as connection:
+        connection.execute("INSERT INTO notes VALUES ('x')")
+        for suffix in ("", "-wal"):
+            Path(f"{copy}{suffix}").write_bytes(Path(f"{index}{suffix}").read_bytes())
+    with opened(copy, None) as reading:
+        assert notes(reading) == 1
+    assert names(copy.parent) == ["main.sqlite", "main.sqlite-wal"]
+
+
+def test_what_was_written_to_meanwhile_is_looked_at_again(index: Path) -> None:
+    with pytest.raises(ChangedError), opened(index, None), writing(index) as connection:
+        connection.execute("INSERT INTO notes VALUES ('x')")
+
+
+def test_what_was_replaced_meanwhile_is_looked_at_again(index: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_bytes(index.read_bytes())
+    with pytest.raises(ChangedError), opened(index, None):
+        other.replace(index)
+
+
+def test_an_error_of_what_was_replaced_meanwhile_counts_for_nothing(
+    index: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.write_bytes(index.read_bytes())
+
+    def look() -> None:
+        with opened(index, None) as connection:
+            other.replace(index)
+            connection.execute("SELECT * FROM nowhere")
+
+    with pytest.raises(ChangedError):
+        look()
+
+
+def test_bytes_that_are_no_text_are_read_all_the_same(index: Path) -> None:
+    with writing(index) as connection:
+        connection.execute("INSERT INTO notes VALUES (CAST(x'ff61' AS TEXT))")
+    with opened(index, None) as reading:
+        assert reading.execute("SELECT text FROM notes").fetchone() == ("\ufffda",)
+
+
+# The machine
+
+
+def test_fewer_watches_than_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_INOTIFY", tmp_path)
+    topic = Topic("limits")
+    limits.check_watches(topic, 10_000, 1)
+    assert topic.findings == []  # not told, as on macOS
+    (tmp_path / "max_user_watches").write_text("8192\n")
+    (tmp_path / "max_user_instances").write_text("128\n")
+    limits.check_watches(topic, 8_192, 128)
+    assert topic.findings == []
+    limits.check_watches(topic, 8_193, 129)
+    assert [finding.message for finding in topic.findings] == [
+        "max_user_watches is 8192, and 8193 are needed",
+        "max_user_instances is 128, and 129 are needed",
+    ]
+
+
+def test_a_log_that_is_never_written_back(index: Path) -> None:
+    topic = Topic("limits")
+    with Path(f"{index}-wal").open("wb") as log:
+        log.truncate(limits.LOG_BYTES)
+    limits.check_log(topic, index)
+    assert topic.findings == []
+    os.truncate(f"{index}-wal", limits.LOG_BYTES + 1)
+    limits.check_log(topic, index)
+    (finding,) = topic.findings
+    assert finding.message == f"the write-ahead log of {index} has 256 MiB"
+
+
+def test_a_name_that_is_too_long(tmp_path: Path) -> None:
+    topic = Topic("limits")
+    limits.check_name(topic, tmp_path / f"{'n' * 224}.sqlite")
+    assert topic.findings == []
+    limits.check_name(topic, tmp_path / f"{'n' * 225}.sqlite")
+    assert len(topic.findings) == 1
+
+
+# Files
+
+
+def test_only_what_is_beside_an_index_is_named(tmp_path: Path) -> None:
+    for name in ("main.sqlite", "main.sqlite-wal", "main.sqlite.lock", "main.sqlite2", "x.sqlite"):
+        (tmp_path / name).touch()
+    topic = Topic("daemon")
+    check_leftovers(topic, tmp_path / "main.sqlite", running=False, rebuilding=False)
+    assert topic.findings == []
+    check_leftovers(topic, tmp_path / "gone.sqlite", running=False, rebuilding=False)
+    assert topic.findings == []
+    (tmp_path / "gone.sqlite-wal").touch()
+    check_leftovers(topic, tmp_path / "gone.sqlite", running=False, rebuilding=False)
+    assert [finding.level for finding in topic.findings] == ["error"]
+
+
+def test_what_has_changed_since(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "note.md").touch()
+    changed_ns = (folder / "note.md").stat().st_ctime_ns
+    assert changed_since(folder / "note.md", changed_ns)
+    assert not changed_since(folder / "note.md", changed_ns + 1)
+    # Of what is gone, the folder tells; of a folder that is gone, the one around it.
+    for path in (folder / "gone.md", folder / "gone/note.md"):
+        assert changed_since(path, folder.stat().st_ctime_ns)
+        assert not changed_since(path, folder.stat().st_ctime_ns + 1)
+
+
+# The daemon's command line
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("/usr/bin/python /bin/memoryd", Started(cwd=Path("/w"))),
+        (
+            "python -X dev -m memoryd run --config c.toml --socket s --agent=a",
+            Started(Path("c.toml"), "a", None, Path("/w")),
+        ),
+        ("python memoryd --workspace notes", Started(None, None, Path("notes"), Path("/w"))),
+        ("", Started(cwd=Path("/w"))),
+    ],
+)
+def test_what_a_daemon_was_told(words: str, expected: Started) -> None:
+    assert started(Holder(1, words.split(), "/w")) == expected
