@@ -20,6 +20,7 @@ from memoryd_client.protocol import (
     Result,
     ServerFrame,
     Welcome,
+    decode_body,
     decode_server_frame,
     raw,
 )
@@ -118,7 +119,7 @@ def outcome(call: Call[ResultT], frame: Result | Error) -> ResultT:
     if isinstance(frame, Error):
         raise errors.from_frame(frame)
     try:
-        return msgspec.msgpack.decode(frame.body, type=call.result)
+        return decode_body(frame.body, call.result)
     except msgspec.DecodeError as error:
         raise errors.ProtocolMismatchError(
             f"the answer to {call.op} is not what this client expects: {error}",
@@ -129,7 +130,7 @@ def outcome(call: Call[ResultT], frame: Result | Error) -> ResultT:
 def event(frame: Item) -> Event:
     """Return the event in a frame. Raises `ProtocolMismatchError` if it holds none."""
     try:
-        return msgspec.msgpack.decode(frame.body, type=Event)
+        return decode_body(frame.body, Event)
     except msgspec.DecodeError as error:
         raise errors.ProtocolMismatchError(
             f"an event is not what this client expects: {error}",

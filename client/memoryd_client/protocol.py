@@ -7,6 +7,7 @@ these modules for people who don't read Python.
 """
 
 from enum import StrEnum
+from typing import TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -166,6 +167,8 @@ class Body(Struct, omit_defaults=False):
     """Base of request and result bodies. Unknown fields are ignored."""
 
 
+BodyT = TypeVar("BodyT")
+
 _encoder = msgspec.msgpack.Encoder()
 _client_frames: msgspec.msgpack.Decoder[ClientFrame] = msgspec.msgpack.Decoder(ClientFrame)
 _server_frames: msgspec.msgpack.Decoder[ServerFrame] = msgspec.msgpack.Decoder(ServerFrame)
@@ -183,9 +186,23 @@ def raw(body: Body) -> Raw:
 
 def decode_client_frame(data: bytes | memoryview) -> ClientFrame:
     """Decode what a client sent. Raises `msgspec.DecodeError`."""
-    return _client_frames.decode(data)
+    return _decoded(_client_frames, data)
 
 
 def decode_server_frame(data: bytes | memoryview) -> ServerFrame:
     """Decode what the daemon sent. Raises `msgspec.DecodeError`."""
-    return _server_frames.decode(data)
+    return _decoded(_server_frames, data)
+
+
+def decode_body(data: bytes | Raw, form: type[BodyT]) -> BodyT:
+    """Decode the body of a request, a result or an item. Raises `msgspec.DecodeError`."""
+    return _decoded(msgspec.msgpack.Decoder(form), data)
+
+
+def _decoded(decoder: msgspec.msgpack.Decoder[BodyT], data: bytes | memoryview | Raw) -> BodyT:
+    try:
+        return decoder.decode(data)
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError(f"a text is not UTF-8: {error.reason}") from None
+    except RecursionError:
+        raise msgspec.DecodeError("it is nested too deeply") from None

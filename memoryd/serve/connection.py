@@ -26,6 +26,7 @@ from memoryd_client.protocol import (
     Request,
     Result,
     Welcome,
+    decode_body,
     decode_client_frame,
     raw,
 )
@@ -235,7 +236,7 @@ class Connection:
                 request.id,
             )
         try:
-            body = msgspec.msgpack.decode(request.body, type=BODY_OF_OP[op])
+            body = decode_body(request.body, BODY_OF_OP[op])
         except msgspec.DecodeError as error:
             return Error(ErrorCode.BAD_REQUEST, f"{op}: {error}", request.id)
         deadline = None if request.deadline_ms is None else request.deadline_ms / 1000

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import pytest
 from harness import PATIENCE_S, Daemon
+from msgspec import Raw
 
 from memoryd_client import AsyncClient
 from memoryd_client.bodies import Empty, SearchBody
@@ -112,7 +113,17 @@ def test_four_gibibytes_are_refused_before_they_come(peer: Peer) -> None:
     assert peer.receive() is None
 
 
-@pytest.mark.parametrize("garbage", [b"\xc1", b"\x93\x01\x02\x03", b"\x81\xa4type\xa4what"])
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\xc1",
+        b"\x93\x01\x02\x03",
+        b"\x81\xa4type\xa4what",
+        b"\x81\xa4type\xa2\xff\xff",
+        b"\x82\xa4type\xa6cancel\xa1x" + b"\x91" * 100_000 + b"\xc0",
+    ],
+    ids=["no MessagePack", "no map", "no frame", "not UTF-8", "nested too deeply"],
+)
 def test_garbage_ends_the_connection(peer: Peer, garbage: bytes) -> None:
     peer.greet().socket.sendall(struct.pack(">I", len(garbage)) + garbage)
     assert error_of(peer.receive()) == ("bad_frame", None)
@@ -120,8 +131,10 @@ def test_garbage_ends_the_connection(peer: Peer, garbage: bytes) -> None:
 
 
 def test_a_bad_body_is_answered_by_its_id_and_the_connection_lives(peer: Peer) -> None:
-    peer.greet().send(Request(5, "search", raw(Empty())))
-    assert error_of(peer.receive()) == ("bad_request", 5)
+    peer.greet()
+    for body in (raw(Empty()), Raw(b"\x81\xa5query\xa2\xff\xff")):
+        peer.send(Request(5, "search", body))
+        assert error_of(peer.receive()) == ("bad_request", 5)
     peer.send(Request(6, "no_such_op"))
     assert error_of(peer.receive()) == ("unknown_op", 6)
     peer.send(Request(7, "ping", raw(Empty())))
