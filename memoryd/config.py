@@ -8,8 +8,6 @@ right key.
 import difflib
 import hashlib
 import os
-import tomllib
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +16,7 @@ import msgspec
 
 from memoryd.mistakes import mistakes
 from memoryd.settings import Section, Settings
-from memoryd_client import paths
+from memoryd_client import paths, toml
 
 Table = dict[str, Any]
 Origin = Literal["configuration", "command line", "added"]
@@ -152,22 +150,23 @@ class _Source:
     @classmethod
     def read(cls, config_file: Path | None) -> "_Source":
         file = config_file or Path(paths.config_path())
-        if config_file is not None and not file.is_file():
+        try:
+            exists = file.is_file()
+        except OSError as error:
+            raise ConfigError(f"{file}: can't be read: {error.strerror}") from error
+        if config_file is not None and not exists:
             raise ConfigError(f"{file}: no such configuration file")
-        exists = file.is_file()
         document = _read(file) if exists else {}
         _check_top_level(document, file)
         return cls(file, exists, document.get("defaults", {}), document.get("agents", {}))
 
     def owner_of(self, workspace: Path) -> str | None:
         """Return the agent configured for a folder."""
-        wanted = workspace.expanduser().resolve()
+        wanted = _real_path(workspace)
         for name, table in self.agents.items():
             root = table.get("workspace")
-            # A home folder that nobody has is told when that agent's settings are read.
-            with suppress(RuntimeError):
-                if isinstance(root, str) and Path(root).expanduser().resolve() == wanted:
-                    return name
+            if isinstance(root, str) and _real_path(Path(root)) == wanted is not None:
+                return name
         return None
 
     def agent(self, name: str | None, workspace: Path | None = None) -> AgentConfig:
@@ -184,10 +183,10 @@ class _Source:
         origins.setdefault("workspace", "current directory")
         root = Path(settings.workspace or ".").expanduser()
         problem = None
-        if not root.is_dir():
+        if (reason := _no_folder(root)) is not None:
             origin = origins["workspace"]
-            problem = f"workspace {root} ({origin}) is not a folder; create it or name another"
-        root = root.resolve()
+            problem = f"workspace {root} ({origin}) {reason}; create it or name another"
+        root = Path(os.path.realpath(root))
         return AgentConfig(
             agent=name or DEFAULT_AGENT,
             workspace=root,
@@ -200,13 +199,28 @@ class _Source:
         )
 
 
+def _real_path(path: Path) -> Path | None:
+    """Return where a path leads; None for what is no path, which is told by `mistakes`."""
+    try:
+        return Path(os.path.realpath(path.expanduser()))
+    except (RuntimeError, ValueError):  # the home of nobody; NUL
+        return None
+
+
+def _no_folder(path: Path) -> str | None:
+    """Say why a path can't be a workspace, None if it can."""
+    try:
+        return None if path.is_dir() else "is not a folder"
+    except OSError as error:
+        return f"can't be looked at ({error.strerror})"
+
+
 def _read(file: Path) -> Table:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{file}: not valid TOML: {error}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{file}: not UTF-8: {error.reason} at byte {error.start}") from error
+        with file.open("rb") as opened:
+            return toml.loads(opened.read(toml.MAX_BYTES + 1))
+    except ValueError as error:
+        raise ConfigError(f"{file}: {error}") from error
     except OSError as error:
         raise ConfigError(f"{file}: can't be read: {error.strerror}") from error
 

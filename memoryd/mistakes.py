@@ -38,6 +38,9 @@ def _homes(settings: Settings) -> Iterator[Mistake]:
         ),
     ]
     for key, path in named:
+        if "\0" in path:
+            yield key, "a path can't hold a NUL"
+            continue
         try:
             Path(path).expanduser()
         except RuntimeError:

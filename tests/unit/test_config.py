@@ -337,10 +337,10 @@ def test_a_file_that_is_not_utf8_is_told(home: Path) -> None:
 def test_a_file_that_cannot_be_read_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(home, "")
 
-    def read_text(self: Path, **_: object) -> str:
+    def fails(self: Path, mode: str) -> None:
         raise PermissionError(13, "Permission denied", str(self))
 
-    monkeypatch.setattr(Path, "read_text", read_text)
+    monkeypatch.setattr(Path, "open", fails)
     with pytest.raises(ConfigError, match=r"config\.toml: can't be read: Permission denied"):
         load()
 

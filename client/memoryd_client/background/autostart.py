@@ -12,7 +12,9 @@ def autostart(socket_path: str) -> bool:
 
     Never with `MEMORYD_NO_AUTOSTART` set to anything but 0. Raises what `background.start` does.
     """
-    if os.environ.get("MEMORYD_NO_AUTOSTART", "0") not in ("", "0") or not _is_wanted():
+    if os.environ.get("MEMORYD_NO_AUTOSTART", "0") not in ("", "0") or not is_wanted(
+        paths.config_path()
+    ):
         return False
     from memoryd_client.background import control as background
 
@@ -20,12 +22,12 @@ def autostart(socket_path: str) -> bool:
     return True
 
 
-def _is_wanted() -> bool:
+def is_wanted(config_path: str) -> bool:
     """Read the configuration. One that is broken is told of by the daemon, not here."""
     try:
-        with open(paths.config_path(), "rb") as file:
-            import tomllib
+        with open(config_path, "rb") as file:
+            from memoryd_client import toml
 
-            return tomllib.load(file).get("autostart") is True
+            return toml.loads(file.read(toml.MAX_BYTES + 1)).get("autostart") is True
     except (OSError, ValueError):
         return False
