@@ -169,7 +169,7 @@ def read_added(path: Path) -> list[str]:
         return msgspec.json.decode(path.read_bytes(), type=list[str])
     except FileNotFoundError:
         return []
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         log.warning("%s can't be read, added workspaces are not served: %s", path, error)
         return []
 

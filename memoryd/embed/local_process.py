@@ -110,7 +110,7 @@ class Worker:
             raise WorkerError(f"no answer in {timeout_s:g} s", hangs=True) from error
         except (EOFError, ConnectionError) as error:
             raise WorkerError("its process ended") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise WorkerError("it sent something that is no frame") from error
         if reply.id != request_id:
             raise WorkerError("it answered another request")

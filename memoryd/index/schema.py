@@ -158,7 +158,10 @@ def put_identity(connection: Connection, identity: Identity) -> None:
 
 def get_identity(connection: Connection) -> Identity:
     """Return what the rows are built with. Raises `MsgspecError` if that can't be read."""
-    return msgspec.json.decode(_get_meta(connection, "identity") or "{}", type=Identity)
+    try:
+        return msgspec.json.decode(_get_meta(connection, "identity") or "{}", type=Identity)
+    except RecursionError:
+        raise msgspec.DecodeError("it is nested too deeply") from None
 
 
 def put_choice(connection: Connection, choice: Choice) -> None:
@@ -170,7 +173,7 @@ def get_choice(connection: Connection) -> Choice | None:
     """Return who chose the provider; None if it is the configuration's, or can't be read."""
     try:
         return msgspec.json.decode(_get_meta(connection, "choice") or "", type=Choice)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
 
 

@@ -5,11 +5,13 @@ The protocols are those of sd_notify(3) and sd_listen_fds(3), which systemd prom
 
 import asyncio
 import os
+import re
 import socket
 import time
 from collections.abc import Awaitable, Callable
 
 FIRST_DESCRIPTOR = 3
+_MICROSECONDS = re.compile("[0-9]{1,20}")
 
 
 class Notifier:
@@ -21,7 +23,7 @@ class Notifier:
         self._watchdog_s: float | None = None
         if environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid()):
             usec = environ.get("WATCHDOG_USEC", "")
-            self._watchdog_s = int(usec) / 1e6 if usec.isdigit() and int(usec) else None
+            self._watchdog_s = int(usec) / 1e6 or None if _MICROSECONDS.fullmatch(usec) else None
 
     def send(self, *lines: str) -> None:
         """Send assignments such as `READY=1`. A manager that doesn't listen is no fault of ours."""

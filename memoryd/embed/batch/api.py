@@ -1,7 +1,7 @@
 """What a vendor's batch API is, and how its jobs stand."""
 
 from collections.abc import AsyncGenerator
-from typing import BinaryIO, Literal, NamedTuple, Protocol
+from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,25 @@ MAX_BYTES = 190 * 1024 * 1024
 MAX_LINE_BYTES = 4 * 1024 * 1024
 UPLOAD_S = 600.0
 ASK_S = 60.0
+
+
+def at(answer: Any, *names: str) -> Any:
+    """Return what stands in an answer under these names, one inside the other; None if nothing."""
+    for name in names:
+        answer = answer.get(name) if isinstance(answer, dict) else None
+    return answer
+
+
+def text_at(answer: Any, *names: str) -> str | None:
+    """Return what stands there as a text; None for an empty one, and for what is none."""
+    found = at(answer, *names)
+    return str(found) if isinstance(found, str | int) and found else None
+
+
+def list_at(answer: Any, *names: str) -> list[Any]:
+    """Return the list that stands there; an empty one for anything else."""
+    found = at(answer, *names)
+    return found if isinstance(found, list) else []
 
 
 class JobState(NamedTuple):

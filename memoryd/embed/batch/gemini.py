@@ -16,6 +16,9 @@ from memoryd.embed.batch.api import (
     UPLOAD_S,
     JobState,
     Line,
+    at,
+    list_at,
+    text_at,
 )
 from memoryd.embed.batch.openai import row, streamed
 from memoryd.embed.provider import ProviderError
@@ -57,39 +60,35 @@ class GeminiBatch:
             parts.append(lines, {"Content-Type": "application/jsonl"})
         url = self._at("/upload", "/files", uploadType="multipart")
         uploaded = await self._http.json("POST", url, timeout_s=UPLOAD_S, data=parts)
-        file = (uploaded.get("file") or {}).get("name") or uploaded.get("name")
-        if not file:
+        file = text_at(uploaded, "file", "name") or text_at(uploaded, "name")
+        if file is None:
             raise ProviderError("gemini gave an uploaded file no name.")
         body = {"batch": {"displayName": name, "inputConfig": {"fileName": file}}}
         url = self._http.url(f"/models/{self._options.model}:asyncBatchEmbedContent")
         created = await self._http.json("POST", url, timeout_s=ASK_S, json=body)
-        if not created.get("name"):
+        if (created_name := text_at(created, "name")) is None:
             raise ProviderError("gemini gave a batch job no name.")
-        return str(created["name"])
+        return created_name
 
     async def find(self, key: str) -> str | None:
         """Return the name of the job that is displayed by our name."""
         url = self._http.url("/batches", pageSize="100")
         listed = await self._http.json("GET", url, timeout_s=ASK_S)
-        for job in listed.get("operations") or listed.get("batches") or []:
-            if not isinstance(job, dict):
-                continue
-            shown = job.get("displayName") or (job.get("metadata") or {}).get("displayName")
-            if shown == _job_name(key):
-                return str(job["name"])
+        for job in list_at(listed, "operations") or list_at(listed, "batches"):
+            shown = text_at(job, "displayName") or text_at(job, "metadata", "displayName")
+            if shown == _job_name(key) and (name := text_at(job, "name")):
+                return name
         return None
 
     async def look(self, job_id: str) -> JobState:
         """Return how a job stands."""
         job = await self._http.json("GET", self._http.url(f"/{job_id}"), timeout_s=ASK_S)
         state, output = _state(job), _output(job)
+        message = text_at(job, "error", "message")
         if state in _FAILED:
-            error = job.get("error") or {}
-            return JobState(
-                "failed", state, output, None, error.get("message") or f"it is {state.lower()}"
-            )
+            return JobState("failed", state, output, None, message or f"it is {state.lower()}")
         if state in _DONE or (not state and job.get("done")):
-            if message := (job.get("error") or {}).get("message"):
+            if message:
                 return JobState("failed", state or "done", output, None, message)
             return JobState("done", state or "done", output)
         return JobState("running", state.lower() or "unknown", output)
@@ -137,7 +136,7 @@ def _job_name(key: str) -> str:
 
 def _state(job: dict[str, Any]) -> str:
     """Return the state in capitals, without a prefix, "" if it has none."""
-    state = str(job.get("state") or (job.get("metadata") or {}).get("state") or "").upper()
+    state = (text_at(job, "state") or text_at(job, "metadata", "state") or "").upper()
     for prefix in _PREFIXES:
         state = state.removeprefix(prefix)
     return state
@@ -145,13 +144,11 @@ def _state(job: dict[str, Any]) -> str:
 
 def _output(job: dict[str, Any]) -> str | None:
     """Return the file that the answers are in."""
-    metadata, response = job.get("metadata") or {}, job.get("response") or {}
-    for place in (job, metadata, response):
+    for place in (job, at(job, "metadata"), at(job, "response")):
         for name in ("outputConfig", "output", "dest"):
-            inside = place.get(name) or {}
             for file in ("responsesFile", "file", "fileId", "fileName"):
-                if inside.get(file):
-                    return str(inside[file])
-        if place.get("responsesFile"):
-            return str(place["responsesFile"])
+                if found := text_at(place, name, file):
+                    return found
+        if found := text_at(place, "responsesFile"):
+            return found
     return None

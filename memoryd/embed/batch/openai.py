@@ -17,6 +17,9 @@ from memoryd.embed.batch.api import (
     UPLOAD_S,
     JobState,
     Line,
+    at,
+    list_at,
+    text_at,
 )
 from memoryd.embed.provider import ProviderError, RetryableError
 from memoryd.embed.vendors.api import Api, Options
@@ -72,16 +75,14 @@ class OpenAiBatch:
         """Return the id of the job whose metadata has our name."""
         url = self._http.url("/batches", limit="100")
         listed = await self._http.json("GET", url, timeout_s=ASK_S)
-        for job in listed.get("data") or []:
-            if isinstance(job, dict) and (job.get("metadata") or {}).get("job") == key:
-                return str(job["id"])
-        return None
+        ours = (job for job in list_at(listed, "data") if at(job, "metadata", "job") == key)
+        return next((name for job in ours if (name := text_at(job, "id"))), None)
 
     async def look(self, job_id: str) -> JobState:
         """Return how a job stands."""
         job = await self._http.json("GET", self._http.url(f"/batches/{job_id}"), timeout_s=ASK_S)
-        shown = str(job.get("status"))
-        output, errors = job.get("output_file_id"), job.get("error_file_id")
+        shown = text_at(job, "status") or "unknown"
+        output, errors = text_at(job, "output_file_id"), text_at(job, "error_file_id")
         if shown == "completed":
             return JobState("done", shown, output, errors)
         if shown in _FAILED:
@@ -123,17 +124,20 @@ class OpenAiBatch:
         return {}
 
     def _named(self, answer: Any, name: str) -> str:
-        if not isinstance(answer, dict) or not answer.get(name):
+        if (found := text_at(answer, name)) is None:
             raise ProviderError(f"{self._api.name} gave a batch job no {name}.")
-        return str(answer[name])
+        return found
 
 
 def row(vendor: str, vector: Any) -> Any:
     """Return a vector of a line, shape (dims,). Raises ValueError."""
     try:
-        return matrix(vendor, [vector], 1)[0]
+        rows = matrix(vendor, [vector], 1)
     except (ProviderError, TypeError) as error:
         raise ValueError(str(error)) from error
+    if rows.ndim != 2:
+        raise ValueError("it is no list of numbers")
+    return rows[0]
 
 
 async def streamed(http: Http, url: Any) -> AsyncGenerator[bytes, None]:
@@ -155,20 +159,14 @@ async def streamed(http: Http, url: Any) -> AsyncGenerator[bytes, None]:
 
 def _message(job: dict[str, Any]) -> str | None:
     """Return what the vendor says about a job that failed."""
-    errors = job.get("errors") or {}
-    listed = errors.get("data") if isinstance(errors, dict) else errors
-    for error in listed or []:
-        if isinstance(error, dict) and error.get("message"):
-            return str(error["message"])
-    return None
+    listed = list_at(job, "errors") or list_at(job, "errors", "data")
+    return next((message for error in listed if (message := text_at(error, "message"))), None)
 
 
 def _error(line: dict[str, Any]) -> str | None:
     """Return the reason in a line of an error file."""
-    body = (line.get("response") or {}).get("body") or {}
-    for error in (line.get("error"), body.get("error"), body.get("detail"), body.get("message")):
-        if isinstance(error, dict) and error.get("message"):
-            return str(error["message"])
+    body = at(line, "response", "body")
+    for error in (at(line, "error"), at(body, "error"), at(body, "detail"), at(body, "message")):
         if error:
-            return str(error)
+            return text_at(error, "message") or str(error)
     return None

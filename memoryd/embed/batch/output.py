@@ -11,6 +11,16 @@ from memoryd.flow import BatchJob, Embedded, ToWriter
 from memoryd.identity import Identity
 
 STORED_AT_ONCE = 64
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    LookupError,
+    StopIteration,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
+"""What comes of lines that are no answer."""
 
 
 @dataclass(slots=True)
@@ -56,8 +66,10 @@ async def bring_home(
             async for line in lines:
                 try:
                     number, vector, error, tokens = api.read(line)
+                    if number < 0:
+                        raise IndexError(number)
                     digest = job.hashes[number]
-                except (ValueError, TypeError, KeyError, IndexError, StopIteration, AttributeError):
+                except _UNREADABLE:
                     output.error = output.error or "a line of its answer can't be read"
                     continue
                 output.tokens += tokens

@@ -59,7 +59,7 @@ class GeminiApi:
         if key.startswith("{"):
             try:
                 oauth = msgspec.json.decode(key, type=dict[str, Any])
-            except msgspec.MsgspecError:
+            except (msgspec.MsgspecError, RecursionError):
                 oauth = {}
             if token := oauth.get("token"):
                 return bearer(token)

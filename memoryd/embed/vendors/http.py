@@ -76,10 +76,7 @@ class Http:
         """Send a request and return the JSON of its answer. Raises `ProviderError`."""
         async with self.request(method, url, timeout_s=timeout_s, **options) as response:
             body = await self._body(response)
-        try:
-            return msgspec.json.decode(body, type=dict[str, Any])
-        except (msgspec.MsgspecError, RecursionError) as error:
-            raise unreadable(self.vendor, body, else_it_is="something that is no JSON") from error
+        return decoded(self.vendor, body)
 
     @asynccontextmanager
     async def request(
@@ -180,6 +177,14 @@ class Http:
         )
         error.args = (without_key(str(error), secrets),)  # JSON may have escaped it
         return error
+
+
+def decoded(vendor: str, body: bytes) -> dict[str, Any]:
+    """Return the JSON object of an answer. Raises `RetryableError` when it is something else."""
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except (ValueError, RecursionError) as error:  # it may be no UTF-8
+        raise unreadable(vendor, body, else_it_is="something that is no JSON") from error
 
 
 def _proxy(url: URL) -> str | None:

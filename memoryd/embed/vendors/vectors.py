@@ -28,7 +28,7 @@ class Reader(Generic[T]):
         """Return the answer. Raises `RetryableError` for anything that doesn't fit."""
         try:
             return self._decoder.decode(body)
-        except msgspec.MsgspecError:
+        except (ValueError, RecursionError):
             pass
         try:
             # NaN is no JSON, but some servers write it; that is one bad vector and not all.
