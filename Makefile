@@ -6,8 +6,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 WORKSPACE ?= examples/workspace
 Q ?=
+SECONDS ?= 60
 
-.PHONY: demo install test lint types check-long bench clean
+.PHONY: demo install test lint types check-long fuzz bench clean
 
 demo: $(VENV)/.runtime
 	@$(BIN)/python examples/demo.py "$(WORKSPACE)" $(if $(Q),"$(Q)")
@@ -27,11 +28,14 @@ types: $(VENV)/.dev
 check-long: $(VENV)/.long
 	$(BIN)/python -X dev -m pytest -m long
 
+fuzz: $(VENV)/.dev
+	PYTHONPATH=tests $(BIN)/python -m fuzz $(TARGET) --seconds $(SECONDS) $(if $(INPUT),--input $(INPUT)) $(if $(KEEP),--keep)
+
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .fuzz
 
 $(VENV)/.runtime: requirements/build.txt requirements/runtime.txt pyproject.toml client/pyproject.toml
 	@test -n "$(PYTHON)" || { echo "memoryd needs Python 3.11 or newer; name one with PYTHON=..." >&2; exit 1; }

@@ -1,0 +1,62 @@
+"""`python -m fuzz [TARGET ...] [--seconds N]`: what `make fuzz` runs.
+
+Fuzzes the targets, all if none is named, as many at a time as there are processors. `--input FILE`
+tries one input instead; `--keep` brings what was found into the kept corpus, as little of it as
+reaches the same.
+"""
+
+import argparse
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from fuzz.run import Run, fuzz, minimize, missing
+from fuzz.target import NAMES, load
+
+FOUND = Path(".fuzz")
+
+
+def main() -> int:
+    """Run; the exit code says whether all is well."""
+    parser = argparse.ArgumentParser(prog="make fuzz", description="Fuzz memoryd.")
+    parser.add_argument("targets", nargs="*", choices=[*NAMES, []], metavar="TARGET")
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--input", type=Path)
+    parser.add_argument("--keep", action="store_true")
+    options = parser.parse_args()
+    names = options.targets or NAMES
+    if options.input is not None:
+        for target in map(load, names):
+            try:
+                target.check(options.input.read_bytes())
+            finally:
+                target.close()
+        return 0
+    if (problem := missing()) is not None:
+        print(problem)
+        return 1
+
+    def one(name: str) -> Run:
+        run = fuzz(name, options.seconds, FOUND.absolute() / name)
+        state = "fine" if run.passed else "BROKEN"
+        print(
+            f"{name:14} {state:7} {run.executions:>9,} inputs {run.executions_per_s:>7,}/s"
+            f" {run.coverage:>6,} edges",
+            flush=True,
+        )
+        return run
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        runs = list(pool.map(one, names))
+    for run in runs:
+        if not run.passed:
+            print(run.report())
+    if options.keep:
+        for name in names:
+            minimize(name, FOUND.absolute() / name)
+    return 0 if all(run.passed for run in runs) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

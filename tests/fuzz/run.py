@@ -1,0 +1,162 @@
+"""Runs the fuzzer on a target: where its inputs come from and go to, its bounds, what it found."""
+
+import base64
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from fuzz.target import CORPUS, HERE, load
+
+HANG_S = 20
+"""An input that takes longer is a hang; inputs are short."""
+RSS_LIMIT_MB = 1_024
+"""More than this process may have in memory: some 100 MB are Python's and numpy's."""
+START_S = 120
+"""What a process may take besides, on a machine that is busy."""
+SHOWN_CHARS = 3_000
+MERGE_S = 1_800
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a run ended. `broken_by` is the file of an input that broke the target, if there is one.
+
+    `coverage` counts the edges of the program that were reached.
+    """
+
+    target: str
+    passed: bool
+    broken_by: Path | None
+    output: str
+    executions: int
+    executions_per_s: int
+    coverage: int
+
+    def report(self) -> str:
+        """Say what was found, and how to see it again; the input too, as files may be gone."""
+        output = self.output[-SHOWN_CHARS:]
+        if self.broken_by is None:
+            return f"{self.target}: the fuzzer itself has failed\n{output}"
+        data = self.broken_by.read_bytes()
+        return (
+            f"{self.target} is broken by {self.broken_by}; see it again with\n"
+            f"  make fuzz TARGET={self.target} INPUT={self.broken_by}\n"
+            f"({len(data)} bytes; the first in base64: {base64.b64encode(data[:600]).decode()})\n"
+            f"{output}"
+        )
+
+
+def missing() -> str | None:
+    """Say why nothing can be fuzzed here, None if it can."""
+    if importlib.util.find_spec("atheris") is None:
+        return "atheris is not installed: it has wheels for CPython 3.11 to 3.13 on Linux x86-64"
+    return None
+
+
+def fuzz(name: str, seconds: int, found: Path) -> Run:
+    """Fuzz a target for so many seconds, in a process of its own.
+
+    What reaches something new is kept in `found/inputs`, what breaks the target in `found/broken`.
+    """
+    target = load(name)
+    broken, news = found / "broken", found / "inputs"
+    for folder in (broken, news):
+        folder.mkdir(parents=True, exist_ok=True)
+    before = set(broken.iterdir())
+    with tempfile.TemporaryDirectory() as temporary:
+        seeds, words = Path(temporary) / "seeds", Path(temporary) / "words"
+        _write_seeds(target.seeds, seeds)
+        words.write_text("".join(f'"{_escaped(word)}"\n' for word in target.dictionary))
+        folders = [folder for folder in (news, *target.folders, seeds) if folder.is_dir()]
+        ended = _engine(
+            name,
+            [
+                f"-dict={words}",
+                f"-max_len={target.max_bytes}",
+                f"-max_total_time={seconds}",
+                f"-artifact_prefix={broken}{os.sep}",
+                "-print_final_stats=1",
+                *map(str, folders),
+            ],
+            temporary,
+            timeout_s=seconds + HANG_S + START_S,
+        )
+    new = sorted(set(broken.iterdir()) - before)
+    return Run(
+        target=name,
+        passed=ended.returncode == 0,
+        broken_by=new[0] if new else None,
+        output=ended.stdout,
+        executions=_last(r"stat::number_of_executed_units: *(\d+)", ended.stdout),
+        executions_per_s=_last(r"stat::average_exec_per_sec: *(\d+)", ended.stdout),
+        coverage=_last(r"cov: (\d+)", ended.stdout),
+    )
+
+
+def minimize(name: str, found: Path) -> None:
+    """Make the kept corpus the few inputs that reach all that it, seeds and `found` reach."""
+    target = load(name)
+    corpus = CORPUS / name
+    with tempfile.TemporaryDirectory() as temporary:
+        seeds, merged = Path(temporary) / "seeds", Path(temporary) / "merged"
+        merged.mkdir()
+        _write_seeds(target.seeds, seeds)
+        folders = [folder for folder in (seeds, corpus, found / "inputs") if folder.is_dir()]
+        arguments = ["-merge=1", f"-max_len={target.max_bytes}", str(merged), *map(str, folders)]
+        ended = _engine(name, arguments, temporary, timeout_s=MERGE_S)
+        if ended.returncode:
+            raise RuntimeError(ended.stdout[-SHOWN_CHARS:])
+        corpus.mkdir(parents=True, exist_ok=True)
+        for old in corpus.iterdir():
+            old.unlink()
+        for kept in merged.iterdir():
+            shutil.copyfile(kept, corpus / kept.name)
+
+
+def _write_seeds(seeds: tuple[bytes, ...], folder: Path) -> None:
+    """Write seeds as files that are named by their content, as libFuzzer names them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed in seeds:
+        (folder / hashlib.sha1(seed).hexdigest()).write_bytes(seed)
+
+
+def _engine(
+    name: str, arguments: list[str], temporary: str, *, timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    bounds = [f"-timeout={HANG_S}", f"-rss_limit_mb={RSS_LIMIT_MB}"]
+    return subprocess.run(
+        [sys.executable, "-m", "fuzz.engine", name, *bounds, *arguments],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(HERE.parent),
+            "PYTHONDEVMODE": "",
+            "TMPDIR": temporary,  # libFuzzer ends without a chance to tidy up
+        },
+        cwd=HERE.parent,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+def _last(pattern: str, text: str) -> int:
+    numbers = re.findall(pattern, text)
+    return int(numbers[-1]) if numbers else 0
+
+
+def _escaped(word: bytes) -> str:
+    return "".join(
+        chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\' else f"\\x{byte:02x}"
+        for byte in word
+    )

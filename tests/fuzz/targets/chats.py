@@ -1,0 +1,32 @@
+"""Chats of OpenClaw's older store: JSON5 documents."""
+
+from fuzz.scratch import folder
+from memoryd.source.sessions import store
+
+SEEDS = [
+    b"{id: 'x', messages: [{role: 'user', content: 'hi'}, {message: {role: 'assistant',"
+    b" content: [{type: 'text', text: 'yes'}]}}], compactions: ['sum', {summary: 'x'}]}",
+    b"// comment\n{messages: [1, null, 'x', [], {role: 0x10, content: +Infinity, timestamp: .5}],}",
+    b"\xef\xbb\xbf{messages:[]}",
+]
+DICTIONARY = [b"messages", b"compactions", b"role", b"content", b"summary", b"0x", b"NaN", b"\\u"]
+DICTIONARY += [b"/*", b"*/", b"//", b"timestamp", b"1e999", b"[[[[", b"sessionId"]
+MAX_BYTES = 8_192
+
+
+def check(data: bytes) -> None:
+    """Load it: a chat or an `OSError`."""
+    path = folder() / "chat.json5"
+    path.write_bytes(data)
+    try:
+        chat, stat, _, inode = store.load(path)
+    except OSError as error:
+        if not error.strerror:
+            raise
+        return
+    said = [store.message(item) for _, item in store.numbered(chat)]
+    for message in said:
+        if message is not None:
+            message.text.encode()
+    state = store.state(chat, stat, inode, sum(message is not None for message in said), "")
+    assert state.lines == len(said)

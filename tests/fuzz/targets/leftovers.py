@@ -1,0 +1,68 @@
+"""Small files and variables that another process, or an earlier one, has left for the daemon."""
+
+from contextlib import suppress
+
+import msgspec
+
+from fuzz.scratch import folder
+from memoryd.embed.provider import PermanentError
+from memoryd.embed.vendors.gemini import GeminiApi
+from memoryd.embed.vendors.keys import KeySource
+from memoryd.index import schema
+from memoryd.index.driver import Connection, sqlite
+from memoryd.reload import read_added
+from memoryd.serve.notify import Notifier, inherited_socket
+from memoryd_client.background import holder, logs
+
+SEEDS = [
+    b'{"pid": 12, "argv": ["memoryd"], "cwd": "/", "manager": "", "started_at": 1.5}\n',
+    b"12\n",
+    b'["/home/a", "/home/b"]',
+    b'{"provider":"none","model":"m","provider_key":"","dims":null,"max_input_bytes":1,'
+    b'"chunk_tokens":1,"chunk_overlap":1,"tokenizer":"t"}',
+    b'{"provider":"local","by":"found","why":"x","instead_of":"auto"}',
+    b'{"token": "ya29.abc"}',
+    b"30000000",
+    "²".encode(),
+    b"2026 INFO memoryd: ready\r\n\xff\n",
+]
+DICTIONARY = [
+    b'"pid":',
+    b'"argv":',
+    b'"started_at":',
+    b'"provider":',
+    b'"by":',
+    b'"token":',
+    b"[[[",
+]
+MAX_BYTES = 2_048
+_connection: Connection = sqlite.connect(":memory:", isolation_level=None)
+_connection.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT)")
+
+
+def check(data: bytes) -> None:
+    """Read it as everything that it may be: what makes no sense is nothing, never a crash."""
+    found = holder.decode(data)
+    if found is not None:
+        assert holder.decode(holder.encode(found)) == found
+    file = folder() / "file"
+    file.write_bytes(data)
+    assert all(isinstance(folder, str) for folder in read_added(file))
+    assert len(logs.tail(str(file), 3)) <= 3
+    with suppress(PermanentError):
+        key = KeySource((), str(file)).find()
+        if key is not None:
+            assert all(
+                isinstance(value, str) for value in GeminiApi().key_headers(key.value).values()
+            )
+    text = data.decode("utf-8", "replace")
+    for name in ("identity", "choice"):
+        _connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, text))
+    with suppress(msgspec.MsgspecError):
+        schema.get_identity(_connection)
+    schema.get_choice(_connection)
+    variable = text.replace("\0", "")
+    names = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID")
+    for name in names:
+        Notifier({"WATCHDOG_USEC": "1", name: variable}).send("READY=1")
+    assert inherited_socket({"LISTEN_PID": variable, "LISTEN_FDS": "1"}) is None

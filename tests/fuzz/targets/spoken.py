@@ -1,0 +1,39 @@
+"""What agents wrap around messages, and keys of sessions: texts that patterns look at."""
+
+from memoryd.flow import split_lines
+from memoryd.source.sessions.clean import clean, seconds
+from memoryd.source.sessions.detect import excluded_key
+
+SEEDS = [
+    b"[WhatsApp +1 2026-01-02 10:00 UTC] hello",
+    b"<system-reminder>\nx\n</system-reminder>\nsaid",
+    b"Sender (untrusted metadata):\n```json\n{}\n```\nsaid",
+    b"<think>hm</think>[[reply_to_current]] yes",
+    b"System: [2026] x\n\n# Files mentioned by the user:\n\n## My request for Codex:\nsaid",
+    b"Untrusted context (metadata, do not):\nSource: x\n",
+    b"agent:main:cron:daily:run:1",
+    b"2026-11-28T10:00:00.123456789Z",
+]
+DICTIONARY = [b"<system-reminder>", b"</system-reminder>", b"[cron:", b"(untrusted metadata):"]
+DICTIONARY += [b"```json", b"\n```", b"<think>", b"</think>", b"[[reply_to:", b"HEARTBEAT_OK"]
+DICTIONARY += [
+    b"<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>",
+    b"System: [",
+    b"[Current message",
+    b"-00:00",
+]
+MAX_BYTES = 2_048
+
+
+def check(data: bytes) -> None:
+    """Clean it: one line, which can be stored."""
+    text = data.decode("utf-8", "surrogateescape")
+    said = (clean("user", text), clean("assistant", text))
+    for line in said:
+        assert len(split_lines(line)) <= 1
+        assert line == line.strip()
+        line.encode()
+        assert "\0" not in line
+    excluded_key(text)
+    at = seconds(text)
+    assert at is None or 0 <= abs(at) < 1e12

@@ -1,0 +1,44 @@
+"""The fuzzer itself, for about a minute with the other tests, and longer with the long ones."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from fuzz.run import Run, fuzz, missing
+from fuzz.target import NAMES
+
+QUICK_S, LONG_S = 3, 60
+
+needs_the_fuzzer = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+
+
+@needs_the_fuzzer
+def test_nothing_is_found_in_a_minute(tmp_path: Path) -> None:
+    assert _broken(tmp_path, QUICK_S) == []
+
+
+@pytest.mark.long
+@needs_the_fuzzer
+def test_nothing_is_found_in_a_while(tmp_path: Path) -> None:
+    assert _broken(tmp_path, LONG_S) == []
+
+
+@needs_the_fuzzer
+def test_what_breaks_a_target_is_found_and_shown(tmp_path: Path) -> None:
+    run = fuzz("_self_test", QUICK_S, tmp_path)
+    assert not run.passed
+    assert run.broken_by is not None
+    assert b"open sesame" in run.broken_by.read_bytes()
+    shown = run.report()
+    assert f"make fuzz TARGET=_self_test INPUT={run.broken_by}" in shown
+    assert "RuntimeError: it is open" in shown
+
+
+def _broken(folder: Path, seconds: int) -> list[str]:
+    """Fuzz all targets side by side; return what was found."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        runs: list[Run] = list(pool.map(lambda name: fuzz(name, seconds, folder / name), NAMES))
+    assert all(run.executions for run in runs if run.passed)
+    return [run.report() for run in runs if not run.passed]
