@@ -6,14 +6,15 @@ that they are served after the next start too.
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from memoryd.config import AgentConfig, ConfigError, load, load_added, usable
 from memoryd.host import Host, Hosted
+from memoryd.index.swap import rename_over
 from memoryd.serve.connection import RequestFailedError
 from memoryd_client.agents import ReloadResult
 from memoryd_client.protocol import ErrorCode
@@ -62,6 +63,9 @@ class Reloader:
 
     async def start(self) -> None:
         """Start every agent. Raises `ConfigError`, or the error of the first when none works."""
+        with suppress(OSError):
+            # Of a write that was cut off; the file beside it is whole.
+            _unfinished(self._added_path).unlink(missing_ok=True)
         configs = await asyncio.to_thread(self._load)
         await asyncio.gather(*(self._host.start(config) for config in configs))
         errors = [hosted.error for hosted in self._host.all() if hosted.error is not None]
@@ -179,9 +183,13 @@ def write_added(path: Path, workspaces: list[str]) -> None:
     if not workspaces:
         path.unlink(missing_ok=True)
         return
-    new = path.with_name(f"{path.name}.new")
+    new = _unfinished(path)
     new.write_bytes(msgspec.json.format(msgspec.json.encode(workspaces), indent=2) + b"\n")
-    os.replace(new, path)
+    rename_over(new, path)
+
+
+def _unfinished(path: Path) -> Path:
+    return path.with_name(f"{path.name}.new")
 
 
 def _told(result: ReloadResult) -> str:

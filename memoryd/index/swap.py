@@ -1,4 +1,4 @@
-"""Puts a finished index file in the place of another, so that whatever happens one is there."""
+"""Puts a finished file in the place of another, so that whatever happens one of them is there."""
 
 import asyncio
 import os
@@ -17,9 +17,14 @@ def put_in_place(new: Path, path: Path) -> None:
     After a power cut the file at `path` is the old or the new one, whole: its content is on disk
     before its name is, and no log that could be taken for its own is left beside it.
     """
-    _flush(new)
     remove_files(path, "-wal", "-shm")
     _flush_folder(path.parent)
+    rename_over(new, path)
+
+
+def rename_over(new: Path, path: Path) -> None:
+    """Give a file that is written the name of another, for good. Blocking. Raises `OSError`."""
+    _flush(new)
     os.replace(new, path)
     _flush_folder(path.parent)
 

@@ -8,8 +8,8 @@ import threading
 from contextlib import suppress
 
 import pytest
+from crash_world import contents
 from harness import Daemon
-from test_crash import contents
 
 from memoryd_client import Client
 from memoryd_client.errors import MemorydError
@@ -104,9 +104,9 @@ def test_all_at_once_it_serves_and_ends_with_the_right_index(hybrid: Daemon, see
     assert status.files == status.total_files
     assert hybrid.stop() == 0
     assert [line for line in hybrid.log().splitlines() if " INFO " not in line] == []
-    lived = contents(hybrid)
+    lived = contents(hybrid.database)
     for path in hybrid.database.parent.glob("main.sqlite*"):
         path.unlink()
     hybrid.start().sync()
     hybrid.stop()
-    assert lived == contents(hybrid)
+    assert lived == contents(hybrid.database)

