@@ -1,8 +1,6 @@
 """One running agent: the parts that `app` has joined, for those who ask across stages."""
 
-import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -18,6 +16,7 @@ from memoryd.flow import FileKey, MeteredQueue, SyncMarker, ToReconcile, ToWrite
 from memoryd.index.rebuilder import Rebuilder, RebuildRequest
 from memoryd.index.store import Store
 from memoryd.index.writer import Writer
+from memoryd.lookups import Lookups
 from memoryd.search.engine import SearchEngine
 from memoryd.source.discover import Discovery
 from memoryd.source.reconcile import Reconciler
@@ -57,7 +56,7 @@ class Agent:
     to_writer: MeteredQueue[ToWriter]
     queues: tuple[MeteredQueue[Any], ...]
     events: EventBus
-    lookups: Executor
+    lookups: Lookups
     unreadable: dict[FileKey, str] = field(default_factory=dict)
 
     def publish(
@@ -73,8 +72,7 @@ class Agent:
 
     async def look_up(self, function: Callable[..., T], *arguments: object) -> T:
         """Run what a request wants of the disk in a thread: a disk that hangs holds up no other."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.lookups, function, *arguments)
+        return await self.lookups.run(function, *arguments)
 
     async def sync(self, *, vectors: bool) -> None:
         """Wait until all that has changed by now is searchable."""

@@ -53,6 +53,7 @@ from memoryd.joints import (
     tell_noticed,
     tell_written,
 )
+from memoryd.lookups import Lookups
 from memoryd.operations import Operations
 from memoryd.reload import Reloader
 from memoryd.search.engine import SearchEngine
@@ -68,6 +69,7 @@ from memoryd.source.sessions.tracker import SessionTracker
 from memoryd.source.watch import Watcher
 from memoryd.status import Daemon, Status
 from memoryd.supervise import Actor, supervise
+from memoryd.terms import load_stop_words
 from memoryd.transcripts import Transcripts, known, notes
 from memoryd.wanted import (
     choose_provider,
@@ -150,6 +152,7 @@ async def run(options: Options, *, stop: asyncio.Event, hangup: asyncio.Event) -
         )
         handlers = DaemonOperations(host, reloader, events).table()
         server = Server(listener, handlers=handlers, welcome=welcome)
+        await asyncio.to_thread(load_stop_words)
         stack.push_async_callback(host.close)
         await reloader.start()
         ids = ", ".join(hosted.config.agent for hosted in host.all())
@@ -207,9 +210,9 @@ async def _agent(
         stack.enter_context(locked_index(config.db_path, daemon.holder))
         # Of its own: another agent's disk may hang. Nobody waits for a thread that does.
         threads = ThreadPoolExecutor(2, thread_name_prefix=f"files of {config.agent}")
-        lookups = ThreadPoolExecutor(2, thread_name_prefix=f"lookups of {config.agent}")
-        for executor in (threads, lookups):
-            stack.callback(executor.shutdown, wait=False, cancel_futures=True)
+        stack.callback(threads.shutdown, wait=False, cancel_futures=True)
+        lookups = Lookups(config.agent)
+        stack.callback(lookups.close)
         peeked = await peek(config.db_path)
         resolved = choose_provider(settings, peeked)
         shared = await stack.enter_async_context(

@@ -1,5 +1,6 @@
 """What each request does that concerns the daemon as a whole, and which agent the others go to."""
 
+import asyncio
 import os
 import re
 import time
@@ -9,7 +10,7 @@ from typing import Any
 
 from memoryd import __version__
 from memoryd.config import AgentConfig, ConfigError
-from memoryd.events import KINDS, EventBus
+from memoryd.events import KINDS, MAX_LISTENERS, EventBus
 from memoryd.host import Host, Hosted
 from memoryd.operations import Operations
 from memoryd.reload import Reloader
@@ -21,6 +22,9 @@ from memoryd_client.protocol import Body, ErrorCode, Op
 
 DEGRADED_EVERY_S = 1.0
 """How often a listener is told of what has stopped working, or works again."""
+
+ANSWER_S = 60.0
+"""For what waits for nothing but the index and the disk: these hang if it takes longer."""
 
 NUMBER = re.compile(r"\d+")
 
@@ -44,6 +48,10 @@ OF_ONE_AGENT: dict[Op, Method] = {
 }
 
 
+UNLIMITED = frozenset({Op.SYNC, Op.FORGET, Op.PROBE})
+"""Those of one agent that take as long as what they wait for."""
+
+
 class DaemonOperations:
     """The ops of the daemon; those of one agent are handed on to the one that is meant."""
 
@@ -57,7 +65,7 @@ class DaemonOperations:
         """Return the function of each op."""
         return {
             Op.PING: self.ping,
-            **{op: self._of_agent(method) for op, method in OF_ONE_AGENT.items()},
+            **{op: self._of_agent(op, method) for op, method in OF_ONE_AGENT.items()},
             Op.INDEX: self.index,
             Op.EVENTS: self.events,
             Op.AGENTS: self.agents,
@@ -127,6 +135,10 @@ class DaemonOperations:
             )
         if caller.agent is not None:
             self._host.find(caller.agent, caller.folder)
+        if self._events.listeners() >= MAX_LISTENERS:
+            raise RequestFailedError(
+                ErrorCode.BUSY, f"{MAX_LISTENERS} clients follow events already", retryable=True
+            )
         with self._events.subscribe(body.kinds, caller.agent) as subscription:
             # So that a client knows from when on nothing escapes it.
             subscription.offer(bodies.Event("listening", caller.agent or "", time.time()))
@@ -140,10 +152,23 @@ class DaemonOperations:
                 while (event := subscription.take()) is not None:
                     await caller.item(event)
 
-    def _of_agent(self, method: Method) -> Handler:
+    def _of_agent(self, op: Op, method: Method) -> Handler:
+        limit_s = None if op in UNLIMITED else ANSWER_S
+
         async def handle(body: Body, caller: Caller) -> Body:
             with self._host.serving(self._host.find(caller.agent, caller.folder)) as opened:
-                return await method(opened.operations, body, caller)
+                try:
+                    async with asyncio.timeout(limit_s) as limit:
+                        return await method(opened.operations, body, caller)
+                except TimeoutError:
+                    if not limit.expired():
+                        raise
+                    raise RequestFailedError(
+                        ErrorCode.UNAVAILABLE,
+                        f"{op} was not answered within {ANSWER_S:g} s: the disk or the index hangs",
+                        hint="`memctl status` and the log may tell more",
+                        retryable=True,
+                    ) from None
 
         return handle
 

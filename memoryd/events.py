@@ -22,6 +22,9 @@ KINDS = (
 MAX_WAITING = 1_000
 """Events kept for one listener; what comes on top is counted, not kept."""
 
+MAX_LISTENERS = 64
+"""Each has its own events kept, and what is degraded compared."""
+
 
 class Subscription:
     """The events for one listener, oldest first. `agent` None: those of all agents."""
@@ -69,6 +72,10 @@ class EventBus:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._subscriptions: set[Subscription] = set()
+
+    def listeners(self) -> int:
+        """Return how many listen."""
+        return len(self._subscriptions)
 
     def publish(
         self,

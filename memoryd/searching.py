@@ -18,6 +18,8 @@ from memoryd_client.protocol import ErrorCode
 VISIBILITIES = ("self", "agent", "all")
 """Whose transcripts a search sees, each more than the one before."""
 CATCH_UP_S = 0.005
+LOOK_S = 1.0
+"""For a look whether what was found is still on disk."""
 
 
 async def search(agent: Agent, status: Status, body: SearchBody) -> SearchResult:
@@ -29,8 +31,11 @@ async def search(agent: Agent, status: Status, body: SearchBody) -> SearchResult
     if sync.on_search and agent.watcher is not None:
         agent.watcher.hurry()
         await _catch_up(agent, sync.on_search_wait_ms / 1000)
+    late: list[str] = []
     try:
-        result = await agent.engine.search(body, _visible(agent, body), partial(_gone, agent))
+        result = await agent.engine.search(
+            body, _visible(agent, body), partial(gone_from_disk, agent, late)
+        )
     except BadQueryError as error:
         raise RequestFailedError(ErrorCode.BAD_REQUEST, str(error)) from error
     result.pending_files = agent.pending_files()
@@ -45,7 +50,7 @@ async def search(agent: Agent, status: Status, body: SearchBody) -> SearchResult
     if agent.tracker is not None and (to_read := agent.tracker.stats().to_read):
         result.stale = True
         result.warnings.append(f"transcripts are being read, {to_read} to go")
-    result.warnings += status.health.warnings()
+    result.warnings += late[:1] + status.health.warnings()
     result.fallback = agent.resolved.provider if agent.resolved.is_fallback else None
     result.agent = agent.config.agent
     result.workspace_dir = str(agent.config.workspace)
@@ -62,10 +67,11 @@ async def _catch_up(agent: Agent, most_s: float) -> None:
         await asyncio.sleep(CATCH_UP_S)
 
 
-async def _gone(agent: Agent, keys: set[FileKey]) -> set[FileKey]:
+async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> set[FileKey]:
     """Return the notes that are not on disk any more, though the index still has them.
 
-    Those of a workspace that is gone as a whole, as an unmounted disk is, still count.
+    Those of a workspace that is gone as a whole, as an unmounted disk is, still count. A disk that
+    does not say so within a second is not waited for; `late` gets a warning then.
     """
     workspace = agent.discovery.workspace
 
@@ -74,7 +80,12 @@ async def _gone(agent: Agent, keys: set[FileKey]) -> set[FileKey]:
         gone = {key for key in notes if _is_gone(workspace / key.path)}
         return set() if gone and _is_gone(workspace) else gone
 
-    return await agent.look_up(look)
+    try:
+        async with asyncio.timeout(LOOK_S):
+            return await agent.look_up(look)
+    except (TimeoutError, RequestFailedError):
+        late.append("the disk of the workspace does not answer: some of these may be gone from it")
+        return set()
 
 
 def _is_gone(path: Path) -> bool:

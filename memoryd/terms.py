@@ -137,6 +137,12 @@ def unspaced_share(text: str) -> float:
     return sum(map(len, _UNSPACED_RUN.findall(text))) / len(text)
 
 
+def load_stop_words() -> None:
+    """Read the lists from disk now, and not while somebody waits for a search. Blocking."""
+    for code in _STOP_LANGUAGES:
+        _stop_list(code)
+
+
 @cache
 def _stop_list(code: str) -> frozenset[str]:
     listed = stopwords.get_stopwords(code)

@@ -52,6 +52,11 @@ class FrameBuffer:
         self._body = bytearray()
         self._length = 0
 
+    @property
+    def unfinished_bytes(self) -> int:
+        """How much of a frame is here that has not come whole."""
+        return len(self._header) + len(self._body) + (HEADER_BYTES if self._length else 0)
+
     def feed(self, data: bytes | bytearray | memoryview) -> list[bytes]:
         """Take the next bytes of the stream and return the bodies of the frames they complete.
 

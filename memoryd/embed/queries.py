@@ -17,6 +17,8 @@ from memoryd.embed.hold import Hold
 from memoryd.embed.provider import BadTextError, PermanentError, ProviderError, RetryableError
 
 REMEMBERED = 256
+MAX_ASKED = 256
+"""Queries that are with the provider; those that nobody waits for any longer are among them."""
 PAUSE_S = 0.5
 """Before the one retry."""
 COOL_DOWN_S = 5.0
@@ -70,6 +72,8 @@ class Queries:
             self._refuse()
         asked = self._asked.get(text)
         if asked is None:
+            if len(self._asked) >= MAX_ASKED:
+                raise RetryableError(f"{MAX_ASKED} queries wait for the provider already.")
             asked = _Asked(asyncio.create_task(self._embed(text), name="embed query"))
             asked.task.add_done_callback(partial(self._forget, text))
             self._asked[text] = asked

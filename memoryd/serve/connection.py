@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from memoryd.serve.caller import Caller
+from memoryd.serve.limits import Load, too_much
 from memoryd_client.bodies import BODY_OF_OP
 from memoryd_client.framing import FrameBuffer, FrameError, FrameTooLargeError, pack
 from memoryd_client.protocol import (
@@ -35,6 +36,8 @@ log = logging.getLogger(__name__)
 
 MAX_IN_FLIGHT = 32
 WRITE_TIMEOUT_S = 10.0
+FRAME_TIMEOUT_S = 30.0
+"""For a frame that has begun to come whole."""
 CLOSE_TIMEOUT_S = 1.0
 """Less than what an actor has to end at a stop."""
 READ_BYTES = 64 * 1024
@@ -66,6 +69,7 @@ class Connection:
         *,
         handlers: Mapping[Op, Handler],
         welcome: Welcome,
+        load: Load,
     ) -> None:
         self._reader = reader
         self._writer = writer
@@ -74,14 +78,33 @@ class Connection:
         self._frames: list[bytes] = []
         self._buffer = FrameBuffer()
         self._in_flight: dict[int, asyncio.Task[None]] = {}
+        self._in_flight_bytes = 0
+        self._idle_since_s: float | None = None
+        self._load = load
         self._folder = ""
         self._closing = False
         self._stopping = False
 
+    def incoming_bytes(self) -> int:
+        """Return how much of its requests is kept."""
+        return self._in_flight_bytes + self._buffer.unfinished_bytes
+
+    def outgoing_bytes(self) -> int:
+        """Return how much the client has not read yet."""
+        return self._writer.transport.get_write_buffer_size()
+
+    def idle_s(self) -> float:
+        """Return for how long it has been open with nothing to do; 0 if it has."""
+        if self._in_flight or self._idle_since_s is None or self._buffer.unfinished_bytes:
+            return 0.0
+        return asyncio.get_running_loop().time() - self._idle_since_s
+
     async def run(self) -> None:
         """Serve. Returns normally however the connection ends."""
+        self._load.clients.add(self)
         try:
             if await self._handshake():
+                self._rest()
                 async with asyncio.TaskGroup() as group:
                     try:
                         await self._serve(group)
@@ -95,6 +118,7 @@ class Connection:
         except* (ConnectionError, TimeoutError):
             pass
         finally:
+            self._load.clients.discard(self)
             await self._hang_up()
 
     async def refuse(self, code: ErrorCode, message: str) -> None:
@@ -153,7 +177,7 @@ class Connection:
                 return
             match frame:
                 case Request():
-                    await self._accept(frame, group)
+                    await self._accept(frame, len(data), group)
                 case Cancel():
                     if (task := self._in_flight.get(frame.id)) is not None:
                         task.cancel()
@@ -165,11 +189,22 @@ class Connection:
         """Return the next frame, or None at the end of the stream or when it is broken."""
         try:
             self._frames += self._buffer.feed(data)
+            whole_by_s: float | None = None
             while not self._frames:
-                data = await self._reader.read(READ_BYTES)
+                if whole_by_s is None and self._buffer.unfinished_bytes:
+                    whole_by_s = asyncio.get_running_loop().time() + FRAME_TIMEOUT_S
+                async with asyncio.timeout_at(whole_by_s):
+                    data = await self._reader.read(READ_BYTES)
                 if not data:
                     return None
                 self._frames += self._buffer.feed(data)
+                if self._load.is_too_much_from(self):
+                    await self._send(too_much())
+                    return None
+        except TimeoutError:
+            late = f"a frame did not come whole within {FRAME_TIMEOUT_S:g} s"
+            await self._send(Error(ErrorCode.BAD_FRAME, late))
+            return None
         except FrameError as error:
             large = isinstance(error, FrameTooLargeError)
             code = ErrorCode.FRAME_TOO_LARGE if large else ErrorCode.BAD_FRAME
@@ -177,7 +212,7 @@ class Connection:
             return None
         return self._frames.pop(0)
 
-    async def _accept(self, request: Request, group: asyncio.TaskGroup) -> None:
+    async def _accept(self, request: Request, size: int, group: asyncio.TaskGroup) -> None:
         if request.id in self._in_flight:
             await self._send(
                 Error(
@@ -195,12 +230,17 @@ class Connection:
                 )
             )
         else:
-            task = group.create_task(self._answer(request), name=f"request: {request.op}")
+            self._in_flight_bytes += size
+            if self._load.is_too_much_from(self):
+                self._in_flight_bytes -= size
+                await self._send(too_much(request.id))
+                return
+            task = group.create_task(self._answer(request, size), name=f"request: {request.op}")
             self._in_flight[request.id] = task
             # A task that is cancelled before its first step never runs, and could not answer.
             await asyncio.sleep(0)
 
-    async def _answer(self, request: Request) -> None:
+    async def _answer(self, request: Request, size: int) -> None:
         try:
             last: Frame = await self._result(request)
         except asyncio.CancelledError:
@@ -211,13 +251,21 @@ class Connection:
             last = Error(ErrorCode.CANCELLED, "the request was cancelled", request.id)
         # The id is free before its last frame can be read, so that it may be used again at once.
         del self._in_flight[request.id]
+        self._in_flight_bytes -= size
+        self._rest()
         try:
-            await self._send(last)
+            self._write(last)
+            del last  # What waits for the client is kept once, not twice.
+            await self._drain()
         except FrameTooLargeError as error:
             hint = "ask for less at a time"
             await self._send(Error(ErrorCode.FRAME_TOO_LARGE, str(error), request.id, hint=hint))
         except (ConnectionError, TimeoutError):
             self._writer.transport.abort()
+
+    def _rest(self) -> None:
+        """Note since when there is nothing to do, if there is nothing."""
+        self._idle_since_s = asyncio.get_running_loop().time()
 
     def _say_stopping(self, request_id: int) -> None:
         message = "memoryd is stopping; ask again when it is back"
@@ -281,6 +329,9 @@ class Connection:
     async def _send(self, frame: Frame) -> None:
         """Write one frame. Raises `TimeoutError` when the client does not read for too long."""
         self._write(frame)
+        await self._drain()
+
+    async def _drain(self) -> None:
         async with asyncio.timeout(WRITE_TIMEOUT_S):
             await self._writer.drain()
 
@@ -290,4 +341,7 @@ class Connection:
         if self._writer.is_closing():
             # asyncio's transports would drop it, uvloop's raise RuntimeError.
             raise ConnectionResetError("the connection is closed")
+        if self._load.is_too_much_for(self, len(data)):
+            self._writer.transport.abort()
+            raise ConnectionResetError("the client does not read, and too much waits for clients")
         self._writer.write(data)

@@ -7,12 +7,16 @@ import socket
 from collections.abc import Mapping
 
 from memoryd.serve.connection import Connection, Handler
+from memoryd.serve.limits import Load, Seldom
 from memoryd_client.peer import peer_uid
 from memoryd_client.protocol import ErrorCode, Op, Welcome
 
 log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 256
+IDLE_S = 60.0
+"""A connection that has had nothing to do for so long makes room for a new one."""
+ACCEPT_PAUSE_S = 0.1
 
 
 class Server:
@@ -24,7 +28,9 @@ class Server:
         self._listener = listener
         self._handlers = handlers
         self._welcome = welcome
-        self._open: set[asyncio.Task[None]] = set()
+        self._load = Load()
+        self._serving: dict[Connection, asyncio.Task[None]] = {}
+        self._refusals, self._failures = Seldom(log), Seldom(log)
 
     async def run(self) -> None:
         """Accept until cancelled."""
@@ -35,27 +41,51 @@ class Server:
                     client, _ = await loop.sock_accept(self._listener)
                 except OSError as error:
                     # Out of descriptors, most likely: others may close theirs.
-                    log.warning("can't accept a client: %s", error)
-                    await asyncio.sleep(0.1)
+                    self._failures.warning("can't accept a client: %s", error)
+                    await asyncio.sleep(ACCEPT_PAUSE_S)
                     continue
-                task = group.create_task(self._serve(client), name="connection")
-                self._open.add(task)
-                task.add_done_callback(self._open.discard)
+                group.create_task(self._receive(client), name="connection")
 
     def stats(self) -> int:
         """Return the number of open connections."""
-        return len(self._open)
+        return len(self._serving)
 
-    async def _serve(self, client: socket.socket) -> None:
+    async def _receive(self, client: socket.socket) -> None:
+        """Serve a client; what goes wrong with one is no matter to the others."""
         reader, writer = await asyncio.open_unix_connection(sock=client)
-        connection = Connection(reader, writer, handlers=self._handlers, welcome=self._welcome)
+        connection = Connection(
+            reader, writer, handlers=self._handlers, welcome=self._welcome, load=self._load
+        )
+        try:
+            await self._serve(client, connection)
+        except Exception:
+            log.exception("a connection has failed")
+        finally:
+            writer.transport.abort()
+
+    async def _serve(self, client: socket.socket, connection: Connection) -> None:
         uid = peer_uid(client)
         if uid not in (os.geteuid(), 0):
-            log.warning("refused a client of user %s", "unknown" if uid is None else uid)
+            who = "unknown" if uid is None else uid
+            self._refusals.warning("refused a client of user %s", who)
             await connection.refuse(ErrorCode.DENIED, "this memoryd serves another user")
-        elif len(self._open) > MAX_CONNECTIONS:
+        elif len(self._serving) >= MAX_CONNECTIONS and not self._make_room():
             await connection.refuse(
                 ErrorCode.BUSY, f"{MAX_CONNECTIONS} clients are connected already"
             )
         else:
-            await connection.run()
+            task = asyncio.current_task()
+            assert task is not None  # noqa: S101 - it runs in one
+            self._serving[connection] = task
+            try:
+                await connection.run()
+            finally:
+                self._serving.pop(connection, None)
+
+    def _make_room(self) -> bool:
+        """Hang up on the client that has had nothing to do for longest, if for long enough."""
+        idlest = max(self._serving, key=Connection.idle_s)
+        if idlest.idle_s() < IDLE_S:
+            return False
+        self._serving.pop(idlest).cancel()
+        return True

@@ -1,59 +1,27 @@
 """The socket seen from outside: bytes in, bytes out."""
 
 import os
-import socket
 import struct
 from collections.abc import Iterator
-from contextlib import suppress
 
 import pytest
-from harness import PATIENCE_S, Daemon
+from harness import Daemon
 from msgspec import Raw
+from peers import Peer, deaf_peer
 
 from memoryd_client import AsyncClient
 from memoryd_client.bodies import Empty, SearchBody
-from memoryd_client.framing import FrameBuffer, pack
 from memoryd_client.protocol import (
-    PROTOCOL_MAX,
     Cancel,
     Error,
-    Frame,
     Hello,
     Progress,
     Request,
     Result,
     ServerFrame,
     Welcome,
-    decode_server_frame,
     raw,
 )
-
-
-class Peer:
-    """A client that says just what it is told to."""
-
-    def __init__(self, path: str) -> None:
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(PATIENCE_S)
-        self.socket.connect(path)
-        self.buffer = FrameBuffer()
-        self.frames: list[bytes] = []
-
-    def send(self, *frames: Frame) -> None:
-        self.socket.sendall(b"".join(map(pack, frames)))
-
-    def receive(self) -> ServerFrame | None:
-        """Return the next frame, or None when the daemon has closed."""
-        while not self.frames:
-            if not (data := self.socket.recv(65536)):
-                return None
-            self.frames += self.buffer.feed(data)
-        return decode_server_frame(self.frames.pop(0))
-
-    def greet(self) -> "Peer":
-        self.send(Hello(PROTOCOL_MAX, PROTOCOL_MAX, "test"))
-        assert isinstance(self.receive(), Welcome)
-        return self
 
 
 @pytest.fixture
@@ -214,17 +182,6 @@ def test_who_waits_at_the_stop_is_told(started: Daemon) -> None:
 def test_a_deadline_that_is_over_is_told(peer: Peer) -> None:
     peer.greet().send(Request(1, "sync", raw(Empty()), deadline_ms=0))
     assert error_of(peer.receive()) == ("deadline", 1)
-
-
-def deaf_peer(daemon: Daemon) -> Peer:
-    """Ask for answers until nothing more can be sent, and read none of them."""
-    deaf = Peer(str(daemon.socket)).greet()
-    deaf.socket.setblocking(False)
-    request = pack(Request(1, "search", raw(SearchBody("common", max_results=50))))
-    with suppress(BlockingIOError):
-        for _ in range(100_000):
-            deaf.socket.send(request)
-    return deaf
 
 
 def test_a_client_that_never_reads_is_dropped_and_hurts_nobody(started: Daemon) -> None:

@@ -14,6 +14,7 @@ from memoryd.serve.connection import (
     Handler,
     RequestFailedError,
 )
+from memoryd.serve.limits import Load
 from memoryd_client.bodies import PingResult
 from memoryd_client.framing import FrameBuffer, pack
 from memoryd_client.protocol import (
@@ -45,6 +46,7 @@ class Wire:
         self.handler: Handler = self.wait
         self.buffer = FrameBuffer()
         self.frames: list[bytes] = []
+        self.load = Load()
 
     async def wait(self, body: Body, caller: Caller) -> Body:
         self.begun.set()
@@ -57,7 +59,9 @@ class Wire:
     async def open(self) -> None:
         ours, theirs = socket.socketpair()
         reader, writer = await asyncio.open_unix_connection(sock=theirs)
-        connection = Connection(reader, writer, handlers={Op.PING: self.handle}, welcome=WELCOME)
+        connection = Connection(
+            reader, writer, handlers={Op.PING: self.handle}, welcome=WELCOME, load=self.load
+        )
         self.serving = asyncio.create_task(connection.run())
         self.reader, self.writer = await asyncio.open_unix_connection(sock=ours)
         self.send(Hello(1, 1))

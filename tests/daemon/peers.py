@@ -1,0 +1,68 @@
+"""Clients that say just what they are told to, however unwise."""
+
+import socket
+from contextlib import suppress
+
+from harness import PATIENCE_S, Daemon
+
+from memoryd_client.bodies import SearchBody
+from memoryd_client.framing import FrameBuffer, pack
+from memoryd_client.protocol import (
+    PROTOCOL_MAX,
+    Error,
+    Frame,
+    Hello,
+    Request,
+    Result,
+    ServerFrame,
+    Welcome,
+    decode_server_frame,
+    raw,
+)
+
+
+class Peer:
+    """A client that says just what it is told to."""
+
+    def __init__(self, path: str) -> None:
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(PATIENCE_S)
+        self.socket.connect(path)
+        self.buffer = FrameBuffer()
+        self.frames: list[bytes] = []
+
+    def send(self, *frames: Frame) -> None:
+        self.socket.sendall(b"".join(map(pack, frames)))
+
+    def receive(self) -> ServerFrame | None:
+        """Return the next frame, or None when the daemon has closed."""
+        while not self.frames:
+            if not (data := self.socket.recv(65536)):
+                return None
+            self.frames += self.buffer.feed(data)
+        return decode_server_frame(self.frames.pop(0))
+
+    def answer(self) -> Result | Error:
+        """Return the next last frame of a request."""
+        while not isinstance(frame := self.receive(), Result | Error):
+            assert frame is not None, "closed"
+        return frame
+
+    def greet(self) -> "Peer":
+        self.send(Hello(PROTOCOL_MAX, PROTOCOL_MAX, "test"))
+        assert isinstance(self.receive(), Welcome)
+        return self
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+def deaf_peer(daemon: Daemon, *, max_results: int = 50) -> Peer:
+    """Ask for answers until nothing more can be sent, and read none of them."""
+    deaf = Peer(str(daemon.socket)).greet()
+    deaf.socket.setblocking(False)
+    request = pack(Request(1, "search", raw(SearchBody("common", max_results=max_results))))
+    with suppress(BlockingIOError):
+        for _ in range(100_000):
+            deaf.socket.send(request)
+    return deaf
