@@ -75,6 +75,7 @@ def _read_again(file: Path, text: str) -> tuple[int, int]:
         detect=partial(detect, enabled=("plain",)),
         by_name=by_name,
         redact=Redactor(),
+        base=lambda path: path.parent,
         tokens=400,
         max_bytes=8_000,
     )

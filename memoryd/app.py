@@ -233,7 +233,7 @@ async def _agent(
             to_parser,
             to_writer,
             to_writer if transcripts is None else to_tracker,
-            read=reader(settings),
+            read=reader(settings, discovery.base),
             options=ChunkOptions(
                 settings.chunking.tokens, settings.chunking.overlap, wanted.max_input_bytes
             ),
@@ -251,6 +251,7 @@ async def _agent(
                 to_reconcile,
                 find=transcripts.find,
                 read=transcripts.read,
+                open_file=transcripts.places.open_file,
                 known=lambda: known(store.catalog, settings.sessions.formats),
                 thread=threads,
                 thresholds=transcripts.thresholds,

@@ -1,14 +1,14 @@
 """Forgets transcripts, or messages in them: finds them, keeps them out, and has them removed."""
 
 import asyncio
-import os
 from collections.abc import Collection
 from contextlib import suppress
+from pathlib import Path
 
 from memoryd.agent import Agent
 from memoryd.flow import FileKey, Forget, Hint, ToWriter
 from memoryd.index.forget import chunk_hashes, find_text, message_hash
-from memoryd.source.sessions.places import SOURCE
+from memoryd.source.sessions.places import SOURCE, is_transcript
 from memoryd.transcripts import Transcripts, stem
 from memoryd_client.sessions import ForgetBody, ForgetResult
 
@@ -26,6 +26,8 @@ async def forget(agent: Agent, transcripts: Transcripts, body: ForgetBody) -> Fo
     result = ForgetResult(paths, count, body.dry_run)
     if body.dry_run or not paths:
         return result
+    # Whatever has these names when all is done: only the files that have them now are deleted.
+    sources = await agent.look_up(_sources, transcripts, paths)
     digests = await agent.store.readers.read(lambda c: chunk_hashes(c, paths))
     transcripts.tombstones |= tombstones
     await agent.sync(vectors=False)
@@ -36,7 +38,7 @@ async def forget(agent: Agent, transcripts: Transcripts, body: ForgetBody) -> Fo
     await agent.to_writer.put(message)
     await done
     if body.delete_source and body.match is None:
-        result.deleted = await agent.look_up(_delete, transcripts, paths)
+        result.deleted = await agent.look_up(_delete, transcripts, sources)
     if body.match is not None:
         # What is left of them is read again.
         await agent.to_tracker.put(Hint(reason="forgotten"))
@@ -85,13 +87,22 @@ def _messages(transcripts: Transcripts, paths: Collection[str], text: str) -> To
     return found
 
 
-def _delete(transcripts: Transcripts, paths: Collection[str]) -> list[str]:
-    """Delete the files of transcripts; return those that are gone."""
-    deleted = []
+def _sources(transcripts: Transcripts, paths: Collection[str]) -> dict[Path, tuple[int, int]]:
+    """Return the files of transcripts, with their (device, inode)."""
+    sources = {}
     for path in paths:
         real_path = transcripts.places.real_path(FileKey(SOURCE, path))
-        if real_path is not None:
+        if real_path is not None and is_transcript(str(real_path)):
             with suppress(OSError):
-                os.unlink(real_path)
-                deleted.append(str(real_path))
+                sources[real_path] = transcripts.places.identity(real_path)
+    return sources
+
+
+def _delete(transcripts: Transcripts, sources: dict[Path, tuple[int, int]]) -> list[str]:
+    """Delete the files of transcripts; return those that are gone."""
+    deleted = []
+    for path, identity in sources.items():
+        with suppress(OSError):
+            transcripts.places.delete(path, identity)
+            deleted.append(str(path))
     return deleted

@@ -21,6 +21,7 @@ from memoryd.flow import (
 from memoryd.identity import Identity
 from memoryd.index.catalog import Catalog, FileRow
 from memoryd.index.forget import message_hash
+from memoryd.source.opening import LinkError
 from memoryd.source.read import NotMemoryError
 from memoryd.source.sessions import store
 from memoryd.source.sessions.delta import (
@@ -56,6 +57,7 @@ class Transcripts:
             detect=partial(self._detect, enabled=sessions.formats),
             by_name=by_name,
             redact=redactor(config.settings),
+            base=self.places.base,
             tokens=identity.chunk_tokens,
             max_bytes=identity.max_input_bytes,
             forgotten=lambda text: ("message", message_hash(text)) in self.tombstones,
@@ -76,7 +78,7 @@ class Transcripts:
 
     def _read_chat(self, path: Path) -> Delta:
         """Read a whole chat of the older store; what is as it was keeps its rows all the same."""
-        chat, stat, digest, inode = store.load(path)
+        chat, stat, digest, inode = store.load(path, self.places.base(path))
         options = self._options_for(path)
         chunker = TranscriptChunker(tokens=options.tokens, max_bytes=options.max_bytes)
         count = 0
@@ -100,7 +102,8 @@ class Transcripts:
     def messages(self, path: Path) -> Iterator[str]:
         """Yield every message of a transcript, as it is spoken. Blocking. Raises `OSError`."""
         if path.name.endswith(store.SUFFIX):
-            yield from (text for _, text in self._spoken(store.load(path)[0]))
+            chat, *_ = store.load(path, self.places.base(path))
+            yield from (text for _, text in self._spoken(chat))
         else:
             yield from messages(path, self.options)
 
@@ -114,7 +117,7 @@ class Transcripts:
                 max_chars=max_chars,
                 raw=body.raw,
             )
-        chat, *_ = store.load(path)
+        chat, *_ = store.load(path, self.places.base(path))
         said = [(n, text) for n, text in self._spoken(chat) if n >= body.start_line]
         if body.raw:
             items = dict(store.numbered(chat))
@@ -157,11 +160,13 @@ class Transcripts:
         if (
             path is None
             or not is_transcript(str(path))
-            or os.path.realpath(path) != str(path)
             or ("path", stem(body.path)) in self.tombstones
         ):
             raise NotMemoryError("it is not the name of a transcript")
-        excerpt = self._excerpt(path, body, max_lines, max_chars)
+        try:
+            excerpt = self._excerpt(path, body, max_lines, max_chars)
+        except LinkError as error:
+            raise NotMemoryError("symbolic links are not followed") from error
         return GetResult(
             path=body.path,
             text="\n".join(excerpt.lines),

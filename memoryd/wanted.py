@@ -139,15 +139,18 @@ def rate_limits(settings: Settings, *, fallback: bool) -> RateLimits:
     )
 
 
-def reader(settings: Settings) -> Callable[[Path], FileContent]:
-    """Return how notes are read: as they are, or with secrets masked. Raises `ConfigError`."""
+def reader(settings: Settings, base: Callable[[str], str]) -> Callable[[Path], FileContent]:
+    """Return how notes are read: as they are, or with secrets masked.
+
+    `base` returns the folder from which on no link may lead to a path. Raises `ConfigError`.
+    """
     redact = redactor(settings)
-    if not settings.redact.notes:
-        return read_file
 
     def read(path: Path) -> FileContent:
-        content = read_file(path)
-        return content._replace(lines=redact.lines(content.lines))
+        content = read_file(path, base(str(path)))
+        if settings.redact.notes:
+            return content._replace(lines=redact.lines(content.lines))
+        return content
 
     return read
 

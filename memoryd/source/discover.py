@@ -9,6 +9,7 @@ from memoryd.settings import ExtraPath
 from memoryd.source.extra import Root, extra_root, workspace_roots
 from memoryd.source.ignore import IgnoreFiles
 from memoryd.source.names import is_utf8
+from memoryd.source.opening import stat_file
 from memoryd.source.walk import Scan, Walk
 
 SOURCE = "memory"
@@ -22,7 +23,7 @@ class Discovery:
         self.workspace = workspace
         self._extra_paths = extra_paths
         self._prefix = f"{str(workspace).rstrip('/')}/"
-        self._ignore_files = IgnoreFiles()
+        self._ignore_files = IgnoreFiles(self.base)
         self._extra_roots = self._expand()
 
     @property
@@ -34,7 +35,9 @@ class Discovery:
         """Walk everything. Blocking; faults are noted in the result, never raised."""
         # Again each time: links on the way to an extra path come and go as it does itself.
         self._extra_roots = self._expand()
-        walk = Walk(self.workspace, self._ignore_files, top=self._top, key=self._key)
+        walk = Walk(
+            self.workspace, self._ignore_files, top=self._top, base=self.base, key=self._key
+        )
         walk.note_folder(self.workspace)
         for root in self._roots():
             walk.visit(root)
@@ -52,7 +55,7 @@ class Discovery:
             return None
         key = self._key(str(path))
         try:
-            found = os.lstat(path)
+            found = stat_file(path, self.base(str(path)))
         except OSError:
             return key, None
         return key, file_stat(found) if stat_module.S_ISREG(found.st_mode) else None
@@ -70,6 +73,12 @@ class Discovery:
     def real_path(self, key: FileKey) -> Path:
         """Return where a key's file lies: the inverse of `key`."""
         return self.workspace / key.path
+
+    def base(self, path: str) -> str:
+        """Return the folder from which on no link may lead to a path: how one gets there may."""
+        if path.startswith(self._prefix):
+            return str(self.workspace)
+        return os.path.dirname(self._top(Path(path)))
 
     def _key(self, path: str) -> FileKey:
         return FileKey(SOURCE, path.removeprefix(self._prefix))

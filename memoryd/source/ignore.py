@@ -8,10 +8,12 @@ import errno
 import os
 import stat as stat_module
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from memoryd.flow import split_lines
 from memoryd.source.names import IGNORE_FILE
+from memoryd.source.opening import open_file
 from memoryd.source.patterns import Patterns
 
 MAX_BYTES = 1024 * 1024
@@ -53,10 +55,12 @@ class _IgnoreFile:
 class IgnoreFiles:
     """All ignore files, read when they are needed and kept while they stay as they are.
 
-    Any thread may ask: what is kept is replaced as a whole, never changed.
+    Any thread may ask: what is kept is replaced as a whole, never changed. `base` returns the
+    folder from which on no link may lead to a path.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, base: Callable[[str], str] = os.path.dirname) -> None:
+        self._base = base
         self._kept: dict[str, _IgnoreFile] = {}
 
     def below(
@@ -106,16 +110,16 @@ class IgnoreFiles:
         kept = self._kept.get(path)
         if kept is not None and kept.signature == signature:
             return kept
-        read = _read(path, found, signature)
+        read = _read(path, self._base(path), found, signature)
         if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) > SETTLED_NS:
             self._kept[path] = read
         return read
 
 
-def _read(path: str, found: os.stat_result, signature: _Signature) -> _IgnoreFile:
+def _read(path: str, base: str, found: os.stat_result, signature: _Signature) -> _IgnoreFile:
     patterns, problem = None, None
     try:
-        patterns, problem = Patterns.lenient(split_lines(_text(path, found)))
+        patterns, problem = Patterns.lenient(split_lines(_text(path, base, found)))
     except UnicodeDecodeError:
         problem = _hides_nothing("not UTF-8")
     except OSError as error:
@@ -123,20 +127,16 @@ def _read(path: str, found: os.stat_result, signature: _Signature) -> _IgnoreFil
     return _IgnoreFile(signature, patterns, problem)
 
 
-def _text(path: str, found: os.stat_result) -> str:
+def _text(path: str, base: str, found: os.stat_result) -> str:
     if stat_module.S_ISLNK(found.st_mode):
         raise OSError(errno.ELOOP, "a symbolic link; links are not followed")
     if not stat_module.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "not a regular file")
-    with open(path, "rb", opener=_open) as file:
+    with open(open_file(path, base), "rb") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise OSError(errno.EFBIG, "larger than 1 MiB")
     return data.decode("utf-8-sig")
-
-
-def _open(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _hides_nothing(problem: str) -> str:

@@ -3,7 +3,6 @@
 import errno
 import hashlib
 import os
-import stat as stat_module
 import time
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -11,6 +10,7 @@ from typing import BinaryIO, NamedTuple
 from memoryd.flow import FileContent, file_stat
 from memoryd.source.decode import Decoder
 from memoryd.source.discover import Discovery
+from memoryd.source.opening import LinkError, open_file
 from memoryd.source.private import mask_private
 
 MAX_BYTES = 256 * 1024 * 1024
@@ -37,25 +37,22 @@ class NotMemoryError(Exception):
     """The path is outside the memory, or goes through a link; its content is not for clients."""
 
 
-def read_file(path: Path) -> FileContent:
+def read_file(path: Path, base: str | None = None) -> FileContent:
     """Read a regular file, what is private taken out.
 
-    Raises `OSError`; a link, a special file, one that is too large and one that is no text are
-    among these. A file that changes meanwhile is read again; if it goes on changing, the stat is
-    that from before the reading, so that the next scan looks again.
+    `base` is the folder from which on no link may lead to it; None: the one that it is in. Raises
+    `OSError`; a link, a special file, one that is too large and one that is no text are among
+    these. A file that changes meanwhile is read again; if it goes on changing, the stat is that
+    from before the reading, so that the next scan looks again.
     """
-    content = _read(path)
+    content = _read(path, os.path.dirname(path) if base is None else base)
     lines, remark = mask_private(content.lines)
     remarks = content.remarks if remark is None else (*content.remarks, remark)
     return content._replace(lines=lines, remarks=remarks)
 
 
-def _read(path: Path) -> FileContent:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat_module.S_ISREG(os.fstat(descriptor).st_mode):
-        # Here, for `open` refuses the descriptor of a folder and leaves it open.
-        os.close(descriptor)
-        raise OSError(0, "not a regular file", str(path))
+def _read(path: Path, base: str) -> FileContent:
+    descriptor = open_file(path, base)
     with open(descriptor, "rb", buffering=0) as file:
         for _ in range(ATTEMPTS):
             before = os.fstat(descriptor)
@@ -112,9 +109,11 @@ def read_lines(
     found = discovery.look(wanted)
     if found is None:
         raise NotMemoryError("it is not a memory file")
-    if os.path.realpath(wanted) != str(wanted):
-        raise NotMemoryError("symbolic links are not followed")
-    lines, _ = mask_private(_read(wanted).lines, placeholder=PLACEHOLDER)
+    try:
+        content = _read(wanted, discovery.base(str(wanted)))
+    except LinkError as error:
+        raise NotMemoryError("symbolic links are not followed") from error
+    lines, _ = mask_private(content.lines, placeholder=PLACEHOLDER)
     taken: list[str] = []
     room = max_chars
     for line in lines[start_line - 1 : start_line - 1 + max_lines]:

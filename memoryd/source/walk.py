@@ -8,6 +8,7 @@ which a bind mount can put into itself.
 import os
 import stat as stat_module
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from memoryd.flow import FileKey, FileStat, file_stat
 from memoryd.source.extra import Root
 from memoryd.source.ignore import IgnoreFiles, Rules
 from memoryd.source.names import IGNORE_FILE, is_markdown, is_utf8
+from memoryd.source.opening import Descent
 
 NOT_UTF8 = "its name is not UTF-8"
 LINK = "a symbolic link; links are not followed"
@@ -61,7 +63,11 @@ class _Folder(NamedTuple):
 
 
 class Walk:
-    """Walks root after root. `top` returns where ignore files begin to count for a path."""
+    """Walks root after root.
+
+    `top` returns where ignore files begin to count for a path, `base` the folder from which on no
+    link may lead to it.
+    """
 
     def __init__(
         self,
@@ -69,27 +75,28 @@ class Walk:
         ignore_files: IgnoreFiles,
         *,
         top: Callable[[Path], Path],
+        base: Callable[[str], str],
         key: Callable[[str], FileKey],
     ) -> None:
         self.scan = Scan(workspace)
         self._ignore_files = ignore_files
         self._top = top
+        self._base = base
         self._key = key
         self._inodes: set[tuple[int, int]] = set()
         self._walked: dict[tuple[Root | None, int, int], str] = {}
         self._matched = False
 
-    def note_folder(self, folder: Path) -> tuple[int, int] | None:
-        """Have a folder watched; return its (device, inode), None when it isn't there."""
+    def note_folder(self, folder: Path) -> None:
+        """Have a folder watched, if it is there."""
         try:
             found = os.stat(folder)
         except OSError as error:
             # Any other folder may go while we look; a workspace that is gone is another matter.
             if folder == self.scan.workspace or not isinstance(error, FileNotFoundError):
                 self.scan.unreadable(str(folder), error)
-            return None
-        identity = self.scan.folders[folder] = found.st_dev, found.st_ino
-        return identity
+            return
+        self.scan.folders[folder] = found.st_dev, found.st_ino
 
     def visit(self, root: Root) -> None:
         """Look at one root and all that is below."""
@@ -110,7 +117,14 @@ class Walk:
                 self.scan.skip(root.shown, f"hidden by a {IGNORE_FILE} file")
         elif folder:
             self._matched = False
-            self._walk(root, rules)
+            base = self._base(str(root.path))
+            try:
+                descent = Descent(base)
+            except OSError as error:
+                self.scan.unreadable(base, error)
+                return
+            with closing(descent):
+                self._walk(root, rules, descent)
             if not self._matched and root.selection is not None:
                 self.scan.skip(root.shown, "matches no Markdown file")
         else:
@@ -137,37 +151,38 @@ class Walk:
             str(top), str(path), folder=folder, problems=self.scan.skipped
         )
 
-    def _walk(self, root: Root, rules: Rules | None) -> None:
+    def _walk(self, root: Root, rules: Rules | None, descent: Descent) -> None:
         waiting = [_Folder(str(root.path), (), taken=root.selection is None, rules=rules)]
         while waiting:
             folder = waiting.pop()
-            if not self._is_first(folder, root):
-                continue
             try:
-                with os.scandir(folder.path) as listing:
+                descriptor = descent.enter(folder.path)
+                if not self._is_first(folder, root, os.fstat(descriptor)):
+                    continue
+                with os.scandir(descriptor) as listing:
                     entries = sorted(listing, key=lambda entry: entry.name)
             except FileNotFoundError:
-                del self.scan.folders[Path(folder.path)]  # it went while we looked
-                continue
+                continue  # it went while we looked
             except OSError as error:
+                self.note_folder(Path(folder.path))
                 self.scan.unreadable(folder.path, error)
                 continue
+            prefix = folder.path.rstrip("/") + "/"
             if any(entry.name == IGNORE_FILE for entry in entries):
                 rules = self._ignore_files.below(folder.rules, folder.path, self.scan.skipped)
                 folder = folder._replace(rules=rules)
             for entry in entries:
+                path = prefix + entry.name
                 try:
-                    self._visit_entry(entry, folder, root, waiting)
+                    self._visit_entry(entry, path, folder, root, waiting)
                 except FileNotFoundError:
                     continue  # it went while we looked
                 except OSError as error:
-                    self.scan.unreadable(entry.path, error)
+                    self.scan.unreadable(path, error)
 
-    def _is_first(self, folder: _Folder, root: Root) -> bool:
+    def _is_first(self, folder: _Folder, root: Root, found: os.stat_result) -> bool:
         """Note a folder; say whether it is here for the first time."""
-        identity = self.note_folder(Path(folder.path))
-        if identity is None:
-            return False
+        identity = self.scan.folders[Path(folder.path)] = found.st_dev, found.st_ino
         # Roots without patterns take the same from a folder, whichever it is reached from.
         place = (None if root.selection is None else root, *identity)
         if place not in self._walked:
@@ -179,25 +194,30 @@ class Walk:
         return False
 
     def _visit_entry(
-        self, entry: os.DirEntry[str], folder: _Folder, root: Root, waiting: list[_Folder]
+        self,
+        entry: os.DirEntry[str],
+        path: str,
+        folder: _Folder,
+        root: Root,
+        waiting: list[_Folder],
     ) -> None:
         parts = (*folder.parts, entry.name)
         link = entry.is_symlink()
         if entry.is_dir(follow_symlinks=False) or (link and _leads_to_folder(entry)):
             taken = root.enters(parts, taken=folder.taken)
-            if taken is None or _hidden(entry.path, folder, is_folder=not link):
+            if taken is None or _hidden(path, folder, is_folder=not link):
                 return
             if link:
-                self.scan.skip(entry.path, LINK)
+                self.scan.skip(path, LINK)
             elif is_utf8(entry.name):
-                waiting.append(_Folder(entry.path, parts, taken, folder.rules))
+                waiting.append(_Folder(path, parts, taken, folder.rules))
             else:
-                self.scan.skip(entry.path, NOT_UTF8)
+                self.scan.skip(path, NOT_UTF8)
         elif is_markdown(entry.name):
             selection = root.selection
             taken = selection is None or selection.takes("/".join(parts), taken=folder.taken)
-            if taken and not _hidden(entry.path, folder, is_folder=False):
-                self._add(entry.path, entry.stat(follow_symlinks=False))
+            if taken and not _hidden(path, folder, is_folder=False):
+                self._add(path, entry.stat(follow_symlinks=False))
 
     def _add(self, path: str, found: os.stat_result) -> None:
         if not stat_module.S_ISREG(found.st_mode):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from descriptors import path_of
 from harness import PATIENCE_S, Daemon
 
 from memoryd.app import Options, run
@@ -133,8 +134,8 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Make looking into a folder called `stuck` take until the event is set."""
     release, scandir = threading.Event(), os.scandir
 
-    def slow(path: str = ".") -> object:
-        if str(path).endswith("/stuck"):
+    def slow(path: int) -> object:
+        if path_of(path).name == "stuck":
             release.wait(PATIENCE_S)
         return scandir(path)
 

@@ -42,6 +42,7 @@ OPTIONS = DeltaOptions(
     detect=detect,
     by_name=lambda name: STUB,
     redact=lambda text: text.replace("hunter2", "***"),
+    base=lambda path: path.parent,
     tokens=16,
     max_bytes=400,
     owner="me",

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from descriptors import path_of
 
 from memoryd.flow import FileKey
 from memoryd.settings import ExtraPath
@@ -162,8 +163,8 @@ def test_folders_of_tools_are_neither_walked_nor_watched(
     listed: list[Path] = []
     real = os.scandir
 
-    def scandir(folder: Path) -> object:
-        listed.append(Path(folder))
+    def scandir(folder: int) -> object:
+        listed.append(path_of(folder))
         return real(folder)
 
     monkeypatch.setattr(os, "scandir", scandir)
@@ -192,8 +193,8 @@ def refuse(monkeypatch: pytest.MonkeyPatch, folder: Path, error: OSError) -> Non
     """Let the listing of one folder fail; to root, who may run this, nothing is forbidden."""
     real = os.scandir
 
-    def scandir(wanted: Path) -> object:
-        if Path(wanted) == folder:
+    def scandir(wanted: int) -> object:
+        if path_of(wanted) == folder:
             raise error
         return real(wanted)
 
@@ -329,12 +330,12 @@ def test_a_folder_that_is_there_twice_counts_once_and_is_told(
 ) -> None:
     """As with a bind mount; one of a folder into itself could go on for ever."""
     write(workspace / "memory/sub/loop/a.md")
-    same, real = os.stat(workspace / "memory"), os.stat
+    same, real = os.stat(workspace / "memory"), os.fstat
 
-    def stat(path: Path, **options: bool) -> os.stat_result:
-        return same if Path(path) == workspace / "memory/sub/loop" else real(path, **options)
+    def fstat(folder: int) -> os.stat_result:
+        return same if path_of(folder) == workspace / "memory/sub/loop" else real(folder)
 
-    monkeypatch.setattr(os, "stat", stat)
+    monkeypatch.setattr(os, "fstat", fstat)
     result = scan(workspace)
     assert found(result) == set()
     assert skipped(result) == {

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from descriptors import path_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,8 +43,8 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     folders: list[Path] = []
     real = os.scandir
 
-    def scandir(folder: str) -> object:
-        folders.append(Path(folder))
+    def scandir(folder: int) -> object:
+        folders.append(path_of(folder))
         return real(folder)
 
     monkeypatch.setattr(os, "scandir", scandir)

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from descriptors import path_of
 
 from memoryd.settings import ExtraPath
 from memoryd.source import ignore
@@ -77,8 +78,8 @@ def test_below_a_hidden_folder_nothing_is_walked_watched_or_shown_again(
     listed: list[Path] = []
     real = os.scandir
 
-    def scandir(folder: str) -> object:
-        listed.append(Path(folder))
+    def scandir(folder: int) -> object:
+        listed.append(path_of(folder))
         return real(folder)
 
     monkeypatch.setattr(os, "scandir", scandir)
@@ -205,9 +206,12 @@ def test_one_that_can_not_be_used_hides_nothing_and_is_told(
 def test_one_that_may_not_be_read_is_told(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(workspace / "memory/a.md")
     path = write(workspace / ".memoryignore", "a.md")
+    real = os.open
 
     def refuse(wanted: str, flags: int, *more: int, **options: int) -> int:
-        raise PermissionError(13, "Permission denied", wanted)
+        if str(wanted).endswith(path.name):
+            raise PermissionError(13, "Permission denied", wanted)
+        return real(wanted, flags, *more, **options)
 
     monkeypatch.setattr(os, "open", refuse)
     result = scan(workspace)

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from descriptors import path_of
 
 from memoryd.flow import (
     FileChanged,
@@ -140,8 +141,8 @@ async def test_nothing_below_what_can_not_be_read_is_given_up(
     (stage.memory / "open" / "a.md").unlink()
     scandir = __import__("os").scandir
 
-    def refuse(path: Path) -> object:
-        if Path(path).name == "locked":
+    def refuse(path: int) -> object:
+        if path_of(path).name == "locked":
             raise PermissionError(13, "Permission denied")
         return scandir(path)
 

@@ -2,12 +2,13 @@
 
 import errno
 import os
-import stat as stat_module
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
+
+from memoryd.source.opening import open_file
 
 PACKED = ".zst"
 BLOCK_BYTES = 256 * 1024
@@ -17,17 +18,14 @@ MAX_WINDOW_BYTES = 128 * 1024 * 1024
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[tuple[BinaryIO, os.stat_result, int]]:
+def opened(path: Path, base: Path) -> Iterator[tuple[BinaryIO, os.stat_result, int]]:
     """Give a regular file, its stat, and the size of what can be read from it.
 
-    One that ends in `.zst` is unpacked into a file that has no name. Raises `OSError`.
+    `base` is the folder from which on no link may lead to it. One that ends in `.zst` is unpacked
+    into a file that has no name. Raises `OSError`.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    found = os.fstat(descriptor)
-    if not stat_module.S_ISREG(found.st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
-    with open(descriptor, "rb", buffering=0) as file:
+    with open(open_file(path, base), "rb", buffering=0) as file:
+        found = os.fstat(file.fileno())
         if not path.name.endswith(PACKED):
             yield file, found, found.st_size
             return

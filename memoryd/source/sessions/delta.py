@@ -35,12 +35,14 @@ SPEAKERS = {"user": "User", "assistant": "Assistant"}
 class DeltaOptions:
     """How transcripts are read. `redact` masks secrets; `owner` is whose transcript it is.
 
+    `base` returns the folder from which on no link may lead to one.
     `forgotten` says of a message, as it is spoken, that it is not there for us.
     """
 
     detect: Callable[[Sequence[Record]], TranscriptFormat | None]
     by_name: Callable[[str], TranscriptFormat]
     redact: Callable[[str], str]
+    base: Callable[[Path], Path]
     tokens: int
     max_bytes: int
     owner: str = ""
@@ -84,7 +86,7 @@ def read_delta(path: Path, *, base: TranscriptState | None, options: DeltaOption
     Raises `OSError`, also for what is no transcript of a known format. The last line counts once it
     is complete.
     """
-    with opened(path) as (file, found, size):
+    with opened(path, options.base(path)) as (file, found, size):
         # Before the rest: a file that is rewritten meanwhile shall differ at the next look.
         first = os.pread(file.fileno(), HEAD_BYTES, 0)
         is_same = base is not None and _is_same(file, found, size, base)
@@ -155,7 +157,7 @@ def read_records(
     """
     taken: list[str] = []
     room, next_line, total = max_chars, None, 0
-    with opened(path) as (file, _, size):
+    with opened(path, options.base(path)) as (file, _, size):
         fmt, _ = _recognized(file, size, None, options)
         for line in _lines(file, Position(0, 1), size):
             total = line.at.line
@@ -179,7 +181,7 @@ def spoken(message: Message, redact: Callable[[str], str]) -> str:
 
 def messages(path: Path, options: DeltaOptions) -> Iterator[str]:
     """Yield every message of a transcript, as it is spoken. Raises `OSError`."""
-    with opened(path) as (file, _, size):
+    with opened(path, options.base(path)) as (file, _, size):
         fmt, _ = _recognized(file, size, None, options)
         for line in _lines(file, Position(0, 1), size):
             if (text := _shown(line, fmt, options, raw=False)) is not None:

@@ -5,10 +5,12 @@ import os
 import re
 import stat as stat_module
 from collections.abc import Collection, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from memoryd.flow import FileKey, FileStat, file_stat
+from memoryd.source.opening import Descent, open_file, stat_file, unlink_file
 
 SOURCE = "sessions"
 USUAL = {
@@ -69,12 +71,15 @@ class Places:
         found = Found()
         inodes: set[tuple[int, int]] = set()
         for place in self.places:
-            if not place.folder.is_dir():
+            try:
+                descent = Descent(place.folder)
+            except OSError:
                 found.missing.append(place)
                 continue
-            names = glob.glob(place.pattern, root_dir=place.folder, recursive=True)
-            for name in sorted(names):
-                self._add(place, name, found, inodes)
+            with closing(descent):
+                names = glob.glob(place.pattern, root_dir=place.folder, recursive=True)
+                for name in sorted(names):
+                    self._add(place, name, descent, found, inodes)
         return found
 
     def real_path(self, key: FileKey) -> Path | None:
@@ -87,6 +92,27 @@ class Places:
                 return place.folder / parts[2]
         return None
 
+    def base(self, path: Path) -> Path:
+        """Return the folder from which on no link may lead to a transcript: the place it is in.
+
+        A place may be a link itself, or be reached through one. Of several it is the innermost.
+        """
+        around = [place.folder for place in self.places if path.is_relative_to(place.folder)]
+        return max(around, key=lambda folder: len(folder.parts), default=path.parent)
+
+    def open_file(self, path: Path) -> int:
+        """Open a transcript for reading. Raises `OSError`."""
+        return open_file(path, self.base(path))
+
+    def identity(self, path: Path) -> tuple[int, int]:
+        """Return the (device, inode) of a transcript. Raises `OSError`."""
+        found = stat_file(path, self.base(path))
+        return found.st_dev, found.st_ino
+
+    def delete(self, path: Path, identity: tuple[int, int]) -> None:
+        """Delete a transcript if it is still that file. Raises `OSError`."""
+        unlink_file(path, self.base(path), identity)
+
     def key(self, path: Path) -> FileKey | None:
         """Return the name of a file, None when it is in none of the places."""
         for place in self.places:
@@ -95,11 +121,19 @@ class Places:
                 return FileKey(SOURCE, f"{SOURCE}/{place.label}/{name}")
         return None
 
-    def _add(self, place: Place, name: str, found: Found, inodes: set[tuple[int, int]]) -> None:
+    def _add(
+        self,
+        place: Place,
+        name: str,
+        descent: Descent,
+        found: Found,
+        inodes: set[tuple[int, int]],
+    ) -> None:
         path = place.folder / name
         try:
             str(path).encode()
-            stat = os.lstat(path)
+            folder = descent.enter(str(path.parent), listed=False)
+            stat = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
         except (OSError, UnicodeEncodeError):
             return
         inode = stat.st_dev, stat.st_ino

@@ -28,14 +28,15 @@ class BeingWrittenError(OSError):
     """The document is not whole at this moment; it is worth reading again, changed or not."""
 
 
-def load(path: Path) -> tuple[Record, FileStat, str, tuple[int, int]]:
+def load(path: Path, base: Path) -> tuple[Record, FileStat, str, tuple[int, int]]:
     """Return a chat, its stat, the SHA-256 of its bytes, and its (device, inode).
 
+    `base` is the folder from which on no link may lead to it.
     Raises `BeingWrittenError` while its writer has it locked or it does not parse, or `OSError`.
     """
     if path.with_name(path.name + LOCK_SUFFIX).exists():
         raise BeingWrittenError(errno.EAGAIN, "it is being written; tried again")
-    with opened(path) as (file, found, size):
+    with opened(path, base) as (file, found, size):
         if size > MAX_BYTES:
             raise OSError(errno.EFBIG, f"larger than {MAX_BYTES // 1024**2} MiB")
         data = file.read()

@@ -7,7 +7,6 @@ read before the first scan of the notes has gone through the parser.
 import asyncio
 import errno
 import logging
-import os
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
@@ -86,6 +85,7 @@ class SessionTracker:
         *,
         find: Callable[[], Found],
         read: Read,
+        open_file: Callable[[Path], int],
         known: Callable[[], Known],
         thread: Executor,
         thresholds: Thresholds,
@@ -98,6 +98,7 @@ class SessionTracker:
         self._notes = notes
         self._find = find
         self._read = read
+        self._open_file = open_file
         self._known = known
         self._thread = thread
         self._thresholds = thresholds
@@ -196,11 +197,23 @@ class SessionTracker:
         small = what.bytes < self._thresholds.delta_bytes
         return is_due(
             what,
-            messages=_count_lines(path, offset) if small else 0,
+            messages=self._count_lines(path, offset) if small else 0,
             idle_s=now - stat.mtime_ns / 1e9,
             archive=is_archive(str(path)),
             thresholds=self._thresholds,
         )
+
+    def _count_lines(self, path: Path, offset: int) -> int:
+        """Return how many complete lines follow an offset; 0 when the file can't be read."""
+        lines = 0
+        try:
+            with open(self._open_file(path), "rb") as file:
+                file.seek(offset)
+                while block := file.read(COUNT_BYTES):
+                    lines += block.count(b"\n")
+        except OSError:
+            return 0
+        return lines
 
     async def _read_all(self, jobs: list[_Job]) -> None:
         """Read transcripts, a few at a time on their way to the index."""
@@ -259,20 +272,3 @@ class SessionTracker:
         await parsed.committed
         self._waiting.pop(job.key, None)
         self._left_out.pop(job.key, None)
-
-
-def _count_lines(path: Path, offset: int) -> int:
-    """Return how many complete lines follow an offset; 0 when the file can't be read."""
-    lines = 0
-    try:
-        with open(path, "rb", opener=_open) as file:
-            file.seek(offset)
-            while block := file.read(COUNT_BYTES):
-                lines += block.count(b"\n")
-    except OSError:
-        return 0
-    return lines
-
-
-def _open(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
