@@ -13,6 +13,7 @@ from memoryd.embed.pool import EmbedPool
 from memoryd.embed.provider import Provider
 from memoryd.events import EventBus
 from memoryd.flow import FileKey, MeteredQueue, SyncMarker, ToReconcile, ToWriter
+from memoryd.index.damage import Recovered
 from memoryd.index.rebuilder import Rebuilder, RebuildRequest
 from memoryd.index.store import Store
 from memoryd.index.writer import Writer
@@ -32,6 +33,7 @@ class Agent:
     """The parts of one agent.
 
     `watcher`, `provider`, `pool`, `transcripts` and `tracker` are None when switched off.
+    `recovered` tells what became of an index that was damaged, until the next start.
     """
 
     config: AgentConfig
@@ -42,6 +44,7 @@ class Agent:
     pool: EmbedPool | None
     batches: Batches | None
     watcher: Watcher | None
+    recovered: Recovered | None
     reconciler: Reconciler
     parser: Parser
     writer: Writer

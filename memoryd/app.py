@@ -35,6 +35,7 @@ from memoryd.flow import (
     ToWriter,
 )
 from memoryd.host import STOP_S, Host, Opened
+from memoryd.index.checker import Checker
 from memoryd.index.driver import Error
 from memoryd.index.forget import load_tombstones
 from memoryd.index.peek import peek
@@ -55,6 +56,7 @@ from memoryd.joints import (
 )
 from memoryd.lookups import Lookups
 from memoryd.operations import Operations
+from memoryd.recovery import Findings, Recovery
 from memoryd.reload import Reloader
 from memoryd.search.engine import SearchEngine
 from memoryd.serve.folders import SocketError
@@ -129,7 +131,9 @@ async def run(options: Options, *, stop: asyncio.Event, hangup: asyncio.Event) -
             agents=lambda: [hosted.config.agent for hosted in host.all()],
         )
         host = Host(
-            partial(_agent, pools=SharedPools(_make_pool), events=events, daemon=daemon),
+            partial(
+                _agent, pools=SharedPools(_make_pool), events=events, daemon=daemon, findings={}
+            ),
             explained=EXPLAINED,
         )
         suffix = paths.socket_suffix(str(socket_path))
@@ -190,6 +194,7 @@ async def _agent(
     pools: SharedPools,
     events: EventBus,
     daemon: Daemon,
+    findings: Findings,
 ) -> AsyncIterator[Opened]:
     """Join the parts of one agent; yield it and its actors in the order of the data path."""
     settings = config.settings
@@ -213,6 +218,8 @@ async def _agent(
         stack.callback(threads.shutdown, wait=False, cancel_futures=True)
         lookups = Lookups(config.agent)
         stack.callback(lookups.close)
+        recovery = Recovery(await store_options(config), findings, restart)
+        await recovery.look()
         peeked = await peek(config.db_path)
         resolved = choose_provider(settings, peeked)
         shared = await stack.enter_async_context(
@@ -220,8 +227,8 @@ async def _agent(
         )
         provider, pool = (None, None) if shared is None else (shared.provider, shared.pool)
         wanted = wanted_identity(config, provider)
-        store = Store(await store_options(config), wanted)
-        await store.open()
+        store = Store(recovery.options, wanted)
+        recovered = await recovery.open(store)
         stack.push_async_callback(store.close)
         await keep_choice(store, resolved, peeked, provider)
         discovery = await asyncio.to_thread(Discovery, config.workspace, settings.extra_paths)
@@ -229,6 +236,7 @@ async def _agent(
         transcripts = Transcripts(config, wanted) if settings.sessions.enabled else None
         if transcripts is not None:
             transcripts.tombstones |= await store.readers.read(load_tombstones)
+            recovery.tombstones = transcripts.tombstones
         parser = Parser(
             to_parser,
             to_writer,
@@ -290,6 +298,7 @@ async def _agent(
             pool=pool,
             batches=embedding.batches,
             watcher=watcher,
+            recovered=recovered,
             reconciler=Reconciler(
                 to_reconcile,
                 to_parser,
@@ -328,7 +337,9 @@ async def _agent(
             Actor("parser", parser.run),
             *([] if tracker is None else [Actor("transcripts", tracker.run)]),
             *embedding.actors,
+            Actor("checker", Checker(store, found=recovery.report).run),
             Actor("writer", agent.writer.run),
         ]
         log.info("agent %s: workspace %s, index %s", config.agent, config.workspace, store.path)
-        yield Opened(agent, Operations(agent, Status(agent, daemon)), actors)
+        guarded = [recovery.guarded(actor) for actor in actors]
+        yield Opened(agent, Operations(agent, Status(agent, daemon)), guarded)

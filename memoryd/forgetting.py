@@ -7,6 +7,7 @@ from pathlib import Path
 
 from memoryd.agent import Agent
 from memoryd.flow import FileKey, Forget, Hint, ToWriter
+from memoryd.index.damage import remove_copies
 from memoryd.index.forget import chunk_hashes, find_text, message_hash
 from memoryd.source.sessions.places import SOURCE, is_transcript
 from memoryd.transcripts import Transcripts, stem
@@ -37,6 +38,9 @@ async def forget(agent: Agent, transcripts: Transcripts, body: ForgetBody) -> Fo
     message: ToWriter = Forget(keys, sorted(kept), done)
     await agent.to_writer.put(message)
     await done
+    # They hold what was in the index when it was damaged.
+    await agent.look_up(remove_copies, agent.store.path)
+    agent.recovered = None
     if body.delete_source and body.match is None:
         result.deleted = await agent.look_up(_delete, transcripts, sources)
     if body.match is not None:

@@ -39,6 +39,8 @@ class Health:
         found = self.warnings()
         if (problem := self._daemon_problem()) is not None:
             found.append(problem)
+        if agent.recovered is not None:
+            found.append(agent.recovered.message)
         if agent.batches is not None and (off := agent.batches.mode.off_reason) is not None:
             found.append(f"the batch API is not used: {off}")
         if agent.watcher is not None and (error := agent.watcher.stats().error) is not None:

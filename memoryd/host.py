@@ -12,6 +12,7 @@ from typing import Literal
 
 from memoryd.agent import Agent
 from memoryd.config import AgentConfig, meant
+from memoryd.index.faults import Fault, fault_of
 from memoryd.operations import Operations
 from memoryd.serve.connection import RequestFailedError
 from memoryd.supervise import GRACE_S, HARD_S, Actor, supervise
@@ -180,6 +181,15 @@ class Host:
             raise RequestFailedError(
                 ErrorCode.UNAVAILABLE, f"agent {name} has been stopped", retryable=True
             ) from None
+        except Exception as error:
+            if fault_of(error) is not Fault.DAMAGED:
+                raise
+            raise RequestFailedError(
+                ErrorCode.UNAVAILABLE,
+                f"the index of agent {name} is damaged ({error}) and is put right now",
+                "ask again in a moment; `memctl status` tells what became of it",
+                retryable=True,
+            ) from error
         finally:
             hosted.requests.discard(task)
 

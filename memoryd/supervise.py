@@ -64,7 +64,7 @@ async def supervise(
         for task in tasks.values():
             task.cancel()
     if failed:
-        cause = None if failed[0].cancelled() else _innermost(failed[0].exception())
+        cause = None if failed[0].cancelled() else innermost(failed[0].exception())
         if isinstance(cause, ActorFailedError):
             raise cause
         raise ActorFailedError(f"{failed[0].get_name()} ended") from cause
@@ -78,7 +78,7 @@ async def _drain(drain: Callable[[], Awaitable[None]]) -> None:
         log.warning("stopping with work under way; it is resumed at the next start")
 
 
-def _innermost(error: BaseException | None) -> BaseException | None:
+def innermost(error: BaseException | None) -> BaseException | None:
     """Return the error that a task group wraps: what people can do something about."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -92,7 +92,7 @@ async def _cancel(
     await asyncio.wait({task}, timeout=stop_s)
     if not task.done():
         log.error("%s did not stop within %g s", task.get_name(), stop_s)
-    elif not task.cancelled() and (error := _innermost(task.exception())) is not None:
+    elif not task.cancelled() and (error := innermost(task.exception())) is not None:
         if isinstance(error, ActorFailedError):
             return  # told where it happened
         traceback = None if isinstance(error, explained) else error

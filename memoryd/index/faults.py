@@ -23,11 +23,24 @@ class Fault(Enum):
     OTHER = "other"
 
 
+class DamagedIndexError(Exception):
+    """What an index holds can't have been written by memoryd.
+
+    `table` names the derived table that is damaged, if nothing else is.
+    """
+
+    def __init__(self, message: str, *, table: str | None = None) -> None:
+        super().__init__(message)
+        self.table = table
+
+
 def fault_of(error: BaseException) -> Fault:
     """Say what an error of the SQLite driver, or of the operating system, is about.
 
     Codes: https://sqlite.org/rescode.html
     """
+    if isinstance(error, DamagedIndexError):
+        return Fault.DAMAGED
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
         return Fault.SURROUNDINGS if isinstance(error, OSError) else Fault.OTHER

@@ -14,6 +14,8 @@ from memoryd.index.rows import Delta, Legs, delete_rows
 Tombstone = tuple[str, str]
 """(kind, value). `path`: the name of a transcript, without what an archive adds to it; `session`:
 an id; `message`, `chunk`: the SHA-256 of a text."""
+HASHED_KINDS = ("message", "chunk")
+KINDS = ("path", "session", *HASHED_KINDS)
 
 
 def message_hash(text: str) -> str:

@@ -21,11 +21,14 @@ class Peeked(NamedTuple):
 async def peek(path: Path) -> Peeked:
     """Return what an index file tells. One that can't be read tells nothing: opening it will."""
     # One that is not there is not made by reading it.
-    with suppress(Error, OSError, msgspec.MsgspecError):
+    with suppress(Error, OSError):
         async with Database(path, readonly=True) as database:
             return await database.run(_read)
     return Peeked()
 
 
 def _read(connection: Connection) -> Peeked:
-    return Peeked(get_identity(connection), get_choice(connection))
+    choice = get_choice(connection)
+    with suppress(msgspec.MsgspecError):
+        return Peeked(get_identity(connection), choice)
+    return Peeked(None, choice)

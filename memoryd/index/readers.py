@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from memoryd.index.driver import Connection, Database
+from memoryd.index.driver import Connection, Database, Error
 
 T = TypeVar("T")
 POOL_SIZE = 3
@@ -16,10 +16,11 @@ class ReaderPool:
     """Hands out read-only connections; can be emptied so that the file may be replaced.
 
     Every read is one whole function that fetches all it wants: a half-read cursor would keep the
-    write-ahead log from being checkpointed.
+    write-ahead log from being checkpointed. `on_error` is told of every statement that fails.
     """
 
     def __init__(self, path: Path, *, extension: str | None) -> None:
+        self.on_error: Callable[[Exception], None] = lambda error: None
         self._path = path
         self._extension = extension
         self._idle: asyncio.LifoQueue[Database] = asyncio.LifoQueue()
@@ -46,6 +47,9 @@ class ReaderPool:
         database = await self._idle.get()
         try:
             return await database.read(function)
+        except Error as error:
+            self.on_error(error)
+            raise
         finally:
             self._idle.put_nowait(database)
 

@@ -14,6 +14,7 @@ import msgspec
 from memoryd.identity import Choice, Identity
 from memoryd.index.cache import mean_vector
 from memoryd.index.driver import Connection, Error, has_fts5, transaction
+from memoryd.index.faults import DamagedIndexError, Fault, fault_of
 from memoryd.terms import FTS5_TOKENIZE, index_text
 
 VERSION = 3
@@ -114,29 +115,27 @@ def prepare(connection: Connection, workspace: Path, identity: Identity) -> Iden
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
         if version == 0 and tables == 0:
-            _execute_all(connection, _TABLES)
-            connection.execute(f"PRAGMA user_version = {VERSION}")
-            _put_meta(connection, "workspace", str(workspace))
-            put_identity(connection, identity)
+            create(connection, workspace)
+        elif version > VERSION:
+            raise newer(version)
         elif version != VERSION and version not in _MIGRATIONS:
             raise IndexRefusedError(
                 f"its schema version is {version} and this memoryd knows {VERSION};"
-                + (" upgrade memoryd" if version > VERSION else " it is not an index of memoryd")
+                " it is not an index of memoryd"
             )
         if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone():
             raise IndexRefusedError("it is not an index of memoryd; set store.path to another file")
         owner = _get_meta(connection, "workspace")
         if owner != str(workspace):
-            raise IndexRefusedError(
-                f"it belongs to the workspace {owner}; set store.path to another file"
-                f" for {workspace}, or move this one away"
-            )
+            raise of_another(owner, workspace)
+        if not connection.execute(
+            "SELECT 1 FROM meta WHERE key = 'identity' UNION ALL SELECT 1 FROM files"
+        ).fetchone():
+            put_identity(connection, _with_known_dims(connection, identity))
         try:
             built = get_identity(connection)
         except msgspec.MsgspecError as error:
-            raise IndexRefusedError(
-                f"what it was built with can't be read ({error}); move it away and it is built anew"
-            ) from error
+            raise DamagedIndexError(f"what it was built with can't be read ({error})") from error
         # Only now that it is known to be ours.
         for old in range(version or VERSION, VERSION):
             _execute_all(connection, _MIGRATIONS[old])
@@ -144,6 +143,39 @@ def prepare(connection: Connection, workspace: Path, identity: Identity) -> Iden
     # Written into the file too.
     connection.execute("PRAGMA journal_mode = WAL")
     return built
+
+
+def create(connection: Connection, workspace: Path) -> None:
+    """Create the tables of a new index. What its rows are built with is still to be recorded."""
+    _execute_all(connection, _TABLES)
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+    _put_meta(connection, "workspace", str(workspace))
+
+
+def newer(version: int) -> IndexRefusedError:
+    """Return the refusal of an index that a newer memoryd has made."""
+    return IndexRefusedError(
+        f"its schema version is {version} and this memoryd knows {VERSION}; upgrade memoryd"
+    )
+
+
+def of_another(owner: str | None, workspace: Path) -> IndexRefusedError:
+    """Return the refusal of an index that was made for another workspace."""
+    return IndexRefusedError(
+        f"it belongs to the workspace {owner}; set store.path to another file"
+        f" for {workspace}, or move this one away"
+    )
+
+
+def _with_known_dims(connection: Connection, identity: Identity) -> Identity:
+    """Return an identity with the dims of embeddings that were salvaged, if it has none yet."""
+    if identity.dims is not None:
+        return identity
+    row = connection.execute(
+        "SELECT dims FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ?",
+        (identity.provider, identity.model, identity.provider_key),
+    ).fetchone()
+    return identity if row is None else msgspec.structs.replace(identity, dims=row[0])
 
 
 def _execute_all(connection: Connection, statements: str) -> None:
@@ -162,6 +194,16 @@ def get_identity(connection: Connection) -> Identity:
         return msgspec.json.decode(_get_meta(connection, "identity") or "{}", type=Identity)
     except RecursionError:
         raise msgspec.DecodeError("it is nested too deeply") from None
+
+
+def put_note(connection: Connection, key: str, value: str) -> None:
+    """Record something about the index as a whole."""
+    _put_meta(connection, key, value)
+
+
+def get_note(connection: Connection, key: str) -> str | None:
+    """Return what was recorded by `put_note`, or None."""
+    return _get_meta(connection, key)
 
 
 def put_choice(connection: Connection, choice: Choice) -> None:
@@ -215,8 +257,17 @@ def ensure_fts(connection: Connection) -> str | None:
                 ((row, *fts_columns(text, path, heading)) for row, text, path, heading in missing),
             )
     except Error as error:
+        _raise_if_damaged(error, "chunks_fts")
         return str(error)
     return None
+
+
+def _raise_if_damaged(error: Exception, table: str) -> None:
+    """Raise if it is no want of something but damage; of `table` alone, if it can't be loaded."""
+    if "vtable constructor failed" in str(error) or "invalid fts5 file format" in str(error):
+        raise DamagedIndexError(str(error), table=table) from error
+    if fault_of(error) is Fault.DAMAGED:
+        raise error
 
 
 def merge_segments(connection: Connection) -> bool:
@@ -265,5 +316,6 @@ def ensure_vec(connection: Connection, dims: int) -> str | None:
                 " EXCEPT SELECT rowid FROM chunks_vec_rowids)"
             )
     except Error as error:
+        _raise_if_damaged(error, "chunks_vec")
         return str(error)
     return None

@@ -11,6 +11,7 @@ from memoryd.identity import Identity
 from memoryd.index import cache, pending, schema
 from memoryd.index.catalog import Catalog, FileRow, decode_remarks, decode_transcript
 from memoryd.index.driver import Connection, Database, transaction
+from memoryd.index.faults import DamagedIndexError
 from memoryd.index.matrix import VectorMatrix
 from memoryd.index.readers import ReaderPool
 from memoryd.index.rows import Legs, MatrixRow
@@ -180,7 +181,9 @@ class Store:
         self.fts_error = schema.ensure_fts(connection)
         if self.vec_error is None and identity.dims is not None:
             self.vec_error = schema.ensure_vec(connection, identity.dims)
-        cache.prune_cache(connection, self.options.cache_max_entries)
+        # One without files is still to be filled, from a cache that was salvaged.
+        if connection.execute("SELECT 1 FROM files LIMIT 1").fetchone():
+            cache.prune_cache(connection, self.options.cache_max_entries)
         return identity
 
     def _read_vectors(self, connection: Connection) -> VectorMatrix:
@@ -193,7 +196,10 @@ class Store:
             "SELECT row_id, file_id, embedding FROM chunks JOIN embedding_cache USING (vector_id)"
         )
         while batch := cursor.fetchmany(_LOAD_ROWS):
-            matrix.apply((), (MatrixRow(*row) for row in batch))
+            try:
+                matrix.apply((), (MatrixRow(*row) for row in batch))
+            except (ValueError, TypeError) as error:
+                raise DamagedIndexError(f"a vector has not {matrix.dims} numbers") from error
         return matrix
 
 

@@ -13,6 +13,7 @@ from memoryd.flow import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.identity import Identity
 from memoryd.index import cache, rows, schema
 from memoryd.index.driver import Connection, Database, Error, bundled_extension
+from memoryd.index.faults import DamagedIndexError
 from memoryd.index.rows import Legs
 from memoryd.index.schema import IndexRefusedError
 from memoryd.index.store import load_catalog
@@ -286,15 +287,26 @@ def test_what_is_no_database_is_left_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("identity", [None, "{}", "no json"])
-def test_an_index_without_an_identity_is_refused(tmp_path: Path, identity: str | None) -> None:
+def test_an_index_without_an_identity_is_damaged(tmp_path: Path, identity: str | None) -> None:
     path = tmp_path / "main.sqlite"
     with index(path) as connection:
+        put(connection, NEITHER, "a.md", "boiler")
         if identity is None:
             connection.execute("DELETE FROM meta WHERE key = 'identity'")
         else:
             connection.execute("UPDATE meta SET value = ? WHERE key = 'identity'", (identity,))
-        with pytest.raises(IndexRefusedError):
+        with pytest.raises(DamagedIndexError):
             schema.prepare(connection, WORKSPACE, IDENTITY)
+
+
+def test_one_without_files_yet_takes_the_identity_that_is_wanted(tmp_path: Path) -> None:
+    """As a salvaged one is; the dims are those of the embeddings that it has."""
+    unknown = msgspec.structs.replace(IDENTITY, dims=None)
+    with index(tmp_path / "main.sqlite") as connection:
+        give(connection, BOTH, "boiler")
+        connection.execute("DELETE FROM meta WHERE key = 'identity'")
+        assert schema.prepare(connection, WORKSPACE, unknown) == IDENTITY
+        assert schema.get_identity(connection) == IDENTITY
 
 
 def test_a_refusal_leaves_no_transaction_open(tmp_path: Path) -> None:
