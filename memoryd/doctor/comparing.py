@@ -50,11 +50,12 @@ def compare(
     disk, compared = Topic("disk", agent), Compared()
     try:
         transcripts = Transcripts(config, identity) if settings.sessions.enabled else None
+        discovery = Discovery(config.workspace, settings.extra_paths)
         notes = Notes(
             connection,
-            Discovery(config.workspace, settings.extra_paths),
+            discovery,
             identity,
-            reader(settings),
+            reader(settings, discovery.base),
             with_transcripts=transcripts is not None,
         )
     except ConfigError as error:

@@ -59,7 +59,8 @@ def copy_records(connection: Connection, other: Path) -> int:
     with _attached(connection, other), transaction(connection):
         connection.execute("INSERT OR IGNORE INTO forgotten SELECT * FROM other.forgotten")
         connection.execute(
-            "INSERT OR REPLACE INTO meta SELECT * FROM other.meta WHERE key IN ('choice', 'recovered')"
+            "INSERT OR REPLACE INTO meta SELECT * FROM other.meta"
+            " WHERE key IN ('choice', 'recovered')"
         )
         connection.execute("DELETE FROM batch_jobs")
         connection.execute("INSERT INTO batch_jobs SELECT * FROM other.batch_jobs")

@@ -19,7 +19,7 @@ def check(data: bytes) -> None:
     path = folder() / "chat.json5"
     path.write_bytes(data)
     try:
-        chat, stat, _, inode = store.load(path)
+        chat, stat, _, inode = store.load(path, path.parent)
     except OSError as error:
         if not error.strerror:
             raise

@@ -33,6 +33,7 @@ _redact = Redactor()
 _OPTIONS = DeltaOptions(
     detect=partial(detect, enabled=Settings().sessions.formats),
     by_name=by_name,
+    base=lambda path: path.parent,
     redact=_redact,
     tokens=32,
     max_bytes=400,
