@@ -74,6 +74,7 @@ class Checker:
             if problem is not None:
                 self._found(problem)
                 await asyncio.get_running_loop().create_future()
+            log.info("%s is whole", self._store.path)
             await self._sleep(DAY_S)
 
     def stats(self) -> CheckerStats:

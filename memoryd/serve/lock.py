@@ -48,7 +48,8 @@ def locked_index(path: Path, holder: Holder) -> Iterator[None]:
     """
     with locked(Path(f"{path}.lock"), f"the index {path}", holder):
         try:
-            names = os.lstat(path).st_nlink
+            found = os.lstat(path)
+            names = 1 if stat.S_ISDIR(found.st_mode) else found.st_nlink
         except FileNotFoundError:
             names = 1
         if names > 1:

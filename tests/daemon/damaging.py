@@ -1,0 +1,73 @@
+"""Damages the files of an index, and says what of an index can be compared."""
+
+import random
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from harness import Daemon, eventually
+from test_crash import contents
+
+from memoryd_client.errors import UnavailableError
+
+PAGE_BYTES = 4096
+
+
+def comparable(daemon: Daemon) -> dict[str, object]:
+    """What an index holds; of transcripts without the hash, in which the file's inode counts."""
+    found = contents(daemon)
+    files: list[tuple[str, str, str]] = found["files"]  # type: ignore[assignment]
+    found["files"] = [(s, path, digest if s == "memory" else "") for s, path, digest in files]
+    return found
+
+
+def flip(file: Path, dice: random.Random, bits: int) -> None:
+    """Flip bits anywhere in a file."""
+    with open(file, "r+b") as opened:
+        size = opened.seek(0, 2)
+        for _ in range(bits):
+            at = dice.randrange(size)
+            opened.seek(at)
+            (byte,) = opened.read(1)
+            opened.seek(at)
+            opened.write(bytes([byte ^ 1 << dice.randrange(8)]))
+
+
+def smash(file: Path, dice: random.Random, pages: int) -> None:
+    """Fill pages with noise, any but the first."""
+    with open(file, "r+b") as opened:
+        last = opened.seek(0, 2) // PAGE_BYTES
+        for _ in range(pages):
+            opened.seek(dice.randrange(1, last) * PAGE_BYTES)
+            opened.write(dice.randbytes(PAGE_BYTES))
+
+
+def smash_root(file: Path, table: str) -> None:
+    """Fill the root page of a table, or of an index, with noise."""
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
+        query = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
+        (page,) = database.execute(query, (table,)).fetchone()
+    with open(file, "r+b") as opened:
+        opened.seek((page - 1) * PAGE_BYTES)
+        opened.write(b"\xa5" * PAGE_BYTES)
+
+
+def replace(file: Path, old: bytes, new: bytes) -> None:
+    """Put other bytes in the place of some that stand in a file once or more."""
+    data = file.read_bytes()
+    assert old in data
+    assert len(old) == len(new)
+    file.write_bytes(data.replace(old, new))
+
+
+def patiently(daemon: Daemon, done: Callable[[], bool]) -> None:
+    """Ask until it is so; an agent that starts anew meanwhile says that it is unavailable."""
+
+    def ask() -> bool:
+        try:
+            return done()
+        except UnavailableError:
+            return False
+
+    eventually(ask)

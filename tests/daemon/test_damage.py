@@ -1,0 +1,460 @@
+"""Damaged indexes: found, moved aside, built anew from files and from what could be salvaged."""
+
+import contextlib
+import os
+import random
+import shutil
+import sqlite3
+import stat
+from ast import literal_eval
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from damaging import PAGE_BYTES, comparable, flip, patiently, replace, smash, smash_root
+from harness import PATIENCE_S, Daemon
+from test_crash import text
+
+from memoryd_client.errors import UnavailableError
+
+FILES = 40
+SEEDS = 1
+SEEDS_LONG = 40
+SAFE = "sessions/chats/safe.jsonl"
+SETTINGS = (
+    "sync = { watch_debounce_ms = 20, sessions = { idle_seconds = 3600 } }"
+    '\nsessions = { enabled = true, paths = ["~/chats"] }'
+)
+
+
+@pytest.fixture(scope="module")
+def template() -> Iterator[Daemon]:
+    """A daemon that has run and is stopped, with notes and two transcripts, one of them forgotten.
+
+    Its index is copied for every test.
+    """
+    daemon = Daemon(provider="local", settings=SETTINGS)
+    try:
+        chats = daemon.folder / "chats"
+        chats.mkdir()
+        for name, said in (("train", "The train leaves at 7."), ("safe", "It is tamarind.")):
+            (chats / f"{name}.jsonl").write_text(f'{{"role": "user", "content": "{said}"}}\n')
+        dice = random.Random(7)
+        for number in range(FILES):
+            daemon.write(f"memory/{number}.md", f"# Note {number}\n\n{text(dice)}")
+        daemon.start()
+        with daemon.client() as client:
+            client.sync(vectors=True)
+            client.forget(path=SAFE)
+            client.sync(vectors=True)
+        assert daemon.stop() == 0
+        yield daemon
+    finally:
+        daemon.__exit__(None, None, None)
+
+
+@pytest.fixture
+def filled(template: Daemon, hybrid: Daemon) -> Daemon:
+    """A daemon, not started yet, with a copy of the template's index."""
+    hybrid.settings = SETTINGS
+    for name in ("workspace", "chats"):
+        shutil.copytree(template.folder / name, hybrid.folder / name, dirs_exist_ok=True)
+    hybrid.database.parent.mkdir(parents=True, mode=0o700)
+    shutil.copy(template.database, hybrid.database)
+    with contextlib.closing(sqlite3.connect(hybrid.database)) as database:
+        query = "UPDATE meta SET value = ? WHERE key = 'workspace'"
+        database.execute(query, (str(hybrid.workspace),))
+        database.commit()
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return hybrid
+
+
+def long(case: object) -> object:
+    """Leave a case out of the quick suite."""
+    return pytest.param(case, marks=pytest.mark.long)
+
+
+def copies(daemon: Daemon) -> list[str]:
+    found = daemon.database.parent.glob("main.sqlite.damaged-*")
+    return sorted(path.name for path in found if not path.name.endswith(("-wal", "-shm")))
+
+
+def log_since_ready(daemon: Daemon) -> str:
+    return daemon.log().rpartition(f"index {daemon.database}")[2]
+
+
+def checked(daemon: Daemon) -> bool:
+    """Whether the index that is open has been checked, and all is well."""
+    return "is whole" in log_since_ready(daemon)
+
+
+def start_and_settle(daemon: Daemon) -> None:
+    daemon.start(wait=False)
+    settle(daemon)
+
+
+def settle(daemon: Daemon) -> None:
+    """Wait until what was damaged is put right, everything indexed, and the index checked."""
+
+    def done() -> bool:
+        with daemon.client() as client:
+            client.sync(vectors=True)
+            return checked(daemon)
+
+    patiently(daemon, done)
+
+
+def embedded_since(daemon: Daemon, before: int) -> set[str]:
+    return {literal_eval(line) for line in daemon.embedded()[before:]}
+
+
+def stop_and_compare(daemon: Daemon, wanted: dict[str, object]) -> None:
+    """The judges: an index from scratch, SQLite's own check, what is left over, the log."""
+    assert daemon.stop() == 0
+    found = comparable(daemon)
+    assert found["integrity"] == "ok"
+    assert found == wanted
+    allowed = {"main.sqlite", "main.sqlite-wal", "main.sqlite-shm", "main.sqlite.lock"}
+    names = {path.name for path in daemon.database.parent.iterdir()}
+    assert {
+        name for name in names - allowed if ".damaged-" not in name and "other" not in name
+    } == set()
+    for path in daemon.database.parent.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+    assert "Traceback" not in daemon.log()
+    with contextlib.closing(sqlite3.connect(daemon.database)) as database:
+        marks = database.execute("SELECT value FROM forgotten WHERE kind = 'path'").fetchall()
+    assert marks == [(SAFE,)]
+
+
+# --- anywhere
+
+
+def damage_at_random(daemon: Daemon, seed: int) -> None:
+    dice = random.Random(seed)
+    wanted = comparable(daemon)
+    if dice.random() < 0.5:
+        flip(daemon.database, dice, bits=1)
+    else:
+        smash(daemon.database, dice, pages=1)
+    start_and_settle(daemon)
+    assert daemon.paths("tamarind", sources=["sessions"]) == []
+    stop_and_compare(daemon, wanted)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_damaged_anywhere_it_equals_an_index_from_scratch(filled: Daemon, seed: int) -> None:
+    damage_at_random(filled, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(SEEDS, SEEDS_LONG))
+def test_damaged_anywhere_many_times(filled: Daemon, seed: int) -> None:
+    damage_at_random(filled, seed)
+
+
+# --- what is damaged, and what is kept
+
+
+def test_a_damaged_text_has_the_index_moved_aside_and_nothing_is_paid_twice(
+    filled: Daemon,
+) -> None:
+    wanted = comparable(filled)
+    replace(filled.database, b"# Note 7\n", b"# Nope 7\n")
+    before = len(filled.embedded())
+    start_and_settle(filled)
+    (copy,) = copies(filled)
+    assert copy.startswith("main.sqlite.damaged-2")
+    assert copy.endswith("Z-content")
+    with filled.client() as client:
+        (told,) = client.status().degraded
+        assert filled.memctl("search", "train").returncode == 0
+    assert copy in told
+    assert "the text of chunk" in told
+    stop_and_compare(filled, wanted)
+    texts = {chunk[6] for chunk in wanted["chunks"]}  # type: ignore[attr-defined]
+    assert embedded_since(filled, before) & texts == set()
+    with filled.start().client() as client:
+        assert client.status().degraded == [], "until the next start"
+
+
+@pytest.mark.parametrize("table", ["files", *map(long, ("chunks", "sqlite_autoindex_chunks_1"))])
+def test_damaged_tables_that_come_from_files_cost_no_embedding(filled: Daemon, table: str) -> None:
+    wanted = comparable(filled)
+    smash_root(filled.database, table)
+    before = len(filled.embedded())
+    start_and_settle(filled)
+    assert len(copies(filled)) == 1
+    stop_and_compare(filled, wanted)
+    texts = {chunk[6] for chunk in wanted["chunks"]}  # type: ignore[attr-defined]
+    assert embedded_since(filled, before) & texts == set()
+
+
+@pytest.mark.parametrize(
+    "table", ["chunks_fts_data", *map(long, ("chunks_fts_content", "chunks_fts_config"))]
+)
+def test_damaged_keywords_are_filled_again_in_place(filled: Daemon, table: str) -> None:
+    wanted = comparable(filled)
+    smash_root(filled.database, table)
+    start_and_settle(filled)
+    assert filled.paths("Note 7", mode="keyword")
+    stop_and_compare(filled, wanted)
+
+
+@pytest.mark.long
+def test_a_vector_that_is_damaged_is_embedded_again_and_no_other(filled: Daemon) -> None:
+    wanted = comparable(filled)
+    with contextlib.closing(sqlite3.connect(filled.database)) as database:
+        query = (
+            "SELECT c.hash, embedding FROM chunks c JOIN embedding_cache USING (vector_id)"
+            " WHERE text LIKE '# Note 7\n%'"
+        )
+        digest, embedding = database.execute(query).fetchone()
+        damaged = embedding[:100] + bytes([embedding[100] ^ 0x40]) + embedding[101:]
+        database.execute(
+            "UPDATE embedding_cache SET embedding = ? WHERE hash = ?", (damaged, digest)
+        )
+        database.commit()
+    before = len(filled.embedded())
+    start_and_settle(filled)
+    assert len(copies(filled)) == 1
+    stop_and_compare(filled, wanted)
+    texts = {chunk[6]: chunk[4] for chunk in wanted["chunks"]}  # type: ignore[attr-defined]
+    again = embedded_since(filled, before)
+    assert {texts[t] for t in again if t in texts} <= {digest}
+
+
+def test_what_was_forgotten_and_cannot_be_read_is_told_loudly(filled: Daemon) -> None:
+    smash_root(filled.database, "forgotten")
+    smash_root(filled.database, "chunks")
+    start_and_settle(filled)
+    for _ in range(2):
+        with filled.client() as client:
+            (told,) = client.status().degraded
+        assert "What was forgotten could not be read whole" in told
+        assert filled.stop() == 0
+        filled.start().sync()
+    assert "could not be read whole" in filled.log()
+    with filled.client() as client:
+        client.forget(path=SAFE)
+        assert client.status().degraded == []
+    assert copies(filled) == [], "a copy would keep what is to be forgotten"
+
+
+# --- while it runs
+
+
+def test_damaged_while_it_runs_it_answers_again_and_disturbs_no_other_agent(
+    filled: Daemon,
+) -> None:
+    wanted = comparable(filled)
+    filled.add_agent("other")
+    filled.start().sync()
+    with filled.client("other") as other:
+        pid = other.ping().pid
+        with filled.client() as client:
+            smash_all(filled.database)
+
+            def found() -> bool:
+                with contextlib.suppress(UnavailableError):
+                    client.search("word1", mode="keyword")
+                    client.files()
+                assert [hit.path for hit in other.search("note of other").results]
+                return bool(copies(filled))
+
+            patiently(filled, found)
+            patiently(filled, lambda: bool(client.search("Note 7").results))
+        assert other.ping().pid == pid
+    settle(filled)
+    stop_and_compare(filled, wanted)
+
+
+def smash_all(file: Path) -> None:
+    """Leave nothing but the first page: what connections have in memory, and what is in the log."""
+    size = file.stat().st_size
+    replace_at(file, PAGE_BYTES, random.Random(1).randbytes(size - PAGE_BYTES))
+
+
+# --- the file as a whole
+
+
+def header(daemon: Daemon) -> None:
+    replace_at(daemon.database, 0, b"SQLIte")
+
+
+def format_number(daemon: Daemon) -> None:
+    replace_at(daemon.database, 18, b"\7")
+
+
+def replace_at(file: Path, at: int, data: bytes) -> None:
+    with open(file, "r+b") as opened:
+        opened.seek(at)
+        opened.write(data)
+
+
+def cut_in_the_middle_of_a_page(daemon: Daemon) -> None:
+    os.truncate(daemon.database, daemon.database.stat().st_size // 2 + 1000)
+
+
+def cut_before_the_last_page(daemon: Daemon) -> None:
+    os.truncate(daemon.database, daemon.database.stat().st_size - PAGE_BYTES)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [header, *map(long, (format_number, cut_in_the_middle_of_a_page, cut_before_the_last_page))],
+)
+def test_a_file_of_which_a_part_is_lost_is_salvaged(
+    filled: Daemon, damage: Callable[[Daemon], None]
+) -> None:
+    wanted = comparable(filled)
+    damage(filled)
+    start_and_settle(filled)
+    assert len(copies(filled)) == 1
+    with filled.client() as client:
+        (told,) = client.status().degraded
+        if "could not be read whole" in told:
+            client.forget(path=SAFE)
+            client.sync(vectors=True)
+    stop_and_compare(filled, wanted)
+
+
+def cut_to_a_header(daemon: Daemon) -> None:
+    os.truncate(daemon.database, 1000)
+
+
+def empty(daemon: Daemon) -> None:
+    os.truncate(daemon.database, 0)
+
+
+def zeros(daemon: Daemon) -> None:
+    size = daemon.database.stat().st_size
+    os.truncate(daemon.database, 0)
+    os.truncate(daemon.database, size)
+
+
+@pytest.mark.parametrize("damage", [zeros, *map(long, (cut_to_a_header, empty))])
+def test_a_file_that_is_lost_is_built_anew(
+    filled: Daemon, damage: Callable[[Daemon], None]
+) -> None:
+    damage(filled)
+    start_and_settle(filled)
+    with filled.client() as client:
+        status = client.status()
+    assert (status.files, status.pending_vectors) == (FILES + 2, 0)
+    told = [line for line in status.degraded if "could not be read whole" in line]
+    assert len(told) == len(copies(filled)) == (0 if damage is empty else 1)
+    filled.stop()
+    assert comparable(filled)["integrity"] == "ok"
+
+
+def noise(daemon: Daemon) -> None:
+    daemon.database.write_bytes(random.Random(1).randbytes(100))
+
+
+def foreign(daemon: Daemon) -> None:
+    daemon.database.write_text("a letter to Ann\n" * 1000)
+
+
+def folder(daemon: Daemon) -> None:
+    daemon.database.unlink()
+    daemon.database.mkdir()
+
+
+def pipe(daemon: Daemon) -> None:
+    daemon.database.unlink()
+    os.mkfifo(daemon.database)
+
+
+@pytest.mark.parametrize("damage", [pipe, *map(long, (noise, foreign, folder))])
+def test_what_is_no_index_is_refused_and_left_as_it_is(
+    daemon: Daemon, damage: Callable[[Daemon], None]
+) -> None:
+    daemon.start().stop()
+    damage(daemon)
+    before = daemon.database.lstat()
+    daemon.start(wait=False)
+    assert daemon.process is not None
+    assert daemon.process.wait(PATIENCE_S) == 78
+    last = daemon.log().splitlines()[-1]
+    assert str(daemon.database) in last
+    assert "store.path" in last
+    assert "Traceback" not in daemon.log()
+    after = daemon.database.lstat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert copies(daemon) == []
+
+
+# --- the write-ahead log
+
+
+def no_log(daemon: Daemon, older: Path) -> None:
+    Path(f"{daemon.database}-wal").unlink()
+
+
+def cut_log(daemon: Daemon, older: Path) -> None:
+    log = Path(f"{daemon.database}-wal")
+    os.truncate(log, log.stat().st_size // 2 + 11)
+
+
+def log_of_an_older_copy(daemon: Daemon, older: Path) -> None:
+    shutil.copy(f"{older}-wal", f"{daemon.database}-wal")
+
+
+def older_database(daemon: Daemon, older: Path) -> None:
+    shutil.copy(older, daemon.database)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("damage", [no_log, cut_log, log_of_an_older_copy, older_database])
+def test_with_a_wrong_log_after_a_crash_it_equals_an_index_from_scratch(
+    filled: Daemon, damage: Callable[[Daemon, Path], None]
+) -> None:
+    filled.start().sync()
+    older = filled.folder / "older.sqlite"
+    filled.write("memory/late.md", "# Late\n\nwritten before the copy\n")
+    filled.sync()
+    for suffix in ("", "-wal"):
+        shutil.copy(f"{filled.database}{suffix}", f"{older}{suffix}")
+    for number in range(FILES, 2 * FILES):
+        filled.write(f"memory/{number}.md", text(random.Random(number)))
+    with filled.client() as client:
+        client.sync(vectors=True)
+    filled.kill()
+    damage(filled, older)
+    start_and_settle(filled)
+    assert filled.stop() == 0
+    survived = comparable(filled)
+    assert survived["integrity"] == "ok"
+    for path in filled.database.parent.glob("main.sqlite*"):
+        path.unlink()
+    start_and_settle(filled)
+    with filled.client() as client:
+        client.forget(path=SAFE)
+    filled.stop()
+    assert survived == comparable(filled)
+    assert "Traceback" not in filled.log()
+
+
+# --- again and again
+
+
+@pytest.mark.long
+def test_a_disk_that_damages_it_again_and_again_ends_in_a_clear_reason(filled: Daemon) -> None:
+    for count in (1, 2):
+        smash_root(filled.database, "chunks")
+        start_and_settle(filled)
+        filled.stop()
+        assert len(copies(filled)) == count
+    smash_root(filled.database, "chunks")
+    before = filled.database.read_bytes()
+    filled.start(wait=False)
+    assert filled.process is not None
+    assert filled.process.wait(PATIENCE_S) == 1
+    last = filled.log().splitlines()[-1]
+    assert "is the disk failing?" in last
+    assert filled.database.read_bytes() == before
+    for copy in copies(filled):
+        (filled.database.parent / copy).unlink()
+    start_and_settle(filled)
+    assert filled.paths("Note 7")

@@ -1,0 +1,123 @@
+"""Indexes of every released schema: taken over as they are by the present memoryd, or refused."""
+
+import json
+import shutil
+import sqlite3
+from ast import literal_eval
+from pathlib import Path
+
+import pytest
+from damaging import comparable
+from harness import PATIENCE_S, Daemon
+
+from memoryd.index.schema import VERSION
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "index"
+VERSIONS = range(1, VERSION + 1)
+FORGOTTEN = "sessions/chats/safe.jsonl"
+
+
+@pytest.fixture
+def filled(hybrid: Daemon) -> Daemon:
+    """A daemon, not started yet, with the notes and transcripts that the fixtures are made of."""
+    hybrid.settings = (
+        "sync = { watch_debounce_ms = 20, sessions = { idle_seconds = 3600 } }"
+        '\nsessions = { enabled = true, paths = ["~/chats"] }'
+    )
+    shutil.copytree(FIXTURES / "workspace", hybrid.workspace, dirs_exist_ok=True)
+    shutil.copytree(FIXTURES / "sessions", hybrid.folder / "chats")
+    return hybrid
+
+
+def restore(daemon: Daemon, version: int, *, workspace: Path | None = None) -> None:
+    """Put an index of a version in place, as if it had been made here with the model of here."""
+    text = (FIXTURES / f"version_{version}.sql").read_text(encoding="utf-8")
+    database = sqlite3.connect(daemon.database)
+    (identity,) = database.execute("SELECT value FROM meta WHERE key = 'identity'").fetchone()
+    database.close()
+    key = json.loads(identity)["provider_key"]
+    remove(daemon)
+    text = text.replace("@WORKSPACE@", str(workspace or daemon.workspace)).replace("@KEY@", key)
+    database = sqlite3.connect(daemon.database)
+    database.executescript(text)
+    database.close()
+    daemon.database.chmod(0o600)
+
+
+def remove(daemon: Daemon) -> None:
+    for path in daemon.database.parent.glob("main.sqlite*"):
+        path.unlink()
+
+
+def texts(daemon: Daemon) -> set[str]:
+    database = sqlite3.connect(daemon.database)
+    found = {text for (text,) in database.execute("SELECT text FROM chunks")}
+    database.close()
+    return found
+
+
+def answers(daemon: Daemon) -> list[list[tuple[str, int, int, str, float]]]:
+    asked = ("boiler", "ferry noon", "船", "quinces", "apricots café", "train platform", "valve")
+    return [
+        [
+            (hit.path, hit.start_line, hit.end_line, hit.snippet, round(hit.score, 4))
+            for hit in daemon.search(query).results
+        ]
+        for query in asked
+    ]
+
+
+def start_and_ask(daemon: Daemon) -> list[list[tuple[str, int, int, str, float]]]:
+    daemon.start()
+    with daemon.client() as client:
+        client.sync(vectors=True)
+    found = answers(daemon)
+    assert daemon.stop() == 0
+    return found
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_index_of_each_version_is_taken_over(filled: Daemon, version: int) -> None:
+    start_and_ask(filled)
+    with filled.start().client() as client:
+        if version > 1:  # with which forgetting came
+            client.forget(path=FORGOTTEN)
+    wanted = answers(filled)
+    filled.stop()
+    scratch = comparable(filled)
+    restore(filled, version)
+    embedded = filled.embedded()
+    assert start_and_ask(filled) == wanted
+    anew = {literal_eval(text) for text in filled.embedded()[len(embedded) :]}
+    # Version 1 knew no transcripts.
+    assert {text for text in anew & texts(filled) if "User:" not in text or version > 1} == set()
+    assert comparable(filled) == scratch
+    database = sqlite3.connect(filled.database)
+    assert database.execute("PRAGMA user_version").fetchone() == (VERSION,)
+    forgotten = database.execute("SELECT count(*) FROM forgotten WHERE kind = 'path'").fetchone()
+    assert forgotten == (int(version > 1),)
+    jobs = database.execute("SELECT remote_id FROM batch_jobs").fetchall()
+    assert jobs == ([("batch_1",)] if version > 2 else [])
+    database.close()
+
+
+def test_every_released_version_has_its_fixture() -> None:
+    """Whoever raises VERSION keeps an index of the version before: see docs/architecture.md."""
+    kept = {int(path.stem.partition("_")[2]) for path in FIXTURES.glob("version_*.sql")}
+    assert kept == set(VERSIONS)
+
+
+def test_a_newer_index_is_refused_and_left_as_it_is(filled: Daemon) -> None:
+    start_and_ask(filled)
+    database = sqlite3.connect(filled.database)
+    database.execute(f"PRAGMA user_version = {VERSION + 1}")
+    database.close()
+    before = filled.database.read_bytes()
+    filled.start(wait=False)
+    assert filled.process is not None
+    assert filled.process.wait(PATIENCE_S) == 78
+    last = filled.log().splitlines()[-1]
+    assert f"its schema version is {VERSION + 1}" in last
+    assert "upgrade memoryd" in last
+    assert "Traceback" not in filled.log()
+    assert filled.database.read_bytes() == before
