@@ -30,13 +30,13 @@ Findings = dict[Path, Finding]
 class Recovery:
     """Puts an index right when it is opened, and has the agent started anew when need be.
 
-    `tombstones` is to hold what was forgotten, as the agent knows it.
+    `tombstones` is to hold all that was forgotten, where the agent knows it.
     """
 
     def __init__(
         self, options: StoreOptions, findings: Findings, restart: Callable[[], None]
     ) -> None:
-        self.tombstones: Collection[Tombstone] = ()
+        self.tombstones: Collection[Tombstone] | None = None
         self.options = options
         self._findings = findings
         self._restart = restart
@@ -72,7 +72,8 @@ class Recovery:
         path = self.options.path
         if path not in self._findings:
             log.warning("%s is damaged, and is put right now: %s", path, problem.message)
-            self._findings[path] = Finding(problem, frozenset(self.tombstones))
+            known = self.tombstones
+            self._findings[path] = Finding(problem, None if known is None else frozenset(known))
         self._restart()
 
     def note(self, error: Exception) -> None:

@@ -49,10 +49,10 @@ class FailingDiskError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An index was found damaged; `tombstones` are those that were in memory."""
+    """An index was found damaged; `tombstones` are all that were in memory, if they were."""
 
     problem: Problem
-    tombstones: frozenset[Tombstone] = frozenset()
+    tombstones: frozenset[Tombstone] | None = None
 
 
 class Recovered(msgspec.Struct, frozen=True):
@@ -201,14 +201,35 @@ def _drop_damaged(connection: Connection, problem: Problem, now_s: float) -> boo
     recent = [at for at in before if abs(now_s - at) < AGAIN_S]
     if len(recent) >= MAX_AGAIN:
         return False
-    with transaction(connection):
-        for table in sorted(tables):
-            connection.execute(f"DROP TABLE IF EXISTS {table}")
-        schema.put_note(connection, _REPAIRS, msgspec.json.encode([*recent, now_s]).decode())
+    schema.put_note(connection, _REPAIRS, msgspec.json.encode([*recent, now_s]).decode())
+    try:
+        with transaction(connection):
+            for table in sorted(tables):
+                connection.execute(f"DROP TABLE IF EXISTS {table}")
+    except Error:
+        _cut_out(connection)
     if damaged_tables(connection):
         return False
     log.warning("%s; filled again: %s", problem.message, ", ".join(sorted(tables)))
     return True
+
+
+def _cut_out(connection: Connection) -> None:
+    """Take derived tables that can't even be dropped out of the schema, and their pages away.
+
+    All of them: rows of sqlite-vec's table have no numbers that VACUUM keeps.
+    """
+    connection.execute("PRAGMA writable_schema = ON")
+    try:
+        with transaction(connection):
+            for table in DERIVED:
+                connection.execute(
+                    "DELETE FROM sqlite_schema WHERE tbl_name = ? OR tbl_name GLOB ?",
+                    (table, f"{table}_*"),
+                )
+    finally:
+        connection.execute("PRAGMA writable_schema = RESET")
+    connection.execute("VACUUM")
 
 
 async def _salvage(
@@ -227,10 +248,11 @@ async def _salvage(
         mend = finding.problem.word == "header"
         if (damaged := await _readable(path, mend, extension, stack)) is None:
             log.warning("%s: nothing can be read of it", path)
-            kept.tombstones = await insert_tombstones(target, finding.tombstones)
+            kept.tombstones = await insert_tombstones(target, finding.tombstones or ())
         else:
             await damaged.run(lambda c: check_owner(c, workspace))
-            kept = await salvage(damaged, target, finding.tombstones)
+            kept = await salvage(damaged, target, finding.tombstones or ())
+        kept.whole = kept.whole or finding.tombstones is not None
         why = finding.problem.message
         note = Recovered(str(copy), why, kept.embeddings, kept.tombstones, kept.whole)
         await target.run(lambda c: _commit(c, note))

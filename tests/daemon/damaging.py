@@ -1,4 +1,4 @@
-"""Damages the files of an index, and says what of an index can be compared."""
+"""Damages the files of an index."""
 
 import random
 import sqlite3
@@ -6,20 +6,16 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from harness import Daemon, eventually
-from test_crash import contents
+from harness import eventually
 
 from memoryd_client.errors import UnavailableError
 
 PAGE_BYTES = 4096
 
 
-def comparable(daemon: Daemon) -> dict[str, object]:
-    """What an index holds; of transcripts without the hash, in which the file's inode counts."""
-    found = contents(daemon)
-    files: list[tuple[str, str, str]] = found["files"]  # type: ignore[assignment]
-    found["files"] = [(s, path, digest if s == "memory" else "") for s, path, digest in files]
-    return found
+def text(dice: random.Random) -> str:
+    """Return a note of a few chunks."""
+    return "\n".join(f"word{dice.randrange(500)} " * 40 for _ in range(dice.randrange(1, 60)))
 
 
 def flip(file: Path, dice: random.Random, bits: int) -> None:
@@ -61,7 +57,7 @@ def replace(file: Path, old: bytes, new: bytes) -> None:
     file.write_bytes(data.replace(old, new))
 
 
-def patiently(daemon: Daemon, done: Callable[[], bool]) -> None:
+def patiently(done: Callable[[], bool]) -> None:
     """Ask until it is so; an agent that starts anew meanwhile says that it is unavailable."""
 
     def ask() -> bool:

@@ -4,19 +4,24 @@ import contextlib
 import os
 import random
 import shutil
+import signal
 import sqlite3
 import stat
 from ast import literal_eval
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import crash_steps
 import pytest
-from damaging import PAGE_BYTES, comparable, flip, patiently, replace, smash, smash_root
+from crash_world import check_integrity, contents
+from damaging import PAGE_BYTES, flip, patiently, replace, smash, smash_root, text
 from harness import PATIENCE_S, Daemon
-from test_crash import text
 
 from memoryd_client.errors import UnavailableError
 
+Contents = dict[str, list[tuple[Any, ...]]]
 FILES = 40
 SEEDS = 1
 SEEDS_LONG = 40
@@ -101,19 +106,18 @@ def settle(daemon: Daemon) -> None:
             client.sync(vectors=True)
             return checked(daemon)
 
-    patiently(daemon, done)
+    patiently(done)
 
 
 def embedded_since(daemon: Daemon, before: int) -> set[str]:
     return {literal_eval(line) for line in daemon.embedded()[before:]}
 
 
-def stop_and_compare(daemon: Daemon, wanted: dict[str, object]) -> None:
+def stop_and_compare(daemon: Daemon, wanted: Contents) -> None:
     """The judges: an index from scratch, SQLite's own check, what is left over, the log."""
     assert daemon.stop() == 0
-    found = comparable(daemon)
-    assert found["integrity"] == "ok"
-    assert found == wanted
+    assert contents(daemon.database) == wanted
+    check_integrity(daemon.database)
     allowed = {"main.sqlite", "main.sqlite-wal", "main.sqlite-shm", "main.sqlite.lock"}
     names = {path.name for path in daemon.database.parent.iterdir()}
     assert {
@@ -122,9 +126,6 @@ def stop_and_compare(daemon: Daemon, wanted: dict[str, object]) -> None:
     for path in daemon.database.parent.iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
     assert "Traceback" not in daemon.log()
-    with contextlib.closing(sqlite3.connect(daemon.database)) as database:
-        marks = database.execute("SELECT value FROM forgotten WHERE kind = 'path'").fetchall()
-    assert marks == [(SAFE,)]
 
 
 # --- anywhere
@@ -132,7 +133,7 @@ def stop_and_compare(daemon: Daemon, wanted: dict[str, object]) -> None:
 
 def damage_at_random(daemon: Daemon, seed: int) -> None:
     dice = random.Random(seed)
-    wanted = comparable(daemon)
+    wanted = contents(daemon.database)
     if dice.random() < 0.5:
         flip(daemon.database, dice, bits=1)
     else:
@@ -159,7 +160,7 @@ def test_damaged_anywhere_many_times(filled: Daemon, seed: int) -> None:
 def test_a_damaged_text_has_the_index_moved_aside_and_nothing_is_paid_twice(
     filled: Daemon,
 ) -> None:
-    wanted = comparable(filled)
+    wanted = contents(filled.database)
     replace(filled.database, b"# Note 7\n", b"# Nope 7\n")
     before = len(filled.embedded())
     start_and_settle(filled)
@@ -172,7 +173,7 @@ def test_a_damaged_text_has_the_index_moved_aside_and_nothing_is_paid_twice(
     assert copy in told
     assert "the text of chunk" in told
     stop_and_compare(filled, wanted)
-    texts = {chunk[6] for chunk in wanted["chunks"]}  # type: ignore[attr-defined]
+    texts = {chunk[7] for chunk in wanted["chunks"]}
     assert embedded_since(filled, before) & texts == set()
     with filled.start().client() as client:
         assert client.status().degraded == [], "until the next start"
@@ -180,13 +181,13 @@ def test_a_damaged_text_has_the_index_moved_aside_and_nothing_is_paid_twice(
 
 @pytest.mark.parametrize("table", ["files", *map(long, ("chunks", "sqlite_autoindex_chunks_1"))])
 def test_damaged_tables_that_come_from_files_cost_no_embedding(filled: Daemon, table: str) -> None:
-    wanted = comparable(filled)
+    wanted = contents(filled.database)
     smash_root(filled.database, table)
     before = len(filled.embedded())
     start_and_settle(filled)
     assert len(copies(filled)) == 1
     stop_and_compare(filled, wanted)
-    texts = {chunk[6] for chunk in wanted["chunks"]}  # type: ignore[attr-defined]
+    texts = {chunk[7] for chunk in wanted["chunks"]}
     assert embedded_since(filled, before) & texts == set()
 
 
@@ -194,16 +195,30 @@ def test_damaged_tables_that_come_from_files_cost_no_embedding(filled: Daemon, t
     "table", ["chunks_fts_data", *map(long, ("chunks_fts_content", "chunks_fts_config"))]
 )
 def test_damaged_keywords_are_filled_again_in_place(filled: Daemon, table: str) -> None:
-    wanted = comparable(filled)
+    wanted, rows = contents(filled.database), row_ids(filled)
     smash_root(filled.database, table)
     start_and_settle(filled)
     assert filled.paths("Note 7", mode="keyword")
+    assert copies(filled) == []
     stop_and_compare(filled, wanted)
+    assert row_ids(filled) == rows
+
+
+def row_ids(daemon: Daemon) -> list[tuple[int, str]]:
+    with contextlib.closing(sqlite3.connect(daemon.database)) as database:
+        return database.execute("SELECT row_id, id FROM chunks ORDER BY row_id").fetchall()
+
+
+def change_words(daemon: Daemon) -> None:
+    with contextlib.closing(sqlite3.connect(daemon.database)) as database:
+        database.execute("UPDATE chunks_fts_content SET c0 = 'other words' WHERE id = 7")
+        database.commit()
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 @pytest.mark.long
 def test_a_vector_that_is_damaged_is_embedded_again_and_no_other(filled: Daemon) -> None:
-    wanted = comparable(filled)
+    wanted = contents(filled.database)
     with contextlib.closing(sqlite3.connect(filled.database)) as database:
         query = (
             "SELECT c.hash, embedding FROM chunks c JOIN embedding_cache USING (vector_id)"
@@ -219,7 +234,7 @@ def test_a_vector_that_is_damaged_is_embedded_again_and_no_other(filled: Daemon)
     start_and_settle(filled)
     assert len(copies(filled)) == 1
     stop_and_compare(filled, wanted)
-    texts = {chunk[6]: chunk[4] for chunk in wanted["chunks"]}  # type: ignore[attr-defined]
+    texts = {chunk[7]: chunk[5] for chunk in wanted["chunks"]}
     again = embedded_since(filled, before)
     assert {texts[t] for t in again if t in texts} <= {digest}
 
@@ -247,7 +262,7 @@ def test_what_was_forgotten_and_cannot_be_read_is_told_loudly(filled: Daemon) ->
 def test_damaged_while_it_runs_it_answers_again_and_disturbs_no_other_agent(
     filled: Daemon,
 ) -> None:
-    wanted = comparable(filled)
+    wanted = contents(filled.database)
     filled.add_agent("other")
     filled.start().sync()
     with filled.client("other") as other:
@@ -262,10 +277,14 @@ def test_damaged_while_it_runs_it_answers_again_and_disturbs_no_other_agent(
                 assert [hit.path for hit in other.search("note of other").results]
                 return bool(copies(filled))
 
-            patiently(filled, found)
-            patiently(filled, lambda: bool(client.search("Note 7").results))
+            patiently(found)
+            patiently(lambda: bool(client.search("Note 7").results))
         assert other.ping().pid == pid
     settle(filled)
+    # Nothing in the file could be read; what is in memory of it keeps transcripts out.
+    wanted["tombstones"] = [("path", SAFE)]
+    with filled.client() as client:
+        assert "could not be read whole" not in client.status().degraded[0]
     stop_and_compare(filled, wanted)
 
 
@@ -307,7 +326,7 @@ def cut_before_the_last_page(daemon: Daemon) -> None:
 def test_a_file_of_which_a_part_is_lost_is_salvaged(
     filled: Daemon, damage: Callable[[Daemon], None]
 ) -> None:
-    wanted = comparable(filled)
+    wanted = contents(filled.database)
     damage(filled)
     start_and_settle(filled)
     assert len(copies(filled)) == 1
@@ -345,7 +364,7 @@ def test_a_file_that_is_lost_is_built_anew(
     told = [line for line in status.degraded if "could not be read whole" in line]
     assert len(told) == len(copies(filled)) == (0 if damage is empty else 1)
     filled.stop()
-    assert comparable(filled)["integrity"] == "ok"
+    check_integrity(filled.database)
 
 
 def noise(daemon: Daemon) -> None:
@@ -424,16 +443,78 @@ def test_with_a_wrong_log_after_a_crash_it_equals_an_index_from_scratch(
     damage(filled, older)
     start_and_settle(filled)
     assert filled.stop() == 0
-    survived = comparable(filled)
-    assert survived["integrity"] == "ok"
+    survived = contents(filled.database)
+    check_integrity(filled.database)
     for path in filled.database.parent.glob("main.sqlite*"):
         path.unlink()
     start_and_settle(filled)
     with filled.client() as client:
         client.forget(path=SAFE)
     filled.stop()
-    assert survived == comparable(filled)
+    assert survived == contents(filled.database)
     assert "Traceback" not in filled.log()
+
+
+# --- killed meanwhile
+
+
+@dataclass(frozen=True)
+class Kill:
+    """A step at which it is killed, at which call, and which table is damaged then."""
+
+    at: str
+    nth: int = 1
+    table: str = "files"
+
+
+@pytest.mark.parametrize(
+    "kill",
+    [
+        Kill("os:rename:after"),
+        *map(
+            long,
+            (
+                Kill("memoryd.index.check:damaged_tables:after"),
+                Kill("memoryd.index.salvage:read_span:after"),
+                Kill("memoryd.index.salvage:insert_tombstones:after"),
+                Kill("memoryd.index.damage:_commit:before"),
+                Kill("memoryd.index.damage:_commit:after"),
+                Kill("memoryd.index.damage:finish:before", 2),
+                Kill("os:replace:before"),
+                Kill("os:replace:after"),
+                Kill("os:rename:before"),
+                Kill("os:rename:after", 2),
+                Kill("os:replace:before", 2),
+                Kill("os:replace:after", 2),
+                Kill("memoryd.index.damage:finish:after", 2),
+                Kill("memoryd.index.damage:take_note:after"),
+                Kill("memoryd.index.damage:_drop_damaged:before", table="words"),
+                Kill("memoryd.index.damage:_drop_damaged:after", table="words"),
+                Kill("memoryd.index.damage:_cut_out:before", table="chunks_fts_data"),
+                Kill("memoryd.index.damage:_cut_out:after", table="chunks_fts_data"),
+            ),
+        ),
+    ],
+    ids=str,
+)
+def test_killed_while_it_is_put_right_the_next_start_goes_on(filled: Daemon, kill: Kill) -> None:
+    wanted = contents(filled.database)
+    if kill.table == "words":
+        change_words(filled)
+    else:
+        smash_root(filled.database, kill.table)
+    crash_steps.prepare(filled)
+    filled.variables = crash_steps.variables(filled, kill.at, kill.nth)
+    filled.start(wait=False)
+    assert filled.process is not None
+    assert filled.process.wait(PATIENCE_S) == -signal.SIGKILL
+    assert crash_steps.note(filled).read_text() == kill.at
+    filled.variables = {}
+    before = len(filled.embedded())
+    start_and_settle(filled)
+    stop_and_compare(filled, wanted)
+    texts = {chunk[7] for chunk in wanted["chunks"]}
+    assert embedded_since(filled, before) & texts == set()
 
 
 # --- again and again
