@@ -63,7 +63,7 @@ def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
     """Run the daemon in the foreground until SIGTERM or SIGINT; return the exit code."""
     try:
         configs = load(arguments.config, agent=arguments.agent, workspace=arguments.workspace)
-        if len(configs) == 1:
+        if len(configs) == 1 and not configs[0].db_path.exists():
             usable(configs[0])
     except ConfigError as error:
         return _complain(str(error), EXIT_CONFIG)

@@ -20,6 +20,7 @@ from memoryd.index.writer import Writer
 from memoryd.lookups import Lookups
 from memoryd.search.engine import SearchEngine
 from memoryd.source.discover import Discovery
+from memoryd.source.mounts import Mounts
 from memoryd.source.reconcile import Reconciler
 from memoryd.source.sessions.tracker import SessionTracker
 from memoryd.source.watch import Watcher
@@ -39,6 +40,7 @@ class Agent:
     config: AgentConfig
     store: Store
     discovery: Discovery
+    mounts: Mounts
     resolved: Resolved
     provider: Provider | None
     pool: EmbedPool | None
@@ -88,7 +90,8 @@ class Agent:
         waiting = 0 if self.watcher is None else self.watcher.stats().waiting
         names = ("reconcile", "parse", "write")
         queued = sum(queue.qsize() for queue in self.queues if queue.name in names)
-        return waiting + queued + self.parser.in_hand() + self.writer.stats().in_hand
+        large = self.reconciler.stats().waiting
+        return waiting + large + queued + self.parser.in_hand() + self.writer.stats().in_hand
 
     def pending_chunks(self) -> int:
         """Return how many chunks wait for a vector; 0 without a provider."""

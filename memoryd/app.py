@@ -47,6 +47,7 @@ from memoryd.index.writer import Writer
 from memoryd.joints import (
     embed_or_fail,
     healthy,
+    mounts_of,
     note_unreadable,
     parse_for_rebuild,
     scan_for_rebuild,
@@ -66,6 +67,7 @@ from memoryd.serve.server import Server
 from memoryd.serve.socket import check_path, inherited_or_listening
 from memoryd.settings import Settings
 from memoryd.source.discover import Discovery
+from memoryd.source.mounts import unless_away
 from memoryd.source.reconcile import Reconciler
 from memoryd.source.sessions.tracker import SessionTracker
 from memoryd.source.watch import Watcher
@@ -74,6 +76,7 @@ from memoryd.supervise import Actor, supervise
 from memoryd.terms import load_stop_words
 from memoryd.transcripts import Transcripts, known, notes
 from memoryd.wanted import (
+    check_workspace,
     choose_provider,
     keep_choice,
     make_provider,
@@ -198,10 +201,7 @@ async def _agent(
 ) -> AsyncIterator[Opened]:
     """Join the parts of one agent; yield it and its actors in the order of the data path."""
     settings = config.settings
-    if not await asyncio.to_thread(config.workspace.is_dir):
-        raise ConfigError(
-            config.problem or f"workspace {config.workspace} is not a folder any more"
-        )
+    await check_workspace(config)
     publish = partial(events.publish, agent=config.agent)
     to_reconcile = MeteredQueue[ToReconcile]("reconcile", SMALL_QUEUE)
     to_watch = MeteredQueue[frozenset[Path]]("watch", 1)
@@ -232,6 +232,7 @@ async def _agent(
         stack.push_async_callback(store.close)
         await keep_choice(store, resolved, peeked, provider)
         discovery = await asyncio.to_thread(Discovery, config.workspace, settings.extra_paths)
+        mounts = await mounts_of(store, discovery)
         unreadable: dict[FileKey, str] = {}
         transcripts = Transcripts(config, wanted) if settings.sessions.enabled else None
         if transcripts is not None:
@@ -241,7 +242,7 @@ async def _agent(
             to_parser,
             to_writer,
             to_writer if transcripts is None else to_tracker,
-            read=reader(settings, discovery.base),
+            read=unless_away(reader(settings, discovery.base), mounts),
             options=ChunkOptions(
                 settings.chunking.tokens, settings.chunking.overlap, wanted.max_input_bytes
             ),
@@ -261,6 +262,7 @@ async def _agent(
                 read=transcripts.read,
                 open_file=transcripts.places.open_file,
                 known=lambda: known(store.catalog, settings.sessions.formats),
+                mounts=await mounts_of(store, transcripts.places),
                 thread=threads,
                 thresholds=transcripts.thresholds,
             )
@@ -280,7 +282,7 @@ async def _agent(
             [to_reconcile] if tracker is None else [to_reconcile, to_tracker],
             store=store,
             stages=Stages(
-                scan=partial(scan_for_rebuild, discovery, transcripts, threads),
+                scan=partial(scan_for_rebuild, discovery, mounts, store, transcripts, threads),
                 parse=partial(parse_for_rebuild, parser, transcripts, threads),
                 embed=None if pool is None else partial(embed_or_fail, pool),
                 under_way=embedding.feeder.under_way,
@@ -293,6 +295,7 @@ async def _agent(
             config=config,
             store=store,
             discovery=discovery,
+            mounts=mounts,
             resolved=resolved,
             provider=provider,
             pool=pool,
@@ -302,8 +305,10 @@ async def _agent(
             reconciler=Reconciler(
                 to_reconcile,
                 to_parser,
+                to_writer,
                 to_watch if watcher else None,
                 discovery=discovery,
+                mounts=mounts,
                 known=lambda: notes(store.catalog) if transcripts else store.catalog.stats(),
                 thread=threads,
                 interval_s=settings.sync.interval_minutes * 60 or None,

@@ -83,11 +83,13 @@ class SyncMarker:
     """Travels the whole path; `text` and `vectors` resolve when all before it is searchable.
 
     The writer resolves `text` and the feeder, last, `vectors`. While the provider is out of order
-    nobody is kept waiting for it.
+    nobody is kept waiting for it. `meant`: what is missing was deleted, even where it looks as if
+    its disk were not there.
     """
 
     text: asyncio.Future[None] = field(default_factory=lambda: _new_future())
     vectors: asyncio.Future[None] = field(default_factory=lambda: _new_future())
+    meant: bool = False
 
 
 class MeteredQueue(asyncio.Queue[T]):
@@ -130,10 +132,11 @@ class FileContent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileChanged:
-    """A file on disk differs from its row in the index, or has none."""
+    """A file on disk differs from its row in the index, or has none. `size` is that on disk."""
 
     key: FileKey
     real_path: Path
+    size: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +269,14 @@ class BatchJob(msgspec.Struct, frozen=True):
     remote_id: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Which folder, as (device, inode), is to be found at each place of a source."""
+
+    source: str
+    folders: dict[str, tuple[int, int]]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class JobChange:
     """A batch job that is to be written down anew, or removed when it is `over`."""
@@ -295,6 +306,7 @@ ToWriter = (
     | Forget
     | Choose
     | JobChange
+    | Places
     | SyncMarker
 )
 ToFeeder = SyncMarker | None

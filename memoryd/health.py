@@ -22,6 +22,8 @@ class Health:
             found.append(f"the last rebuild failed: {rebuild.last_error}")
         if (problem := agent.reconciler.stats().problem) is not None:
             found.append(f"scan: {problem}")
+        if agent.tracker is not None:
+            found += [f"transcripts: {why}" for why in agent.tracker.stats().problems]
         if (choice := agent.resolved.fallback) is not None:
             found.append(
                 f"the fallback provider {choice.provider} embeds: {choice.why}"

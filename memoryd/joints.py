@@ -32,11 +32,16 @@ from memoryd.index.driver import Connection
 from memoryd.index.leftovers import unfinished
 from memoryd.index.rebuild import RebuildError, salvage
 from memoryd.index.rebuilder import Rebuilder
+from memoryd.index.schema import get_places
 from memoryd.index.store import Store
 from memoryd.search.legs import LegError
+from memoryd.source.discover import SOURCE as NOTES
 from memoryd.source.discover import Discovery
+from memoryd.source.mounts import Mounts
 from memoryd.source.sessions.places import SOURCE as SESSIONS
-from memoryd.transcripts import Transcripts
+from memoryd.source.sessions.places import Places
+from memoryd.source.walk import Scan
+from memoryd.transcripts import Transcripts, notes
 
 log = logging.getLogger(__name__)
 
@@ -84,15 +89,33 @@ def _trivial(connection: Connection) -> None:
     connection.execute("SELECT 1").fetchone()
 
 
+async def mounts_of(store: Store, sought: Discovery | Places) -> Mounts:
+    """Return which folder is to be found at each place of notes, or of transcripts."""
+    if isinstance(sought, Discovery):
+        recorded = await store.readers.read(partial(get_places, source=NOTES))
+        return Mounts(recorded, locate=sought.real_path, workspace=sought.workspace)
+    recorded = await store.readers.read(partial(get_places, source=SESSIONS))
+    return Mounts(recorded, locate=sought.real_path)
+
+
 async def scan_for_rebuild(
-    discovery: Discovery, transcripts: Transcripts | None, threads: Executor
+    discovery: Discovery,
+    mounts: Mounts,
+    store: Store,
+    transcripts: Transcripts | None,
+    threads: Executor,
 ) -> dict[FileKey, tuple[Path, FileStat]]:
     """Return all files of all sources. Raises `RebuildError` when some can't be seen."""
     loop = asyncio.get_running_loop()
-    scan = await loop.run_in_executor(threads, discovery.scan)
-    if scan.unread:
-        raise RebuildError(f"{scan.unread[0]} can't be read")
-    files = scan.files
+    known = notes(store.catalog)
+
+    def look() -> Scan:
+        scan = discovery.scan()
+        for problem in (*scan.problems(), *mounts.judge(scan, known).away.values()):
+            raise RebuildError(problem)
+        return scan
+
+    files = (await loop.run_in_executor(threads, look)).files
     if transcripts is not None:
         files |= (await loop.run_in_executor(threads, transcripts.find)).files
     return files

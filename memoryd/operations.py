@@ -118,9 +118,11 @@ class Operations:
         writer = self._agent.writer
         before = writer.stats()
         rebuilt: RebuildResult | None = None
+        if self._agent.reconciler.stats().away:
+            await self._sync(vectors=False, caller=caller, meant=True)
         if body.force or body.provider is not None:
             rebuilt = await self._rebuild(caller, if_different=not body.force)
-        await self._sync(vectors=True, caller=caller)
+        await self._sync(vectors=True, caller=caller, meant=True)
         after = writer.stats()
         store = self._agent.store
         return bodies.IndexResult(
@@ -198,8 +200,8 @@ class Operations:
             return bodies.TranscriptUpdatedResult(True)
         try:
             found = await agent.look_up(agent.discovery.look, path)
-        except ValueError:
-            found = None  # a NUL in the name
+        except (OSError, ValueError):
+            found = None  # it can't be seen, or there is a NUL in its name
         if found is None:
             reason = f"{shown} is neither a memory file nor in a place of transcripts"
             if agent.transcripts is None:
@@ -253,10 +255,10 @@ class Operations:
                 protocol.ErrorCode.UNAVAILABLE, f"rebuilding failed: {error}", retryable=True
             ) from error
 
-    async def _sync(self, *, vectors: bool, caller: Caller) -> None:
+    async def _sync(self, *, vectors: bool, caller: Caller, meant: bool = False) -> None:
         """Send a marker along the data path and report progress until it has come through."""
         agent = self._agent
-        marker = SyncMarker()
+        marker = SyncMarker(meant=meant)
         await agent.to_reconcile.put(marker)
         first = agent.writer.stats().messages
         while not marker.text.done():

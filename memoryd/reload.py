@@ -16,6 +16,7 @@ from memoryd.config import AgentConfig, ConfigError, load, load_added, usable
 from memoryd.host import Host, Hosted
 from memoryd.index.swap import rename_over
 from memoryd.serve.connection import RequestFailedError
+from memoryd.wanted import check_workspace
 from memoryd_client.agents import ReloadResult
 from memoryd_client.protocol import ErrorCode
 
@@ -83,7 +84,7 @@ class Reloader:
                 wanted = await asyncio.to_thread(self._load)
                 for config in wanted:
                     if config.origin != "added":
-                        usable(config)
+                        await check_workspace(config)
             except ConfigError as error:
                 self._host.problem = f"the configuration can't be read again: {error}"
                 raise

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from memoryd.agent import Agent
-from memoryd.flow import FileKey
+from memoryd.flow import FileKey, Hint
 from memoryd.search.engine import BadQueryError
 from memoryd.serve.connection import ECHO_CHARS, RequestFailedError
 from memoryd.source.discover import SOURCE
@@ -18,6 +18,7 @@ from memoryd_client.protocol import ErrorCode
 VISIBILITIES = ("self", "agent", "all")
 """Whose transcripts a search sees, each more than the one before."""
 CATCH_UP_S = 0.005
+NOT_THERE = "some of the files found are not there at present: their disk may not be mounted"
 LOOK_S = 1.0
 """For a look whether what was found is still on disk."""
 
@@ -32,10 +33,9 @@ async def search(agent: Agent, status: Status, body: SearchBody) -> SearchResult
         agent.watcher.hurry()
         await _catch_up(agent, sync.on_search_wait_ms / 1000)
     late: list[str] = []
+    gone = partial(gone_from_disk, agent, late)
     try:
-        result = await agent.engine.search(
-            body, _visible(agent, body), partial(gone_from_disk, agent, late)
-        )
+        result = await agent.engine.search(body, _visible(agent, body), gone)
     except BadQueryError as error:
         raise RequestFailedError(ErrorCode.BAD_REQUEST, str(error)) from error
     result.pending_files = agent.pending_files()
@@ -70,22 +70,27 @@ async def _catch_up(agent: Agent, most_s: float) -> None:
 async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> set[FileKey]:
     """Return the notes that are not on disk any more, though the index still has them.
 
-    Those of a workspace that is gone as a whole, as an unmounted disk is, still count. A disk that
-    does not say so within a second is not waited for; `late` gets a warning then.
+    Those on a disk that is not there, as it seems, still count; a scan then says so. A disk that
+    does not answer within a second is not waited for. `late` gets a warning in both cases.
     """
     workspace = agent.discovery.workspace
 
-    def look() -> set[FileKey]:
+    def look() -> tuple[set[FileKey], set[FileKey]]:
         notes = [key for key in keys if key.source == SOURCE]
         gone = {key for key in notes if _is_gone(workspace / key.path)}
-        return set() if gone and _is_gone(workspace) else gone
+        return gone, {key for key in gone if agent.mounts.away(workspace / key.path)}
 
     try:
         async with asyncio.timeout(LOOK_S):
-            return await agent.look_up(look)
+            gone, away = await agent.look_up(look)
     except (TimeoutError, RequestFailedError):
         late.append("the disk of the workspace does not answer: some of these may be gone from it")
         return set()
+    if away:
+        late.append(NOT_THERE)
+        if agent.reconciler.stats().problem is None and agent.to_reconcile.empty():
+            agent.to_reconcile.put_nowait(Hint(reason="files are away"))
+    return gone - away
 
 
 def _is_gone(path: Path) -> bool:

@@ -20,6 +20,7 @@ from memoryd.listing import remarks
 from memoryd.source.discover import SOURCE
 from memoryd.source.reconcile import ReconcileStats
 from memoryd.source.sessions.places import SOURCE as SESSIONS
+from memoryd.transcripts import notes
 from memoryd.wanted import leaving
 from memoryd_client import protocol
 from memoryd_client import status as wire
@@ -183,11 +184,17 @@ class Status:
         return self._agent.watcher is not None and self._agent.watcher.stats().armed
 
     async def _unseen_changes(self) -> int:
-        scan = await self._agent.look_up(self._agent.discovery.scan)
-        known = self._agent.store.catalog.stats()
-        found = {key: stat for key, (_, stat) in scan.files.items()}
-        changed = sum(known.get(key) != stat for key, stat in found.items())
-        return changed + len(known.keys() - found.keys())
+        agent = self._agent
+        known = notes(agent.store.catalog)
+
+        def look() -> int:
+            scan = agent.discovery.scan()
+            unseen = [*scan.unread, *agent.mounts.judge(scan, known).away]
+            missing = map(agent.discovery.real_path, known.keys() - scan.stats.keys())
+            gone = [p for p in missing if not any(p.is_relative_to(folder) for folder in unseen)]
+            return len(gone) + sum(known.get(key) != stat for key, stat in scan.stats.items())
+
+        return await agent.look_up(look)
 
     def _source_counts(self, scanned: ReconcileStats) -> list[wire.SourceCount]:
         counts = self._agent.store.catalog.counts()

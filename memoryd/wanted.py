@@ -1,6 +1,8 @@
 """What a configuration wants to have: the provider, the identity and the store of an agent."""
 
+import asyncio
 import logging
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +19,7 @@ from memoryd.flow import FileContent
 from memoryd.identity import Choice, Identity
 from memoryd.index.driver import ExtensionError, bundled_extension
 from memoryd.index.extension import expanded, load_apart
-from memoryd.index.peek import Peeked
+from memoryd.index.peek import Peeked, peek
 from memoryd.index.schema import put_choice
 from memoryd.index.store import Store, StoreOptions
 from memoryd.redact import PatternError, Redactor
@@ -29,6 +31,19 @@ log = logging.getLogger(__name__)
 
 MAX_INPUT_BYTES = 8_000
 """Longest text in UTF-8 that is embedded whole, unless the provider takes less."""
+
+
+async def check_workspace(config: AgentConfig) -> None:
+    """Raise `ConfigError` for a workspace that is not there, unless there is an index of it.
+
+    Its disk may come; what is indexed can be searched until then.
+    """
+    if await asyncio.to_thread(os.path.isdir, config.workspace):
+        return
+    if (await peek(config.db_path)).workspace != str(config.workspace):
+        raise ConfigError(
+            config.problem or f"workspace {config.workspace} is not a folder any more"
+        )
 
 
 def choose_provider(settings: Settings, peeked: Peeked) -> Resolved:

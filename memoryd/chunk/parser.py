@@ -1,7 +1,6 @@
 """Reads changed files and cuts them into chunks, in a thread, in the order they were noticed."""
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
@@ -139,8 +138,12 @@ class Parser:
         if gone.absent is None:
             return gone
         loop = asyncio.get_running_loop()
-        if not await loop.run_in_executor(self._thread, os.path.lexists, gone.absent):
+        try:
+            await loop.run_in_executor(self._thread, gone.absent.lstat)
+        except (FileNotFoundError, NotADirectoryError):
             return gone
+        except OSError as error:
+            return Unreadable(gone.key, error.strerror or str(error))
         return await self.parse(FileChanged(gone.key, gone.absent))
 
     async def _pass_on(self, outcome: Parsed) -> None:

@@ -60,7 +60,7 @@ def copy_records(connection: Connection, other: Path) -> int:
         connection.execute("INSERT OR IGNORE INTO forgotten SELECT * FROM other.forgotten")
         connection.execute(
             "INSERT OR REPLACE INTO meta SELECT * FROM other.meta"
-            " WHERE key IN ('choice', 'recovered')"
+            " WHERE key IN ('choice', 'recovered') OR key LIKE 'places of %'"
         )
         connection.execute("DELETE FROM batch_jobs")
         connection.execute("INSERT INTO batch_jobs SELECT * FROM other.batch_jobs")

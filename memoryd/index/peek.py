@@ -8,7 +8,7 @@ import msgspec
 
 from memoryd.identity import Choice, Identity
 from memoryd.index.driver import Connection, Database, Error
-from memoryd.index.schema import get_choice, get_identity
+from memoryd.index.schema import get_choice, get_identity, get_workspace
 
 
 class Peeked(NamedTuple):
@@ -16,6 +16,7 @@ class Peeked(NamedTuple):
 
     built: Identity | None = None
     choice: Choice | None = None
+    workspace: str | None = None
 
 
 async def peek(path: Path) -> Peeked:
@@ -28,7 +29,7 @@ async def peek(path: Path) -> Peeked:
 
 
 def _read(connection: Connection) -> Peeked:
-    choice = get_choice(connection)
+    choice, workspace = get_choice(connection), get_workspace(connection)
     with suppress(msgspec.MsgspecError):
-        return Peeked(get_identity(connection), choice)
-    return Peeked(None, choice)
+        return Peeked(get_identity(connection), choice, workspace)
+    return Peeked(None, choice, workspace)

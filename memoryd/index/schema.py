@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from memoryd.flow import Places
 from memoryd.identity import Choice, Identity
 from memoryd.index.cache import mean_vector
 from memoryd.index.driver import Connection, Error, has_fts5, transaction
@@ -125,7 +126,7 @@ def prepare(connection: Connection, workspace: Path, identity: Identity) -> Iden
             )
         if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone():
             raise IndexRefusedError("it is not an index of memoryd; set store.path to another file")
-        owner = _get_meta(connection, "workspace")
+        owner = get_workspace(connection)
         if owner != str(workspace):
             raise of_another(owner, workspace)
         if not connection.execute(
@@ -217,6 +218,26 @@ def get_choice(connection: Connection) -> Choice | None:
         return msgspec.json.decode(_get_meta(connection, "choice") or "", type=Choice)
     except (msgspec.MsgspecError, RecursionError):
         return None
+
+
+def get_workspace(connection: Connection) -> str | None:
+    """Return the workspace that the index belongs to."""
+    return _get_meta(connection, "workspace")
+
+
+def put_places(connection: Connection, places: Places) -> None:
+    """Record which folder, as (device, inode), is to be found at each place of a source."""
+    encoded = msgspec.json.encode(places.folders).decode()
+    _put_meta(connection, f"places of {places.source}", encoded)
+
+
+def get_places(connection: Connection, source: str) -> dict[str, tuple[int, int]]:
+    """Return which folder is to be found at each place of a source; none if it is not known."""
+    try:
+        found = _get_meta(connection, f"places of {source}") or "{}"
+        return msgspec.json.decode(found, type=dict[str, tuple[int, int]])
+    except msgspec.MsgspecError:
+        return {}
 
 
 def _put_meta(connection: Connection, key: str, value: str) -> None:

@@ -13,6 +13,7 @@ from memoryd.flow import (
     Forget,
     JobChange,
     ParsedFile,
+    Places,
     Replace,
     Salvage,
     SyncMarker,
@@ -240,6 +241,8 @@ class Writer:
             case JobChange():
                 await self._store.database.run(lambda c: jobs.write_job(c, message))
                 _resolve(message.done)
+            case Places():
+                await self._store.database.run(lambda c: schema.put_places(c, message))
             case SyncMarker():
                 _resolve(message.text)
                 await self._feeder.put(message)

@@ -9,7 +9,7 @@ from memoryd.settings import ExtraPath
 from memoryd.source.extra import Root, extra_root, workspace_roots
 from memoryd.source.ignore import IgnoreFiles
 from memoryd.source.names import is_utf8
-from memoryd.source.opening import stat_file
+from memoryd.source.opening import LinkError, stat_file
 from memoryd.source.walk import Scan, Walk
 
 SOURCE = "memory"
@@ -38,7 +38,7 @@ class Discovery:
         walk = Walk(
             self.workspace, self._ignore_files, top=self._top, base=self.base, key=self._key
         )
-        walk.note_folder(self.workspace)
+        walk.start(self.workspace)
         for root in self._roots():
             walk.visit(root)
         return walk.scan
@@ -47,7 +47,7 @@ class Discovery:
         """Look at one path that the watcher or a client named. Blocking.
 
         Returns its key and stat, None for the stat when no such file is there, or None when the
-        path can't be a memory file.
+        path can't be a memory file. Raises `OSError` when that can't be seen.
         """
         if not is_utf8(str(path)) or not any(root.holds(path) for root in self._roots()):
             return None
@@ -56,12 +56,15 @@ class Discovery:
         key = self._key(str(path))
         try:
             found = stat_file(path, self.base(str(path)))
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError, LinkError):
             return key, None
         return key, file_stat(found) if stat_module.S_ISREG(found.st_mode) else None
 
     def concerns(self, folder: Path) -> bool:
-        """Say whether a folder, or what is on the way through it, may hold memory. Blocking."""
+        """Say whether a folder, or what is on the way through it, may hold memory. Blocking.
+
+        Raises `OSError` when that can't be said just now.
+        """
         return any(root.leads_to(folder) for root in self._roots()) and not self._hidden(
             folder, folder=True
         )
@@ -90,6 +93,7 @@ class Discovery:
         return workspace_roots(self.workspace) + self._extra_roots
 
     def _hidden(self, path: Path, *, folder: bool) -> bool:
+        """Say whether a path is hidden. Raises `OSError` when that can't be said just now."""
         top = str(self._top(path))
         return self._ignore_files.on_the_way(top, str(path), folder=folder)[1]
 

@@ -2,6 +2,9 @@
 
 One counts for its folder and all below it; of several, the one nearest to a path decides, as in
 git. Below a folder that is hidden nothing can be shown again.
+
+One that can't be read at this moment, for want of descriptors or memory or by a fault of the disk,
+is no reason to show what it hides: the last rules stay, or nothing is said.
 """
 
 import errno
@@ -19,6 +22,8 @@ from memoryd.source.patterns import Patterns
 MAX_BYTES = 1024 * 1024
 SETTLED_NS = 1_000_000_000
 """A file that changed so lately may change again without looking it: its text is not kept."""
+
+PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
 
 _Signature = tuple[int, int, int, int]
 
@@ -69,6 +74,7 @@ class IgnoreFiles:
         """Return the rules inside a folder; `above` are those that hold for the folder itself.
 
         Why an ignore file can't be used, whole or in part, is added to `problems` by its path.
+        Raises `OSError` when one can't be read at this moment.
         """
         path = os.path.join(folder, IGNORE_FILE)
         found = self._find(path)
@@ -101,6 +107,8 @@ class IgnoreFiles:
         try:
             found = os.lstat(path)
         except OSError as error:
+            if error.errno in PASSING:
+                raise
             self._kept.pop(path, None)
             missing = isinstance(error, FileNotFoundError | NotADirectoryError)
             if missing:
@@ -110,7 +118,12 @@ class IgnoreFiles:
         kept = self._kept.get(path)
         if kept is not None and kept.signature == signature:
             return kept
-        read = _read(path, self._base(path), found, signature)
+        try:
+            read = _read(path, self._base(path), found, signature)
+        except OSError:
+            if kept is None:
+                raise
+            return kept
         if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) > SETTLED_NS:
             self._kept[path] = read
         return read
@@ -123,6 +136,8 @@ def _read(path: str, base: str, found: os.stat_result, signature: _Signature) ->
     except UnicodeDecodeError:
         problem = _hides_nothing("not UTF-8")
     except OSError as error:
+        if error.errno in PASSING:
+            raise
         problem = _hides_nothing(error.strerror or str(error))
     return _IgnoreFile(signature, patterns, problem)
 

@@ -94,6 +94,11 @@ class Descent:
             self._go(name, _ON_THE_WAY | os.O_NOFOLLOW, path)
         return self._go(last, _LIST if listed else _ON_THE_WAY | os.O_NOFOLLOW, path)
 
+    def identity(self) -> tuple[int, int]:
+        """Return the (device, inode) of the folder that it began in."""
+        found = os.fstat(self._descriptors[0])
+        return found.st_dev, found.st_ino
+
     def close(self) -> None:
         """Close all folders."""
         self._leave(-1)

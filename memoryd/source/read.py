@@ -20,6 +20,8 @@ BLOCK_BYTES = 256 * 1024
 """No call takes more at once: one that takes a whole file holds up every thread meanwhile."""
 PLACEHOLDER = "[private]"
 ATTEMPTS = 3
+AGAIN_BYTES = 1024 * 1024
+"""A larger file that changes while it is read is left to the next look."""
 TICK_NS = 20_000_000
 """Longer than one tick of any file system's clock: two changes within a tick look like one."""
 
@@ -42,8 +44,8 @@ def read_file(path: Path, base: str | None = None) -> FileContent:
 
     `base` is the folder from which on no link may lead to it; None: the one that it is in. Raises
     `OSError`; a link, a special file, one that is too large and one that is no text are among
-    these. A file that changes meanwhile is read again; if it goes on changing, the stat is that
-    from before the reading, so that the next scan looks again.
+    these. A file that changes meanwhile is read again, if it is not large; if it goes on changing,
+    the stat is that from before the reading, so that the next scan looks again.
     """
     content = _read(path, os.path.dirname(path) if base is None else base)
     lines, remark = mask_private(content.lines)
@@ -63,6 +65,8 @@ def _read(path: Path, base: str) -> FileContent:
             _let_settle(before.st_mtime_ns)
             after = os.fstat(descriptor)
             if (after.st_mtime_ns, after.st_size) == (before.st_mtime_ns, before.st_size):
+                break
+            if after.st_size > AGAIN_BYTES:
                 break
     return FileContent(file_stat(before), digest, decoder.lines.finish(), decoder.remarks())
 

@@ -21,25 +21,43 @@ from memoryd.flow import (
     FileKey,
     FileStat,
     Hint,
+    Places,
     SyncMarker,
     ToParser,
     ToReconcile,
+    ToWriter,
 )
 from memoryd.source.discover import SOURCE, Discovery
+from memoryd.source.mounts import Mounts, Verdict
 from memoryd.source.names import IGNORE_FILE, is_utf8
+from memoryd.source.pace import Pace
 
 log = logging.getLogger(__name__)
+
+PULSE_S = 5.0
+"""Nothing tells that a disk is mounted, or a folder above the workspace renamed: so often it is
+looked at whether each place still has the folder that was scanned."""
+LARGE_BYTES = 4_000_000
+"""Files from this size on are taken after all others."""
+MANY_PATHS = 1_000
+"""A scan of everything is faster than looking at so many paths one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReconcileStats:
-    """What the last full scan found. `sources` counts files on disk by source."""
+    """What the last full scan found. `sources` counts files on disk by source.
+
+    `away`: some of what the index has may be on a disk that is not there. `waiting` counts large
+    files that have changed and were read lately.
+    """
 
     scans: int
     last_scan_s_ago: float | None
     sources: dict[str, int] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     problem: str | None = None
+    away: bool = False
+    waiting: int = 0
 
 
 class _Found(NamedTuple):
@@ -51,31 +69,42 @@ class _Found(NamedTuple):
     changed: list[FileChanged]
     gone: list[FileChanged | FileGone]
     problem: str | None
+    verdict: Verdict
 
 
 class Reconciler:
-    """In: hints and sync markers. Out: changes, each marker behind those found for it."""
+    """In: hints and sync markers. Out: changes, each marker behind those found for it.
+
+    Out too: sets of folders to the watcher, and to the writer which folder is at which place.
+    """
 
     def __init__(
         self,
         inbox: asyncio.Queue[ToReconcile],
         parser: asyncio.Queue[ToParser],
+        writer: asyncio.Queue[ToWriter],
         folders: asyncio.Queue[frozenset[Path]] | None,
         *,
         discovery: Discovery,
+        mounts: Mounts,
         known: Callable[[], dict[FileKey, FileStat]],
         thread: Executor,
         interval_s: float | None,
+        pulse_s: float = PULSE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._inbox = inbox
         self._parser = parser
+        self._writer = writer
         self._folders = folders
         self._discovery = discovery
+        self._mounts = mounts
         self._known = known
         self._thread = thread
         self._interval_s = interval_s
+        self._pulse_s = None if folders is None else pulse_s
         self._clock = clock
+        self._pace = Pace()
         self._watched: dict[Path, tuple[int, int]] = {}
         # On their way to the index: a scan doesn't know these yet, and they may be gone by then.
         self._sent: set[FileKey] = set()
@@ -99,33 +128,69 @@ class Reconciler:
             sources={} if scan is None else {SOURCE: scan.files},
             skipped=[] if scan is None else scan.skipped,
             problem=self._problem,
+            away=scan is not None and bool(scan.verdict.away),
+            waiting=len(self._pace),
         )
 
     async def _next(self) -> list[ToReconcile]:
-        """Return all that waits, so that many requests share one scan."""
+        """Return all that waits, so that many requests share one scan; nothing after a while."""
         messages: list[ToReconcile] = []
         try:
-            async with asyncio.timeout(self._interval_s):
+            async with asyncio.timeout(self._patience_s()):
                 messages.append(await self._inbox.get())
         except TimeoutError:
+            pass
+        if self._scan_is_due():
             messages.append(Hint(reason="timer"))
         while not self._inbox.empty():
             messages.append(self._inbox.get_nowait())
         return messages
 
+    def _patience_s(self) -> float | None:
+        """Return how long to wait for messages, None for ever."""
+        now, next_due = self._clock(), self._pace.next_due()
+        waits = [] if self._pulse_s is None else [self._pulse_s]
+        if self._interval_s is not None and self._last_at is not None:
+            waits.append(self._last_at + self._interval_s - now)
+        if next_due is not None:
+            waits.append(next_due - now)
+        return max(0.0, min(waits)) if waits else None
+
+    def _scan_is_due(self) -> bool:
+        if self._interval_s is None or self._last_at is None:
+            return False
+        return self._clock() >= self._last_at + self._interval_s
+
     async def _reconcile(self, messages: list[ToReconcile]) -> None:
         markers = [message for message in messages if isinstance(message, SyncMarker)]
         hints = [message for message in messages if isinstance(message, Hint)]
         paths = frozenset[Path]().union(*(hint.paths for hint in hints if hint.paths is not None))
-        if markers or any(hint.paths is None for hint in hints) or not await self._look(paths):
-            await self._scan()
+        everything = (
+            bool(markers)
+            or any(hint.paths is None for hint in hints)
+            or len(paths) >= MANY_PATHS
+            or await self._moved()
+        )
+        if everything or not await self._look(paths):
+            await self._scan(at_once=bool(markers), meant=any(marker.meant for marker in markers))
+        for change in self._pace.due(self._clock()):
+            await self._put(change)
         for marker in markers:
             await self._parser.put(marker)
+
+    async def _moved(self) -> bool:
+        """Say whether another folder has come to a place that was scanned."""
+        if self._pulse_s is None:
+            return False
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._mounts.moved)
 
     async def _look(self, paths: frozenset[Path]) -> bool:
         """Look at single paths. Returns False when that is not enough and a scan has to."""
         if any(path in self._watched or path.name == IGNORE_FILE for path in paths):
             return False
+        if not paths:
+            return True
         loop = asyncio.get_running_loop()
         changes = await loop.run_in_executor(
             self._thread, self._look_in_thread, paths, self._known()
@@ -142,71 +207,88 @@ class Reconciler:
         owners = {stat.inode: key for key, stat in known.items()}
         changes: list[FileChanged | FileGone] = []
         for path in paths:
-            if path.is_dir() and not path.is_symlink() and self._discovery.concerns(path):
-                return None
-            if (seen := self._discovery.look(path)) is None:
+            try:
+                if path.is_dir() and not path.is_symlink() and self._discovery.concerns(path):
+                    return None
+                seen = self._discovery.look(path)
+            except OSError:
+                return None  # a scan says what is the matter
+            if seen is None:
                 continue
             key, stat = seen
+            if stat is None and self._mounts.away(path):
+                return None
             if stat is None:
                 # Known or not: it may be on its way to the writer at this moment.
                 changes.append(self._gone(key, known.get(key)))
             elif owners.get(stat.inode, key) != key:
                 return None  # renamed, or one file under two names: only a scan tells which counts
             elif known.get(key) != stat:
-                changes.append(FileChanged(key, self._discovery.real_path(key)))
+                changes.append(FileChanged(key, self._discovery.real_path(key), stat.size))
         return changes
 
-    async def _scan(self) -> None:
+    async def _scan(self, *, at_once: bool, meant: bool) -> None:
         loop = asyncio.get_running_loop()
         # Before the scan: a file that is indexed while it runs must not look as if it were gone.
         known, sent = self._known(), frozenset(self._sent)
-        found = await loop.run_in_executor(self._thread, self._scan_in_thread, known, sent)
+        found = await loop.run_in_executor(self._thread, self._scan_in_thread, known, sent, meant)
         self._last, self._last_at = found, self._clock()
         self._scans += 1
         await self._plan_watching(found.folders)
         self._sent -= known.keys()
-        for change in found.changed:
-            await self._put(change)
-        if self._discovery.workspace not in found.folders:
-            self._note(f"the workspace {self._discovery.workspace} can't be read")
-            return
         self._note(found.problem)
+        if self._mounts.record(found.verdict):
+            await self._writer.put(Places(SOURCE, self._mounts.recorded()))
+        for change in found.changed:
+            await self._put(change, at_once=at_once)
         for gone in found.gone:
             await self._put(gone)
 
-    async def _put(self, change: FileChanged | FileGone) -> None:
+    async def _put(self, change: FileChanged | FileGone, *, at_once: bool = False) -> None:
         if isinstance(change, FileChanged):
             self._sent.add(change.key)
+            if not self._pace.take(change, self._clock(), at_once=at_once):
+                return
         else:
             self._sent.discard(change.key)
+            self._pace.forget(change.key)
         await self._parser.put(change)
 
-    def _scan_in_thread(self, known: dict[FileKey, FileStat], sent: frozenset[FileKey]) -> _Found:
+    def _scan_in_thread(
+        self, known: dict[FileKey, FileStat], sent: frozenset[FileKey], meant: bool
+    ) -> _Found:
         """Walk, compare, and let go of all that is as it was, off the event loop."""
         scan = self._discovery.scan()
+        verdict = self._mounts.judge(scan, known.keys() | sent, meant=meant)
+        unseen = [*scan.unread, *verdict.away]
         changed = [
-            FileChanged(key, self._discovery.real_path(key))
+            FileChanged(key, self._discovery.real_path(key), stat.size)
             for key, stat in scan.stats.items()
             if known.get(key) != stat
         ]
+        changed.sort(key=lambda change: change.size >= LARGE_BYTES)
         gone = [
             self._gone(key, known.get(key))
             for key in (known.keys() | sent) - scan.stats.keys()
-            if not any(
-                self._discovery.real_path(key).is_relative_to(unread) for unread in scan.unread
-            )
+            if not any(self._discovery.real_path(key).is_relative_to(folder) for folder in unseen)
         ]
-        problem = f"{scan.unread[0]} can't be read" if scan.unread else None
+        problems = [*scan.problems(), *verdict.away.values()]
+        problem = problems[0] if problems else None
+        if len(problems) > 1:
+            problem = f"{problem} (and {len(problems) - 1} more)"
         skipped = list(scan.skipped.items())
-        return _Found(len(scan.stats), scan.folders, skipped, changed, gone, problem)
+        return _Found(len(scan.stats), scan.folders, skipped, changed, gone, problem, verdict)
 
     def _gone(self, key: FileKey, known: FileStat | None) -> FileChanged | FileGone:
         """Return what has become of a file that was not seen; it may have come back since."""
         path = self._discovery.real_path(key)
-        seen = self._discovery.look(path)
+        try:
+            seen = self._discovery.look(path)
+        except OSError:
+            return FileChanged(key, path)  # reading it says what is the matter
         stat = None if seen is None else seen[1]
         if stat is not None and stat != known:
-            return FileChanged(key, path)
+            return FileChanged(key, path, stat.size)
         return FileGone(key, None if os.path.lexists(path) else path)
 
     async def _plan_watching(self, folders: dict[Path, tuple[int, int]]) -> None:

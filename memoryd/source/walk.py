@@ -30,6 +30,8 @@ class Scan:
     `folders` maps each folder that was walked, or in which something is waited for, to its
     (device, inode): these are to be watched. `skipped` says for each path, as it can be shown, why
     it was passed over. Under `unread` folders nothing is known, so nothing there may be pruned.
+    `roots` are all that was to be looked at, whether it is there or not; `places` the folders among
+    these or around them, and those at which another file system begins.
     """
 
     workspace: Path
@@ -37,15 +39,25 @@ class Scan:
     folders: dict[Path, tuple[int, int]] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     unread: list[Path] = field(default_factory=list)
+    roots: list[Path] = field(default_factory=list)
+    places: dict[Path, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def files(self) -> dict[FileKey, tuple[Path, FileStat]]:
         """The files with their real paths, which are slow to make: 10,000 take 40 ms."""
         return {key: (self.workspace / key.path, stat) for key, stat in self.stats.items()}
 
+    def problems(self) -> list[str]:
+        """Say what could not be read, and why."""
+        return [
+            ("the workspace " if path == self.workspace else "")
+            + f"{path} {self.skipped[_shown(path)]}; what the index has of it is kept"
+            for path in self.unread
+        ]
+
     def skip(self, path: str, reason: str) -> None:
         """Note why a path is passed over."""
-        self.skipped[os.fsencode(path).decode("utf-8", "backslashreplace")] = reason
+        self.skipped[_shown(path)] = reason
 
     def unreadable(self, path: str, error: OSError) -> None:
         """Note that nothing can be known about a path and what is below it."""
@@ -54,12 +66,16 @@ class Scan:
 
 
 class _Folder(NamedTuple):
-    """A folder to walk. `parts` are below its root; `taken`: whatever the patterns say of files."""
+    """A folder to walk. `parts` are below its root; `taken`: whatever the patterns say of files.
+
+    `device` is that of the folder around it, None for the root.
+    """
 
     path: str
     parts: tuple[str, ...]
     taken: bool
     rules: Rules | None
+    device: int | None = None
 
 
 class Walk:
@@ -87,19 +103,30 @@ class Walk:
         self._walked: dict[tuple[Root | None, int, int], str] = {}
         self._matched = False
 
-    def note_folder(self, folder: Path) -> None:
-        """Have a folder watched, if it is there."""
+    def start(self, workspace: Path) -> None:
+        """Look at the workspace itself."""
+        self.scan.roots.append(workspace)
+        identity = self.note_folder(workspace)
+        if identity is None:
+            self._wait_for(workspace)
+        else:
+            self.scan.places[workspace] = identity
+
+    def note_folder(self, folder: Path) -> tuple[int, int] | None:
+        """Have a folder watched; return its (device, inode), None when it isn't there."""
         try:
             found = os.stat(folder)
         except OSError as error:
             # Any other folder may go while we look; a workspace that is gone is another matter.
             if folder == self.scan.workspace or not isinstance(error, FileNotFoundError):
                 self.scan.unreadable(str(folder), error)
-            return
-        self.scan.folders[folder] = found.st_dev, found.st_ino
+            return None
+        identity = self.scan.folders[folder] = found.st_dev, found.st_ino
+        return identity
 
     def visit(self, root: Root) -> None:
         """Look at one root and all that is below."""
+        self.scan.roots.append(root.path)
         try:
             found = os.lstat(root.path)
         except (FileNotFoundError, NotADirectoryError):
@@ -111,7 +138,11 @@ class Walk:
             self.scan.unreadable(str(root.path), error)
             return
         folder = stat_module.S_ISDIR(found.st_mode)
-        rules, hidden = self._rules_above(root.path, folder=folder)
+        try:
+            rules, hidden = self._rules_above(root.path, folder=folder)
+        except OSError as error:
+            self.scan.unreadable(str(root.path), error)
+            return
         if hidden:
             if not root.optional:
                 self.scan.skip(root.shown, f"hidden by a {IGNORE_FILE} file")
@@ -132,7 +163,9 @@ class Walk:
                 self.scan.skip(str(root.path), "not a Markdown file (.md)")
             else:
                 self._add(str(root.path), found)
-            self.note_folder(root.path.parent)
+            identity = self.note_folder(root.path.parent)
+            if identity is not None:
+                self.scan.places[root.path.parent] = identity
 
     def _wait_for(self, path: Path) -> None:
         for ancestor in path.parents:
@@ -161,6 +194,9 @@ class Walk:
                     continue
                 with os.scandir(descriptor) as listing:
                     entries = sorted(listing, key=lambda entry: entry.name)
+                if any(entry.name == IGNORE_FILE for entry in entries):
+                    rules = self._ignore_files.below(folder.rules, folder.path, self.scan.skipped)
+                    folder = folder._replace(rules=rules)
             except FileNotFoundError:
                 continue  # it went while we looked
             except OSError as error:
@@ -168,9 +204,6 @@ class Walk:
                 self.scan.unreadable(folder.path, error)
                 continue
             prefix = folder.path.rstrip("/") + "/"
-            if any(entry.name == IGNORE_FILE for entry in entries):
-                rules = self._ignore_files.below(folder.rules, folder.path, self.scan.skipped)
-                folder = folder._replace(rules=rules)
             for entry in entries:
                 path = prefix + entry.name
                 try:
@@ -182,14 +215,17 @@ class Walk:
 
     def _is_first(self, folder: _Folder, root: Root, found: os.stat_result) -> bool:
         """Note a folder; say whether it is here for the first time."""
-        identity = self.scan.folders[Path(folder.path)] = found.st_dev, found.st_ino
+        path = Path(folder.path)
+        identity = self.scan.folders[path] = found.st_dev, found.st_ino
+        if identity[0] != folder.device:
+            self.scan.places[path] = identity
         # Roots without patterns take the same from a folder, whichever it is reached from.
         place = (None if root.selection is None else root, *identity)
         if place not in self._walked:
             self._walked[place] = folder.path
             return True
         if self._walked[place] != folder.path:
-            del self.scan.folders[Path(folder.path)]
+            del self.scan.folders[path]
             self.scan.skip(folder.path, f"the same folder as {self._walked[place]}")
         return False
 
@@ -210,7 +246,8 @@ class Walk:
             if link:
                 self.scan.skip(path, LINK)
             elif is_utf8(entry.name):
-                waiting.append(_Folder(path, parts, taken, folder.rules))
+                device = self.scan.folders[Path(folder.path)][0]
+                waiting.append(_Folder(path, parts, taken, folder.rules, device))
             else:
                 self.scan.skip(path, NOT_UTF8)
         elif is_markdown(entry.name):
@@ -232,6 +269,10 @@ class Walk:
         if inode not in self._inodes:
             self._inodes.add(inode)
             self.scan.stats[self._key(path)] = file_stat(found)
+
+
+def _shown(path: str | Path) -> str:
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _hidden(path: str, folder: _Folder, *, is_folder: bool) -> bool:

@@ -1,5 +1,6 @@
 """`.memoryignore` on a real tree: what it hides from the walk, from looks and from the watcher."""
 
+import errno
 import os
 import time
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from descriptors import path_of
 
+from memoryd.flow import FileKey
 from memoryd.settings import ExtraPath
 from memoryd.source import ignore
 from memoryd.source.discover import Discovery
@@ -295,3 +297,28 @@ def test_looks_and_scans_may_run_side_by_side(workspace: Path) -> None:
         looks = list(threads.map(look, range(300)))
     assert all(len(scan.result().files) == 30 for scan in scans)
     assert all(hidden is None and shown is not None for hidden, shown in looks)
+
+
+def test_one_that_can_not_be_read_at_this_moment_shows_nothing(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For want of descriptors, say: what it hides must not be taken for memory meanwhile."""
+    (workspace / "memory" / ".memoryignore").write_text("secret.md\n")
+    secret = workspace / "memory" / "secret.md"
+    secret.write_text("hidden")
+    discovery = Discovery(workspace, ())
+    real_open = os.open
+
+    def too_many(path: str, flags: int, *rest: int) -> int:
+        if str(path).endswith(".memoryignore"):
+            raise OSError(errno.EMFILE, "Too many open files")
+        return real_open(path, flags, *rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("memoryd.source.ignore.os.open", too_many)
+        scan = discovery.scan()
+        assert FileKey("memory", "memory/secret.md") not in scan.stats
+        assert scan.unread == [workspace / "memory"]
+        with pytest.raises(OSError, match="Too many open files"):
+            discovery.look(secret)
+    assert discovery.look(secret) is None

@@ -14,11 +14,14 @@ from memoryd.flow import (
     FileKey,
     FileStat,
     Hint,
+    Places,
     SyncMarker,
     ToParser,
     ToReconcile,
+    ToWriter,
 )
 from memoryd.source.discover import Discovery
+from memoryd.source.mounts import Mounts
 from memoryd.source.reconcile import Reconciler
 from memoryd.source.walk import Scan
 
@@ -27,24 +30,33 @@ class Stage:
     """A reconciler, its queues, and what the index is supposed to know."""
 
     def __init__(
-        self, workspace: Path, interval_s: float | None = None, extra_paths: tuple[str, ...] = ()
+        self,
+        workspace: Path,
+        interval_s: float | None = None,
+        extra_paths: tuple[str, ...] = (),
+        pulse_s: float = 60.0,
     ) -> None:
         self.memory = workspace / "memory"
         self.memory.mkdir()
         self.discovery = Discovery(workspace, extra_paths)
         self.inbox: asyncio.Queue[ToReconcile] = asyncio.Queue()
         self.changes: asyncio.Queue[ToParser] = asyncio.Queue()
+        self.writer: asyncio.Queue[ToWriter] = asyncio.Queue()
         self.folders: asyncio.Queue[frozenset[Path]] = asyncio.Queue(1)
+        self.mounts = Mounts({}, locate=self.discovery.real_path, workspace=workspace)
         self.known: dict[FileKey, FileStat] = {}
         self.threads = ThreadPoolExecutor(1)
         self.reconciler = Reconciler(
             self.inbox,
             self.changes,
+            self.writer,
             self.folders,
             discovery=self.discovery,
+            mounts=self.mounts,
             known=lambda: dict(self.known),
             thread=self.threads,
             interval_s=interval_s,
+            pulse_s=pulse_s,
         )
         self.running = asyncio.create_task(self.reconciler.run())
 
@@ -298,3 +310,86 @@ async def test_a_file_that_stays_away_is_to_be_looked_at_once_more(stage: Stage)
     (gone,) = await stage.sync()
     assert isinstance(gone, FileGone)
     assert gone.absent == file
+
+
+async def test_a_hint_below_a_workspace_that_is_gone_gives_up_nothing(stage: Stage) -> None:
+    file = stage.memory / "a.md"
+    file.write_text("a")
+    await stage.sync()
+    stage.index()
+    away = stage.discovery.workspace.rename(stage.discovery.workspace.with_name("away"))
+    assert await stage.sync(Hint(frozenset({file}))) == []
+    assert "can't be read" in (stage.reconciler.stats().problem or "")
+    away.rename(stage.discovery.workspace)
+
+
+async def test_a_hint_below_a_folder_that_may_not_be_entered_gives_up_nothing(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = stage.memory / "a.md"
+    file.write_text("a")
+    await stage.sync()
+    stage.index()
+    scans = stage.reconciler.stats().scans
+
+    def refuse(path: object, **options: object) -> object:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("memoryd.source.discover.os.lstat", refuse)
+        stage.inbox.put_nowait(Hint(frozenset({file})))
+        while stage.reconciler.stats().scans == scans:
+            await asyncio.sleep(0.001)
+    assert await stage.sync() == []
+
+
+async def test_another_folder_in_a_place_is_noticed_without_a_hint(tmp_path: Path) -> None:
+    stage = Stage(tmp_path.resolve(), pulse_s=0.001)
+    (stage.memory / "a.md").write_text("a")
+    assert isinstance(await stage.changes.get(), FileChanged)
+    stage.index()
+    stage.memory.rename(stage.memory.with_name("old"))
+    stage.memory.mkdir()
+    while not stage.reconciler.stats().away:
+        await asyncio.sleep(0.001)
+    assert await stage.sync() == []
+    marker = SyncMarker(meant=True)
+    stage.inbox.put_nowait(marker)
+    assert await stage.until(marker) == [FileGone(key("a.md"))]
+    await stage.close()
+
+
+async def test_which_folder_is_at_each_place_is_written_down_when_it_changes(stage: Stage) -> None:
+    written = stage.writer.get_nowait()
+    assert isinstance(written, Places)
+    assert set(written.folders) == {str(stage.discovery.workspace), str(stage.memory)}
+    await stage.sync()
+    assert stage.writer.empty()
+    stage.memory.rename(stage.memory.with_name("old"))
+    await stage.sync()
+    written = stage.writer.get_nowait()
+    assert isinstance(written, Places)
+    assert set(written.folders) == {str(stage.discovery.workspace)}
+
+
+async def test_a_large_file_that_goes_on_changing_waits_for_its_turn(stage: Stage) -> None:
+    file = stage.memory / "large.md"
+    file.write_bytes(b"x" * 5_000_000)
+    hint = Hint(frozenset({file}))
+    stage.inbox.put_nowait(hint)
+    assert await stage.changes.get() == FileChanged(key("large.md"), file)
+    for number in range(10):
+        file.write_bytes(b"x" * (5_000_001 + number))
+        stage.inbox.put_nowait(hint)
+    while stage.inbox.qsize() or not stage.reconciler.stats().waiting:
+        await asyncio.sleep(0.001)
+    assert stage.changes.empty()
+    assert await stage.sync() == [FileChanged(key("large.md"), file)], "somebody waits for it"
+    assert stage.reconciler.stats().waiting == 0
+
+
+async def test_large_files_come_last(stage: Stage) -> None:
+    (stage.memory / "a.md").write_bytes(b"x" * 5_000_000)
+    (stage.memory / "b.md").write_bytes(b"x")
+    found = await stage.sync()
+    assert found == [FileChanged(key(name), stage.memory / name) for name in ("b.md", "a.md")]

@@ -39,10 +39,29 @@ class Place:
 
 @dataclass(slots=True)
 class Found:
-    """All transcripts there are now. Of the places in `missing` nothing is known."""
+    """All transcripts there are now. Of the places in `missing` nothing is known.
+
+    `places` has the (device, inode) of the folders of all others, as `Mounts` wants it.
+    """
 
     files: dict[FileKey, tuple[Path, FileStat]] = field(default_factory=dict)
     missing: list[Place] = field(default_factory=list)
+    places: dict[Path, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def roots(self) -> list[Path]:
+        """The folders of all places."""
+        return [*self.places, *self.unread]
+
+    @property
+    def unread(self) -> list[Path]:
+        """The folders that are not there."""
+        return [place.folder for place in self.missing]
+
+    @property
+    def stats(self) -> Collection[FileKey]:
+        """The names of all transcripts."""
+        return self.files
 
 
 class Places:
@@ -76,6 +95,7 @@ class Places:
             except OSError:
                 found.missing.append(place)
                 continue
+            found.places[place.folder] = descent.identity()
             with closing(descent):
                 names = glob.glob(place.pattern, root_dir=place.folder, recursive=True)
                 for name in sorted(names):

@@ -8,7 +8,7 @@ import asyncio
 import errno
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,16 +20,18 @@ from memoryd.flow import (
     FileStat,
     Hint,
     ParsedFile,
+    Places,
     SyncMarker,
     ToReconcile,
     ToWriter,
     TranscriptState,
     Unreadable,
 )
+from memoryd.source.mounts import MEANT, Mounts, Verdict, cannot_be_seen
 from memoryd.source.sessions.delta import Delta
 from memoryd.source.sessions.due import Pending, Thresholds, is_due, pending
 from memoryd.source.sessions.format import LeftOutError
-from memoryd.source.sessions.places import Found, is_archive
+from memoryd.source.sessions.places import SOURCE, Found, is_archive
 from memoryd.source.sessions.store import BeingWrittenError
 
 log = logging.getLogger(__name__)
@@ -39,6 +41,7 @@ AT_ONCE = 2
 """Transcripts on their way to the index at a time, one being read and one written: notes that
 change meanwhile wait for no more, and threads that compute keep the event loop waiting."""
 COUNT_BYTES = 64 * 1024
+MISSING = f"is not there; {MEANT}"
 
 Known = Mapping[FileKey, tuple[FileStat, TranscriptState | None]]
 Read = Callable[[Path, TranscriptState | None], Delta]
@@ -48,15 +51,16 @@ Read = Callable[[Path, TranscriptState | None], Delta]
 class TrackerStats:
     """What the last look found: files on disk, those that wait, and bytes that wait in them.
 
-    `to_read` of these are being read now, one after the other. `left_out` says why some are not.
+    `to_read` of these are being read now, one after the other. `left_out` says why some are not,
+    `problems` what keeps some from being seen that the index has.
     """
 
     looks: int
     files: int
     to_read: int = 0
     pending: dict[FileKey, int] = field(default_factory=dict)
-    missing: list[str] = field(default_factory=list)
     left_out: dict[FileKey, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
 
 
 class _Job(NamedTuple):
@@ -71,7 +75,8 @@ class _Plan(NamedTuple):
     due: list[_Job]
     waiting: dict[FileKey, int]
     gone: list[FileKey]
-    missing: list[str]
+    problems: list[str]
+    verdict: Verdict
 
 
 class SessionTracker:
@@ -87,6 +92,7 @@ class SessionTracker:
         read: Read,
         open_file: Callable[[Path], int],
         known: Callable[[], Known],
+        mounts: Mounts,
         thread: Executor,
         thresholds: Thresholds,
         poll_s: float = POLL_S,
@@ -100,6 +106,7 @@ class SessionTracker:
         self._read = read
         self._open_file = open_file
         self._known = known
+        self._mounts = mounts
         self._thread = thread
         self._thresholds = thresholds
         self._poll_s = poll_s
@@ -132,8 +139,8 @@ class SessionTracker:
             last.files,
             self._to_read,
             dict(self._waiting),
-            last.missing,
             dict(self._left_out),
+            last.problems,
         )
 
     async def _next(self) -> list[ToReconcile]:
@@ -152,13 +159,15 @@ class SessionTracker:
         markers = [message for message in messages if isinstance(message, SyncMarker)]
         hints = [message for message in messages if isinstance(message, Hint)]
         everything = bool(markers) or any(hint.paths is None for hint in hints)
+        meant = any(marker.meant for marker in markers)
         wanted = frozenset[Path]().union(*(hint.paths for hint in hints if hint.paths is not None))
         loop = asyncio.get_running_loop()
         plan = await loop.run_in_executor(
-            self._thread, self._plan, dict(self._known()), wanted, everything
+            self._thread, self._plan, dict(self._known()), wanted, everything, meant
         )
-        looks = self._stats.looks + 1
-        self._stats = TrackerStats(looks, plan.files, missing=plan.missing)
+        self._note(plan)
+        if self._mounts.record(plan.verdict):
+            await self._writer.put(Places(SOURCE, self._mounts.recorded()))
         self._waiting = plan.waiting
         await self._read_all(plan.due)
         for key in plan.gone:
@@ -168,9 +177,16 @@ class SessionTracker:
         for marker in markers:
             await self._writer.put(marker)
 
-    def _plan(self, known: Known, wanted: frozenset[Path], everything: bool) -> _Plan:
+    def _note(self, plan: _Plan) -> None:
+        for problem in plan.problems:
+            if problem not in self._stats.problems:
+                log.warning("transcripts: %s", problem)
+        self._stats = TrackerStats(self._stats.looks + 1, plan.files, problems=plan.problems)
+
+    def _plan(self, known: Known, wanted: frozenset[Path], everything: bool, meant: bool) -> _Plan:
         """Compare disk and index, in a thread."""
         found = self._find()
+        verdict = self._mounts.judge(found, known.keys(), meant=meant)
         now = self._wall_clock()
         due: list[_Job] = []
         waiting: dict[FileKey, int] = {}
@@ -182,13 +198,31 @@ class SessionTracker:
             waiting[key] = what.bytes
             if everything or path in wanted or self._is_due(path, stat, state, what, now):
                 due.append(_Job(key, path, stat, state))
-        missing = tuple(f"sessions/{place.label}/" for place in found.missing)
-        # Of a folder that is not there at all nothing is known: a disk may be missing.
-        gone = [k for k in known if k not in found.files and not k.path.startswith(missing)]
+        gone, problems = self._gone(known.keys() - found.files.keys(), found, verdict, meant)
         # The newest first: those are asked about.
         due.sort(key=lambda job: job.stat.mtime_ns, reverse=True)
-        folders = [str(place.folder) for place in found.missing]
-        return _Plan(len(found.files), due, waiting, gone, folders)
+        return _Plan(len(found.files), due, waiting, gone, problems, verdict)
+
+    def _gone(
+        self, unseen: Collection[FileKey], found: Found, verdict: Verdict, meant: bool
+    ) -> tuple[list[FileKey], list[str]]:
+        """Return which of the transcripts that were not seen are gone, and why others are not."""
+        problems = dict(verdict.away)
+        if not meant:  # of a folder that is not there at all nothing is known
+            problems |= {place.folder: f"{place.folder} {MISSING}" for place in found.missing}
+        gone: list[FileKey] = []
+        reasons: dict[str, None] = {}
+        for key in unseen:
+            path = self._mounts.locate(key)
+            if path is None:
+                gone.append(key)
+                continue
+            reason = next((problems[f] for f in problems if path.is_relative_to(f)), None)
+            if (reason := reason or cannot_be_seen(path)) is None:
+                gone.append(key)
+            else:
+                reasons[reason] = None
+        return gone, list(reasons)
 
     def _is_due(
         self, path: Path, stat: FileStat, state: TranscriptState | None, what: Pending, now: float

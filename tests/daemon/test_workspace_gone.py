@@ -1,0 +1,368 @@
+"""Workspaces, extra paths and folders that are not there for a while: nothing of them is lost."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from harness import Daemon, eventually
+
+from memoryd_client import StatusResult
+
+NOT_THERE = "some of the files found are not there at present: their disk may not be mounted"
+
+
+class Disks:
+    """Real file systems that come to a folder and go again, with what is on them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._stores: dict[str, Path] = {}
+        self._mounted: list[Path] = []
+
+    def mount(self, place: Path, name: str = "disk") -> None:
+        """Put a disk in a folder; the first time it is empty."""
+        place.mkdir(parents=True, exist_ok=True)
+        if name not in self._stores:
+            store = self._stores[name] = self._folder / f"tmpfs-{name}"
+            store.mkdir()
+            self._run("mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(store))
+            self._mounted.append(store)
+        self._run("mount", "--bind", str(self._stores[name]), str(place))
+        self._mounted.append(place)
+
+    def unmount(self, place: Path) -> None:
+        """Take it away; its folder stays, empty."""
+        self._run("umount", "-l", str(place))
+        self._mounted.remove(place)
+
+    def close(self) -> None:
+        for place in reversed(self._mounted):
+            subprocess.run(["umount", "-l", str(place)], check=False)
+
+    def _run(self, *command: str) -> None:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode and command[:2] == ("mount", "-t"):
+            pytest.skip(f"needs root and the right to mount: {done.stderr.strip()}")
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def disks(daemon: Daemon) -> Iterator[Disks]:
+    made = Disks(daemon.folder)
+    yield made
+    if daemon.process is not None and daemon.process.poll() is None:
+        daemon.kill()
+    made.close()
+
+
+def status(daemon: Daemon) -> StatusResult:
+    with daemon.client() as client:
+        return client.status()
+
+
+def assert_kept(daemon: Daemon, query: str, paths: set[str], problem: str) -> None:
+    """All is found as before, the answer and the status say what is the matter."""
+    daemon.sync()
+    found = daemon.search(query)
+    assert {hit.path for hit in found.results} == paths
+    assert any(problem in warning for warning in found.warnings), found.warnings
+    assert any(problem in line for line in status(daemon).degraded)
+
+
+def assert_well(daemon: Daemon, query: str, paths: set[str]) -> None:
+    daemon.sync()
+    found = daemon.search(query)
+    assert ({hit.path for hit in found.results}, found.warnings) == (paths, [])
+    assert status(daemon).degraded == []
+
+
+def test_a_workspace_that_is_renamed_comes_back_as_another_folder(daemon: Daemon) -> None:
+    daemon.write("MEMORY.md", "the first feijoa")
+    daemon.write("memory/a.md", "a second feijoa")
+    daemon.write("memory/b.md", "a third feijoa")
+    daemon.start().sync()
+    away = daemon.workspace.rename(daemon.folder / "away")
+    # Before any scan: what is gone with its workspace is still an answer, with a warning.
+    found = daemon.search("feijoa")
+    assert len(found.results) == 3
+    assert NOT_THERE in found.warnings
+    paths = {"MEMORY.md", "memory/a.md", "memory/b.md"}
+    assert_kept(daemon, "feijoa", paths, f"the workspace {daemon.workspace} can't be read")
+    (away / "memory/a.md").unlink()
+    (away / "memory/c.md").write_text("one more feijoa")
+    shutil.copytree(away, daemon.workspace)
+    # By itself: what is awaited is watched.
+    eventually(lambda: set(daemon.paths("feijoa")) == {"MEMORY.md", "memory/b.md", "memory/c.md"})
+    assert_well(daemon, "feijoa", {"MEMORY.md", "memory/b.md", "memory/c.md"})
+    daemon.write("memory/d.md", "watched again: feijoa")
+    eventually(lambda: "memory/d.md" in daemon.paths("feijoa"))
+    assert daemon.log().count("nothing is removed from the index") == 1
+
+
+def test_a_workspace_that_is_unmounted_keeps_its_index(daemon: Daemon, disks: Disks) -> None:
+    disks.mount(daemon.workspace)
+    daemon.write("MEMORY.md", "a mounted tamarillo")
+    daemon.write("memory/a.md", "another tamarillo")
+    paths = {"MEMORY.md", "memory/a.md"}
+    daemon.start().sync()
+    disks.unmount(daemon.workspace)
+    assert os.listdir(daemon.workspace) == []
+    assert_kept(daemon, "tamarillo", paths, "its disk may not be mounted")
+    assert_kept(daemon, "tamarillo", paths, "`memctl index`")
+    assert status(daemon).files == 2
+    # Nor does a start without the disk, or another one.
+    for _ in range(2):
+        daemon.stop()
+        daemon.start()
+        assert_kept(daemon, "tamarillo", paths, "its disk may not be mounted")
+    daemon.stop()
+    disks.mount(daemon.workspace)
+    daemon.write("memory/a.md", "changed meanwhile: tamarillo pepino")
+    daemon.start()
+    assert_well(daemon, "tamarillo", paths)
+    assert daemon.paths("pepino") == ["memory/a.md"]
+
+
+def test_a_disk_that_comes_back_to_a_running_daemon_is_taken_up(
+    daemon: Daemon, disks: Disks
+) -> None:
+    disks.mount(daemon.workspace)
+    daemon.write("memory/a.md", "a tamarillo")
+    daemon.start().sync()
+    disks.unmount(daemon.workspace)
+    daemon.sync()
+    disks.mount(daemon.workspace)
+    daemon.write("memory/b.md", "one more tamarillo")
+    assert_well(daemon, "tamarillo", {"memory/a.md", "memory/b.md"})
+    daemon.write("memory/c.md", "a watched tamarillo")
+    eventually(lambda: "memory/c.md" in daemon.paths("tamarillo"))
+
+
+@pytest.mark.long
+def test_mounting_and_unmounting_are_noticed_without_a_request(
+    daemon: Daemon, disks: Disks
+) -> None:
+    disks.mount(daemon.workspace)
+    daemon.write("memory/a.md", "a tamarillo")
+    daemon.start().sync()
+    disks.unmount(daemon.workspace)
+    eventually(lambda: "may not be mounted" in "".join(status(daemon).degraded))
+    disks.mount(daemon.workspace)
+    eventually(lambda: status(daemon).degraded == [])
+
+
+def test_a_workspace_that_is_emptied_by_hand_is_emptied(daemon: Daemon, disks: Disks) -> None:
+    disks.mount(daemon.workspace)
+    daemon.write("MEMORY.md", "a lone salak")
+    daemon.write("memory/a.md", "a second salak")
+    daemon.start().sync()
+    (daemon.workspace / "MEMORY.md").unlink()
+    shutil.rmtree(daemon.workspace / "memory")
+    assert_well(daemon, "salak", set())
+    assert status(daemon).files == 0
+
+
+def test_asked_to_index_it_takes_an_empty_workspace_as_meant(daemon: Daemon, disks: Disks) -> None:
+    disks.mount(daemon.workspace)
+    daemon.write("memory/a.md", "a salak")
+    daemon.start().sync()
+    disks.unmount(daemon.workspace)
+    assert_kept(daemon, "salak", {"memory/a.md"}, "may not be mounted")
+    daemon.memctl("index")
+    assert_well(daemon, "salak", set())
+    # The folder that is there now is the workspace, also after a start.
+    daemon.write("memory/b.md", "another salak")
+    assert_well(daemon, "salak", {"memory/b.md"})
+    daemon.stop()
+    shutil.rmtree(daemon.workspace / "memory")
+    daemon.start()
+    assert_well(daemon, "salak", set())
+
+
+def test_a_rebuild_does_without_no_disk(daemon: Daemon, disks: Disks) -> None:
+    disks.mount(daemon.workspace)
+    daemon.write("memory/a.md", "a salak")
+    daemon.start().sync()
+    daemon.stop()
+    disks.unmount(daemon.workspace)
+    daemon.settings += "\nchunking = { tokens = 300 }"
+    daemon.start()
+    eventually(lambda: "the last rebuild failed" in "".join(status(daemon).degraded))
+    assert_kept(daemon, "salak", {"memory/a.md"}, "may not be mounted")
+    daemon.stop()
+    disks.mount(daemon.workspace)
+    daemon.start()
+    daemon.memctl("index", "--force")
+    assert_well(daemon, "salak", {"memory/a.md"})
+
+
+@pytest.mark.parametrize("place", ["memory", "memory/shared"])
+def test_a_folder_of_the_workspace_on_a_disk_of_its_own(
+    daemon: Daemon, disks: Disks, place: str
+) -> None:
+    disks.mount(daemon.workspace / place)
+    daemon.write("MEMORY.md", "a loquat")
+    daemon.write(f"{place}/deep/a.md", "a loquat on a disk")
+    paths = {"MEMORY.md", f"{place}/deep/a.md"}
+    daemon.start().sync()
+    disks.unmount(daemon.workspace / place)
+    assert_kept(daemon, "loquat", paths, f"{daemon.workspace / place} is empty")
+    daemon.stop()
+    (daemon.workspace / "MEMORY.md").unlink()
+    daemon.start()
+    assert_kept(daemon, "loquat", {f"{place}/deep/a.md"}, "may not be mounted")
+    disks.mount(daemon.workspace / place)
+    assert_well(daemon, "loquat", {f"{place}/deep/a.md"})
+
+
+def _stays_empty(place: Path) -> None:
+    assert os.listdir(place) == []
+
+
+def _is_removed(place: Path) -> None:
+    place.rmdir()  # as desktops do after unmounting
+
+
+@pytest.mark.parametrize("leave", [_stays_empty, _is_removed])
+@pytest.mark.parametrize("below", ["", "notes"])
+def test_an_extra_path_on_a_disk_that_is_unplugged(
+    daemon: Daemon, disks: Disks, below: str, leave: Callable[[Path], None]
+) -> None:
+    place = daemon.folder / "media"
+    disks.mount(place)
+    notes = place / below
+    notes.mkdir(exist_ok=True)
+    (notes / "a.md").write_text("an unplugged rambutan")
+    (place / "one.md").write_text("a rambutan by itself")
+    daemon.settings += f'\nextra_paths = ["{notes}", "{place / "one.md"}"]'
+    paths = {str(notes / "a.md"), str(place / "one.md")}
+    daemon.write("memory/b.md", "a rambutan at home")
+    daemon.start()
+    assert_well(daemon, "rambutan", {"memory/b.md", *paths})
+    disks.unmount(place)
+    leave(place)
+    assert_kept(daemon, "rambutan", {"memory/b.md", *paths}, "what the index has of it is kept")
+    daemon.stop()
+    daemon.start()
+    (daemon.workspace / "memory/b.md").unlink()
+    assert_kept(daemon, "rambutan", paths, "what the index has of it is kept")
+    disks.mount(place)
+    assert_well(daemon, "rambutan", paths)
+    shutil.rmtree(notes) if below else (notes / "a.md").unlink()
+    daemon.sync()
+    assert daemon.paths("rambutan") == [str(place / "one.md")], "it was deleted, its disk is there"
+
+
+def test_it_starts_without_its_workspace_if_there_is_an_index(daemon: Daemon) -> None:
+    daemon.write("memory/a.md", "a served guava")
+    daemon.start().sync()
+    daemon.stop()
+    away = daemon.workspace.rename(daemon.folder / "away")
+    daemon.start()
+    problem = f"the workspace {daemon.workspace} can't be read: No such file or directory"
+    assert_kept(daemon, "guava", {"memory/a.md"}, problem)
+    # A reload is no reason to stop it.
+    daemon.memctl("reload", cwd=daemon.folder)
+    assert_kept(daemon, "guava", {"memory/a.md"}, problem)
+    (away / "memory/b.md").write_text("a late guava")
+    away.rename(daemon.workspace)
+    eventually(lambda: set(daemon.paths("guava")) == {"memory/a.md", "memory/b.md"})
+    assert_well(daemon, "guava", {"memory/a.md", "memory/b.md"})
+
+
+def test_it_starts_without_the_folders_around_its_workspace(daemon: Daemon) -> None:
+    daemon.workspace.rmdir()
+    daemon.workspace = daemon.folder / "home" / "deep" / "workspace"
+    daemon.write("memory/a.md", "a guava in the deep")
+    daemon.start().sync()
+    daemon.stop()
+    away = (daemon.folder / "home").rename(daemon.folder / "away")
+    daemon.start()
+    assert daemon.paths("guava") == ["memory/a.md"]
+    away.rename(daemon.folder / "home")
+    eventually(lambda: status(daemon).degraded == [])
+    daemon.write("memory/b.md", "another guava")
+    eventually(lambda: len(daemon.paths("guava")) == 2)
+
+
+def test_a_workspace_that_never_was_is_a_mistake(daemon: Daemon) -> None:
+    daemon.workspace.rmdir()
+    daemon.start(wait=False)
+    assert daemon.process is not None
+    assert daemon.process.wait(60) == 78
+    assert f"workspace {daemon.workspace} (" in daemon.log()
+    assert "is not a folder; create it or name another" in daemon.log()
+    # Nor does the index of another workspace make a mistyped one right.
+    daemon.write("memory/a.md", "a note")
+    daemon.start().sync()
+    daemon.stop()
+    daemon.workspace = daemon.folder / "worksapce"
+    daemon.start(wait=False)
+    assert daemon.process.wait(60) == 78
+    assert "worksapce" in daemon.log().splitlines()[-1]
+
+
+NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: to run as somebody else")
+def test_permissions_that_are_taken_and_given_back(daemon: Daemon) -> None:
+    transcripts = daemon.folder / "chats" / "deep"
+    transcripts.mkdir(parents=True)
+    said = '{"role": "user", "content": "an ocelot was seen"}\n'
+    (transcripts / "a.jsonl").write_text(said)
+    daemon.settings += (
+        f'\nsessions = {{ enabled = true, formats = ["plain"],'
+        f' paths = ["{daemon.folder}/chats/**/*.jsonl"], visibility = "all" }}'
+    )
+    daemon.write("memory/locked/inside.md", "an ocelot in here\n")
+    daemon.write("memory/open.md", "an ocelot out there\n")
+    for path in (daemon.folder, *daemon.folder.rglob("*")):
+        os.chown(path, 65534, 65534)
+    with daemon.start(before=NOBODY).client():  # as nobody, to whom permissions matter
+        pass
+    everything = {"memory/locked/inside.md", "memory/open.md", "sessions/chats/deep/a.jsonl"}
+    assert_well(daemon, "ocelot", everything)
+    locked = daemon.workspace / "memory/locked"
+    locked.chmod(0)
+    transcripts.chmod(0)
+    assert_kept(daemon, "ocelot", everything, f"{locked} can't be read: Permission denied")
+    assert any(f"{transcripts}/a.jsonl can't be read" in line for line in status(daemon).degraded)
+    # All but listing it, or all but going into it.
+    for mode in (0o300, 0o400):
+        locked.chmod(mode)
+        transcripts.chmod(mode)
+        daemon.sync()
+        assert set(daemon.paths("ocelot")) == everything
+    locked.chmod(0o700)
+    transcripts.chmod(0o700)
+    (locked / "inside.md").unlink()
+    (transcripts / "a.jsonl").unlink()
+    assert_well(daemon, "ocelot", {"memory/open.md"})
+
+
+def test_transcripts_on_a_disk_that_is_unplugged(daemon: Daemon, disks: Disks) -> None:
+    chats = daemon.folder / "chats"
+    disks.mount(chats)
+    said = '{"role": "user", "content": "an ocelot was seen"}\n'
+    (chats / "a.jsonl").write_text(said)
+    daemon.settings += (
+        f'\nsessions = {{ enabled = true, formats = ["plain"], paths = ["{chats}/*.jsonl"],'
+        ' visibility = "all" }'
+    )
+    daemon.start()
+    paths = {"sessions/chats/a.jsonl"}
+    assert_well(daemon, "ocelot", paths)
+    disks.unmount(chats)
+    assert_kept(daemon, "ocelot", paths, "may not be mounted")
+    daemon.stop()
+    daemon.start()
+    assert_kept(daemon, "ocelot", paths, "may not be mounted")
+    disks.mount(chats)
+    assert_well(daemon, "ocelot", paths)
+    (chats / "a.jsonl").unlink()
+    assert_well(daemon, "ocelot", set())
