@@ -20,6 +20,7 @@ from watchfiles import Change
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
 from memoryd.flow import Hint, ToReconcile
+from memoryd.source.inotify import check_watches, explained
 from memoryd.source.names import IGNORE_FILE, is_markdown, is_tool_folder
 from memoryd.source.quiet import QuietPeriod
 
@@ -65,6 +66,7 @@ class Watcher:
         self._in_a_hurry = False
         self._armed = 0
         self._error: str | None = None
+        self._failures = 0
         self._last_event: float | None = None
 
     async def run(self) -> None:
@@ -121,10 +123,11 @@ class Watcher:
 
     def _watch_in_thread(
         self, wanted: frozenset[Path], stop: threading.Event, loop: asyncio.AbstractEventLoop
-    ) -> str | None:
+    ) -> Exception | None:
         try:
             folders = [str(path) for path in wanted]
             with RustNotify(folders, False, False, 0, False, True) as notify:
+                check_watches()
                 loop.call_soon_threadsafe(self._on_armed, len(folders))
                 while not stop.is_set():
                     found = notify.watch(GROUP_MS, STEP_MS, TIMEOUT_MS, stop)
@@ -135,19 +138,25 @@ class Watcher:
                     if len(found) >= OVERFLOW_EVENTS:
                         loop.call_soon_threadsafe(self._want_scan, "many events at once")
         except (OSError, WatchfilesRustInternalError) as error:
-            return str(error)
+            return error
         return None
 
-    def _fail(self, error: str) -> None:
+    def _fail(self, error: Exception) -> None:
         """Scan in place of watching: once now, and at every vain attempt to watch again."""
-        if error != self._error:
-            log.warning("watching failed, scanning every %d s instead: %s", RETRY_S, error)
-        self._error = error
+        self._error = explained(error)
+        self._failures += 1
+        # A folder that went before it could be watched is missing from the next set.
+        told_at = 2 if isinstance(error, FileNotFoundError) else 1
+        if self._failures == told_at:
+            log.warning("watching failed, scanning every %d s instead: %s", RETRY_S, self._error)
         self._want_scan("watching failed")
 
     def _on_armed(self, folders: int) -> None:
+        if self._failures:
+            log.info("watching %d folders again", folders)
         self._armed = folders
         self._error = None
+        self._failures = 0
         self._want_scan("watching began")
 
     def _on_events(self, paths: list[Path]) -> None:

@@ -1,6 +1,7 @@
 """The watcher with a notifier that does what the test wants."""
 
 import asyncio
+import errno
 import queue
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,9 +10,11 @@ from types import TracebackType
 from typing import Any
 
 import pytest
+from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from memoryd.flow import Hint, ToReconcile
 from memoryd.source import watch
+from memoryd.source.inotify import check_watches, explained
 from memoryd.source.watch import OVERFLOW_EVENTS, Watcher
 
 FOLDERS = frozenset({Path("/memory"), Path("/memory/sub")})
@@ -162,7 +165,8 @@ async def test_when_it_can_not_watch_it_scans_and_tries_again(
     assert [(await stage.hint()).reason for _ in range(3)] == ["watching failed"] * 3
     assert (await stage.hint()).reason == "watching began"
     assert stage.watcher.stats().error is None
-    assert len([r for r in caplog.records if "inotify watch limit" in r.getMessage()]) == 1
+    (told,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert "sysctl fs.inotify.max_user_watches" in told
 
 
 async def test_an_error_while_watching_is_survived(stage: Stage, notify: type[FakeNotify]) -> None:
@@ -182,3 +186,51 @@ async def test_a_hurry_ends_the_quiet_period(notify: type[FakeNotify]) -> None:
     stage.watcher.hurry()
     assert (await stage.hint()).paths == frozenset({Path("/memory/a.md")})
     await stage.close()
+
+
+async def test_what_goes_over_the_limit_of_watches_is_noticed(
+    stage: Stage, notify: type[FakeNotify], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """watchfiles leaves folders out without a word."""
+
+    def full() -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(watch, "check_watches", full)
+        await stage.folders.put(FOLDERS)
+        assert (await stage.hint()).reason == "watching failed"
+        assert not stage.watcher.stats().armed
+        assert "max_user_watches" in (stage.watcher.stats().error or "")
+    while (await stage.hint()).reason != "watching began":
+        pass
+    assert stage.watcher.stats().armed
+
+
+async def test_a_folder_that_went_before_it_was_watched_is_no_failure(
+    stage: Stage, notify: type[FakeNotify], caplog: pytest.LogCaptureFixture
+) -> None:
+    notify.refusals[:] = [FileNotFoundError(2, "No such file or directory")]
+    await stage.folders.put(FOLDERS)
+    assert [(await stage.hint()).reason for _ in range(2)] == ["watching failed", "watching began"]
+    assert [r for r in caplog.records if r.levelname == "WARNING"] == []
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "sysctl fs.inotify.max_user_watches"),
+        (OSError(errno.EMFILE, "Too many open files"), "LimitNOFILE"),
+        (
+            WatchfilesRustInternalError("Error creating: Too many open files (os error 24)"),
+            "sysctl fs.inotify.max_user_instances",
+        ),
+        (OSError(errno.EIO, "Input/output error"), "Input/output error"),
+    ],
+)
+def test_errors_of_watching_say_what_to_do(error: Exception, told: str) -> None:
+    assert told in explained(error)
+
+
+def test_there_is_room_for_watches_here() -> None:
+    check_watches()
