@@ -218,5 +218,5 @@ def visible(
 
 
 def notes(catalog: Catalog) -> dict[FileKey, FileStat]:
-    """Return what the index has of everything else."""
-    return {key: row.stat for key, row in catalog.rows.items() if key.source != SOURCE}
+    """Return what the index has of everything else. Any thread may ask."""
+    return {key: row.stat for key, row in catalog.copy().items() if key.source != SOURCE}

@@ -47,8 +47,12 @@ class Catalog:
         self.chunks -= 0 if row is None else row.chunks
 
     def stats(self) -> dict[FileKey, FileStat]:
-        """Return what the quick check compares, as a copy."""
-        return {key: row.stat for key, row in self._rows.items()}
+        """Return what the quick check compares. Any thread may ask."""
+        return {key: row.stat for key, row in self.copy().items()}
+
+    def copy(self) -> dict[FileKey, FileRow]:
+        """Return all files as they are at this moment. Any thread may ask."""
+        return self._rows.copy()  # in one go: nothing else runs meanwhile
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """Return (files, chunks) by source."""

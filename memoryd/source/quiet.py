@@ -19,6 +19,9 @@ class QuietPeriod:
     def __len__(self) -> int:
         return len(self._changed)
 
+    def __contains__(self, path: Path) -> bool:
+        return path in self._changed
+
     def note(self, path: Path, now: float) -> None:
         """Note a change."""
         first, _ = self._changed.get(path, (now, now))

@@ -39,8 +39,6 @@ PULSE_S = 5.0
 looked at whether each place still has the folder that was scanned."""
 LARGE_BYTES = 4_000_000
 """Files from this size on are taken after all others."""
-MANY_PATHS = 1_000
-"""A scan of everything is faster than looking at so many paths one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +59,15 @@ class ReconcileStats:
 
 
 class _Found(NamedTuple):
-    """What is kept of a scan: the number of files, and what differs from the index."""
+    """What is kept of a scan: the number of files, and what differs from the index.
+
+    `arrived`: what was on its way is in the index. `watch`: other folders than before.
+    """
 
     files: int
+    arrived: frozenset[FileKey]
     folders: dict[Path, tuple[int, int]]
+    watch: frozenset[Path] | None
     skipped: list[tuple[str, str]]
     changed: list[FileChanged]
     gone: list[FileChanged | FileGone]
@@ -166,10 +169,7 @@ class Reconciler:
         hints = [message for message in messages if isinstance(message, Hint)]
         paths = frozenset[Path]().union(*(hint.paths for hint in hints if hint.paths is not None))
         everything = (
-            bool(markers)
-            or any(hint.paths is None for hint in hints)
-            or len(paths) >= MANY_PATHS
-            or await self._moved()
+            bool(markers) or any(hint.paths is None for hint in hints) or await self._moved()
         )
         if everything or not await self._look(paths):
             await self._scan(at_once=bool(markers), meant=any(marker.meant for marker in markers))
@@ -192,18 +192,15 @@ class Reconciler:
         if not paths:
             return True
         loop = asyncio.get_running_loop()
-        changes = await loop.run_in_executor(
-            self._thread, self._look_in_thread, paths, self._known()
-        )
+        changes = await loop.run_in_executor(self._thread, self._look_in_thread, paths)
         if changes is None:
             return False
         for change in changes:
             await self._put(change)
         return True
 
-    def _look_in_thread(
-        self, paths: frozenset[Path], known: dict[FileKey, FileStat]
-    ) -> list[FileChanged | FileGone] | None:
+    def _look_in_thread(self, paths: frozenset[Path]) -> list[FileChanged | FileGone] | None:
+        known = self._known()
         owners = {stat.inode: key for key, stat in known.items()}
         changes: list[FileChanged | FileGone] = []
         for path in paths:
@@ -229,13 +226,12 @@ class Reconciler:
 
     async def _scan(self, *, at_once: bool, meant: bool) -> None:
         loop = asyncio.get_running_loop()
-        # Before the scan: a file that is indexed while it runs must not look as if it were gone.
-        known, sent = self._known(), frozenset(self._sent)
-        found = await loop.run_in_executor(self._thread, self._scan_in_thread, known, sent, meant)
+        sent = frozenset(self._sent)
+        found = await loop.run_in_executor(self._thread, self._scan_in_thread, sent, meant)
         self._last, self._last_at = found, self._clock()
         self._scans += 1
-        await self._plan_watching(found.folders)
-        self._sent -= known.keys()
+        await self._plan_watching(found)
+        self._sent -= found.arrived
         self._note(found.problem)
         if self._mounts.record(found.verdict):
             await self._writer.put(Places(SOURCE, self._mounts.recorded()))
@@ -254,10 +250,10 @@ class Reconciler:
             self._pace.forget(change.key)
         await self._parser.put(change)
 
-    def _scan_in_thread(
-        self, known: dict[FileKey, FileStat], sent: frozenset[FileKey], meant: bool
-    ) -> _Found:
+    def _scan_in_thread(self, sent: frozenset[FileKey], meant: bool) -> _Found:
         """Walk, compare, and let go of all that is as it was, off the event loop."""
+        # Before the scan: a file that is indexed while it runs must not look as if it were gone.
+        known = self._known()
         scan = self._discovery.scan()
         verdict = self._mounts.judge(scan, known.keys() | sent, meant=meant)
         unseen = [*scan.unread, *verdict.away]
@@ -277,7 +273,21 @@ class Reconciler:
         if len(problems) > 1:
             problem = f"{problem} (and {len(problems) - 1} more)"
         skipped = list(scan.skipped.items())
-        return _Found(len(scan.stats), scan.folders, skipped, changed, gone, problem, verdict)
+        watch = None
+        if scan.folders != self._watched:
+            # What has another name is skipped anyway, and the watcher takes strings only.
+            watch = frozenset(path for path in scan.folders if is_utf8(str(path)))
+        return _Found(
+            len(scan.stats),
+            sent & known.keys(),
+            scan.folders,
+            watch,
+            skipped,
+            changed,
+            gone,
+            problem,
+            verdict,
+        )
 
     def _gone(self, key: FileKey, known: FileStat | None) -> FileChanged | FileGone:
         """Return what has become of a file that was not seen; it may have come back since."""
@@ -291,17 +301,16 @@ class Reconciler:
             return FileChanged(key, path, stat.size)
         return FileGone(key, None if os.path.lexists(path) else path)
 
-    async def _plan_watching(self, folders: dict[Path, tuple[int, int]]) -> None:
-        if folders == self._watched:
+    async def _plan_watching(self, found: _Found) -> None:
+        if found.watch is None:
             return
-        self._watched = folders
+        self._watched = found.folders
         if self._folders is None:
             return
         # Only the newest set counts; the queue holds one.
         with contextlib.suppress(asyncio.QueueEmpty):
             self._folders.get_nowait()
-        # What has another name is skipped anyway, and the watcher takes strings only.
-        await self._folders.put(frozenset(path for path in folders if is_utf8(str(path))))
+        await self._folders.put(found.watch)
 
     def _note(self, problem: str | None) -> None:
         if problem is not None and problem != self._problem:

@@ -33,6 +33,10 @@ RETRY_S = 10.0
 OVERFLOW_EVENTS = 4_000
 """So many events at once are near the kernel's queue length (16,384 by default), past which it
 drops some and watchfiles does not say so: look everywhere instead."""
+MANY_PATHS = 1_000
+"""When so many wait, a scan of everything is faster than looking at them one by one."""
+EVERYWHERE = Path("/")
+"""What waits out its quiet period then, in place of them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +137,11 @@ class Watcher:
                     found = notify.watch(GROUP_MS, STEP_MS, TIMEOUT_MS, stop)
                     if not isinstance(found, set):
                         continue
-                    if paths := _relevant(found, wanted):
-                        loop.call_soon_threadsafe(self._on_events, paths)
+                    paths = _relevant(found, wanted)
                     if len(found) >= OVERFLOW_EVENTS:
-                        loop.call_soon_threadsafe(self._want_scan, "many events at once")
+                        paths = frozenset({EVERYWHERE})
+                    if paths:
+                        loop.call_soon_threadsafe(self._on_events, paths)
         except (OSError, WatchfilesRustInternalError) as error:
             return error
         return None
@@ -159,9 +164,12 @@ class Watcher:
         self._failures = 0
         self._want_scan("watching began")
 
-    def _on_events(self, paths: list[Path]) -> None:
+    def _on_events(self, paths: frozenset[Path]) -> None:
         now = self._last_event = self._clock()
-        for path in paths:
+        if EVERYWHERE not in self._quiet and len(self._quiet) + len(paths) > MANY_PATHS:
+            self._quiet.take_all()
+            paths = frozenset({EVERYWHERE})
+        for path in {EVERYWHERE} if EVERYWHERE in self._quiet else paths:
             self._quiet.note(path, now)
         self._news.set()
 
@@ -182,18 +190,20 @@ class Watcher:
             now = self._clock()
             paths = self._quiet.take_all() if self._in_a_hurry else self._quiet.take(now)
             self._in_a_hurry = False
-            if paths:
+            if EVERYWHERE in paths:
+                await self._hints.put(Hint(reason="many changes"))
+            elif paths:
                 await self._hints.put(Hint(paths, "changed"))
 
 
-def _relevant(events: set[tuple[int, str]], watched: frozenset[Path]) -> list[Path]:
+def _relevant(events: set[tuple[int, str]], watched: frozenset[Path]) -> frozenset[Path]:
     """Return the paths that may change the memory.
 
     These are Markdown, ignore files, and folders that come or go. A watched folder may hold other
     files that change all the time, as a workspace often does.
     """
     found = ((kind, Path(path)) for kind, path in events)
-    return [
+    return frozenset(
         path
         for kind, path in found
         if is_markdown(path.name)
@@ -205,4 +215,4 @@ def _relevant(events: set[tuple[int, str]], watched: frozenset[Path]) -> list[Pa
             and path.is_dir()
             and not path.is_symlink()
         )
-    ]
+    )

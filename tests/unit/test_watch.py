@@ -15,7 +15,7 @@ from watchfiles._rust_notify import WatchfilesRustInternalError
 from memoryd.flow import Hint, ToReconcile
 from memoryd.source import watch
 from memoryd.source.inotify import check_watches, explained
-from memoryd.source.watch import OVERFLOW_EVENTS, Watcher
+from memoryd.source.watch import MANY_PATHS, OVERFLOW_EVENTS, Watcher
 
 FOLDERS = frozenset({Path("/memory"), Path("/memory/sub")})
 ADDED, MODIFIED, DELETED = 1, 2, 3
@@ -57,10 +57,11 @@ class FakeNotify:
 
 
 class Stage:
-    def __init__(self) -> None:
+    def __init__(self, quiet_s: float = 0.0) -> None:
         self.folders: asyncio.Queue[frozenset[Path]] = asyncio.Queue(1)
         self.hints: asyncio.Queue[ToReconcile] = asyncio.Queue()
-        self.watcher = Watcher(self.folders, self.hints, quiet_s=0.0)
+        self.watcher = Watcher(self.folders, self.hints, quiet_s=quiet_s, clock=lambda: self.now)
+        self.now = 100.0
         self.running = asyncio.create_task(self.watcher.run())
 
     async def hint(self) -> Hint:
@@ -154,7 +155,26 @@ async def test_a_new_set_of_folders_arms_anew(stage: Stage, notify: type[FakeNot
 async def test_many_events_at_once_ask_for_a_scan(stage: Stage, notify: type[FakeNotify]) -> None:
     await stage.arm()
     notify.scripts.put({(MODIFIED, f"/memory/{n}.txt") for n in range(OVERFLOW_EVENTS)})
-    assert await stage.hint() == Hint(reason="many events at once")
+    assert await stage.hint() == Hint(reason="many changes")
+
+
+async def test_many_paths_that_wait_become_one_scan_after_their_quiet_period(
+    notify: type[FakeNotify],
+) -> None:
+    stage = Stage(quiet_s=10.0)
+    await stage.arm()
+    for part in range(4):
+        names = (f"/memory/{part}-{n}.md" for n in range(MANY_PATHS // 2))
+        notify.scripts.put({(MODIFIED, name) for name in names})
+    while stage.watcher.stats().waiting != 1:
+        await asyncio.sleep(0.001)
+    notify.scripts.put({(MODIFIED, "/memory/one-more.md")})
+    while not notify.scripts.empty():
+        await asyncio.sleep(0.001)
+    assert (stage.watcher.stats().waiting, stage.hints.empty()) == (1, True)
+    stage.watcher.hurry()
+    assert await stage.hint() == Hint(reason="many changes")
+    await stage.close()
 
 
 async def test_when_it_can_not_watch_it_scans_and_tries_again(
