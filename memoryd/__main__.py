@@ -12,9 +12,8 @@ import gc
 import logging
 import os
 import resource
-import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -22,9 +21,8 @@ import msgspec
 
 from memoryd import __version__
 from memoryd.config import AgentConfig, ConfigError, load, meant, usable
+from memoryd.process import Signals, leave, occupy_standard_streams, run_until_stopped
 from memoryd_client import paths
-
-Run = Callable[..., Awaitable[None]]
 
 GC_THRESHOLDS = (10_000, 20, 20)
 SWITCH_INTERVAL_S = 0.0005
@@ -44,6 +42,7 @@ EXIT_UNWELL = 1
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command and return its exit code."""
+    occupy_standard_streams()
     arguments = _parser().parse_args(argv)
     try:
         _log_to(arguments.log_file, arguments.log_level)
@@ -56,11 +55,12 @@ def main(argv: list[str] | None = None) -> int:
     socket_path = (arguments.socket or Path(paths.default_socket_path())).expanduser().absolute()
     if arguments.command == "doctor":
         return _doctor(arguments, socket_path)
-    return serve(arguments, socket_path)
+    return leave(serve(arguments, socket_path))
 
 
 def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
     """Run the daemon in the foreground until SIGTERM or SIGINT; return the exit code."""
+    signals = Signals()
     try:
         configs = load(arguments.config, agent=arguments.agent, workspace=arguments.workspace)
         if len(configs) == 1 and not configs[0].db_path.exists():
@@ -93,8 +93,7 @@ def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
         arguments.log_file,
     )
     try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_until_signalled(partial(run, options)))
+        run_until_stopped(partial(run, options), signals, _loop_factory())
     except AlreadyRunningError as error:
         return _complain(f"{error}; stop it first, or choose another --socket", EXIT_LOCKED)
     except (ConfigError, SocketError, IndexRefusedError) as error:
@@ -104,21 +103,6 @@ def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
         reason = error.__cause__ or error
         return _complain(f"{error}: {reason}" if reason is not error else str(error), EXIT_CRASHED)
     return EXIT_STOPPED
-
-
-async def _until_signalled(run: Run) -> None:
-    stop, hangup = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def on_signal(number: int) -> None:
-        # The second signal is for those who can't wait: it acts as if we had no handler.
-        loop.remove_signal_handler(number)
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal, number)
-    loop.add_signal_handler(signal.SIGHUP, hangup.set)
-    await run(stop=stop, hangup=hangup)
 
 
 def _log_to(file: Path | None, level: str) -> None:

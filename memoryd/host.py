@@ -86,6 +86,7 @@ class Host:
         self._clock = clock
         self._hosted: dict[str, Hosted] = {}
         self._changed = asyncio.Event()
+        self._closed_by_s: float | None = None
 
     def all(self) -> list[Hosted]:
         """Return all agents, in the order they came."""
@@ -119,8 +120,16 @@ class Host:
             await self.close()
 
     async def close(self) -> None:
-        """Stop all agents, side by side. Idempotent."""
-        await asyncio.gather(*(self._halt(hosted) for hosted in self.all()))
+        """Stop all agents, side by side, and wait for them `STOP_S` in all. Idempotent."""
+        if self._closed_by_s is None:
+            self._closed_by_s = self._clock() + STOP_S
+        halts = {asyncio.create_task(self._halt(h)): h.config.agent for h in self.all()}
+        if halts:
+            left_s = max(0.0, self._closed_by_s - self._clock())
+            _, late = await asyncio.wait(halts, timeout=left_s)
+            for task in late:
+                task.cancel()
+                log.error("agent %s did not stop within %g s", halts[task], STOP_S)
 
     async def _watch_over(self) -> None:
         while True:

@@ -1,0 +1,34 @@
+"""A disk that hangs: a FUSE file system that nobody answers for. Whoever looks at it waits."""
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+DETACH = 2
+
+
+@contextmanager
+def hung_disk(folder: Path) -> Iterator[None]:
+    """Put one over a folder. When the block ends, those who wait get an error."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("needs root on Linux: to mount a file system")
+    libc = ctypes.CDLL(None, use_errno=True)
+    try:
+        device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        pytest.skip(f"needs FUSE: {error}")
+    try:
+        options = f"fd={device},rootmode=40000,user_id=0,group_id=0".encode()
+        if libc.mount(b"hung", bytes(folder), b"fuse", 0, options) != 0:
+            pytest.skip(f"needs FUSE: {os.strerror(ctypes.get_errno())}")
+        try:
+            yield
+        finally:
+            libc.umount2(bytes(folder), DETACH)
+    finally:
+        os.close(device)
