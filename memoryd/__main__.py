@@ -12,6 +12,7 @@ import gc
 import logging
 import os
 import resource
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -44,6 +45,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command and return its exit code."""
     occupy_standard_streams()
     arguments = _parser().parse_args(argv)
+    # What is made from here on is for its owner alone.
+    os.umask(0o077)
     try:
         _log_to(arguments.log_file, arguments.log_level)
     except OSError as error:
@@ -83,8 +86,9 @@ def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
     # 10,000 files are known, is made less often.
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
-    os.umask(0o077)
     _raise_descriptor_limit()
+    # A core would have keys and notes in it, and lie where others may look.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     options = Options(
         socket_path,
         arguments.config,
@@ -113,6 +117,8 @@ def _log_to(file: Path | None, level: str) -> None:
 
         descriptor = os.open(file, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         os.close(descriptor)
+        for path in (file, file.with_name(f"{file.name}.1")):
+            _keep_private(path)
         handler = RotatingFileHandler(
             file, maxBytes=LOG_MAX_BYTES, backupCount=1, encoding="utf-8", errors="backslashreplace"
         )
@@ -123,6 +129,14 @@ def _log_to(file: Path | None, level: str) -> None:
     )
     # Its debug mode tells of every process and slow callback; that is for developers.
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def _keep_private(log_file: Path) -> None:
+    """Take away what others may do with a log that was made by another umask."""
+    with contextlib.suppress(OSError):
+        found = log_file.lstat()
+        if stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) & 0o077:
+            log_file.chmod(0o600)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

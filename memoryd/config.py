@@ -8,7 +8,9 @@ right key.
 import difflib
 import hashlib
 import os
-from dataclasses import dataclass, replace
+import stat
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,7 +35,8 @@ class ConfigError(Exception):
 class AgentConfig:
     """One agent, ready to run: `workspace` and `db_path` are absolute, links resolved.
 
-    `problem` says why it can't run at present: its workspace is no folder.
+    `problem` says why it can't run at present: its workspace is no folder. `exposed` is the file if
+    it has secrets, which values of headers may be, and others can read it.
     """
 
     agent: str
@@ -44,6 +47,7 @@ class AgentConfig:
     files: tuple[Path, ...]
     origin: Origin
     problem: str | None = None
+    exposed: Path | None = field(default=None, compare=False)
 
     def values(self) -> list[tuple[str, Any, str]]:
         """Return every effective setting as (dotted key, value, origin), in table order."""
@@ -196,7 +200,13 @@ class _Source:
             files=(self.file,) if self.exists else (),
             origin="configuration" if name is not None else "command line",
             problem=problem,
+            exposed=self.file if settings.remote.headers and self._is_exposed() else None,
         )
+
+    def _is_exposed(self) -> bool:
+        with suppress(OSError):
+            return bool(stat.S_IMODE(self.file.stat().st_mode) & 0o077)
+        return False
 
 
 def _real_path(path: Path) -> Path | None:

@@ -1,6 +1,7 @@
 """What doesn't work as it should: the warnings that answers carry, and what `status` says of it."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from memoryd.agent import Agent
 from memoryd_client import status as wire
@@ -55,7 +56,7 @@ class Health:
             )
         if agent.pool is not None and (problem := agent.store.vector_problem()) is not None:
             found.append(f"vector search is off: {problem}")
-        return found
+        return found + exposed(agent)
 
     def errors(self) -> list[wire.Failure]:
         """Return what failed last, and when it is tried again."""
@@ -66,6 +67,22 @@ class Health:
         if (failed := agent.rebuilder.stats().last_error) is not None:
             found.append(wire.Failure("rebuild", failed))
         return found
+
+
+def exposed(agent: Agent) -> list[str]:
+    """Return what others can read of the user's secrets, and what to do, a line each."""
+    found = [] if agent.config.exposed is None else [exposed_hint(agent.config.exposed)]
+    if agent.provider is not None and agent.provider.warning is not None:
+        found.append(agent.provider.warning)
+    return found
+
+
+def exposed_hint(file: Path) -> str:
+    """Say that others can read the secrets of a configuration file, and what to do."""
+    return (
+        f"others can read {file}, and the headers in it, which may be secret; `chmod 600` it, then"
+        " `memctl reload`"
+    )
 
 
 def counted(number: int, noun: str) -> str:

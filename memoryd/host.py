@@ -145,6 +145,13 @@ class Host:
                     hosted.stop = asyncio.Event()
                     await self._launch(hosted)
 
+    def keep(self, config: AgentConfig) -> None:
+        """Have an agent go on with a configuration that is as its own, but for who can read it."""
+        hosted = self._hosted[config.agent]
+        hosted.config = config
+        if hosted.opened is not None:
+            hosted.opened.agent.config = config
+
     def retry(self) -> None:
         """Try every agent that has failed again now."""
         for hosted in self._hosted.values():

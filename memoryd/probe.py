@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from memoryd.agent import Agent
 from memoryd.embed.provider import ProviderError
+from memoryd.health import exposed
 from memoryd.index.driver import Connection, Error, ExtensionError
 from memoryd.index.extension import expanded, load_apart
 from memoryd.index.peek import Peeked
@@ -34,6 +35,8 @@ async def run(agent: Agent) -> ProbeResult:
         _check("vector", vectors, lambda: _vector(agent)),
         _check("keyword", True, lambda: _keyword(agent)),
     )
+    if (hint := "; ".join(exposed(agent))) and checks[0].ok:
+        checks[0].hint = hint
     choice = agent.resolved.choice
     candidates = []
     if settings.provider == "auto":

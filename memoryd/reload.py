@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from memoryd.config import AgentConfig, ConfigError, load, load_added, usable
+from memoryd.health import exposed_hint
 from memoryd.host import Host, Hosted
 from memoryd.index.swap import rename_over
 from memoryd.serve.connection import RequestFailedError
@@ -142,6 +143,7 @@ class Reloader:
         for config in wanted:
             if there.get(config.agent) == config:
                 result.unchanged.append(config.agent)
+                self._host.keep(config)
                 continue
             if config.agent in there:
                 await self._host.stop(config.agent)
@@ -161,6 +163,8 @@ class Reloader:
             if config.workspace not in served:
                 served.add(config.workspace)
                 configs.append(config)
+        for file in {c.exposed for c in configs if c.exposed is not None}:
+            log.warning("%s", exposed_hint(file))
         return configs
 
     async def _write_down(self) -> None:

@@ -84,6 +84,7 @@ class LocalProvider:
     address: str | None = None
     remote = False
     leaves_machine = False
+    warning: str | None = None
     tokens_used = 0
     batch_bytes = 128 * 1024
     concurrency = 1

@@ -106,6 +106,10 @@ class Provider(Protocol):
     batch_bytes: int
     concurrency: int
 
+    @property
+    def warning(self) -> str | None:
+        """What is not safe about how it is set up, though it works."""
+
     async def embed_query(self, text: str) -> FloatMatrix:
         """Embed one query. Returns shape (1, dims), rows of length 1. Raises `ProviderError`."""
 

@@ -7,6 +7,7 @@ Their exception classes are unrelated, so everybody imports `sqlite` and `Databa
 import asyncio
 import os
 import sqlite3
+import stat
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -153,6 +154,7 @@ class Database:
         else:
             # Made by us first, so that it is private from its first byte on.
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            _keep_private(self.path)
             connection = sqlite.connect(str(self.path), isolation_level=None)
         try:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
@@ -173,6 +175,16 @@ class Database:
             connection.close()
             raise
         return cast(Connection, connection)
+
+
+def _keep_private(path: Path) -> None:
+    """Take away what others may do with an index that was made by another umask, or copied."""
+    for suffix in ("", "-wal", "-shm"):
+        # By name: to close a descriptor of the file would give up SQLite's locks on it.
+        with suppress(OSError):
+            mode = stat.S_IMODE(os.stat(f"{path}{suffix}").st_mode)
+            if mode & 0o077:
+                os.chmod(f"{path}{suffix}", mode & 0o700)
 
 
 def _quote(path: Path) -> str:

@@ -1,6 +1,7 @@
 """Tries sqlite-vec out in a process of its own: it may crash or hang, and this one must not."""
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 
@@ -26,8 +27,12 @@ def expanded(path: str) -> str:
 
 async def load_apart(path: str, *, timeout_s: float = TIMEOUT_S) -> str:
     """Load the extension at `path` and return its version. Raises `ExtensionError`."""
+    # The modules that this process runs are to be found, and -P: nothing from the folder that it
+    # runs in, whose files may be somebody else's.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", _LOAD, path),
+        *(sys.executable, "-P", "-c", _LOAD, path),
+        env=environment,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

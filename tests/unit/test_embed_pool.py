@@ -80,6 +80,7 @@ class FakeProvider:
     address: str | None = None
     remote = False
     leaves_machine = False
+    warning: str | None = None
     tokens_used = 0
     query_timeout_s = 60.0
     window_units: int | None = None

@@ -26,7 +26,7 @@ from memoryd.embed.provider import (
     unit_rows,
 )
 from memoryd.embed.vendors import http as http_module
-from memoryd.embed.vendors.http import ERROR_BODY_BYTES, without_key
+from memoryd.embed.vendors.http import ERROR_BODY_BYTES, without_secrets
 from memoryd.embed.vendors.refusals import SHOWN_CHARS, refusal
 from memoryd.embed.vendors.remote import RemoteProvider
 
@@ -393,9 +393,11 @@ async def test_a_wrong_key_is_shown_to_nobody(name: str, monkeypatch: pytest.Mon
 
 
 def test_what_vendors_leave_of_a_key_is_masked_too() -> None:
-    assert without_key("key sk-pr****7890 is wrong", []) == "key *** is wrong"
-    assert without_key("k=abc", ["abc"]) == "k=abc"  # no key is so short
-    assert without_key("k=abcd", ["Bearer abcd"]) == "k=***"
+    assert without_secrets("key sk-pr****7890 is wrong", []) == "key *** is wrong"
+    assert without_secrets("k=abc", ["abc"]) == "k=abc"  # no key is so short
+    assert without_secrets("k=abcd", ["Bearer abcd"]) == "k=***"
+    assert without_secrets("abcd and abcdef", ["abcd", "abcdef"]) == "*** and ***"
+    assert without_secrets(r"k=ab\/cd", ["ab/cd"]) == "k=***"
 
 
 async def test_the_file_that_a_wrong_key_came_from_is_told(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -40,7 +41,10 @@ class Child:
                 f"the log {log_path} can't be written: {error.strerror}"
             ) from error
         try:
-            self._offset = os.fstat(log).st_size
+            found = os.fstat(log)
+            self._offset = found.st_size
+            if stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) & 0o077:
+                os.fchmod(log, 0o600)  # it was made by another umask
             self._process = subprocess.Popen(
                 argv,
                 cwd=cwd,

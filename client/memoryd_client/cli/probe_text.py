@@ -6,12 +6,12 @@ from memoryd_client.cli.style import Style, one_line, printable_name
 
 
 def probe(result: ProbeResult, style: Style) -> str:
-    """Return a line for each thing that was tried, with what to do under those that fail."""
+    """Return a line for each thing that was tried, with what to do about it below, if anything."""
     lines = [style.bold(f"Probe ({printable_name(result.agent)})")]
     shown = table([_row(check) for check in result.checks])
     for check, line in zip(result.checks, shown, strict=True):
         lines.append(line)
-        if check.hint and not check.ok:
+        if check.hint:
             lines.append(f"   hint: {one_line(check.hint)}")
     if result.chosen_because is not None:
         lines.append(f"{printable_name(result.provider)}: {one_line(result.chosen_because)}")

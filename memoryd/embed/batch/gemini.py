@@ -83,8 +83,9 @@ class GeminiBatch:
     async def look(self, job_id: str) -> JobState:
         """Return how a job stands."""
         job = await self._http.json("GET", self._http.url(f"/{job_id}"), timeout_s=ASK_S)
-        state, output = _state(job), _output(job)
-        message = text_at(job, "error", "message")
+        state, output = self._http.mask(_state(job)), _output(job)
+        said = text_at(job, "error", "message")
+        message = None if said is None else self._http.mask(said)
         if state in _FAILED:
             return JobState("failed", state, output, None, message or f"it is {state.lower()}")
         if state in _DONE or (not state and job.get("done")):
@@ -112,7 +113,7 @@ class GeminiBatch:
         response = found.get("response") or {}
         if error := found.get("error") or response.get("error"):
             message = error.get("message") if isinstance(error, dict) else error
-            return Line(int(key), None, str(message or "it was refused"))
+            return Line(int(key), None, self._http.mask(str(message or "it was refused")))
         embedding = found.get("embedding") or response.get("embedding") or {}
         if not embedding.get("values"):
             return Line(int(key), None, "there is no vector in the answer")

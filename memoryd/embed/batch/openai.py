@@ -81,12 +81,13 @@ class OpenAiBatch:
     async def look(self, job_id: str) -> JobState:
         """Return how a job stands."""
         job = await self._http.json("GET", self._http.url(f"/batches/{job_id}"), timeout_s=ASK_S)
-        shown = text_at(job, "status") or "unknown"
+        shown = self._http.mask(text_at(job, "status") or "unknown")
         output, errors = text_at(job, "output_file_id"), text_at(job, "error_file_id")
         if shown == "completed":
             return JobState("done", shown, output, errors)
         if shown in _FAILED:
-            return JobState("failed", shown, output, errors, _message(job) or f"it is {shown}")
+            message = self._http.mask(_message(job) or f"it is {shown}")
+            return JobState("failed", shown, output, errors, message)
         return JobState("running", shown, output, errors)
 
     async def cancel(self, job_id: str) -> None:
@@ -106,7 +107,7 @@ class OpenAiBatch:
         number = int(found["custom_id"])
         response = found.get("response") or {}
         if found.get("error") or response.get("status_code", 200) != 200:
-            return Line(number, None, _error(found) or "it was refused")
+            return Line(number, None, self._http.mask(_error(found) or "it was refused"))
         body = response["body"]
         tokens = int((body.get("usage") or {}).get("total_tokens") or 0)
         return Line(number, row(self._api.name, body["data"][0]["embedding"]), None, tokens)

@@ -12,12 +12,13 @@ import msgspec
 from yarl import URL
 
 from memoryd.embed.provider import PermanentError, ProviderError, RetryableError
-from memoryd.embed.vendors.keys import Key, KeySource
+from memoryd.embed.vendors.keys import Key, KeySource, exposed_hint
 from memoryd.embed.vendors.refusals import refusal
 from memoryd.embed.vendors.vectors import unreadable
 
 ERROR_BODY_BYTES = 8 * 1024
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
+_SHORTEST_SECRET = 4
 CONNECT_S = 15.0
 _DROPPED = (
     aiohttp.ServerDisconnectedError,
@@ -50,6 +51,9 @@ class Http:
         self._key_headers = key_headers
         self._key_required = key_required
         self._session: aiohttp.ClientSession | None = None
+        self._values = sorted({*headers.values()})
+        self._key_values: list[str] = []
+        self.warning: str | None = None
 
     @property
     def host(self) -> str:
@@ -125,6 +129,10 @@ class Http:
                 f"{self.vendor} ({self.host}) can't be reached: {reason}.", answered=dropped
             ) from error
 
+    def mask(self, text: str) -> str:
+        """Return what the server says, without the key and the headers that it was sent."""
+        return without_secrets(text, [*self._key_values, *self._values])
+
     def check_key(self) -> None:
         """Raise `PermanentError` if there is no key where one is needed."""
         self._key()
@@ -150,6 +158,10 @@ class Http:
                 f"There is no key for {self.vendor}: {self._source.wanted}; or choose another"
                 " provider."
             )
+        if key is not None:
+            self._key_values = [key.value, *self._key_headers(key.value).values()]
+        exposed = None if key is None else key.exposed
+        self.warning = None if exposed is None else exposed_hint(exposed)
         return key
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes:
@@ -166,16 +178,15 @@ class Http:
             body += part
             if len(body) >= ERROR_BODY_BYTES:
                 break
-        secrets = [] if key is None else [key.value, *self._key_headers(key.value).values()]
         error = refusal(
             self.vendor,
             response.status,
             {name.lower(): value for name, value in response.headers.items()},
-            without_key(body[:ERROR_BODY_BYTES].decode("utf-8", "replace"), secrets),
+            self.mask(body[:ERROR_BODY_BYTES].decode("utf-8", "replace")),
             key="nowhere" if key is None else key.origin,
             now_s=time.time(),
         )
-        error.args = (without_key(str(error), secrets),)  # JSON may have escaped it
+        error.args = (self.mask(str(error)),)  # JSON may have escaped it
         return error
 
 
@@ -197,11 +208,16 @@ def _proxy(url: URL) -> str | None:
     return getproxies_environment().get(url.scheme)
 
 
-def without_key(text: str, secrets: Iterable[str]) -> str:
-    """Return a text in which keys, and what vendors leave of them, can't be read."""
-    for secret in secrets:
-        if len(secret := secret.removeprefix("Bearer ")) >= 4:
-            text = text.replace(secret, "***")
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Return a text in which keys, and what vendors leave of them, can't be read.
+
+    Of a secret of several words, as `Bearer …`, each word is one, but for the first.
+    """
+    words = {word for secret in secrets for word in (secret, *secret.split()[1:])}
+    for word in sorted(words, key=len, reverse=True):
+        if len(word) >= _SHORTEST_SECRET:
+            # Some write JSON with a backslash before each slash.
+            text = text.replace(word, "***").replace(word.replace("/", r"\/"), "***")
     # As in `Incorrect API key provided: sk-pr****7890`.
     return re.sub(r"\b[\w-]{0,12}\*{3,}[\w-]{0,8}", "***", text)
 

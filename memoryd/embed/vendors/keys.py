@@ -3,6 +3,7 @@
 So a key that is rotated in its file counts at once. No key is ever part of a message.
 """
 
+import errno
 import logging
 import os
 import stat
@@ -15,14 +16,19 @@ from memoryd.embed.provider import PermanentError
 log = logging.getLogger(__name__)
 
 _MAX_KEY_CHARS = 16_384
+_MAX_FILE_CHARS = 4 * _MAX_KEY_CHARS
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key and where it was found, for people. Only `value` is secret."""
+    """A key and where it was found, for people. Only `value` is secret.
+
+    `exposed` is the file that it was found in, if others can read that.
+    """
 
     value: str
     origin: str
+    exposed: Path | None = None
 
     def __repr__(self) -> str:
         return f"Key(origin={self.origin!r})"
@@ -62,22 +68,38 @@ class KeySource:
 def _from_file(file: str, origin: str) -> Key:
     path = Path(os.path.expanduser(file))  # leaves a home of nobody as it is
     try:
-        mode = path.stat().st_mode
-        value = path.read_text(encoding="utf-8").strip()
+        text, mode = _read(path)
+        value = text.strip()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise PermanentError(f"The key file {path} ({origin}) can't be read: {reason}.") from None
     if not value:
         raise PermanentError(f"The key file {path} ({origin}) is empty.")
-    if stat.S_IMODE(mode) & 0o077:
-        _warn_once(path)
-    return _checked(value, f"{origin} ({path})")
+    exposed = path if stat.S_IMODE(mode) & 0o077 else None
+    if exposed is not None:
+        _warn_once(exposed)
+    return _checked(value, f"{origin} ({path})", exposed)
 
 
-def _checked(value: str, origin: str) -> Key:
+def _read(path: Path) -> tuple[str, int]:
+    """Return what is in a regular file, and its mode. Raises `OSError`."""
+    # A pipe is not waited for: nobody may be at its other end.
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, encoding="utf-8") as file:
+        return file.read(_MAX_FILE_CHARS), os.fstat(descriptor).st_mode
+
+
+def exposed_hint(path: Path) -> str:
+    """Say that others can read a key file, and what to do."""
+    return f"others can read the key file {path}; `chmod 600` it"
+
+
+def _checked(value: str, origin: str, exposed: Path | None = None) -> Key:
     if len(value) > _MAX_KEY_CHARS or not value.isprintable() or not value.isascii():
         raise PermanentError(f"The key of {origin} holds characters that no key has.")
-    return Key(value, origin)
+    return Key(value, origin, exposed)
 
 
 _warned: set[Path] = set()
@@ -86,4 +108,4 @@ _warned: set[Path] = set()
 def _warn_once(path: Path) -> None:
     if path not in _warned:
         _warned.add(path)
-        log.warning("others can read the key file %s; `chmod 600` it", path)
+        log.warning("%s", exposed_hint(path))

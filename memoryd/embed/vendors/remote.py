@@ -60,6 +60,11 @@ class RemoteProvider:
         self._timeout_s = TIMEOUT_S if self.leaves_machine else LOCAL_TIMEOUT_S
         self.key = _identity_key(http, options, key_of)
 
+    @property
+    def warning(self) -> str | None:
+        """What is not safe about the key."""
+        return self.http.warning
+
     async def embed_query(self, text: str) -> FloatMatrix:
         """Embed one query. Returns shape (1, dims). Raises `ProviderError`."""
         return await self._embed([text], "query", self.query_timeout_s)

@@ -5,7 +5,7 @@ from contextlib import suppress
 import numpy as np
 
 from memoryd.embed.provider import ProviderError, unit_rows
-from memoryd.embed.vendors.http import without_key
+from memoryd.embed.vendors.http import without_secrets
 from memoryd.embed.vendors.names import APIS
 from memoryd.embed.vendors.refusals import refusal, retry_after_s
 
@@ -57,4 +57,4 @@ def check(data: bytes) -> None:
     assert len(str(error)) < 1_000
     after_s = retry_after_s(headers, rest, now_s=1.7e9)
     assert after_s is None or after_s >= 0
-    assert "sesame" not in without_key(f"{text} opensesame {text}", ["opensesame"])
+    assert "sesame" not in without_secrets(f"{text} opensesame {text}", ["opensesame"])
