@@ -59,7 +59,28 @@ def date_of(key: FileKey, stat: FileStat) -> datetime.date:
 
 @lru_cache(maxsize=64)
 def glob_pattern(glob: str) -> re.Pattern[str]:
-    """Compile a path glob: `*` and `?` stay within a folder, `**/` spans folders."""
-    parts = re.split(r"(\*\*/|\*\*|\*|\?)", glob)
-    meaning = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return re.compile("".join(meaning.get(part, re.escape(part)) for part in parts), re.DOTALL)
+    """Compile a path glob: `*` and `?` stay within a folder, `**/` spans folders, `**` anything.
+
+    What follows a star is taken where it comes first: with a star behind it, no later place could
+    do better. So no glob takes longer than the square of the path's length.
+    """
+    first, *rest = _SPANS.split(glob)
+    pattern = _within_folders(first, last=not rest)
+    for position in range(0, len(rest), 2):
+        lead = "(?:[^/]*/)*?" if rest[position] == "**/" else ".*?"
+        last = position == len(rest) - 2
+        part = lead + _within_folders(rest[position + 1], last=last)
+        pattern += part if last else f"(?>{part})"
+    return re.compile(pattern, re.DOTALL)
+
+
+_SPANS = re.compile(r"((?:(?<=/)|\A)\*\*/|\*{2,})")
+
+
+def _within_folders(glob: str, *, last: bool) -> str:
+    """Return the pattern of a part without `**`; the `last` one has to reach the path's end."""
+    first, *rest = ("[^/]".join(map(re.escape, part.split("?"))) for part in glob.split("*"))
+    stars = [f"(?>[^/]*?{part})" for part in rest]
+    if last and rest:
+        stars[-1] = f"[^/]*{rest[-1]}"
+    return "".join((first, *stars))

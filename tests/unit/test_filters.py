@@ -3,7 +3,7 @@
 import datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memoryd.flow import FileKey, FileStat
@@ -46,6 +46,44 @@ OLD = modified(2020, 5, 17, 12)
 )
 def test_globs(glob: str, path: str, matches: bool) -> None:
     assert Filters(path_glob=glob).accept(key(path), OLD) is matches
+
+
+def matches_slowly(glob: str, path: str) -> bool:
+    """Match by trying everything, as the words of docs/search.md say it."""
+    if not glob:
+        return not path
+    if glob.startswith("**"):
+        rest = glob.lstrip("*")
+        return any(matches_slowly(rest, path[end:]) for end in range(len(path) + 1))
+    if glob[0] == "*":
+        ends = [end for end in range(len(path) + 1) if "/" not in path[:end]]
+        return any(matches_slowly(glob[1:], path[end:]) for end in ends)
+    if not path or (glob[0] != path[0] and (glob[0] != "?" or path[0] == "/")):
+        return False
+    if glob[0] == "/" and glob[1:].startswith("**/") and matches_slowly(glob[4:], path[1:]):
+        return True
+    return matches_slowly(glob[1:], path[1:])
+
+
+@given(st.text("ab/*?", max_size=9), st.text("ab/", max_size=9))
+@example("*a*b", "aab")
+@example("**a*b", "a/ab")
+@example("a/**/b", "a/b")
+def test_a_glob_means_what_trying_everything_finds(glob: str, path: str) -> None:
+    found = glob_pattern(glob).fullmatch(path) is not None
+    whole = matches_slowly(glob, path)
+    if glob.startswith("**/"):
+        whole = whole or matches_slowly(glob[3:], path)
+    assert found == whole
+
+
+@pytest.mark.parametrize(
+    "glob", ["memory/" + "*a" * 10 + "b", "**a" * 10 + "b", "**/" + "*a" * 9 + "b", "**a*b" * 5]
+)
+@pytest.mark.parametrize("path", ["memory/" + "a" * 245 + ".md", "memory/" + "a/" * 1500 + "x.md"])
+def test_no_glob_takes_long(glob: str, path: str) -> None:
+    """Each star that may try all places would take all together beyond any time."""
+    assert not Filters(path_glob=glob).accept(key(path), OLD)
 
 
 @given(st.text(max_size=30))
