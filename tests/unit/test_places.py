@@ -103,6 +103,17 @@ def test_links_special_files_and_second_names_are_left_out(tmp_path: Path) -> No
     ]
 
 
+def test_a_folder_without_a_glob_stays_a_folder_while_it_is_not_there(tmp_path: Path) -> None:
+    """Or else its transcripts would look as if they had been deleted."""
+    (tmp_path / "one.jsonl").touch()
+    paths = [str(tmp_path / "away"), str(tmp_path / "one.jsonl"), str(tmp_path / "two.jsonl")]
+    places = Places(paths, ["plain"], agent="main", environ={})
+    assert [place.folder for place in places.places] == [tmp_path / "away", tmp_path, tmp_path]
+    found = places.find()
+    assert [place.folder for place in found.missing] == [tmp_path / "away"]
+    assert len(found.files) == 1
+
+
 def test_a_place_that_is_not_there_is_told(tmp_path: Path) -> None:
     found = places(f"{tmp_path}/nowhere/*.jsonl").find()
     assert found.files == {}

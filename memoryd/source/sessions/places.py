@@ -198,7 +198,8 @@ def _split(path: str) -> tuple[Path, str]:
     for position, part in enumerate(parts):
         if _MAGIC.search(part):
             return Path("/".join(parts[:position]) or "/"), "/".join(parts[position:])
-    if os.path.isdir(path):
+    # By its name, if it is not there: of a folder on a disk that is missing nothing is known.
+    if os.path.isdir(path) or not is_transcript(path):
         return Path(path), "**/*.json*"
     return Path(path).parent, glob.escape(Path(path).name)
 
