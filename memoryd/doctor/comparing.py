@@ -62,7 +62,7 @@ def compare(
         wrong = Topic("configuration", agent)
         wrong.error(str(error), "correct it, then `memctl reload`")
         return Compared(wrong.findings)
-    _Settling(disk, daemon, agent).settle(notes, "note")
+    Settling(disk, daemon, agent).settle(notes, "note")
     for unread in notes.unread:
         disk.warning(f"{unread} can't be read", "nothing below it is removed from the index")
     compared.folders = notes.folders
@@ -70,13 +70,13 @@ def compare(
     if transcripts is not None:
         topic = Topic("transcripts", agent)
         conversations = Conversations(connection, transcripts, identity)
-        _Settling(topic, daemon, agent).settle(conversations, "transcript")
+        Settling(topic, daemon, agent).settle(conversations, "transcript")
         counts = counted(conversations.files, "transcript")
         compared.findings += topic.fine(f"{counts}: the index has them as they are")
     return compared
 
 
-class _Settling:
+class Settling:
     """Looks until nothing differs any more, or what does has no excuse."""
 
     def __init__(self, topic: Topic, daemon: Running | None, agent: str) -> None:

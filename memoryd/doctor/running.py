@@ -92,7 +92,8 @@ def _greet(client: Client, owner: Holder | None, path: Path, topic: Topic) -> Ru
         )
     elif answer.version != __version__:
         topic.warning(
-            f"the memoryd that runs is {answer.version}, this one {__version__}", "memctl restart"
+            f"the memoryd that runs is of version {answer.version}, not {__version__}",
+            "memctl restart",
         )
     return Running(client, answer.pid, owner, agents)
 

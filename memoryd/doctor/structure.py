@@ -10,7 +10,7 @@ from memoryd.index import schema
 from memoryd.index.driver import Connection, has_fts5, sqlite
 
 REBUILD = "`memctl index --force` builds the index anew"
-MOVED_ASIDE = "`memctl restart`: a damaged index is moved aside and built anew from the files"
+MOVED_ASIDE = "`memctl restart`: a damaged index is found, moved aside and built anew"
 PROBLEMS = 5
 """Of what SQLite finds, as many lines are told."""
 _FTS5 = "FTS5"

@@ -1,17 +1,13 @@
 """The vectors of an index: of its model, whole, and the same wherever they are kept."""
 
-import numpy as np
-
 from memoryd.doctor.finding import Tally, Topic, counted
 from memoryd.doctor.rows import read
-from memoryd.doctor.structure import REBUILD
+from memoryd.doctor.structure import MOVED_ASIDE, REBUILD
 from memoryd.identity import Identity
-from memoryd.index.cache import mean_vector
+from memoryd.index.check import is_embedding, is_same
 from memoryd.index.driver import Connection, Error
 from memoryd.index.pending import count_pending, count_set_aside
 
-UNIT_TOLERANCE = 1e-3
-ANEW = "`memctl stop`, move the index away, `memctl start`: all is embedded anew"
 _OF_MODEL = "provider = ? AND model = ? AND provider_key = ?"
 
 
@@ -24,13 +20,13 @@ def check_cache(connection: Connection, topic: Topic, identity: Identity) -> Non
         *_model(identity),
     )
     for digest, dims, embedding, is_current in rows:
-        problem = _problem(embedding, dims)
+        problem = None if is_embedding(embedding, dims) else "are damaged"
         if problem is None and is_current and identity.dims not in (None, dims):
             problem = f"have {dims} dimensions, not {identity.dims}"
         if problem is not None:
             wrong.setdefault(problem, Tally()).add(digest[:12])
     for problem, texts in wrong.items():
-        topic.error(f"vectors that {problem}: of the texts {texts}", ANEW)
+        topic.error(f"vectors that {problem}: of the texts {texts}", MOVED_ASIDE)
     (foreign,) = connection.execute(
         "SELECT count(*) FROM chunks JOIN embedding_cache USING (vector_id)"
         " WHERE NOT (provider = ? AND embedding_cache.model = ? AND provider_key = ?)",
@@ -111,8 +107,8 @@ def _compare(connection: Connection, topic: Topic, dims: int) -> None:
     )
     try:
         for digest, kept, indexed in rows:
-            # One that is not whole is told of above.
-            if kept and len(kept) % (4 * dims) == 0 and _differ(mean_vector(kept, dims), indexed):
+            # One that is damaged is told of above.
+            if is_embedding(kept, dims) and not is_same(kept, dims, indexed):
                 wrong.add(digest[:12])
     except Error as error:
         topic.error(f"sqlite-vec can't read its table: {error}", REBUILD)
@@ -120,30 +116,9 @@ def _compare(connection: Connection, topic: Topic, dims: int) -> None:
         topic.error(f"sqlite-vec has other vectors than the cache: of the texts {wrong}", REBUILD)
 
 
-def _differ(one: bytes, other: bytes) -> bool:
-    """Say whether two vectors are not the same, but for how they were added up."""
-    if one == other:
-        return False
-    if len(one) != len(other):
-        return True
-    difference = np.frombuffer(one, "<f4") - np.frombuffer(other, "<f4")
-    return not np.abs(difference).max() <= UNIT_TOLERANCE
-
-
 def _is_loaded(connection: Connection) -> bool:
     found = connection.execute("SELECT 1 FROM pragma_module_list WHERE name = 'vec0'").fetchone()
     return found is not None
-
-
-def _problem(embedding: object, dims: int) -> str | None:
-    if not isinstance(embedding, bytes) or dims < 1 or not embedding or len(embedding) % (4 * dims):
-        return "are not whole"
-    rows = np.frombuffer(embedding, "<f4").reshape(-1, dims).astype(np.float64)
-    if not np.isfinite(rows).all():
-        return "hold what is no number"
-    if (np.abs(np.linalg.norm(rows, axis=1) - 1.0) > UNIT_TOLERANCE).any():
-        return "are not of length 1"
-    return None
 
 
 def _model(identity: Identity) -> tuple[str, str, str]:

@@ -15,6 +15,7 @@ import pytest
 from harness import eventually
 from patient import NOTE, Patient, bad, errors
 
+from memoryd.doctor import running
 from memoryd.doctor.examine import Options, examine
 
 # Well
@@ -96,6 +97,27 @@ def test_folders_that_others_can_use(patient: Patient) -> None:
     state.chmod(0o777)
     message = f"others can replace what is in {state}: its mode is 0777"
     assert bad(patient.doctor(code=1)) == [("permissions", "error", message)]
+
+
+def test_a_folder_in_which_others_can_only_add(patient: Patient) -> None:
+    patient.folder.chmod(0o1777)
+    message = f"others can look into {patient.folder}: its mode is 1777"
+    found = bad(patient.doctor(code=0))
+    patient.folder.chmod(0o700)
+    assert found == [("socket", "warning", message)]
+
+
+def test_a_folder_of_an_index_elsewhere(patient: Patient) -> None:
+    elsewhere = patient.folder / "other"
+    elsewhere.mkdir()
+    shutil.copy(patient.database, elsewhere)
+    elsewhere.chmod(0o777)
+    patient.settings += f'\nstore = {{ path = "{elsewhere}/main.sqlite" }}'
+    patient.write_config()
+    found = bad(patient.doctor(code=1))
+    shutil.rmtree(elsewhere)
+    message = f"others can replace what is in {elsewhere}: its mode is 0777"
+    assert found == [("permissions", "error", message)]
 
 
 def test_a_key_file_that_others_can_read(patient: Patient) -> None:
@@ -196,6 +218,37 @@ def test_what_is_at_the_place_of_the_socket(patient: Patient) -> None:
     assert bad(patient.doctor(code=1)) == [("socket", "error", message)]
 
 
+def test_a_daemon_without_its_lock_or_of_another_version(patient: Patient) -> None:
+    patient.start()
+    assert patient.process is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "__version__", "9.9")
+        ((check, level, message),) = bad(patient.doctor(code=0))
+    assert (check, level, message[-9:]) == ("socket", "warning", ", not 9.9")
+    Path(f"{patient.socket}.lock").unlink()
+    message = f"process {patient.process.pid} answers on {patient.socket} without holding its lock"
+    assert bad(patient.doctor(code=1)) == [("socket", "error", message)]
+
+
+def test_an_index_that_another_daemon_has_open(patient: Patient) -> None:
+    patient.start()
+    assert patient.process is not None
+    patient.sync()
+    message = (
+        f"process {patient.process.pid} has the index open, which does not serve it at this socket"
+    )
+    found = patient.doctor("--socket", str(patient.folder / "s2"), code=0)
+    assert bad(found) == [("daemon", "warning", message)]
+    elsewhere = patient.folder / "elsewhere.sqlite"
+    patient.settings += f'\nstore = {{ path = "{elsewhere}" }}'
+    patient.write_config()
+    message = f"memoryd has the index {patient.database} open, not {elsewhere}"
+    assert bad(patient.doctor(code=0)) == [
+        ("index", "warning", f"there is no index {elsewhere} yet"),
+        ("daemon", "warning", message),
+    ]
+
+
 def test_a_daemon_that_hangs(patient: Patient) -> None:
     patient.start()
     assert patient.process is not None
@@ -288,6 +341,10 @@ def test_an_extension_that_does_not_load(patient: Patient) -> None:
     ((check, level, message),) = bad(patient.doctor(code=0))
     assert (check, level) == ("driver", "warning")
     assert message.startswith("the configured sqlite-vec does not load: /nowhere/vec")
+    patient.start()
+    (_, (check, level, message)) = bad(patient.doctor(code=0))
+    assert (check, level) == ("daemon", "warning")
+    assert message.startswith("sqlite-vec is off, vectors are searched in memory: /nowhere/vec")
 
 
 # Beside a daemon at work
@@ -343,6 +400,17 @@ def test_it_goes_by_what_the_daemon_was_started_with(patient: Patient) -> None:
     assert len(agents) == 3
     assert {None, "main"} < agents
     assert [finding for finding in found.findings if finding.level != "ok"] == []
+
+
+def test_paths_on_the_daemons_command_line_are_of_its_folder(patient: Patient) -> None:
+    patient.start(options=["--workspace", "workspace"])
+    patient.sync()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in patient.environment.items():
+            patch.setenv(name, value)
+        found = examine(Options(patient.socket))
+    assert [finding for finding in found.findings if finding.level != "ok"] == []
+    assert any(finding.message == f"workspace {patient.workspace}" for finding in found.findings)
 
 
 def test_an_agent_that_memoryd_cannot_serve(patient: Patient) -> None:

@@ -1,7 +1,10 @@
 """`memoryd doctor` on an index that was changed behind memoryd's back, and against the disk."""
 
+import hashlib
 import json
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -31,6 +34,10 @@ def test_flipped_bits(patient: Patient) -> None:
         flip(patient.database, page)
         found = errors(patient.doctor(code=1))
         assert {check for check, _, _ in found} <= {"index", "vectors", "disk"}, (name, found)
+        if name in indexes:
+            # Nothing is said of rows of a damaged file.
+            ((_, _, message),) = found
+            assert message.startswith("the file is damaged: "), (name, found)
 
 
 def test_a_file_that_was_cut_short(patient: Patient) -> None:
@@ -115,6 +122,10 @@ BROKEN = {
         "UPDATE chunks SET end_line = 4 WHERE text LIKE '%apple%'",
         [("index", "chunks whose id does not fit: memory/garden.md:1-4")],
     ),
+    "a file's remarks": (
+        "UPDATE files SET remarks = '[' WHERE path = 'MEMORY.md'",
+        [("index", "files with notes that can't be read: MEMORY.md")],
+    ),
     "a file's hash is another": (
         "UPDATE files SET hash = 'x' WHERE path = 'MEMORY.md'",
         [("disk", "1 note other than in the index: MEMORY.md")],
@@ -128,12 +139,22 @@ BROKEN = {
         [("index", "chunks whose vector is not there: 1")],
     ),
     "a vector is another": (
+        "UPDATE embedding_cache SET embedding = (SELECT embedding FROM embedding_cache"
+        " WHERE vector_id = 2) WHERE vector_id = 1",
+        [("vectors", "sqlite-vec has other vectors than the cache: of the texts ")],
+    ),
+    "a vector is of no length": (
         "UPDATE embedding_cache SET embedding = zeroblob(2048) WHERE vector_id = 1",
-        [("vectors", "vectors that are not of length 1"), ("vectors", "sqlite-vec has other")],
+        [("vectors", "vectors that are damaged: of the texts ")],
+    ),
+    "a vector has other dimensions": (
+        # Of length 1: the first number is 1.0, all others are 0.
+        "UPDATE embedding_cache SET dims = 2, embedding = x'0000803f00000000'",
+        [("vectors", "vectors that have 2 dimensions, not 512")],
     ),
     "a vector is cut": (
         "UPDATE embedding_cache SET embedding = substr(embedding, 1, 2047) WHERE vector_id = 1",
-        [("vectors", "vectors that are not whole")],
+        [("vectors", "vectors that are damaged: of the texts ")],
     ),
     "a vector is of another model": (
         "UPDATE embedding_cache SET model = 'x' WHERE vector_id = 1",
@@ -162,6 +183,31 @@ def test_rows_that_were_changed_behind_memoryd(patient: Patient, name: str) -> N
     assert [check for check, _, _ in found] == [check for check, _ in expected], found
     for (_, _, message), (_, said) in zip(found, expected, strict=True):
         assert said in message, found
+
+
+def test_a_chunk_of_another_model(patient: Patient) -> None:
+    ((path, start, end, digest),) = patient.sql(
+        "SELECT path, start_line, end_line, chunks.hash FROM chunks JOIN files USING (file_id)"
+        " WHERE path = 'MEMORY.md'"
+    )
+    id_ = hashlib.sha256(f"memory:{path}:{start}:{end}:{digest}:other".encode()).hexdigest()
+    patient.sql(f"UPDATE chunks SET model = 'other', id = '{id_}' WHERE hash = '{digest}'")
+    found = errors(patient.doctor(code=1))
+    message = "chunks whose model is not use-multilingual-v3: MEMORY.md:1-3"
+    assert ("index", "error", message) in found
+    assert [check for check, _, _ in found] == ["index", "disk"]
+
+
+def test_texts_that_cannot_be_embedded(patient: Patient) -> None:
+    patient.sql(
+        "INSERT INTO set_aside SELECT hash, 'too odd' FROM chunks WHERE vector_id = 1",
+        "UPDATE chunks SET vector_id = NULL WHERE vector_id = 1",
+        "DELETE FROM embedding_cache WHERE vector_id = 1",
+        "DELETE FROM chunks_vec WHERE rowid = 1",
+        vec=True,
+    )
+    message = "1 chunk with a text that the provider can't embed"
+    assert bad(patient.doctor(code=0)) == [("vectors", "warning", message)]
 
 
 def test_sqlite_vec_against_the_cache(patient: Patient) -> None:
@@ -214,6 +260,28 @@ def test_changes_on_their_way_are_no_error(patient: Patient) -> None:
     for number in range(200):
         patient.write(f"memory/{number}.md", f"# Number {number}\n\nwords of {number}\n")
     assert errors(patient.doctor(code=0)) == []
+
+
+NO_OVERRIDE = "-dac_override,-dac_read_search"
+
+
+def test_what_cannot_be_looked_into_is_not_gone(patient: Patient) -> None:
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("needs root and setpriv: root's right to read everything is taken away")
+    patient.write("memory/locked/mole.md", "a mole\n")
+    patient.start()
+    patient.sync()
+    assert patient.stop() == 0
+    (patient.workspace / "memory/locked").chmod(0)
+    patient.database.chmod(0o400)
+    command = ["setpriv", "--bounding-set", NO_OVERRIDE, "--inh-caps", NO_OVERRIDE]
+    command += patient.command("doctor", "--json", "--config", str(patient.config))
+    done = subprocess.run(command, env=patient.environment, capture_output=True, text=True)
+    (patient.workspace / "memory/locked").chmod(0o700)
+    assert bad(json.loads(done.stdout)) == [
+        ("permissions", "error", f"{patient.database} can't be read and written"),
+        ("disk", "warning", f"{patient.workspace}/memory/locked can't be read"),
+    ]
 
 
 def test_a_note_that_cannot_be_read(patient: Patient) -> None:
@@ -269,6 +337,18 @@ def test_transcripts(talking: Patient) -> None:
     (talking.folder / "chats/a.jsonl").unlink()
     message = f"1 transcript in the index, but not on disk: {name}"
     assert ("transcripts", "warning", message) in bad(talking.doctor())
+
+
+def test_transcripts_that_are_not_there_now_or_are_forgotten(talking: Patient) -> None:
+    chats, elsewhere = talking.folder / "chats", talking.folder / "elsewhere"
+    chats.rename(elsewhere)
+    assert bad(talking.doctor(code=0)) == []
+    elsewhere.rename(chats)
+    talking.start()
+    talking.memctl("forget", "--match", "ferry of 5 o'clock")
+    talking.sync()
+    assert talking.stop() == 0
+    assert bad(talking.doctor(code=0)) == []
 
 
 def test_a_chat_that_is_one_document(patient: Patient) -> None:

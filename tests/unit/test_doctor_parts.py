@@ -1,19 +1,22 @@
 """The doctor's parts: what it says, how it opens an index, what it makes of the machine."""
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from memoryd.doctor import limits
-from memoryd.doctor.disk import changed_since
+from memoryd.doctor import comparing, limits
+from memoryd.doctor.disk import Difference, Differences, What, changed_since
 from memoryd.doctor.finding import Tally, Topic, counted
 from memoryd.doctor.leftovers import check_leftovers
 from memoryd.doctor.reading import ChangedError, opened
-from memoryd.doctor.running import Started, started
+from memoryd.doctor.running import Running, Started, started
+from memoryd.flow import FileKey
 from memoryd.index.driver import Connection, sqlite
+from memoryd_client import Client
 from memoryd_client.background.holder import Holder
 
 
@@ -199,6 +202,59 @@ def test_what_has_changed_since(tmp_path: Path) -> None:
     for path in (folder / "gone.md", folder / "gone/note.md"):
         assert changed_since(path, folder.stat().st_ctime_ns)
         assert not changed_since(path, folder.stat().st_ctime_ns + 1)
+
+
+class Comparison:
+    """Differences, as each of several looks finds them."""
+
+    files = 1
+
+    def __init__(self, *looks: Differences) -> None:
+        self.looks = list(looks)
+
+    def compare(self, only: Differences | None = None) -> Differences:
+        return self.looks.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("what", "looks", "is_new", "problem", "level"),
+    [
+        ("new", 1, False, None, None),
+        ("new", 2, False, None, None),
+        ("new", 3, False, None, "error"),
+        ("wrong", 3, False, None, "error"),
+        ("new", 3, True, None, "warning"),
+        ("new", 1, False, "the disk is full", "warning"),
+        ("unreadable", 3, False, None, "warning"),
+    ],
+)
+def test_what_differs_is_looked_at_again_behind_a_sync(
+    what: What,
+    looks: int,
+    is_new: bool,
+    problem: str | None,
+    level: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    note = tmp_path / "note.md"
+    note.touch()
+    os.utime(note, ns=(0, 2**62 if is_new else 0))
+    monkeypatch.setattr(time, "time_ns", lambda: 2**61)
+    synced: list[str] = []
+
+    def in_sync(daemon: Running, agent: str) -> str | None:
+        synced.append(agent)
+        return problem
+
+    monkeypatch.setattr(comparing, "in_sync", in_sync)
+    differs = {FileKey("memory", "note.md"): Difference(what, note)}
+    comparison = Comparison(*[differs] * looks, {})
+    topic = Topic("disk")
+    daemon = Running(Client("/nowhere"), 1, None, {})
+    comparing.Settling(topic, daemon, "main").settle(comparison, "note")
+    assert [finding.level for finding in topic.findings] == ([] if level is None else [level])
+    assert len(synced) == (1 if problem else min(looks + 1, comparing.LOOKS))
 
 
 # The daemon's command line
