@@ -14,7 +14,7 @@ LOG_BYTES = 4 * WAL_LIMIT_BYTES
 FULL_BYTES = 1024 * 1024
 MEBIBYTE = 1024 * 1024
 _INOTIFY = Path("/proc/sys/fs/inotify")
-_LONGEST_SUFFIX = len(".rebuild-4194304-journal")
+_LONGEST_SUFFIX = len(".salvaged-20261128T101500Z-malformed-journal")
 
 
 def check_descriptors(topic: Topic) -> None:

@@ -249,6 +249,7 @@ def test_an_index_that_another_daemon_has_open(patient: Patient) -> None:
     ]
 
 
+@pytest.mark.long
 def test_a_daemon_that_hangs(patient: Patient) -> None:
     patient.start()
     assert patient.process is not None

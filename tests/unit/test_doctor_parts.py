@@ -169,9 +169,9 @@ def test_a_log_that_is_never_written_back(index: Path) -> None:
 
 def test_a_name_that_is_too_long(tmp_path: Path) -> None:
     topic = Topic("limits")
-    limits.check_name(topic, tmp_path / f"{'n' * 224}.sqlite")
+    limits.check_name(topic, tmp_path / f"{'n' * 204}.sqlite")
     assert topic.findings == []
-    limits.check_name(topic, tmp_path / f"{'n' * 225}.sqlite")
+    limits.check_name(topic, tmp_path / f"{'n' * 205}.sqlite")
     assert len(topic.findings) == 1
 
 
