@@ -1,7 +1,6 @@
 """All that is looked at for one agent."""
 
 import os
-from pathlib import Path
 
 from memoryd.config import AgentConfig
 from memoryd.doctor import leftovers, limits, permissions
@@ -57,8 +56,8 @@ class AgentDoctor:
         topic, index = self._topic("permissions"), self._config.db_path
         if str(index.parent) != paths.state_dir():  # told for all
             permissions.check_folder(topic, index.parent, private=False)
-        beside = [Path(f"{index}{suffix}") for suffix in ("", "-wal", "-shm", ".lock")]
-        permissions.check_private(topic, [path for path in beside if not path.is_dir()])
+        files = [path for path in leftovers.beside(index) if not path.is_dir()]
+        permissions.check_private(topic, files)
         for path in key_files(self._config.settings, os.environ):
             permissions.check_readable(topic, path, secret=True, what="the key file")
         return topic.fine(f"{index} is for its owner alone")

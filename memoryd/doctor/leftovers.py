@@ -1,40 +1,50 @@
 """Files beside an index that are not its own: unfinished rebuilds, and what was moved aside."""
 
+import shlex
 from pathlib import Path
 
-from memoryd.doctor.finding import Tally, Topic
-from memoryd.index.leftovers import unfinished
+from memoryd.doctor.finding import NAMED, Tally, Topic
+from memoryd.index.damage import copies
+from memoryd.index.leftovers import SIDE_FILES, unfinished
 
-_OWN = ("", "-wal", "-shm", ".lock")
+_OWN = ("", "-wal", "-shm", "-journal", ".lock")
 
 
-def _is_beside(name: str, index: str) -> bool:
-    return name == index or name.startswith((f"{index}.", f"{index}-"))
+def beside(index: Path) -> list[Path]:
+    """Return the files of an index, and all that seem to go with it."""
+    try:
+        found = sorted(index.parent.iterdir())
+    except OSError:
+        return []  # told with the permissions
+    starts = f"{index.name}.", f"{index.name}-"
+    return [path for path in found if path.name == index.name or path.name.startswith(starts)]
 
 
 def check_leftovers(topic: Topic, index: Path, *, running: bool, rebuilding: bool) -> None:
     """Name them. With a daemon `running`, only a rebuild that is under way may have any."""
     rebuilds = unfinished(index)
     if rebuilds:
-        names = Tally(path.name for path in rebuilds)
+        left = Tally(path.name for path in rebuilds)
         if not running:
             topic.warning(
-                f"a rebuild was cut off and has left {names} in {index.parent}",
+                f"a rebuild was cut off and has left {left} in {index.parent}",
                 "the next start keeps its embeddings and removes it",
             )
         elif not rebuilding:
-            topic.error(f"no rebuild is under way that {names} is of", "memctl restart")
-    own = {f"{index.name}{suffix}" for suffix in _OWN}
-    try:
-        beside = sorted(p.name for p in index.parent.iterdir() if _is_beside(p.name, index.name))
-    except OSError:
-        return  # told with the permissions
-    told = tuple(path.name for path in rebuilds)
-    aside = [name for name in beside if name not in own and not name.startswith(told)]
-    if aside:
+            topic.error(f"no rebuild is under way that {left} is of", "memctl restart")
+    names = [path.name for path in beside(index)]
+    if aside := copies(index):
         topic.warning(
-            f"beside the index there are {Tally(aside)}",
-            "a damaged index that was moved aside can be removed once it is not missed",
+            f"beside the index there is what was damaged: {Tally(path.name for path in aside)}",
+            "nothing is read of it any more; once you miss nothing: "
+            + "; ".join(f"rm {shlex.quote(str(path))}*" for path in aside[:NAMED]),
         )
-    if index.name not in beside and f"{index.name}-wal" in beside:
+    told = [f"{index.name}{suffix}" for suffix in _OWN]
+    told += [f"{path.name}{suffix}" for path in (*rebuilds, *aside) for suffix in ("", *SIDE_FILES)]
+    if others := [name for name in names if name not in told]:
+        topic.warning(
+            f"beside the index there are files of others: {Tally(others)}",
+            "the next start takes up what is its own; else look whose they are",
+        )
+    if index.name not in names and f"{index.name}-wal" in names:
         topic.error(f"{index.name}-wal is there without its index", "see `memctl logs`")

@@ -65,17 +65,18 @@ def test_an_index_that_is_not_there_yet_is_no_error(patient: Patient) -> None:
 # Permissions
 
 
-@pytest.mark.parametrize("name", ["main.sqlite", "main.sqlite.lock"])
+@pytest.mark.parametrize("name", ["main.sqlite", "main.sqlite.lock", "main.sqlite.damaged-1"])
 def test_files_that_others_can_read(patient: Patient, name: str) -> None:
     file = patient.database.with_name(name)
+    file.touch()
     file.chmod(0o644)
     found = patient.doctor(code=1)
     message = f"others can get at {file}: its mode is 0644"
-    assert bad(found) == [("permissions", "error", message)]
-    (fix,) = [finding["fix"] for finding in found["findings"] if finding["fix"]]
+    assert errors(found) == [("permissions", "error", message)]
+    fix = next(finding["fix"] for finding in found["findings"] if finding["message"] == message)
     assert fix == f"chmod 600 {file}"
     os.system(fix)
-    assert bad(patient.doctor(code=0)) == []
+    assert errors(patient.doctor(code=0)) == []
 
 
 def test_files_that_others_can_read_while_a_daemon_runs(patient: Patient) -> None:
@@ -431,15 +432,20 @@ def test_an_agent_that_memoryd_cannot_serve(patient: Patient) -> None:
 def test_what_rebuilds_and_damage_leave_behind(patient: Patient) -> None:
     left = patient.database.with_name("main.sqlite.rebuild-4711")
     shutil.copy(patient.database, left)
-    aside = patient.database.with_name("main.sqlite.damaged-20261128")
-    aside.touch(0o600)
-    found = patient.doctor(code=0)
-    assert [(check, level) for check, level, _ in bad(found)] == 2 * [("daemon", "warning")]
-    assert left.name in bad(found)[0][2]
-    assert aside.name in bad(found)[1][2]
+    aside = patient.database.with_name("main.sqlite.damaged-20261128T101500Z-malformed")
+    other = patient.database.with_name("main.sqlite.bak")
+    for file in (aside, Path(f"{aside}-wal"), other):
+        file.touch(0o600)
+    of_damage = f"beside the index there is what was damaged: {aside.name}"
+    of_others = f"beside the index there are files of others: {other.name}"
+    found = bad(patient.doctor(code=0))
+    assert [(check, level) for check, level, _ in found] == 3 * [("daemon", "warning")]
+    assert left.name in found[0][2]
+    assert [message for _, _, message in found[1:]] == [of_damage, of_others]
     patient.start()
     eventually(lambda: not left.exists())
-    assert [level for _, level, _ in bad(patient.doctor(code=0))] == ["warning"]
+    found = bad(patient.doctor(code=0))
+    assert [message for _, _, message in found] == [of_damage, of_others]
     shutil.copy(patient.database, left)
     ((check, _, message),) = errors(patient.doctor(code=1))
     assert (check, message) == ("daemon", f"no rebuild is under way that {left.name} is of")
