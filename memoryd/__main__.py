@@ -12,7 +12,6 @@ import gc
 import logging
 import os
 import resource
-import stat
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -22,6 +21,7 @@ import msgspec
 
 from memoryd import __version__
 from memoryd.config import AgentConfig, ConfigError, load, meant, usable
+from memoryd.logfile import log_to
 from memoryd.process import Signals, leave, occupy_standard_streams, run_until_stopped
 from memoryd_client import paths
 
@@ -29,9 +29,6 @@ GC_THRESHOLDS = (10_000, 20, 20)
 SWITCH_INTERVAL_S = 0.0005
 """How long a thread that chunks or writes may keep the event loop from running: Python's own 5 ms
 are most of a ping's p99 while files are indexed."""
-
-LOG_MAX_BYTES = 5 * 1024 * 1024
-"""Of a log file; one older one is kept."""
 
 MEGABYTE = 1_000_000
 EXIT_STOPPED = 0
@@ -48,7 +45,7 @@ def main(argv: list[str] | None = None) -> int:
     # What is made from here on is for its owner alone.
     os.umask(0o077)
     try:
-        _log_to(arguments.log_file, arguments.log_level)
+        log_to(arguments.log_file, arguments.log_level)
     except OSError as error:
         return _complain(f"the log {arguments.log_file}: {error.strerror}", EXIT_CONFIG)
     if arguments.command == "config":
@@ -107,36 +104,6 @@ def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
         reason = error.__cause__ or error
         return _complain(f"{error}: {reason}" if reason is not error else str(error), EXIT_CRASHED)
     return EXIT_STOPPED
-
-
-def _log_to(file: Path | None, level: str) -> None:
-    """Log to a file that never grows large, or to standard error. Raises `OSError`."""
-    handler: logging.Handler = logging.StreamHandler(sys.stderr)
-    if file is not None:
-        from logging.handlers import RotatingFileHandler
-
-        descriptor = os.open(file, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-        os.close(descriptor)
-        for path in (file, file.with_name(f"{file.name}.1")):
-            _keep_private(path)
-        handler = RotatingFileHandler(
-            file, maxBytes=LOG_MAX_BYTES, backupCount=1, encoding="utf-8", errors="backslashreplace"
-        )
-    logging.basicConfig(
-        level=level.upper(),
-        handlers=[handler],
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
-    # Its debug mode tells of every process and slow callback; that is for developers.
-    logging.getLogger("asyncio").setLevel(logging.WARNING)
-
-
-def _keep_private(log_file: Path) -> None:
-    """Take away what others may do with a log that was made by another umask."""
-    with contextlib.suppress(OSError):
-        found = log_file.lstat()
-        if stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) & 0o077:
-            log_file.chmod(0o600)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -234,7 +201,8 @@ def _download_model(url: str | None) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    print(f"memoryd: {message}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # a file on a full disk
+        print(f"memoryd: {message}", file=sys.stderr)
     return code
 
 

@@ -26,14 +26,7 @@ from memoryd.embed.provider import Provider
 from memoryd.embed.shared import SharedPools
 from memoryd.embedding import join_embedding
 from memoryd.events import EventBus
-from memoryd.flow import (
-    FileKey,
-    MeteredQueue,
-    ToFeeder,
-    ToParser,
-    ToReconcile,
-    ToWriter,
-)
+from memoryd.flow import FileKey, MeteredQueue, ToFeeder, ToParser, ToReconcile, ToWriter
 from memoryd.host import STOP_S, Host, Opened
 from memoryd.index.checker import Checker
 from memoryd.index.driver import Error
@@ -320,6 +313,7 @@ async def _agent(
                 store,
                 on_unreadable=partial(note_unreadable, unreadable),
                 on_written=partial(tell_written, publish, store, unreadable),
+                restart=restart,
             ),
             feeder=embedding.feeder,
             rebuilder=rebuilder,

@@ -14,7 +14,14 @@ from memoryd.embed.windows import window_of_each_line
 from memoryd.fallback import Fallback
 from memoryd.flow import ToFeeder, ToWriter
 from memoryd.index.store import Store
-from memoryd.joints import count_pending, embed_query, embeddable, read_jobs, read_pending
+from memoryd.joints import (
+    count_pending,
+    embed_query,
+    embeddable,
+    embeddable_now,
+    read_jobs,
+    read_pending,
+)
 from memoryd.search.legs import VectorLeg
 from memoryd.supervise import Actor
 from memoryd.wanted import batch_api_of
@@ -82,7 +89,7 @@ def join_embedding(
         pending=partial(read_pending, store),
         count=partial(count_pending, store),
         batches=batches,
-        identity=partial(embeddable, store),
+        identity=partial(embeddable_now, store),
         on_embedded=on_embedded,
         batch_items=1 if shared is None else shared.provider.batch_items,
         jobs=1 if shared is None else shared.provider.concurrency + 1,

@@ -8,9 +8,12 @@ from pathlib import Path
 from memoryd.agent import Agent
 from memoryd.flow import FileKey, Forget, Hint, ToWriter
 from memoryd.index.damage import remove_copies
+from memoryd.index.driver import Error
 from memoryd.index.forget import chunk_hashes, find_text, message_hash
+from memoryd.serve.connection import RequestFailedError
 from memoryd.source.sessions.places import SOURCE, is_transcript
 from memoryd.transcripts import Transcripts, stem
+from memoryd_client.protocol import ErrorCode
 from memoryd_client.sessions import ForgetBody, ForgetResult
 
 Tombstones = set[tuple[str, str]]
@@ -37,7 +40,11 @@ async def forget(agent: Agent, transcripts: Transcripts, body: ForgetBody) -> Fo
     keys = [FileKey(SOURCE, path) for path in paths]
     message: ToWriter = Forget(keys, sorted(kept), done)
     await agent.to_writer.put(message)
-    await done
+    not_wiped: Exception | None = None
+    try:
+        await done
+    except Error as error:
+        not_wiped = error
     # They hold what was in the index when it was damaged.
     await agent.look_up(remove_copies, agent.store.path)
     agent.recovered = None
@@ -46,6 +53,12 @@ async def forget(agent: Agent, transcripts: Transcripts, body: ForgetBody) -> Fo
     if body.match is not None:
         # What is left of them is read again.
         await agent.to_tracker.put(Hint(reason="forgotten"))
+    if not_wiped is not None:
+        raise RequestFailedError(
+            ErrorCode.UNAVAILABLE,
+            f"it is forgotten, but its bytes may still be in {agent.store.path}: {not_wiped}",
+            "when there is as much room again as it takes: `memctl index --force`",
+        )
     return result
 
 

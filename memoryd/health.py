@@ -18,6 +18,8 @@ class Health:
         """Return what makes answers less than they should be, a line each."""
         agent = self._agent
         found: list[str] = []
+        if (unwritable := agent.store.outage.warning) is not None:
+            found.append(unwritable)
         rebuild = agent.rebuilder.stats()
         if rebuild.last_error is not None and agent.store.difference():
             found.append(f"the last rebuild failed: {rebuild.last_error}")
@@ -62,6 +64,8 @@ class Health:
         """Return what failed last, and when it is tried again."""
         agent = self._agent
         found: list[wire.Failure] = []
+        if (outage := agent.store.outage).error is not None:
+            found.append(wire.Failure("index", outage.reason, retry_in_s=outage.retry_in_s))
         if agent.pool is not None and (stats := agent.pool.stats()).last_error is not None:
             found.append(wire.Failure("embedding", stats.last_error, retry_in_s=stats.retry_in_s))
         if (failed := agent.rebuilder.stats().last_error) is not None:

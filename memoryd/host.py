@@ -12,7 +12,9 @@ from typing import Literal
 
 from memoryd.agent import Agent
 from memoryd.config import AgentConfig, meant
+from memoryd.index.driver import Error
 from memoryd.index.faults import Fault, fault_of
+from memoryd.index.outage import reason
 from memoryd.operations import Operations
 from memoryd.serve.connection import RequestFailedError
 from memoryd.supervise import GRACE_S, HARD_S, Actor, supervise
@@ -69,8 +71,8 @@ class Hosted:
 class Host:
     """In: configurations. It runs an agent for each, as long as it runs itself.
 
-    An agent that fails for a reason in `explained` is started again after a while, as long as
-    others work. When none does, or for any other reason, the host ends with the error.
+    An agent that fails for a reason in `explained` is started again after a while, whether others
+    work or not. For any other reason, the host ends with the error.
     """
 
     def __init__(
@@ -112,7 +114,7 @@ class Host:
     async def run(self) -> None:
         """Watch over the agents until cancelled, then stop them all, side by side.
 
-        One that has failed is tried again, ever more rarely. Raises the error of the last one.
+        One that has failed is tried again, ever more rarely. Raises an error that nothing explains.
         """
         try:
             await self._watch_over()
@@ -137,9 +139,6 @@ class Host:
             for hosted in self.all():
                 if hosted.error is not None and not self._is_explained(hosted.error):
                     raise hosted.error
-            failed = [h.error for h in self._hosted.values() if h.error is not None]
-            if len(failed) == len(self._hosted):
-                raise failed[0]
             for hosted in self.all():
                 if hosted.state == "failed" and hosted.retry_at_s <= self._clock():
                     hosted.stop = asyncio.Event()
@@ -198,14 +197,9 @@ class Host:
                 ErrorCode.UNAVAILABLE, f"agent {name} has been stopped", retryable=True
             ) from None
         except Exception as error:
-            if fault_of(error) is not Fault.DAMAGED:
+            if (refusal := _of_index(hosted, error)) is None:
                 raise
-            raise RequestFailedError(
-                ErrorCode.UNAVAILABLE,
-                f"the index of agent {name} is damaged ({error}) and is put right now",
-                "ask again in a moment; `memctl status` tells what became of it",
-                retryable=True,
-            ) from error
+            raise refusal from error
         finally:
             hosted.requests.discard(task)
 
@@ -280,6 +274,20 @@ def _give_up(hosted: Hosted) -> None:
     hosted.state = "stopping"
     for task in hosted.requests:
         task.cancel()
+
+
+def _of_index(hosted: Hosted, error: Exception) -> RequestFailedError | None:
+    """Return what a request is told whose error is one of the index, not of the request."""
+    name, fault = hosted.config.agent, fault_of(error)
+    if fault is Fault.DAMAGED:
+        message = f"the index of agent {name} is damaged ({error}) and is put right now"
+        hint = "ask again in a moment; `memctl status` tells what became of it"
+    elif fault is Fault.SURROUNDINGS and isinstance(error, Error):
+        message = f"the index of agent {name} can't be read: {reason(error)}"
+        hint = f"look after the disk of {hosted.config.db_path}"
+    else:
+        return None
+    return RequestFailedError(ErrorCode.UNAVAILABLE, message, hint, retryable=True)
 
 
 def _unknown(message: str, agents: list[str]) -> RequestFailedError:

@@ -28,7 +28,7 @@ from memoryd.flow import (
 from memoryd.host import Host
 from memoryd.identity import Identity
 from memoryd.index import jobs, pending
-from memoryd.index.driver import Connection
+from memoryd.index.driver import Connection, Error
 from memoryd.index.leftovers import unfinished
 from memoryd.index.rebuild import RebuildError, salvage
 from memoryd.index.rebuilder import Rebuilder
@@ -68,20 +68,32 @@ async def read_jobs(store: Store) -> list[BatchJob]:
 
 def embeddable(store: Store) -> Identity | None:
     """Return what vectors are to be made for; None while the index can't take them."""
-    return None if store.vector_problem() else store.identity
+    return None if store.vector_problem() or not store.writable else store.identity
+
+
+def embeddable_now(store: Store) -> Identity | None:
+    """Like `embeddable`; None too while what has been paid for could not be kept."""
+    return None if store.outage.error is not None else embeddable(store)
 
 
 async def healthy(host: Host) -> bool:
-    """Say whether both sides of every index answer: what systemd's watchdog is fed for."""
+    """Say whether both sides of every index answer: what systemd's watchdog is fed for.
+
+    A disk that fails is none of its business, nor is an agent that has failed: starting the daemon
+    again would change nothing.
+    """
     try:
         async with asyncio.timeout(HEALTHY_S):
             for hosted in host.all():
                 if hosted.opened is not None and hosted.state == "ready":
                     store = hosted.opened.agent.store
                     await store.readers.read(_trivial)
-                    await store.database.run(_trivial)
+                    if store.writable:
+                        await store.database.run(_trivial)
     except TimeoutError:
         return False
+    except (Error, ValueError):
+        pass  # it has answered; ValueError: with a connection that was just closed
     return True
 
 

@@ -3,8 +3,10 @@
 import asyncio
 import os
 import time
+from collections.abc import Coroutine
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 from memoryd import listing, probe, searching, session_listing
 from memoryd.agent import Agent
@@ -12,17 +14,20 @@ from memoryd.config import ConfigError
 from memoryd.embed.provider import ProviderError
 from memoryd.flow import Choose, Hint, SyncMarker
 from memoryd.forgetting import forget
+from memoryd.identity import Choice
 from memoryd.index.rebuild import RebuildError, RebuildResult
 from memoryd.index.rebuilder import RebuildRequest
 from memoryd.serve.caller import Caller
 from memoryd.serve.connection import ECHO_CHARS, RequestFailedError
 from memoryd.source.read import NotMemoryError, read_lines
 from memoryd.status import Status
+from memoryd.unwritable import while_writable
 from memoryd.wanted import asked_for
 from memoryd_client import bodies, protocol
 from memoryd_client import sessions as transcripts
 from memoryd_client import status as wire
 
+T = TypeVar("T")
 GET_LINES = 120
 GET_MAX_LINES = 5_000
 GET_MAX_CHARS = 12_000
@@ -103,7 +108,7 @@ class Operations:
 
     async def sync(self, body: bodies.SyncBody, caller: Caller) -> bodies.SyncResult:
         """Wait until everything changed before is searchable."""
-        await self._sync(vectors=body.vectors, caller=caller)
+        await self._while_writable(self._sync(vectors=body.vectors, caller=caller))
         store = self._agent.store
         return bodies.SyncResult(
             files=len(store.catalog.rows),
@@ -114,6 +119,9 @@ class Operations:
 
     async def index(self, body: bodies.IndexBody, caller: Caller) -> bodies.IndexResult:
         """Bring the index up to date, or build a new one with `force`."""
+        return await self._while_writable(self._index(body, caller))
+
+    async def _index(self, body: bodies.IndexBody, caller: Caller) -> bodies.IndexResult:
         started = time.perf_counter()
         writer = self._agent.writer
         before = writer.stats()
@@ -150,9 +158,7 @@ class Operations:
             choice = asked_for(provider, agent.config.settings)
         except (ConfigError, ProviderError) as error:
             raise RequestFailedError(protocol.ErrorCode.BAD_REQUEST, str(error)) from error
-        message = Choose(choice)
-        await agent.to_writer.put(message)
-        await message.done
+        await self._while_writable(self._choose(choice))
         if choice.provider != agent.resolved.provider or agent.resolved.is_fallback:
             return True
         agent.resolved = agent.resolved._replace(choice=choice)
@@ -242,7 +248,15 @@ class Operations:
                 "the index is being rebuilt; forget when that is done",
                 retryable=True,
             )
-        return await forget(agent, agent.transcripts, body)
+        return await self._while_writable(forget(agent, agent.transcripts, body))
+
+    async def _while_writable(self, work: Coroutine[Any, Any, T]) -> T:
+        return await while_writable(self._agent.store.outage, work)
+
+    async def _choose(self, choice: Choice) -> None:
+        message = Choose(choice)
+        await self._agent.to_writer.put(message)
+        await message.done
 
     async def _rebuild(self, caller: Caller, *, if_different: bool) -> RebuildResult | None:
         done: asyncio.Future[RebuildResult | None] = asyncio.get_running_loop().create_future()

@@ -65,6 +65,8 @@ class Recovery:
             await self._recover(Finding(problem))
             await store.open()
         store.readers.on_error = self.note
+        if not store.writable:
+            return None
         return await store.database.run(partial(take_note, path=store.path))
 
     def report(self, problem: Problem) -> None:

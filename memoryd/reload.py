@@ -114,7 +114,11 @@ class Reloader:
             if hosted.reason is not None:
                 await self._host.stop(config.agent)
                 raise RequestFailedError(ErrorCode.UNAVAILABLE, hosted.reason)
-            await self._write_down()
+            try:
+                await self._write_down()
+            except OSError as error:
+                await self._host.stop(config.agent)
+                raise _not_written(self._added_path, error, "it is not served") from error
             return hosted, True
 
     async def drop(self, config: AgentConfig) -> AgentConfig:
@@ -128,7 +132,11 @@ class Reloader:
             )
         async with self._lock:
             await self._host.stop(config.agent)
-            await self._write_down()
+            try:
+                await self._write_down()
+            except OSError as error:
+                what = "it is served no longer, but will be again after the next start"
+                raise _not_written(self._added_path, error, what) from error
         return config
 
     async def _bring_up_to(self, wanted: list[AgentConfig]) -> ReloadResult:
@@ -189,12 +197,25 @@ def write_added(path: Path, workspaces: list[str]) -> None:
         path.unlink(missing_ok=True)
         return
     new = _unfinished(path)
-    new.write_bytes(msgspec.json.format(msgspec.json.encode(workspaces), indent=2) + b"\n")
-    rename_over(new, path)
+    try:
+        new.write_bytes(msgspec.json.format(msgspec.json.encode(workspaces), indent=2) + b"\n")
+        rename_over(new, path)
+    except OSError:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+        raise
 
 
 def _unfinished(path: Path) -> Path:
     return path.with_name(f"{path.name}.new")
+
+
+def _not_written(path: Path, error: OSError, what: str) -> RequestFailedError:
+    return RequestFailedError(
+        ErrorCode.UNAVAILABLE,
+        f"{path} can't be written: {error.strerror}; {what}",
+        "free space on its disk or make it writable, then ask again",
+    )
 
 
 def _told(result: ReloadResult) -> str:

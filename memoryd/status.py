@@ -15,7 +15,8 @@ from memoryd.agent import Agent
 from memoryd.embed.batch.mode import LIMIT
 from memoryd.embed.vendors.names import WITH_BATCH_API
 from memoryd.health import Health, counted
-from memoryd.index.driver import DRIVER, SQLITE_VERSION, Connection
+from memoryd.index.driver import DRIVER, SQLITE_VERSION
+from memoryd.index.facts import read_facts
 from memoryd.listing import remarks
 from memoryd.source.discover import SOURCE
 from memoryd.source.reconcile import ReconcileStats
@@ -59,7 +60,7 @@ class Status:
         scanned = agent.reconciler.stats()
         changed = 0 if self._watching() else await self._unseen_changes()
         store, settings = agent.store, agent.config.settings
-        facts = await store.readers.read(_Facts)
+        facts = await read_facts(store)
         pending_files = agent.pending_files() + changed
         pending_vectors = agent.pending_chunks()
         mismatch = store.difference()
@@ -120,7 +121,7 @@ class Status:
             ],
             failures=failures[:LISTED],
             failure_count=len(failures),
-            degraded=self.health.degraded(),
+            degraded=[*self.health.degraded(), *facts.problems],
             errors=self.health.errors(),
             rebuild=self._rebuild(),
             last_scan_s_ago=scanned.last_scan_s_ago,
@@ -253,21 +254,6 @@ class Status:
         if stats.reason is None:
             return None
         return wire.RebuildStatus(stats.reason, stats.completed, stats.total, stats.label)
-
-
-class _Facts:
-    """What only SQLite knows."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.cached = int(connection.execute("SELECT count(*) FROM embedding_cache").fetchone()[0])
-        self.set_aside: list[tuple[str, str]] = connection.execute(
-            "SELECT hash, reason FROM set_aside WHERE hash IN (SELECT hash FROM chunks)"
-        ).fetchall()
-        pages, size = (
-            connection.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("page_count", "page_size")
-        )
-        self.db_bytes = int(pages * size)
 
 
 def _dirty_reasons(

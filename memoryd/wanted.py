@@ -128,7 +128,7 @@ async def keep_choice(
 ) -> None:
     """Write down which provider was found, so that it stays; say so if texts leave the machine."""
     choice = resolved.choice
-    if choice is None or choice == peeked.choice:
+    if choice is None or choice == peeked.choice or not store.writable:
         return
     await store.database.run(lambda connection: put_choice(connection, choice))
     if provider is not None and provider.leaves_machine:

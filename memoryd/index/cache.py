@@ -107,3 +107,14 @@ def prune_cache(connection: Connection, max_entries: int | None) -> int:
         ).rowcount
         connection.execute("DELETE FROM set_aside WHERE hash NOT IN (SELECT hash FROM chunks)")
     return int(dropped)
+
+
+def with_known_dims(connection: Connection, identity: Identity) -> Identity:
+    """Return an identity with the dims of embeddings that were salvaged, if it has none yet."""
+    if identity.dims is not None:
+        return identity
+    row = connection.execute(
+        "SELECT dims FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ?",
+        (identity.provider, identity.model, identity.provider_key),
+    ).fetchone()
+    return identity if row is None else msgspec.structs.replace(identity, dims=row[0])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from memoryd.flow import FileKey, FileStat, TranscriptState
+from memoryd.index.driver import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +82,23 @@ def encode_transcript(state: TranscriptState | None) -> str | None:
 def decode_transcript(encoded: str | None) -> TranscriptState | None:
     """Return the state that a row of the `files` table holds."""
     return None if encoded is None else msgspec.json.decode(encoded, type=TranscriptState)
+
+
+def load_catalog(connection: Connection) -> dict[FileKey, FileRow]:
+    """Read the `files` table."""
+    found = connection.execute(
+        "SELECT source, path, files.file_id, files.hash, mtime_ns, size, inode, remarks,"
+        " transcript, count(row_id) FROM files LEFT JOIN chunks USING (file_id)"
+        " GROUP BY files.file_id"
+    )
+    return {
+        FileKey(source, path): FileRow(
+            file_id,
+            digest,
+            FileStat(*stat),
+            chunks,
+            decode_remarks(remarks),
+            decode_transcript(transcript),
+        )
+        for source, path, file_id, digest, *stat, remarks, transcript, chunks in found
+    }

@@ -112,7 +112,7 @@ class Checker:
                     return problem
                 derived = derived or problem
                 await self._sleep(_REST * (time.monotonic() - started_s))
-        if derived is None and words and _version() < _WITH_FTS5:
+        if derived is None and words and store.writable and _version() < _WITH_FTS5:
             derived = await store.database.run(check_words)
         # Told last: what is filled again from damaged rows can't be compared with them any more.
         return derived

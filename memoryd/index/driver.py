@@ -5,6 +5,7 @@ Their exception classes are unrelated, so everybody imports `sqlite` and `Databa
 """
 
 import asyncio
+import errno
 import os
 import sqlite3
 import stat
@@ -20,6 +21,7 @@ T = TypeVar("T")
 BUSY_TIMEOUT_MS = 5_000
 INTERRUPT_AGAIN_S = 0.02
 WAL_LIMIT_BYTES = 64 * 1024 * 1024
+_NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
 
 
 def _choose() -> tuple[Any, str]:
@@ -103,10 +105,19 @@ class Database:
     open connection keeps the process alive.
     """
 
-    def __init__(self, path: Path, *, readonly: bool = False, extension: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        readonly: bool = False,
+        immutable: bool = False,
+        extension: str | None = None,
+    ) -> None:
+        """`immutable`: to read a file that nobody can change, without any other beside it."""
         self.path = path
         self.extension_error: str | None = None
         self._readonly = readonly
+        self._immutable = immutable
         self._extension = extension
         # aiosqlite's constructor takes any callable that returns a connection; that is how another
         # driver than the standard library's gets in.
@@ -149,12 +160,19 @@ class Database:
 
     def _connect(self) -> Connection:
         if self._readonly:
-            uri = f"file:{_quote(self.path)}?mode=ro"
+            uri = f"file:{_quote(self.path)}?mode=ro{'&immutable=1' if self._immutable else ''}"
             connection = sqlite.connect(uri, uri=True, isolation_level=None)
         else:
-            # Made by us first, so that it is private from its first byte on.
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            with suppress(FileExistsError):
+                # Made by us first, so that it is private from its first byte on. One that is there
+                # is not even opened: closing it again would give up the locks that other
+                # connections of this process have on it (`man 2 fcntl`).
+                os.close(os.open(self.path, _NEW, 0o600))
             _keep_private(self.path)
+            if not os.access(self.path, os.W_OK):  # SQLite doesn't say as much
+                is_read_only = os.statvfs(self.path).f_flag & os.ST_RDONLY
+                number = errno.EROFS if is_read_only else errno.EACCES
+                raise OSError(number, os.strerror(number), str(self.path))
             connection = sqlite.connect(str(self.path), isolation_level=None)
         try:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")

@@ -58,10 +58,7 @@ def forget(
     keys: Iterable[FileKey],
     tombstones: Iterable[tuple[str, str]],
 ) -> list[Delta]:
-    """Remove files and everything made of them, in one transaction; then write the file anew.
-
-    Only so are the bytes gone, of what was deleted earlier too: pages that are free keep theirs.
-    """
+    """Remove files and everything made of them, in one transaction; `wipe` is to follow."""
     with transaction(connection):
         deltas = [_remove(connection, legs, key) for key in keys]
         connection.executemany("INSERT OR IGNORE INTO forgotten VALUES (?, ?)", tombstones)
@@ -76,11 +73,22 @@ def forget(
         if legs.vec:
             # vec0 only marks a deleted vector, and its rows have no numbers that VACUUM keeps.
             connection.execute("DROP TABLE chunks_vec")
+    return deltas
+
+
+def wipe(connection: Connection) -> None:
+    """Write the file anew.
+
+    Only so are the bytes gone, of what was deleted earlier too: pages that are free keep theirs.
+    """
     connection.execute("VACUUM")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def complete(connection: Connection, legs: Legs) -> None:
+    """Make the table again that had to go before the file was written anew."""
     if legs.vec and legs.identity.dims is not None:
         schema.ensure_vec(connection, legs.identity.dims)
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    return deltas
 
 
 def _remove(connection: Connection, legs: Legs, key: FileKey) -> Delta:

@@ -16,8 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoryd.index.cache import mean_vector
+from memoryd.index.driver import Connection
+from memoryd.index.faults import DamagedIndexError
 from memoryd.index.rows import MatrixRow
 
+_LOAD_ROWS = 2_000
 _GROWTH = 1.25
 _LEAST_ROWS = 256
 _LEAST_RESCORED, _MOST_RESCORED = 400, 2_000
@@ -158,6 +161,23 @@ class VectorMatrix:
             new = np.empty((capacity, *old.shape[1:]), dtype=old.dtype)
             new[:count] = old
             setattr(self, name, new)
+
+
+def load_vectors(connection: Connection, dims: int) -> VectorMatrix:
+    """Read the vectors of all chunks."""
+    total = connection.execute(
+        "SELECT count(*) FROM chunks WHERE vector_id IS NOT NULL"
+    ).fetchone()[0]
+    matrix = VectorMatrix(dims, capacity=total + total // 8)
+    cursor = connection.execute(
+        "SELECT row_id, file_id, embedding FROM chunks JOIN embedding_cache USING (vector_id)"
+    )
+    while batch := cursor.fetchmany(_LOAD_ROWS):
+        try:
+            matrix.apply((), (MatrixRow(*row) for row in batch))
+        except (ValueError, TypeError) as error:
+            raise DamagedIndexError(f"a vector has not {dims} numbers") from error
+    return matrix
 
 
 def _best(scores: Vector, k: int) -> NDArray[np.int64]:

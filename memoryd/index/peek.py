@@ -1,5 +1,6 @@
 """Looks into an index before it is opened: what it was built with, and who chose that."""
 
+import asyncio
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -8,6 +9,7 @@ import msgspec
 
 from memoryd.identity import Choice, Identity
 from memoryd.index.driver import Connection, Database, Error
+from memoryd.index.open_files import has_log
 from memoryd.index.schema import get_choice, get_identity, get_workspace
 
 
@@ -21,9 +23,10 @@ class Peeked(NamedTuple):
 
 async def peek(path: Path) -> Peeked:
     """Return what an index file tells. One that can't be read tells nothing: opening it will."""
-    # One that is not there is not made by reading it.
+    # One that is not there is not made by reading it, nor is its log.
     with suppress(Error, OSError):
-        async with Database(path, readonly=True) as database:
+        no_log = not await asyncio.to_thread(has_log, path)
+        async with Database(path, readonly=True, immutable=no_log) as database:
             return await database.run(_read)
     return Peeked()
 

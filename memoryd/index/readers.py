@@ -2,81 +2,124 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from memoryd.index.driver import Connection, Database, Error
+from memoryd.index.faults import Fault, fault_of
+from memoryd.index.open_files import Moved
 
 T = TypeVar("T")
 POOL_SIZE = 3
+
+
+@dataclass(slots=True, eq=False)
+class _Reader:
+    database: Database
 
 
 class ReaderPool:
     """Hands out read-only connections; can be emptied so that the file may be replaced.
 
     Every read is one whole function that fetches all it wants: a half-read cursor would keep the
-    write-ahead log from being checkpointed. `on_error` is told of every statement that fails.
+    write-ahead log from being checkpointed. Where the disk fails, the connection is opened anew and
+    the read tried once more. `on_error` is told of every read that fails.
     """
 
-    def __init__(self, path: Path, *, extension: str | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        extension: str | None,
+        immutable: bool = False,
+        moved: Callable[[], Moved | None] = lambda: None,
+    ) -> None:
+        """Take what says whether the path means another file than what is open."""
         self.on_error: Callable[[Exception], None] = lambda error: None
         self._path = path
         self._extension = extension
-        self._idle: asyncio.LifoQueue[Database] = asyncio.LifoQueue()
-        self._stack = AsyncExitStack()
+        self._immutable = immutable
+        self._moved = moved
+        self._readers: list[_Reader] = []
+        self._idle: asyncio.LifoQueue[_Reader] = asyncio.LifoQueue()
         self._admitting = asyncio.Event()
 
     async def open(self) -> None:
         """Open all connections, or none of them. The file must exist."""
         async with AsyncExitStack() as opened:
             databases = [
-                await opened.enter_async_context(
-                    Database(self._path, readonly=True, extension=self._extension)
-                )
-                for _ in range(POOL_SIZE)
+                await opened.enter_async_context(self._database()) for _ in range(POOL_SIZE)
             ]
-            self._stack = opened.pop_all()
-        for database in databases:
-            self._idle.put_nowait(database)
+            opened.pop_all()
+        self._readers = [_Reader(database) for database in databases]
+        for reader in self._readers:
+            self._idle.put_nowait(reader)
         self._admitting.set()
 
     async def read(self, function: Callable[[Connection], T]) -> T:
         """Run `function(connection)` on a free connection. Cancelling stops its SQL."""
         await self._admitting.wait()
-        database = await self._idle.get()
+        reader = await self._idle.get()
         try:
-            return await database.read(function)
+            try:
+                return await reader.database.read(function)
+            except Error as error:
+                if fault_of(error) is not Fault.SURROUNDINGS or not await self._renew(reader):
+                    raise
+            return await reader.database.read(function)
         except Error as error:
             self.on_error(error)
             raise
         finally:
-            self._idle.put_nowait(database)
+            self._idle.put_nowait(reader)
 
     @asynccontextmanager
     async def emptied(self) -> AsyncIterator[None]:
         """Close all connections for the time of the block; reads that come meanwhile wait."""
-        await self._take_all()
-        await self._stack.aclose()
+        await self.close()
         try:
             yield
         finally:
             await self.open()
 
     async def close(self) -> None:
-        """Close all connections, those in use as soon as they are back."""
+        """Close all connections, those in use as soon as they are back. Idempotent."""
         await self._take_all()
-        await self._stack.aclose()
+        for reader in self._readers:
+            with suppress(Error):
+                await reader.database.__aexit__()
+        self._readers = []
+
+    def _database(self) -> Database:
+        return Database(
+            self._path, readonly=True, immutable=self._immutable, extension=self._extension
+        )
+
+    async def _renew(self, reader: _Reader) -> bool:
+        """Open a connection anew. Returns False where that can't be done."""
+        # Another file's rows would be taken for ours.
+        if await asyncio.to_thread(self._moved) is not None:
+            return False
+        try:
+            fresh = await self._database().__aenter__()
+        except (Error, OSError):
+            return False
+        stale, reader.database = reader.database, fresh
+        with suppress(Error):
+            await asyncio.shield(stale.__aexit__())
+        return True
 
     async def _take_all(self) -> None:
         """Take all connections, ahead of every read that comes later; cancelled, none."""
         self._admitting.clear()
-        taken: list[Database] = []
+        taken: list[_Reader] = []
         try:
-            while len(taken) < POOL_SIZE:
+            while len(taken) < len(self._readers):
                 taken.append(await self._idle.get())
         except BaseException:
-            for database in taken:
-                self._idle.put_nowait(database)
+            for reader in taken:
+                self._idle.put_nowait(reader)
             self._admitting.set()
             raise

@@ -26,13 +26,13 @@ from memoryd.flow import (
 from memoryd.index import pending, rows
 from memoryd.index.cache import find_vectors
 from memoryd.index.carry_over import adopt_vectors, copy_cache, copy_records
-from memoryd.index.catalog import Catalog
+from memoryd.index.catalog import Catalog, load_catalog
 from memoryd.index.driver import Connection, Error
-from memoryd.index.forget import chunk_hashes, forget
+from memoryd.index.forget import chunk_hashes, complete, forget, wipe
 from memoryd.index.leftovers import remove_index
 from memoryd.index.rows import GROUP_BYTES, GROUP_FILES, FileChange, size, write_files
 from memoryd.index.steps import run_steps
-from memoryd.index.store import Store, load_catalog
+from memoryd.index.store import Store
 from memoryd.index.swap import check_closed, outlast
 
 log = logging.getLogger(__name__)
@@ -142,6 +142,8 @@ class Rebuild:
                 digests = chunk_hashes(connection, [key.path for key in forgotten])
                 tombstones = [("chunk", digest) for digest in digests]
                 forget(connection, new.legs, forgotten, tombstones)
+                wipe(connection)
+                complete(connection, new.legs)
             copy_cache(connection, live, after=self._seen_vectors)
             adopt_vectors(connection, new.legs)
 
@@ -235,7 +237,7 @@ class Rebuild:
         vectors, bad, dims = await self._stages.embed(texts)
         new = self._new
         if new.identity.dims is None and dims is not None:
-            await new.learn_dims(dims)
+            await new.database.run(lambda c: new.learn_dims(c, dims))
         await new.database.run(lambda c: rows.put_vectors(c, new.legs, vectors, bad))
         self._embedded += len(vectors)
 

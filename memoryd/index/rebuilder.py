@@ -79,7 +79,7 @@ class Rebuilder:
 
     async def _next(self) -> RebuildRequest | None:
         """Return the next request, or None when a rebuild is due for itself."""
-        due = self._store.difference() is not None
+        due = self._store.difference() is not None and self._store.writable
         if due and self._last_error is None:
             return None
         try:

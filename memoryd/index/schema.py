@@ -13,7 +13,7 @@ import msgspec
 
 from memoryd.flow import Places
 from memoryd.identity import Choice, Identity
-from memoryd.index.cache import mean_vector
+from memoryd.index.cache import mean_vector, with_known_dims
 from memoryd.index.driver import Connection, Error, has_fts5, transaction
 from memoryd.index.faults import DamagedIndexError, Fault, fault_of
 from memoryd.terms import FTS5_TOKENIZE, index_text
@@ -113,7 +113,7 @@ def prepare(connection: Connection, workspace: Path, identity: Identity) -> Iden
     Raises `IndexRefusedError` for another workspace's index, a newer schema or a foreign file.
     """
     with transaction(connection):
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        version = version_of(connection)
         tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
         if version == 0 and tables == 0:
             create(connection, workspace)
@@ -124,19 +124,7 @@ def prepare(connection: Connection, workspace: Path, identity: Identity) -> Iden
                 f"its schema version is {version} and this memoryd knows {VERSION};"
                 " it is not an index of memoryd"
             )
-        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone():
-            raise IndexRefusedError("it is not an index of memoryd; set store.path to another file")
-        owner = get_workspace(connection)
-        if owner != str(workspace):
-            raise of_another(owner, workspace)
-        if not connection.execute(
-            "SELECT 1 FROM meta WHERE key = 'identity' UNION ALL SELECT 1 FROM files"
-        ).fetchone():
-            put_identity(connection, _with_known_dims(connection, identity))
-        try:
-            built = get_identity(connection)
-        except msgspec.MsgspecError as error:
-            raise DamagedIndexError(f"what it was built with can't be read ({error})") from error
+        built = check(connection, workspace, identity)
         # Only now that it is known to be ours.
         for old in range(version or VERSION, VERSION):
             _execute_all(connection, _MIGRATIONS[old])
@@ -144,6 +132,30 @@ def prepare(connection: Connection, workspace: Path, identity: Identity) -> Iden
     # Written into the file too.
     connection.execute("PRAGMA journal_mode = WAL")
     return built
+
+
+def version_of(connection: Connection) -> int:
+    """Return the version of the schema; 0 for a new file."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def check(connection: Connection, workspace: Path, identity: Identity | None = None) -> Identity:
+    """Return what an index was built with; one that has nothing yet is to be built with `identity`.
+
+    Raises `IndexRefusedError` if it is not ours, `DamagedIndexError` if that can't be read.
+    """
+    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone():
+        raise IndexRefusedError("it is not an index of memoryd; set store.path to another file")
+    owner = get_workspace(connection)
+    if owner != str(workspace):
+        raise of_another(owner, workspace)
+    begun = "SELECT 1 FROM meta WHERE key = 'identity' UNION ALL SELECT 1 FROM files"
+    if identity is not None and not connection.execute(begun).fetchone():
+        put_identity(connection, with_known_dims(connection, identity))
+    try:
+        return get_identity(connection)
+    except msgspec.MsgspecError as error:
+        raise DamagedIndexError(f"what it was built with can't be read ({error})") from error
 
 
 def create(connection: Connection, workspace: Path) -> None:
@@ -166,17 +178,6 @@ def of_another(owner: str | None, workspace: Path) -> IndexRefusedError:
         f"it belongs to the workspace {owner}; set store.path to another file"
         f" for {workspace}, or move this one away"
     )
-
-
-def _with_known_dims(connection: Connection, identity: Identity) -> Identity:
-    """Return an identity with the dims of embeddings that were salvaged, if it has none yet."""
-    if identity.dims is not None:
-        return identity
-    row = connection.execute(
-        "SELECT dims FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ?",
-        (identity.provider, identity.model, identity.provider_key),
-    ).fetchone()
-    return identity if row is None else msgspec.structs.replace(identity, dims=row[0])
 
 
 def _execute_all(connection: Connection, statements: str) -> None:
@@ -250,7 +251,10 @@ def _get_meta(connection: Connection, key: str) -> str | None:
 
 
 def ensure_fts(connection: Connection) -> str | None:
-    """Make `chunks_fts` agree with `chunks`. Returns why keyword search can't work, or None."""
+    """Make `chunks_fts` agree with `chunks`. Returns why keyword search can't work, or None.
+
+    Raises the driver's error when it is the disk that fails.
+    """
     if not has_fts5(connection):
         return "this SQLite was built without FTS5"
     try:
@@ -278,16 +282,16 @@ def ensure_fts(connection: Connection) -> str | None:
                 ((row, *fts_columns(text, path, heading)) for row, text, path, heading in missing),
             )
     except Error as error:
-        _raise_if_damaged(error, "chunks_fts")
+        _raise_unless_missing(error, "chunks_fts")
         return str(error)
     return None
 
 
-def _raise_if_damaged(error: Exception, table: str) -> None:
-    """Raise if it is no want of something but damage; of `table` alone, if it can't be loaded."""
+def _raise_unless_missing(error: Exception, table: str) -> None:
+    """Raise what is damage, of `table` alone if it can't be loaded, or a fault of the disk."""
     if "vtable constructor failed" in str(error) or "invalid fts5 file format" in str(error):
         raise DamagedIndexError(str(error), table=table) from error
-    if fault_of(error) is Fault.DAMAGED:
+    if fault_of(error) is not Fault.OTHER:
         raise error
 
 
@@ -312,7 +316,7 @@ def fts_columns(text: str, path: str, heading: str) -> tuple[str, str]:
 def ensure_vec(connection: Connection, dims: int) -> str | None:
     """Make `chunks_vec` hold a vector of each chunk: the mean, where there are several.
 
-    Returns why it can't, or None.
+    Returns why it can't, or None. Raises the driver's error when it is the disk that fails.
     """
     try:
         with transaction(connection):
@@ -337,6 +341,6 @@ def ensure_vec(connection: Connection, dims: int) -> str | None:
                 " EXCEPT SELECT rowid FROM chunks_vec_rowids)"
             )
     except Error as error:
-        _raise_if_damaged(error, "chunks_vec")
+        _raise_unless_missing(error, "chunks_vec")
         return str(error)
     return None

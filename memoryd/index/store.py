@@ -1,23 +1,29 @@
 """One index, open: its file, the write connection, the readers and what is kept in memory."""
 
 import asyncio
+import logging
+import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from memoryd.flow import FileKey, FileStat
+from memoryd.flow import FileKey
 from memoryd.identity import Identity
 from memoryd.index import cache, pending, schema
-from memoryd.index.catalog import Catalog, FileRow, decode_remarks, decode_transcript
-from memoryd.index.driver import Connection, Database, transaction
-from memoryd.index.faults import DamagedIndexError
-from memoryd.index.matrix import VectorMatrix
+from memoryd.index.catalog import Catalog, load_catalog
+from memoryd.index.driver import Connection, Database, Error, transaction
+from memoryd.index.faults import Fault, fault_of
+from memoryd.index.matrix import VectorMatrix, load_vectors
+from memoryd.index.open_files import Moved, OpenFiles, copy_to, empty_log, has_log, put_back
+from memoryd.index.outage import Outage, is_full
 from memoryd.index.readers import ReaderPool
-from memoryd.index.rows import Legs, MatrixRow
+from memoryd.index.rows import Legs
 from memoryd.index.swap import outlast, put_in_place
 
-_LOAD_ROWS = 2_000
+log = logging.getLogger(__name__)
+
 _CHECKPOINT_PAGES = 4_000
 """16 MiB, instead of SQLite's 4 MiB: a page of an index that every commit touches is copied less
 often from the write-ahead log."""
@@ -43,6 +49,9 @@ class StoreOptions:
 class Store:
     """An open index. `legs` says what its writer keeps, `identity` what its rows are built with.
 
+    One that can't be opened for writing, but read, is not `writable`; `outage` tells why, and why
+    writing fails later on.
+
     `identity` may differ from `wanted`, the present configuration's, until a rebuild has replaced
     the file. `generation` counts replacements: row ids of one mean nothing in the next. `set_aside`
     counts the chunks whose text can't be embedded. While a rebuild is under way, `in_rebuild` are
@@ -54,7 +63,9 @@ class Store:
         self.path = options.path
         self.wanted = wanted
         self.identity = wanted
-        self.readers = ReaderPool(options.path, extension=options.extension)
+        self.outage = Outage(options.path)
+        self._files = OpenFiles(options.path)
+        self.readers = self._reader_pool()
         self.catalog = Catalog({})
         self.matrix: VectorMatrix | None = None
         self.generation = 0
@@ -65,6 +76,7 @@ class Store:
         self.fts_error: str | None = None
         self.vec_error: str | None = options.extension_error
         self._database: Database | None = None
+        self._open = False
 
     @property
     def legs(self) -> Legs:
@@ -73,8 +85,8 @@ class Store:
         return Legs(self.identity, fts=self.fts_error is None, vec=vec)
 
     @property
-    def is_open(self) -> bool:
-        """Whether there is a write connection."""
+    def writable(self) -> bool:
+        """Whether there is a write connection; it may fail all the same."""
         return self._database is not None
 
     @property
@@ -95,12 +107,20 @@ class Store:
         return f"the index was built with {built.provider} {built.model} and is being rebuilt"
 
     async def open(self) -> None:
-        """Open or create the file and put its derived tables right.
+        """Open or create the file and put its derived tables right; or open it to be read alone.
 
-        Raises `IndexRefusedError`, or the driver's error when the file is damaged.
+        Raises `IndexRefusedError`, or the driver's error when the file is damaged, or there is none
+        and none can be made.
         """
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        await self._open_database()
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            await self._open_database()
+        except (OSError, Error) as error:
+            if fault_of(error) is not Fault.SURROUNDINGS or not await self._open_to_read():
+                raise
+            await self.note_failure(error)
+            log.warning("%s: %s", self.path, self.outage.warning)
+            return
         try:
             await self.readers.open()
         except BaseException:
@@ -108,32 +128,98 @@ class Store:
             raise
 
     async def close(self) -> None:
-        """Checkpoint and close everything. Idempotent."""
-        if self._database is not None:
-            try:
-                await self.readers.close()
-            finally:
+        """Checkpoint and close everything. Idempotent.
+
+        When another file has taken the index's place, what this one has is left beside it, for the
+        next start to take what has been paid for.
+        """
+        if not self._open:
+            return
+        try:
+            await self.readers.close()
+        finally:
+            if self._database is not None:
+                if await self.moved() is Moved.REPLACED:
+                    await self._leave_copy(self._database)
+                try:
+                    await self._close_database()
+                except Error as error:
+                    if fault_of(error) is not Fault.SURROUNDINGS:
+                        raise
+                    log.warning("%s: its log stays for the next start: %s", self.path, error)
+            self._open = False
+
+    async def moved(self) -> Moved | None:
+        """Say whether the index's files are no longer what is open."""
+        return await self.database.run(lambda _: self._files.moved())
+
+    async def reopen(self) -> Moved | None:
+        """Open the write connection anew; and all others, if the files are gone.
+
+        Then what is open is written back first. Returns what had become of the files. Raises
+        `OSError` or the driver's error. If it is not `writable` after that, nothing works any more.
+        """
+        moved = await self.moved()
+        if moved is None:
+            stale = self.database
+            fresh = await Database(self.path, extension=self.options.extension).__aenter__()
+            self._database = fresh
+            with suppress(Error):
+                await stale.__aexit__()
+            await fresh.run(_set_up)
+        elif moved is not Moved.REPLACED:
+            if moved is Moved.GONE:
+                copy = self._beside("back")
+                await self.database.run(lambda c: put_back(c, self.path, copy))
+            else:
+                await self.database.run(empty_log)
+            async with self.readers.emptied():
                 await self._close_database()
+                self._files.remove_logs()
+                await self._open_database()
+            log.warning("%s %s while it was open; nothing of it is lost", self.path, moved.value)
+        return moved
+
+    async def note_failure(self, error: Exception) -> bool:
+        """Note that the index could not be written. Returns whether that has just begun."""
+        full = await asyncio.to_thread(is_full, self.path.parent)
+        return self.outage.fail(error, is_full=full)
+
+    async def is_locked(self) -> bool:
+        """Say whether there is a lock file to keep others from the index's path."""
+        return await asyncio.to_thread(Path(f"{self.path}.lock").exists)
+
+    async def can_be_written(self) -> bool:
+        """Try to open the index for writing, and close it again; the outage tells why not.
+
+        What one connection maps for reading alone no other of the process can map for writing.
+        """
+        try:
+            async with self.readers.emptied(), Database(self.path) as database:
+                await database.run(_try_to_write)
+        except (OSError, Error) as error:
+            await self.note_failure(error)
+            return False
+        return True
 
     async def load_matrix(self) -> None:
         """Read all vectors into memory; until then the vector leg is not ready."""
-        if self.identity.dims is not None:
-            self.matrix = await self.database.run(self._read_vectors)
+        if (dims := self.identity.dims) is not None:
+            self.matrix = await self.readers.read(lambda c: load_vectors(c, dims))
         self.matrix_ready.set()
 
-    async def learn_dims(self, dims: int) -> None:
-        """Record the provider's dims at its first answer, and make the vector tables for them."""
+    def learn_dims(self, connection: Connection, dims: int) -> None:
+        """Record the provider's dims at its first answer, and make the vector tables for them.
 
-        def record(connection: Connection) -> None:
-            learned = msgspec.structs.replace(self.identity, dims=dims)
-            with transaction(connection):
-                schema.put_identity(connection, learned)
-            self.identity = learned
-            if self.vec_error is None:
-                self.vec_error = schema.ensure_vec(connection, dims)
-
-        await self.database.run(record)
+        To be run on the write connection. Until all of it has worked, it can be done once more.
+        """
+        learned = msgspec.structs.replace(self.identity, dims=dims)
+        with transaction(connection):
+            schema.put_identity(connection, learned)
+        if self.vec_error is None:
+            self.vec_error = schema.ensure_vec(connection, dims)
         self.matrix = VectorMatrix(dims)
+        self.identity = learned
 
     async def replace_with(self, other: Path, identity: Identity) -> None:
         """Put another index file, closed and checkpointed, in this one's place.
@@ -159,12 +245,34 @@ class Store:
         try:
             self.vec_error = database.extension_error or self.options.extension_error
             self.identity = await database.run(self._prepare)
-            self.catalog = Catalog(await database.run(load_catalog))
-            self.set_aside = await database.run(pending.count_set_aside)
+            await database.run(self._read_state)
+            self._files.note()
         except BaseException:
             await database.__aexit__()
             raise
         self._database = database
+        self._open = True
+
+    async def _open_to_read(self) -> bool:
+        """Open the index to be read alone. Returns False if that can't be done either.
+
+        With no log to read, none is made: a full or read-only disk would not let us, and elsewhere
+        it would be as read-only as the index. Nobody else changes that, its lock sees to it.
+        """
+        self.readers = self._reader_pool(immutable=not await asyncio.to_thread(has_log, self.path))
+        try:
+            await self.readers.open()
+            self.identity = await self.readers.read(self._check)
+            await self.readers.read(self._read_state)
+            self._open = True
+        except (OSError, Error) as error:
+            if fault_of(error) is Fault.DAMAGED:
+                raise
+            return False
+        finally:
+            if not self._open:
+                await self.readers.close()
+        return True
 
     async def _close_database(self) -> None:
         database = self.database
@@ -172,11 +280,48 @@ class Store:
         try:
             await database.run(_checkpoint)
         finally:
+            self._files.forget()
             # Whatever happens: an open connection's thread would keep the process alive.
-            await database.__aexit__()
+            with suppress(Error):
+                await database.__aexit__()
+
+    async def _leave_copy(self, database: Database) -> None:
+        copy = self._beside("kept")
+
+        def keep(connection: Connection) -> None:
+            # What is in the log would be taken for a part of the other file.
+            empty_log(connection)
+            copy_to(connection, copy)
+
+        try:
+            await database.run(keep)
+            self._files.remove_logs()
+        except (OSError, Error) as error:
+            log.warning("%s: nothing of it could be kept: %s", self.path, error)
+
+    def _beside(self, name: str) -> Path:
+        """Return the name of a file that the next start takes the embeddings of and removes."""
+        return Path(f"{self.path}.rebuild-{os.getpid()}-{name}")
+
+    def _reader_pool(self, *, immutable: bool = False) -> ReaderPool:
+        return ReaderPool(
+            self.path,
+            extension=self.options.extension,
+            immutable=immutable,
+            moved=self._files.moved,
+        )
+
+    def _check(self, connection: Connection) -> Identity:
+        if schema.version_of(connection) != schema.VERSION:
+            raise OSError("it would have to be brought up to date first")
+        return schema.check(connection, self.options.workspace)
+
+    def _read_state(self, connection: Connection) -> None:
+        self.catalog = Catalog(load_catalog(connection))
+        self.set_aside = pending.count_set_aside(connection)
 
     def _prepare(self, connection: Connection) -> Identity:
-        connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+        _set_up(connection)
         identity = schema.prepare(connection, self.options.workspace, self.wanted)
         self.fts_error = schema.ensure_fts(connection)
         if self.vec_error is None and identity.dims is not None:
@@ -186,41 +331,14 @@ class Store:
             cache.prune_cache(connection, self.options.cache_max_entries)
         return identity
 
-    def _read_vectors(self, connection: Connection) -> VectorMatrix:
-        assert self.identity.dims is not None  # noqa: S101 - the caller has asked
-        total = connection.execute(
-            "SELECT count(*) FROM chunks WHERE vector_id IS NOT NULL"
-        ).fetchone()[0]
-        matrix = VectorMatrix(self.identity.dims, capacity=total + total // 8)
-        cursor = connection.execute(
-            "SELECT row_id, file_id, embedding FROM chunks JOIN embedding_cache USING (vector_id)"
-        )
-        while batch := cursor.fetchmany(_LOAD_ROWS):
-            try:
-                matrix.apply((), (MatrixRow(*row) for row in batch))
-            except (ValueError, TypeError) as error:
-                raise DamagedIndexError(f"a vector has not {matrix.dims} numbers") from error
-        return matrix
+
+def _set_up(connection: Connection) -> None:
+    connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
 
 
-def load_catalog(connection: Connection) -> dict[FileKey, FileRow]:
-    """Read the `files` table."""
-    found = connection.execute(
-        "SELECT source, path, files.file_id, files.hash, mtime_ns, size, inode, remarks,"
-        " transcript, count(row_id) FROM files LEFT JOIN chunks USING (file_id)"
-        " GROUP BY files.file_id"
-    )
-    return {
-        FileKey(source, path): FileRow(
-            file_id,
-            digest,
-            FileStat(*stat),
-            chunks,
-            decode_remarks(remarks),
-            decode_transcript(transcript),
-        )
-        for source, path, file_id, digest, *stat, remarks, transcript, chunks in found
-    }
+def _try_to_write(connection: Connection) -> None:
+    with transaction(connection):
+        connection.execute("PRAGMA user_version").fetchone()
 
 
 def _checkpoint(connection: Connection) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from memoryd.flow import (
@@ -21,12 +21,12 @@ from memoryd.flow import (
     ToWriter,
     Unreadable,
 )
-from memoryd.index import jobs, pending, rows, schema
+from memoryd.index import jobs, rows, schema
 from memoryd.index.cache import prune_cache
 from memoryd.index.carry_over import adopt_vectors, salvage_cache
 from memoryd.index.catalog import FileRow
-from memoryd.index.driver import Connection, Error, sqlite
-from memoryd.index.forget import forget
+from memoryd.index.driver import Error, sqlite
+from memoryd.index.forget import complete, forget, wipe
 from memoryd.index.rows import (
     GROUP_BYTES,
     GROUP_FILES,
@@ -37,13 +37,15 @@ from memoryd.index.rows import (
     size,
     write_files,
 )
-from memoryd.index.steps import run_steps
 from memoryd.index.store import Store
+from memoryd.index.transactions import Transactions
 
 log = logging.getLogger(__name__)
 
 PRUNE_EVERY_VECTORS = 1_000
 MERGE_AFTER_FILES = 64
+LOOK_S = 5.0
+"""So often, where nothing is written, it is looked whether the index's files are still there."""
 FILE_FAULTS = (ValueError, sqlite.DataError, sqlite.IntegrityError)
 """What is wrong with one file's content and is not a fault of the disk or of the index."""
 
@@ -68,7 +70,8 @@ class Writer:
 
     A transaction each, but for changed files: those that wait together are committed together, as
     long as that takes no more than a moment. Each file is written whole or not at all; what a crash
-    leaves undone, the next scan finds. When nothing waits, FTS5 is tidied up bit by bit.
+    leaves undone, the next scan finds. While the disk fails, the message in hand is tried again and
+    all others wait. When nothing waits, FTS5 is tidied up bit by bit.
 
     In: `ToWriter`. Out: a wake-up for the feeder when chunks wait for vectors, and the sync
     markers, once everything before them has been committed.
@@ -82,11 +85,16 @@ class Writer:
         *,
         on_unreadable: Callable[[Unreadable], None],
         on_written: Callable[[FileKey, bool], None],
+        restart: Callable[[], None],
     ) -> None:
-        """`on_written` is told what is committed: which file, and whether its rows changed."""
+        """Take the queues, and `restart`, which has all parts of the agent started anew.
+
+        `on_written` is told what is committed: which file, and whether its rows changed.
+        """
         self._inbox = inbox
         self._feeder = feeder
         self._store = store
+        self._transactions = Transactions(store, restart=restart, on_recovered=self._wake_feeder)
         self._on_unreadable = on_unreadable
         self._on_written = on_written
         self._next: ToWriter | None = None
@@ -103,14 +111,23 @@ class Writer:
     async def run(self) -> None:
         """Write until cancelled."""
         await self._store.load_matrix()
+        await self._transactions.until_writable()
         self._wake_feeder()
         while True:
             if self._next is None and self._inbox.empty() and self._unmerged >= MERGE_AFTER_FILES:
                 await self._merge()
                 continue
-            message, self._next = self._next or await self._inbox.get(), None
+            message, self._next = self._next or await self._receive(), None
             await self._take(message)
             del message  # it may be large, and the next one late
+
+    async def _receive(self) -> ToWriter:
+        while True:
+            try:
+                async with asyncio.timeout(LOOK_S):
+                    return await self._inbox.get()
+            except TimeoutError:
+                await self._transactions.look()
 
     def stats(self) -> WriterStats:
         """Return the counters."""
@@ -172,7 +189,9 @@ class Writer:
             return
         changes = [self._change(message) for message in group]
         try:
-            deltas = await self._write(changes)
+            deltas = await self._transactions.write(
+                lambda c: write_files(c, self._store.legs, changes)
+            )
         except FILE_FAULTS as error:
             if len(group) > 1:
                 for message in group:
@@ -212,16 +231,6 @@ class Writer:
                 self._files_removed += 1
         self._on_written(change.key, changed)
 
-    async def _write(self, changes: list[FileChange]) -> list[Delta]:
-        store = self._store
-
-        def steps(connection: Connection) -> Generator[None, None, list[Delta]]:
-            deltas = yield from write_files(connection, store.legs, changes)
-            self._follow(connection, deltas, bad=False)
-            return deltas
-
-        return await run_steps(store.database, steps)
-
     async def _handle(self, message: ToWriter) -> None:
         """Handle whatever is no file."""
         match message:
@@ -236,35 +245,37 @@ class Writer:
             case Forget():
                 await self._forget(message)
             case Choose():
-                await self._store.database.run(lambda c: schema.put_choice(c, message.choice))
+                await self._transactions.run(lambda c: schema.put_choice(c, message.choice))
                 _resolve(message.done)
             case JobChange():
-                await self._store.database.run(lambda c: jobs.write_job(c, message))
+                await self._transactions.run(lambda c: jobs.write_job(c, message))
                 _resolve(message.done)
             case Places():
-                await self._store.database.run(lambda c: schema.put_places(c, message))
+                await self._transactions.run(lambda c: schema.put_places(c, message))
             case SyncMarker():
                 _resolve(message.text)
                 await self._feeder.put(message)
 
     async def _forget(self, message: Forget) -> None:
-        store = self._store
-
-        def commit(connection: Connection) -> None:
-            deltas = forget(connection, store.legs, message.keys, message.tombstones)
-            self._follow(connection, deltas, bad=False)
-
-        await store.database.run(commit)
+        store, transactions = self._store, self._transactions
+        await transactions.change(
+            lambda c: forget(c, store.legs, message.keys, message.tombstones), bad=False
+        )
         store.forgotten_meanwhile.update(message.keys)
         for key in message.keys:
             store.catalog.remove(key)
             self._on_written(key, True)
+        # It takes as much room again as the index has.
+        await transactions.at_leisure(wipe, lambda error: _resolve(message.done, error))
+        await transactions.run(lambda c: complete(c, store.legs))
         _resolve(message.done)
 
     async def _salvage(self, message: Salvage) -> None:
         try:
             kept = await self._store.database.run(lambda c: salvage_cache(c, message.path))
-            await self._apply(lambda c: adopt_vectors(c, self._store.legs))
+            await self._transactions.change(
+                lambda c: [adopt_vectors(c, self._store.legs)], bad=False
+            )
         except Error as error:
             log.warning("%s: nothing could be kept of it: %s", message.path, error)
         else:
@@ -278,10 +289,9 @@ class Writer:
             await message.finish()
             await self._store.replace_with(message.path, message.identity)
         except (OSError, Error) as error:
-            if not self._store.is_open:
+            if not self._store.writable:
                 raise
-            if not message.done.done():
-                message.done.set_exception(error)
+            _resolve(message.done, error)
             return
         self._store.in_rebuild.clear()
         self._unmerged = MERGE_AFTER_FILES
@@ -293,9 +303,10 @@ class Writer:
         # Otherwise it was made for an index that a rebuild has replaced meanwhile.
         if message.identity.same_vectors(store.identity):
             if store.identity.dims is None and message.vectors:
-                await store.learn_dims(message.dims or len(message.vectors[0][1]) // 4)
-            await self._apply(
-                lambda c: rows.put_vectors(c, store.legs, message.vectors, message.bad),
+                dims = message.dims or len(message.vectors[0][1]) // 4
+                await self._transactions.run(lambda c: store.learn_dims(c, dims))
+            await self._transactions.change(
+                lambda c: [rows.put_vectors(c, store.legs, message.vectors, message.bad)],
                 bad=bool(message.bad),
             )
             self._vectors_written += len(message.vectors)
@@ -303,28 +314,15 @@ class Writer:
         if self._unpruned >= PRUNE_EVERY_VECTORS:
             self._unpruned = 0
             limit = store.options.cache_max_entries
-            await store.database.run(lambda c: prune_cache(c, limit))
+            await self._transactions.at_leisure(lambda c: prune_cache(c, limit), lambda _: 0)
         _resolve(message.committed)
 
     async def _merge(self) -> None:
         """Use a moment in which nothing waits."""
         store = self._store
-        if not store.legs.fts or not await store.database.run(schema.merge_segments):
+        merge = schema.merge_segments
+        if not store.legs.fts or not await self._transactions.at_leisure(merge, lambda _: False):
             self._unmerged = 0
-
-    async def _apply(self, change: Callable[[Connection], Delta], *, bad: bool = False) -> None:
-        def commit(connection: Connection) -> None:
-            self._follow(connection, [change(connection)], bad=bad)
-
-        await self._store.database.run(commit)
-
-    def _follow(self, connection: Connection, deltas: Iterable[Delta], *, bad: bool) -> None:
-        """Bring what is kept in memory up to what has been committed, on the same thread."""
-        if (matrix := self._store.matrix) is not None:
-            for delta in deltas:
-                matrix.apply(delta.removed, delta.added)
-        if bad or self._store.set_aside:
-            self._store.set_aside = pending.count_set_aside(connection)
 
     def _wake_feeder(self) -> None:
         # Not empty: it will look again anyway.
@@ -332,10 +330,14 @@ class Writer:
             self._feeder.put_nowait(None)
 
 
-def _resolve(waiter: asyncio.Future[None]) -> None:
+def _resolve(waiter: asyncio.Future[None], error: Exception | None = None) -> None:
     """Tell who waits, if it still does: at a stop it may be gone before the writer is."""
-    if not waiter.done():
+    if waiter.done():
+        return
+    if error is None:
         waiter.set_result(None)
+    else:
+        waiter.set_exception(error)
 
 
 async def _free(group: list[ParsedFile | FileGone]) -> None:

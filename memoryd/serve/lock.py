@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import logging
 import os
 import stat
 import time
@@ -12,6 +13,8 @@ from pathlib import Path
 from memoryd.serve.folders import SocketError, private_folder
 from memoryd_client.background import holder as locks
 from memoryd_client.background.holder import Holder
+
+log = logging.getLogger(__name__)
 
 _LOCK_PAUSE_S = 0.005
 _LOCK_TRIES = 400
@@ -33,7 +36,10 @@ def locked(path: Path, what: str, holder: Holder | None = None) -> Iterator[None
     private_folder(path.parent)
     descriptor = _taken(path, what)
     try:
-        locks.write(descriptor, holder or locks.this_process())
+        try:
+            locks.write(descriptor, holder or locks.this_process())
+        except OSError as error:
+            log.warning("%s is locked, but can't say by whom: %s", path, error.strerror)
         yield
     finally:
         os.close(descriptor)
@@ -84,7 +90,13 @@ def _opened(path: Path) -> int:
     # A FIFO in its place would keep us waiting, a link have us write to another file.
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        descriptor = os.open(path, flags, 0o600)
+        try:
+            descriptor = os.open(path, flags, 0o600)
+        except OSError as error:
+            if error.errno != errno.EROFS:
+                raise
+            # It can be locked all the same.
+            descriptor = os.open(path, os.O_RDONLY | flags & ~(os.O_RDWR | os.O_CREAT))
     except OSError as error:
         linked = error.errno == errno.ELOOP
         reason = "it is a symbolic link; remove it" if linked else error.strerror

@@ -149,7 +149,6 @@ class Daemon:
         self,
         *,
         wait: bool = True,
-        file_blocks: int | None = None,
         config: str | None = None,
         options: list[str] | None = None,
         before: list[str] | None = None,
@@ -157,15 +156,11 @@ class Daemon:
         """Start it, with `options` in place of a configuration file if they are given.
 
         `before` is a command that runs the one it is given.
-
-        `file_blocks`: no file may grow over so many KiB, as if the disk were full.
         """
         self.write_config()
         if config is not None:
             self.config.write_text(config)
         command = [*(before or ()), *self.command(*(options or ["--config", str(self.config)]))]
-        if file_blocks is not None:
-            command = ["bash", "-c", f'ulimit -f {file_blocks}; exec "$@"', "-", *command]
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 command,

@@ -6,8 +6,8 @@ from functools import reduce
 
 import pytest
 from crash_steps import STEPS, Step
-from crash_world import World, check_integrity
-from harness import PATIENCE_S, Daemon
+from crash_world import World
+from harness import Daemon
 
 ROUNDS = 10
 ROUNDS_LONG = 40
@@ -76,21 +76,3 @@ def test_killed_while_embedding_it_goes_on_where_it_was(hybrid: Daemon) -> None:
     assert len(set(texts)) == 400
     # The jobs under way at the kill had not been answered; nothing that was committed is repeated.
     assert len(texts) - len(set(texts)) <= 128
-
-
-def test_a_full_disk_ends_it_with_a_line_and_loses_nothing(hybrid: Daemon) -> None:
-    for number in range(200):
-        hybrid.write(f"memory/{number}.md", f"text number{number}\n" * 100)
-    hybrid.start(wait=False, file_blocks=600)
-    assert hybrid.process is not None
-    assert hybrid.process.wait(PATIENCE_S) == 1
-    assert "Traceback" not in hybrid.log()
-    last = hybrid.log().splitlines()[-1]
-    assert last.startswith("memoryd: ")
-    assert "disk" in last
-    hybrid.start().sync()
-    with hybrid.client() as client:
-        status = client.status()
-    assert (status.files, status.vector.in_memory, status.dirty) == (200, 200, False)
-    hybrid.stop()
-    check_integrity(hybrid.database)

@@ -111,15 +111,30 @@ async def test_tries_become_rarer_until_one_succeeds(farm: Farm) -> None:
     await asyncio.wait({running})
 
 
-async def test_the_last_one_to_fail_ends_the_host(farm: Farm) -> None:
+async def test_when_all_have_failed_each_is_tried_again(farm: Farm) -> None:
     await farm.start("a", "b")
     running = asyncio.create_task(farm.host.run())
     for agent in ("a", "b"):
         farm.failing[agent].set_exception(OSError(f"{agent} is out of space"))
         await settled()
-    with pytest.raises(ActorFailedError) as failed:
-        await running
-    assert str(failed.value.__cause__) == "a is out of space"
+    assert (farm.state("a"), farm.state("b")) == ("failed", "failed")
+    assert not running.done()
+    farm.host.retry()
+    await settled()
+    assert (farm.state("a"), farm.state("b")) == ("ready", "ready")
+    running.cancel()
+    await asyncio.wait({running})
+
+
+async def test_a_host_whose_last_agent_was_stopped_waits_for_others(farm: Farm) -> None:
+    await farm.start("a")
+    running = asyncio.create_task(farm.host.run())
+    await settled()
+    await farm.host.stop("a")
+    await settled()
+    assert not running.done()
+    running.cancel()
+    await asyncio.wait({running})
 
 
 async def test_a_bug_in_one_agent_ends_the_host(farm: Farm) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from memoryd.flow import Chunk, FileGone, FileKey, FileStat, ParsedFile
 from memoryd.identity import Identity
 from memoryd.index import cache, carry_over, pending, rows, schema
+from memoryd.index.catalog import load_catalog
 from memoryd.index.driver import (
     Connection,
     Database,
@@ -23,7 +24,6 @@ from memoryd.index.driver import (
 )
 from memoryd.index.rows import Delta, Legs
 from memoryd.index.steps import run_at_once
-from memoryd.index.store import load_catalog
 from memoryd.terms import TOKENIZER
 
 IDENTITY = Identity(

@@ -12,11 +12,11 @@ import pytest
 from memoryd.flow import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.identity import Identity
 from memoryd.index import cache, rows, schema
+from memoryd.index.catalog import load_catalog
 from memoryd.index.driver import Connection, Database, Error, bundled_extension
 from memoryd.index.faults import DamagedIndexError
 from memoryd.index.rows import Legs
 from memoryd.index.schema import IndexRefusedError
-from memoryd.index.store import load_catalog
 from memoryd.terms import TOKENIZER
 
 IDENTITY = Identity(

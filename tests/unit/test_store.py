@@ -244,7 +244,7 @@ async def test_without_dims_there_is_no_matrix_and_nothing_to_wait_for(
 
 async def test_dims_are_learned_and_kept(options: StoreOptions) -> None:
     async with opened(options, UNKNOWN) as store:
-        await store.learn_dims(2)
+        await store.database.run(lambda c: store.learn_dims(c, 2))
         assert store.identity == IDENTITY
         assert store.legs.vec
         assert store.matrix is not None
@@ -264,7 +264,7 @@ async def test_a_vector_taken_over_from_an_unfinished_rebuild_is_not_paid_for_ag
     async with opened(options) as store:
         await put(store, "a.md", "boiler", vectors=False)
         inbox, feeder = asyncio.Queue[ToWriter](), asyncio.Queue[ToFeeder]()
-        writer = Writer(inbox, feeder, store, on_unreadable=print, on_written=print)
+        writer = Writer(inbox, feeder, store, on_unreadable=print, on_written=print, restart=print)
         writing = asyncio.create_task(writer.run())
         message = Salvage(unfinished, asyncio.get_running_loop().create_future())
         inbox.put_nowait(message)
@@ -413,7 +413,8 @@ async def test_an_exchange_that_is_cancelled_while_it_waits_costs_no_reader(
         async with asyncio.timeout(HANGS_S):
             await store.close()
     except TimeoutError:
-        await store.readers._stack.aclose()
+        for reader in store.readers._readers:
+            await reader.database.__aexit__()
         await store._close_database()
         raise
 

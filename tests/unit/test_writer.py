@@ -2,98 +2,29 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from keywords import IDENTITY
+from writing import Bench, file, key, opened, texts
 
 from memoryd.flow import (
-    Chunk,
     FileGone,
-    FileKey,
-    FileStat,
-    ParsedFile,
     SyncMarker,
     ToFeeder,
-    ToWriter,
-    Unreadable,
 )
 from memoryd.index import pending
-from memoryd.index.driver import Connection, sqlite
 from memoryd.index.rows import GROUP_BYTES, GROUP_FILES, STEP_CHUNKS
 from memoryd.index.schema import AUTOMERGE
-from memoryd.index.store import Store, StoreOptions
-from memoryd.index.writer import MERGE_AFTER_FILES, Writer
+from memoryd.index.store import Store
+from memoryd.index.writer import MERGE_AFTER_FILES
 
 UNSTORABLE = "\ud800"
-
-
-class Bench:
-    """A writer with its queues, and what it said."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self.inbox = asyncio.Queue[ToWriter]()
-        self.feeder = asyncio.Queue[ToFeeder]()
-        self.unreadable: list[Unreadable] = []
-        self.written: list[FileKey] = []
-        self.statements: list[str] = []
-        self.writer = Writer(
-            self.inbox,
-            self.feeder,
-            store,
-            on_unreadable=self.unreadable.append,
-            on_written=lambda key, changed: self.written.append(key),
-        )
-
-    async def write(self, *messages: ToWriter) -> None:
-        """Have messages that wait together handled, and all of them be done."""
-        for message in messages:
-            self.inbox.put_nowait(message)
-        running = asyncio.create_task(self.writer.run())
-        joined = asyncio.create_task(self.inbox.join())
-        await asyncio.wait({running, joined}, return_when=asyncio.FIRST_COMPLETED)
-        joined.cancel()
-        if running.done():
-            running.result()
-        running.cancel()
-        await asyncio.wait({running})
-
-    def commits(self) -> int:
-        return self.statements.count("COMMIT")
-
-
-@asynccontextmanager
-async def opened(path: Path) -> AsyncIterator[Bench]:
-    store = Store(StoreOptions(path, Path("/w"), None, "switched off", None), IDENTITY)
-    await store.open()
-    bench = Bench(store)
-    await store.database.run(lambda c: c.set_trace_callback(bench.statements.append))
-    try:
-        yield bench
-    finally:
-        await store.close()
 
 
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     async with opened(tmp_path / "main.sqlite") as bench:
         yield bench
-
-
-def key(path: str) -> FileKey:
-    return FileKey("memory", path)
-
-
-def file(path: str, *texts: str, size: int = 1, remarks: tuple[str, ...] = ()) -> ParsedFile:
-    chunks = [Chunk(n, n, text, "") for n, text in enumerate(texts, start=1)]
-    return ParsedFile(key(path), FileStat(1, size, 1), str(texts), chunks, remarks)
-
-
-def texts(connection: Connection) -> list[str]:
-    found = connection.execute("SELECT text FROM chunks ORDER BY text")
-    return [text for (text,) in found]
 
 
 async def test_files_that_wait_together_are_committed_together(bench: Bench) -> None:
@@ -157,18 +88,6 @@ async def test_a_file_that_cannot_be_stored_sinks_no_other(bench: Bench) -> None
     assert bench.store.catalog.rows[key("bad.md")].hash == "('valve',)", "its old rows stay"
     assert bench.written[1:] == [key("a.md"), key("b.md")]
     assert bench.writer.stats().messages == 4
-
-
-async def test_a_fault_of_the_disk_ends_it_and_leaves_nothing_half_done(bench: Bench) -> None:
-    await bench.write(file("a.md", "boiler"))
-    await bench.store.database.run(lambda c: c.execute("PRAGMA max_page_count = 1").fetchall())
-    many = [file(f"{n}.md", "word " * 5_000 + str(n)) for n in range(50)]
-    with pytest.raises(sqlite.OperationalError, match="full"):
-        await bench.write(*many)
-    assert await bench.store.readers.read(texts) == ["boiler"]
-    assert set(bench.store.catalog.rows) == {key("a.md")}
-    assert bench.unreadable == []
-    await bench.store.database.run(lambda c: c.execute("PRAGMA max_page_count = 100000").fetchall())
 
 
 async def test_a_large_file_that_is_given_up_leaves_the_old_one(bench: Bench) -> None:

@@ -134,11 +134,15 @@ class Batches:
 
     async def submit(self, pages: AsyncIterator[list[Text]]) -> None:
         """Make jobs of texts, and have them sent."""
-        async for file in collect(pages, self._api, ready=self._calls.ready, folder=self._folder):
-            self.held.update(file.hashes)
-            again = not self._second_run.isdisjoint(file.hashes)
-            self._second_run.difference_update(file.hashes)
-            await self._start(file, attempts=2 if again else 1)
+        files = collect(pages, self._api, ready=self._calls.ready, folder=self._folder)
+        try:
+            async for file in files:
+                self.held.update(file.hashes)
+                again = not self._second_run.isdisjoint(file.hashes)
+                self._second_run.difference_update(file.hashes)
+                await self._start(file, attempts=2 if again else 1)
+        except OSError as error:
+            self.mode.failed(f"What is to be uploaded can't be written: {error.strerror}.")
 
     def stats(self) -> list[JobStats]:
         """Return all jobs."""
@@ -192,6 +196,8 @@ class Batches:
             if isinstance(error, PermanentError) and error.missing:
                 self.mode.turn_off(f"There is no batch API: {error}")
             await self._fail(job, str(error), ())
+        except OSError as error:
+            await self._fail(job, f"what is to be uploaded can't be written: {error.strerror}", ())
         else:
             await self._sent(job, remote_id)
         finally:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import tempfile
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO, cast
@@ -28,7 +29,8 @@ class BatchFile:
 
     def close(self) -> None:
         """Give the space back."""
-        self.file.close()
+        with suppress(OSError):  # of what was not written, and is not wanted
+            self.file.close()
 
 
 async def collect(
@@ -38,20 +40,31 @@ async def collect(
     ready: Callable[[str], str],
     folder: Path,
 ) -> AsyncIterator[BatchFile]:
-    """Yield files of lines for texts, each within the provider's bounds. The reader closes them."""
+    """Yield files of lines for texts, each within the provider's bounds. The reader closes them.
+
+    Raises `OSError` when they can't be written.
+    """
     current: BatchFile | None = None
-    async for page in pages:
-        texts = await asyncio.to_thread(_all, ready, page)
-        for (digest, _), text in zip(page, texts, strict=True):
-            if current is not None and _is_full(current, api, len(text)):
-                yield current
-                current = None
-            if current is None:
-                current = BatchFile(_unnamed(folder), [])
-            current.file.write(api.line(len(current.hashes), text))
-            current.hashes.append(digest)
-    if current is not None:
-        yield current
+    try:
+        async for page in pages:
+            texts = await asyncio.to_thread(_all, ready, page)
+            for (digest, _), text in zip(page, texts, strict=True):
+                if current is not None and _is_full(current, api, len(text)):
+                    current.file.flush()
+                    yield current
+                    current = None
+                if current is None:
+                    current = BatchFile(_unnamed(folder), [])
+                current.file.write(api.line(len(current.hashes), text))
+                current.hashes.append(digest)
+        if current is not None:
+            current.file.flush()
+            yield current
+            current = None
+    except OSError:
+        if current is not None:
+            current.close()
+        raise
 
 
 def halves(file: BatchFile, api: BatchApi, folder: Path) -> list[BatchFile]:

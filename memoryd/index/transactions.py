@@ -1,0 +1,150 @@
+"""Changes to an index, each carried out whole, however often the disk fails at it.
+
+What fails for what surrounds the index is rolled back; then the connection is opened anew, and it
+is tried once more at once, and after that ever more rarely. Nothing else is written meanwhile.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from typing import TypeVar
+
+from memoryd.index import pending
+from memoryd.index.driver import Connection, Database, Error
+from memoryd.index.faults import Fault, fault_of
+from memoryd.index.open_files import Moved, MovedError
+from memoryd.index.rows import Delta
+from memoryd.index.steps import run_steps
+from memoryd.index.store import Store
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Transactions:
+    """The way of all changes to the write connection of a store. One at a time.
+
+    What is kept in memory follows what was committed, on the same thread.
+    """
+
+    def __init__(
+        self, store: Store, *, restart: Callable[[], None], on_recovered: Callable[[], None]
+    ) -> None:
+        """`restart` has the agent started anew, soon."""
+        self._store = store
+        self._restart = restart
+        self._on_recovered = on_recovered
+        self._replaced = False
+
+    async def until_writable(self) -> None:
+        """Return at once, unless the index is open to be read alone.
+
+        Then it is tried again and again; once it can be written it is opened anew as a whole.
+        """
+        store = self._store
+        if store.writable:
+            return
+        await store.outage.until_retry()
+        while not await store.can_be_written():
+            await store.outage.until_retry()
+        log.info("%s can be written again", store.path)
+        self._restart()
+        await asyncio.get_running_loop().create_future()
+
+    async def look(self) -> None:
+        """See to it that the index's files are still what is open."""
+        await self._do(_nothing)
+
+    async def run(self, function: Callable[[Connection], T]) -> T:
+        """Run `function(connection)`, one transaction."""
+        return await self._do(lambda database: database.run(function))
+
+    async def change(self, function: Callable[[Connection], list[Delta]], *, bad: bool) -> None:
+        """Run `function(connection)`, one transaction, that returns what it has changed.
+
+        `bad`: texts that can't be embedded are among it.
+        """
+
+        def commit(connection: Connection) -> None:
+            self._follow(connection, function(connection), bad=bad)
+
+        await self.run(commit)
+
+    async def write(
+        self, start: Callable[[Connection], Generator[None, None, list[Delta]]]
+    ) -> list[Delta]:
+        """Like `change`, a step at a time."""
+
+        def steps(connection: Connection) -> Generator[None, None, list[Delta]]:
+            deltas = yield from start(connection)
+            self._follow(connection, deltas, bad=False)
+            return deltas
+
+        return await self._do(lambda database: run_steps(database, steps))
+
+    async def at_leisure(
+        self, function: Callable[[Connection], T], otherwise: Callable[[Exception], T]
+    ) -> T:
+        """Run what can as well be done another time: where the disk fails, `otherwise` is called.
+
+        Nothing that is to be written has to wait for it then.
+        """
+        try:
+            return await self._store.database.run(function)
+        except Error as error:
+            if fault_of(error) is not Fault.SURROUNDINGS:
+                raise
+            return otherwise(error)
+
+    async def _do(self, work: Callable[[Database], Awaitable[T]]) -> T:
+        store, outage = self._store, self._store.outage
+        try:
+            await self._check_place()
+            return await work(store.database)
+        except (Error, OSError) as error:
+            if fault_of(error) is not Fault.SURROUNDINGS:
+                raise
+        while True:
+            try:
+                moved = await store.reopen()
+                done = await work(store.database)
+            except (Error, OSError) as error:
+                if fault_of(error) is not Fault.SURROUNDINGS or not store.writable:
+                    raise
+                if await store.note_failure(error):
+                    log.warning("%s: %s; %s", store.path, outage.warning, outage.advice)
+                await outage.until_retry()
+            else:
+                if outage.end():
+                    log.info("%s can be written again", store.path)
+                self._on_recovered()
+                if moved is Moved.GONE and not await store.is_locked():
+                    self._restart()  # which locks it first
+                return done
+
+    async def _check_place(self) -> None:
+        """Raise `MovedError` when what is written would be lost.
+
+        Another file in the index's place is for a new start to look at; until then, what is under
+        way still goes to the old one, which is kept.
+        """
+        if self._replaced or (moved := await self._store.moved()) is None:
+            return
+        if moved is not Moved.REPLACED:
+            raise MovedError(f"it {moved.value}")
+        self._replaced = True
+        log.warning("%s %s while it was open; that is opened now", self._store.path, moved.value)
+        self._restart()
+
+    def _follow(self, connection: Connection, deltas: Iterable[Delta], *, bad: bool) -> None:
+        store = self._store
+        if (matrix := store.matrix) is not None:
+            for delta in deltas:
+                matrix.apply(delta.removed, delta.added)
+        if bad or store.set_aside:
+            store.set_aside = pending.count_set_aside(connection)
+
+
+async def _nothing(database: Database) -> None:
+    """Only looked at."""
