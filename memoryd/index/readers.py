@@ -10,6 +10,7 @@ from typing import TypeVar
 from memoryd.index.driver import Connection, Database, Error
 from memoryd.index.faults import Fault, fault_of
 from memoryd.index.open_files import Moved
+from memoryd.index.swap import outlast
 
 T = TypeVar("T")
 POOL_SIZE = 3
@@ -108,7 +109,7 @@ class ReaderPool:
             return False
         stale, reader.database = reader.database, fresh
         with suppress(Error):
-            await asyncio.shield(stale.__aexit__())
+            await outlast(asyncio.ensure_future(stale.__aexit__()))
         return True
 
     async def _take_all(self) -> None:

@@ -165,7 +165,7 @@ class Store:
             fresh = await Database(self.path, extension=self.options.extension).__aenter__()
             self._database = fresh
             with suppress(Error):
-                await stale.__aexit__()
+                await outlast(asyncio.ensure_future(stale.__aexit__()))
             await fresh.run(_set_up)
         elif moved is not Moved.REPLACED:
             if moved is Moved.GONE:

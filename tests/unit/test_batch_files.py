@@ -3,21 +3,27 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memoryd.embed.batch.batches import Batches
 from memoryd.embed.batch.files import BatchFile, collect, halves
+from memoryd.embed.batch.mode import BatchMode
 from memoryd.embed.batch.openai import OpenAiBatch
 from memoryd.embed.batch.voyage import VoyageBatch
+from memoryd.embed.calls import Calls
 from memoryd.embed.vendors.api import Options
 from memoryd.embed.vendors.http import Http
 from memoryd.embed.vendors.keys import KeySource
 from memoryd.embed.vendors.openai import OpenAiApi
 from memoryd.embed.vendors.voyage import VoyageApi
-from memoryd.flow import Text
+from memoryd.flow import Text, ToWriter
+from memoryd.settings import Batch
 
 
 def api(kind: type[OpenAiBatch] = OpenAiBatch) -> OpenAiBatch:
@@ -99,3 +105,22 @@ async def test_what_is_not_ready_to_be_sent_is_made_so(tmp_path: Path) -> None:
 
 def test_the_bounds_are_the_vendors() -> None:
     assert (api().max_requests, api().max_bytes) == (50_000, 190 * 1024 * 1024)
+
+
+async def test_a_file_that_can_not_be_written_is_a_failure_of_batching(tmp_path: Path) -> None:
+    mode = BatchMode()
+    batches = Batches(
+        asyncio.Queue[ToWriter](),
+        api=api(),
+        mode=mode,
+        settings=Batch(),
+        identity=lambda: None,
+        folder=tmp_path / "gone",
+        calls=cast(Calls, SimpleNamespace(ready=str)),
+        known=lambda: asyncio.sleep(0, []),
+        on_change=lambda: None,
+    )
+    await batches.submit(pages([("a", "text")], 1))
+    assert mode.failures == 1
+    assert "No such file or directory" in (mode.last_error or "")
+    assert batches.held == set()
