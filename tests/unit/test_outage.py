@@ -151,3 +151,16 @@ async def test_what_its_work_fails_with_is_what_a_request_fails_with() -> None:
 
     with pytest.raises(KeyError):
         await while_writable(Outage(PATH), work())
+
+
+async def test_a_request_has_it_tried_at_once() -> None:
+    outage = Outage(PATH, sleep=for_ever)
+    outage.fail(FULL, is_full=False)
+    waiting = asyncio.create_task(outage.until_retry())
+    request = asyncio.create_task(while_writable(outage, _wait(asyncio.Event())))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert waiting.done()
+    outage.fail(FULL, is_full=False)
+    with pytest.raises(RequestFailedError):
+        await request
