@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from memoryd.doctor.disk import Difference, Differences, expected, indexed_file
+import msgspec
+
+from memoryd.doctor.disk import Difference, Differences, IndexedFile, expected, indexed_file
 from memoryd.doctor.rows import read
-from memoryd.flow import FileKey
+from memoryd.flow import FileKey, TranscriptState
 from memoryd.identity import Identity
 from memoryd.index.catalog import decode_transcript
 from memoryd.index.driver import Connection
@@ -56,7 +58,7 @@ class Conversations:
             return None if indexed is None else Difference("gone", path)
         except OSError as error:
             return Difference("unreadable", path, error.strerror or str(error))
-        if indexed is None or (state := decode_transcript(indexed.transcript)) is None:
+        if indexed is None or (state := _state(indexed)) is None:
             return Difference("new", path)
         now = delta.state
         # A chat that is one document has no lines to count up to: its hash is of all of it.
@@ -70,3 +72,10 @@ class Conversations:
         if indexed.chunks != expected(key, delta.chunks, self._identity.model):
             return Difference("wrong", path)
         return None
+
+
+def _state(indexed: IndexedFile) -> TranscriptState | None:
+    try:
+        return decode_transcript(indexed.transcript)
+    except msgspec.MsgspecError:
+        return None  # told with the index

@@ -16,7 +16,7 @@ from memoryd_client.background import logs
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line says; None: as the daemon that runs was told, else the usual."""
+    """What the command line says; None: as the daemon was told that runs, or ran last."""
 
     socket_path: Path
     config_file: Path | None = None
@@ -54,7 +54,8 @@ def _examine(options: Options, daemon: Running | None, socket: Topic) -> Examina
     )
     told = _told(options, daemon)
     configs = _configs(options, told, daemon, configuration := Topic("configuration"))
-    _check_file(configuration, told.config_file, configs)
+    named = configs[0].files[0] if configs and configs[0].files else told.config_file
+    _check_file(configuration, named, configs)
     findings += configuration.fine(", ".join(f"agent {config.agent}" for config in configs))
     findings += _shared_files(path, daemon)
     findings += check_driver()
@@ -72,11 +73,12 @@ def _examine(options: Options, daemon: Running | None, socket: Topic) -> Examina
 
 
 def _told(options: Options, daemon: Running | None) -> Started:
-    """Return what the daemon was told, or is to be told."""
-    named = options.config_file is not None or options.workspace is not None
-    if named or daemon is None or daemon.holder is None:
-        return Started(options.config_file, None, options.workspace)
-    return running.started(daemon.holder)
+    """Return what the daemon that runs was told, or what the next one is to be told."""
+    if options.config_file is None and options.workspace is None:
+        owner = running.last_holder(options.socket_path) if daemon is None else daemon.holder
+        if owner is not None and Path(owner.cwd).is_dir():
+            return running.started(owner)
+    return Started(options.config_file, None, options.workspace)
 
 
 def _configs(
@@ -109,7 +111,7 @@ def _configs(
 def _check_file(topic: Topic, named: Path | None, configs: list[AgentConfig]) -> None:
     """Check who gets at the configuration file. Values of headers are often secrets."""
     secret = any(config.settings.remote.headers for config in configs)
-    file = named or Path(paths.config_path())
+    file = Path(paths.config_path()) if named is None else named
     permissions.check_readable(topic, file, secret=secret, what="the configuration")
 
 

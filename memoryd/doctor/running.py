@@ -5,7 +5,7 @@ import os
 import shlex
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,6 +98,13 @@ def _greet(client: Client, owner: Holder | None, path: Path, topic: Topic) -> Ru
     return Running(client, answer.pid, owner, agents)
 
 
+def last_holder(path: Path) -> Holder | None:
+    """Return who held the lock of a socket last, if that is known."""
+    with suppress(OSError):
+        return holder.read(lock_path(str(path)))
+    return None
+
+
 def started(owner: Holder) -> Started:
     """Return what the process that holds a lock was told on its command line."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -105,7 +112,9 @@ def started(owner: Holder) -> Started:
         parser.add_argument(option, type=Path)
     parser.add_argument("--agent")
     found, _ = parser.parse_known_args(owner.argv[1:])
-    return Started(found.config, found.agent, found.workspace, Path(owner.cwd))
+    cwd = Path(owner.cwd)
+    config = None if found.config is None else cwd / found.config.expanduser()
+    return Started(config, found.agent, found.workspace, cwd)
 
 
 def in_sync(running: Running, agent: str) -> str | None:

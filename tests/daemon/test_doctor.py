@@ -412,7 +412,15 @@ def test_paths_on_the_daemons_command_line_are_of_its_folder(patient: Patient) -
             patch.setenv(name, value)
         found = examine(Options(patient.socket))
     assert [finding for finding in found.findings if finding.level != "ok"] == []
-    assert any(finding.message == f"workspace {patient.workspace}" for finding in found.findings)
+    workspace = f"workspace {patient.workspace}"
+    assert any(finding.message == workspace for finding in found.findings)
+    # So it is when that daemon is gone.
+    assert patient.stop() == 0
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in patient.environment.items():
+            patch.setenv(name, value)
+        found = examine(Options(patient.socket))
+    assert any(finding.message == workspace for finding in found.findings)
 
 
 def test_an_agent_that_memoryd_cannot_serve(patient: Patient) -> None:

@@ -266,7 +266,7 @@ def test_what_differs_is_looked_at_again_behind_a_sync(
         ("/usr/bin/python /bin/memoryd", Started(cwd=Path("/w"))),
         (
             "python -X dev -m memoryd run --config c.toml --socket s --agent=a",
-            Started(Path("c.toml"), "a", None, Path("/w")),
+            Started(Path("/w/c.toml"), "a", None, Path("/w")),
         ),
         ("python memoryd --workspace notes", Started(None, None, Path("notes"), Path("/w"))),
         ("", Started(cwd=Path("/w"))),
