@@ -28,7 +28,9 @@ _WHAT: dict[What, str] = {
 
 
 class _Comparison(Protocol):
-    files: int
+    """`problems` say where nothing is known of files that were not seen."""
+
+    problems: list[str]
 
     def compare(self, only: Differences | None = None) -> Differences:
         """Return what differs between disk and index, among `only` these files if given."""
@@ -63,8 +65,6 @@ def compare(
         wrong.error(str(error), "correct it, then `memctl reload`")
         return Compared(wrong.findings)
     Settling(disk, daemon, agent).settle(notes, "note")
-    for unread in notes.unread:
-        disk.warning(f"{unread} can't be read", "nothing below it is removed from the index")
     compared.folders = notes.folders
     compared.findings = disk.fine(f"{counted(notes.files, 'file')}: the index has them as they are")
     if transcripts is not None:
@@ -100,6 +100,8 @@ class Settling:
             self._topic.error(f"the index can't be compared: {error}", REBUILD)
             return
         self._tell(found, noun)
+        for problem in comparison.problems:
+            self._topic.warning(problem, "bring it back; what the index has of it stays meanwhile")
 
     def _sync(self) -> None:
         self._since_ns = time.time_ns()

@@ -12,6 +12,8 @@ from memoryd.identity import Identity
 from memoryd.index.catalog import decode_transcript
 from memoryd.index.driver import Connection
 from memoryd.index.forget import load_tombstones
+from memoryd.index.schema import get_places
+from memoryd.source.mounts import Mounts
 from memoryd.source.sessions.format import LeftOutError
 from memoryd.source.sessions.places import SOURCE
 from memoryd.source.sessions.store import NAME as STORE
@@ -25,6 +27,7 @@ class Conversations:
         self, connection: Connection, transcripts: Transcripts, identity: Identity
     ) -> None:
         self.files = 0
+        self.problems: list[str] = []
         self._connection = connection
         self._transcripts = transcripts
         self._identity = identity
@@ -40,14 +43,19 @@ class Conversations:
                 difference = self._examine(key, path)
                 if difference is not None:
                     differences[key] = difference
-        # Of a folder that is not there at all nothing is known: a disk may be missing.
-        missing = tuple(f"{SOURCE}/{place.label}/" for place in found.missing)
+        places = self._transcripts.places
         rows = read(self._connection, "SELECT path FROM files WHERE source = ?", SOURCE)
-        for key in (FileKey(SOURCE, name) for (name,) in rows):
-            unknown = key in found.files or key.path.startswith(missing)
+        indexed = [FileKey(SOURCE, name) for (name,) in rows]
+        mounts = Mounts(get_places(self._connection, SOURCE), locate=places.real_path)
+        away = mounts.judge(found, indexed).away
+        self.problems = list(away.values())
+        # Of a folder that is not there at all nothing is known: a disk may be missing.
+        unseen = [*found.unread, *away]
+        for key in indexed:
+            path = places.real_path(key) or Path("/")
+            unknown = key in found.files or any(path.is_relative_to(folder) for folder in unseen)
             if not unknown and (only is None or key in only):
-                place = self._transcripts.places.real_path(key)
-                differences[key] = Difference("gone", place or Path("/"))
+                differences[key] = Difference("gone", path)
         return differences
 
     def _examine(self, key: FileKey, path: Path) -> Difference | None:

@@ -11,7 +11,10 @@ from memoryd.flow import Chunk, FileChanged, FileContent, FileGone, FileKey, Unr
 from memoryd.identity import Identity
 from memoryd.index.driver import Connection
 from memoryd.index.rows import chunk_id, text_hash
+from memoryd.index.schema import get_places
+from memoryd.source.discover import SOURCE as NOTES
 from memoryd.source.discover import Discovery
+from memoryd.source.mounts import Mounts
 from memoryd.source.sessions.places import SOURCE as SESSIONS
 
 What = Literal["new", "changed", "gone", "wrong", "unreadable"]
@@ -51,7 +54,7 @@ class Notes:
         """`with_transcripts`: they are no concern of ours, another comparison has them."""
         self.files = 0
         self.folders = 0
-        self.unread: list[Path] = []
+        self.problems: list[str] = []
         self._connection = connection
         self._discovery = discovery
         self._identity = identity
@@ -65,7 +68,10 @@ class Notes:
         """Read all files, or `only` these, and return those that differ."""
         scan = self._discovery.scan()
         self.files, self.folders = len(scan.stats), len(scan.folders)
-        self.unread = list(scan.unread)
+        indexed = list(self._indexed())
+        away = _mounts(self._connection, self._discovery).judge(scan, indexed).away
+        self.problems = [*scan.problems(), *away.values()]
+        unseen = [*scan.unread, *away]
         found: Differences = {}
         for key in scan.stats:
             path = self._discovery.real_path(key)
@@ -73,9 +79,9 @@ class Notes:
                 difference = self._examine(key, path)
                 if difference is not None:
                     found[key] = difference
-        for key in self._indexed():
+        for key in indexed:
             path = self._discovery.real_path(key)
-            hidden = any(path.is_relative_to(unread) for unread in scan.unread)
+            hidden = any(path.is_relative_to(folder) for folder in unseen)
             if key not in scan.stats and not hidden and (only is None or key in only):
                 found[key] = Difference("gone", path)
         return found
@@ -100,6 +106,12 @@ class Notes:
         for source, path in read(self._connection, "SELECT source, path FROM files"):
             if not (self._with_transcripts and source == SESSIONS):
                 yield FileKey(source, path)
+
+
+def _mounts(connection: Connection, discovery: Discovery) -> Mounts:
+    """Return which folder is to be at each place, by what the index says at this moment."""
+    recorded = get_places(connection, NOTES)
+    return Mounts(recorded, locate=discovery.real_path, workspace=discovery.workspace)
 
 
 def indexed_file(connection: Connection, key: FileKey) -> IndexedFile | None:

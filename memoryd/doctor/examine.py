@@ -68,7 +68,10 @@ def _examine(options: Options, daemon: Running | None, socket: Topic) -> Examina
     limits.check_descriptors(machine)
     limits.check_watches(machine, folders, len(configs))
     findings += machine.fine(f"there is room for {counted(folders, 'watched folder')}")
-    usable = len(configs) > 1 or any(config.problem is None for config in configs)
+    # Without its workspace an agent is served from its index.
+    usable = len(configs) > 1 or any(
+        config.problem is None or config.db_path.exists() for config in configs
+    )
     return Examination(findings, usable)
 
 

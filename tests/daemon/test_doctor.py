@@ -184,7 +184,7 @@ def test_a_configuration_that_others_can_change_or_read(patient: Patient) -> Non
 
 def test_a_workspace_that_is_gone(patient: Patient) -> None:
     patient.workspace.rename(patient.folder / "elsewhere")
-    found = patient.doctor(code=78)
+    found = patient.doctor(code=1)
     (patient.folder / "elsewhere").rename(patient.workspace)
     ((check, level, message),) = errors(found)
     assert (check, level) == ("configuration", "error")

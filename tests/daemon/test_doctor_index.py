@@ -267,6 +267,26 @@ def test_changes_on_their_way_are_no_error(patient: Patient) -> None:
     assert errors(patient.doctor(code=0)) == []
 
 
+def test_notes_whose_disk_is_not_there_are_not_gone(patient: Patient) -> None:
+    memory = patient.workspace / "memory"
+    shutil.rmtree(memory)
+    memory.mkdir()
+    mounted = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(memory)]
+    if os.geteuid() != 0 or subprocess.run(mounted, capture_output=True).returncode:
+        pytest.skip("needs root: a small file system is mounted")
+    try:
+        patient.write("memory/far.md", "a note on another disk\n")
+        patient.start()
+        patient.sync()
+        assert patient.stop() == 0
+        assert bad(patient.doctor(code=0)) == []
+    finally:
+        subprocess.run(["umount", str(memory)], check=True)
+    ((check, level, message),) = bad(patient.doctor(code=0))
+    assert (check, level) == ("disk", "warning")
+    assert message.startswith(f"{memory} is empty, and not the folder that was indexed")
+
+
 NO_OVERRIDE = "-dac_override,-dac_read_search"
 
 
@@ -285,7 +305,12 @@ def test_what_cannot_be_looked_into_is_not_gone(patient: Patient) -> None:
     (patient.workspace / "memory/locked").chmod(0o700)
     assert bad(json.loads(done.stdout)) == [
         ("permissions", "error", f"{patient.database} can't be read and written"),
-        ("disk", "warning", f"{patient.workspace}/memory/locked can't be read"),
+        (
+            "disk",
+            "warning",
+            f"{patient.workspace}/memory/locked can't be read: Permission denied;"
+            " what the index has of it is kept",
+        ),
     ]
 
 

@@ -207,9 +207,8 @@ def test_what_has_changed_since(tmp_path: Path) -> None:
 class Comparison:
     """Differences, as each of several looks finds them."""
 
-    files = 1
-
     def __init__(self, *looks: Differences) -> None:
+        self.problems: list[str] = []
         self.looks = list(looks)
 
     def compare(self, only: Differences | None = None) -> Differences:
