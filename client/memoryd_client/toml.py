@@ -6,9 +6,11 @@ from typing import Any
 
 MAX_BYTES = 1024 * 1024
 _MAX_PARTS = 32
-_PART = r"""(?:[\w-]++|"(?:\\.|[^"\\\n])*+"|'[^'\n]*+')"""
-_LONG_KEY = re.compile(rf"(?:{_PART}[ \t]*+\.[ \t]*+){{{_MAX_PARTS}}}")
-"""What `tomllib` keeps of a key grows with the square of its parts: 100 KB fill any memory."""
+_PART = re.compile(r"""[\w-]++|"(?:\\.|[^"\\\n])*+"?|'[^'\n]*+'?""")
+_KEY = re.compile(
+    rf"(?:{_PART.pattern})(?:[ \t]*+\.[ \t]*+(?:{_PART.pattern}))*+|[^\w\"'-]++", re.ASCII
+)
+"""Keys, values that look the same, and what is between them: all of a text, in one pass."""
 
 
 def loads(data: bytes) -> dict[str, Any]:
@@ -19,7 +21,8 @@ def loads(data: bytes) -> dict[str, Any]:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8: {error.reason} at byte {error.start}") from None
-    if _LONG_KEY.search(text):
+    # What `tomllib` keeps of a key grows with the square of its parts: 100 KB fill any memory.
+    if any(_parts(found[0]) > _MAX_PARTS for found in _KEY.finditer(text)):
         raise ValueError(f"not valid TOML for us: a key has more than {_MAX_PARTS} parts")
     try:
         return tomllib.loads(text)
@@ -27,3 +30,7 @@ def loads(data: bytes) -> dict[str, Any]:
         raise ValueError("not valid TOML for us: it is nested too deeply") from None
     except ValueError as error:  # of a number with thousands of digits, a plain one
         raise ValueError(f"not valid TOML: {error}") from error
+
+
+def _parts(key: str) -> int:
+    return len(_PART.findall(key)) if key.count(".") >= _MAX_PARTS else 0
