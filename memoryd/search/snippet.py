@@ -10,6 +10,7 @@ import math
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 
 from memoryd.search.words import Finder, Place, fold
@@ -121,16 +122,21 @@ def _sum(has: Sequence[bool], weights: Sequence[float]) -> float:
 def _best_run(lines: Sequence[str], likely: Sequence[float], max_chars: int) -> tuple[int, int]:
     """Return the first and the last line of the run that most of the likelihood is in."""
     best, best_sum = (0, 0), -1.0
+    before = list(accumulate(likely, initial=0.0))
+    last, size = -1, 0
     for first in range(len(lines)):
-        last, size = first, len(lines[first])
+        if last < first:
+            last, size = first, len(lines[first])
+        # No run that begins later ends earlier, so that each line is looked at once.
         while last + 1 < len(lines) and size + 1 + len(lines[last + 1]) <= max_chars:
             last += 1
             size += 1 + len(lines[last])
-        inside = math.fsum(likely[first : last + 1])
+        inside = before[last + 1] - before[first]
         if inside > best_sum * (1 + 1e-9):
             best, best_sum = (first, last), inside
         if last == len(lines) - 1:
             break
+        size -= len(lines[first]) + 1
     return best
 
 
