@@ -30,7 +30,7 @@ DICTIONARY += [b"response_item", b"event_msg", b"session_meta", b"agent_message"
 DICTIONARY += [b"timestamp", b"sessionId", b"parentId", b'"assistant"', b"\xef\xbb\xbf", b"[[[["]
 MAX_BYTES = 1_536
 _redact = Redactor()
-_OPTIONS = DeltaOptions(
+OPTIONS = DeltaOptions(
     detect=partial(detect, enabled=Settings().sessions.formats),
     by_name=by_name,
     base=lambda path: path.parent,
@@ -46,7 +46,7 @@ def check(data: bytes) -> None:
     path = folder() / "t.jsonl"
     path.write_bytes(content)
     try:
-        whole = delta.read_delta(path, base=None, options=_OPTIONS)
+        whole = delta.read_delta(path, base=None, options=OPTIONS)
     except OSError as error:
         if not error.strerror:
             raise
@@ -54,11 +54,11 @@ def check(data: bytes) -> None:
     lines = content.count(b"\n")
     for chunk in whole.chunks:
         assert 1 <= chunk.start_line <= chunk.end_line <= lines
-        assert len(chunk.text.encode()) <= _OPTIONS.max_bytes
+        assert len(chunk.text.encode()) <= OPTIONS.max_bytes
         assert len(chunk.line_map.split(",")) == chunk.text.count("\n") + 1
     for raw in (False, True):
         excerpt = delta.read_records(
-            path, options=_OPTIONS, start_line=1, max_lines=50, max_chars=1_000, raw=raw
+            path, options=OPTIONS, start_line=1, max_lines=50, max_chars=1_000, raw=raw
         )
         assert sum(map(len, excerpt.lines)) <= 1_000
         "".join(excerpt.lines).encode()
@@ -68,12 +68,12 @@ def check(data: bytes) -> None:
 def _in_two_steps(path: Path, content: bytes, at: int, whole: delta.Delta) -> None:
     path.write_bytes(content[:at])
     try:
-        first = delta.read_delta(path, base=None, options=_OPTIONS)
+        first = delta.read_delta(path, base=None, options=OPTIONS)
     except OSError:
         return
     with path.open("ab") as file:
         file.write(content[at:])
-    second = delta.read_delta(path, base=first.state, options=_OPTIONS)
+    second = delta.read_delta(path, base=first.state, options=OPTIONS)
     kept = [chunk for chunk in first.chunks if chunk.start_line < second.from_line]
     if second.state.generation == 0:
         assert kept + second.chunks == whole.chunks

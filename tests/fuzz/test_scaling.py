@@ -1,0 +1,161 @@
+"""Twice as much takes no more than some twice as long, whatever the text is made of.
+
+What takes the square of a text's length is a hang for whoever writes a long one. Counted is the
+processor time of this thread, at the best of some attempts.
+"""
+
+import gc
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from fuzz.targets.transcripts import OPTIONS
+from memoryd.chunk.markdown import chunk_markdown
+from memoryd.embed.provider import ProviderError
+from memoryd.embed.vendors.openai import OpenAiApi
+from memoryd.embed.vendors.refusals import refusal
+from memoryd.flow import split_lines
+from memoryd.redact import Redactor
+from memoryd.search.query import parse
+from memoryd.search.snippet import Reader, cut, highlights
+from memoryd.search.verbatim import level, units
+from memoryd.source.decode import Decoder
+from memoryd.source.private import mask_private
+from memoryd.source.sessions import delta
+from memoryd.source.sessions.clean import clean
+from memoryd.terms import Term, index_text, query_terms
+from memoryd_client import toml
+
+SMALL_BYTES = 50_000
+LEAST_S = 0.02
+"""Below it, nothing can be told."""
+MOST = 3.0
+"""The square would be 4.0, n log n is 2.1."""
+ATTEMPTS = 4
+
+RUNS = [
+    *("`", "~", "<", "[", "]", "(", "{", '"', "'", "\\", "=", "%", "*", "|", "4", "-", "."),
+    *("\n", "\r", "\t", "  ", "a", "a ", "a.", "a=", "- ", "> ", "# ", "# x\n", "\n```\n", "x:\n"),
+    *("漢", "漢。", "\u0301", "e\u0301", "\u200d", "👩\u200d", "🇩", "İ", "\ufffd", "…[redacted]"),
+    *("<private>", "</private>", "<private ", "<a ", "<think>", "<system-reminder>\n", "[cron:"),
+    *("key=", "key:", "token", "password: ", "sk-", "eyJaaaaaaaa.", "4111 ", "cookie: a=b; "),
+    *("-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n", "://", "://x:", "://a:b@"),
+    *("bearer ", "auth=Basic ", "hooks.slack.com/services/", "SG.a.", "[[reply_to:", "1:AA"),
+    *("[Chat messages since your last reply]", "# Context from my IDE setup:", "System: [x\n"),
+    *(
+        "[media attached",
+        "To send an image back, prefer the message tool",
+        "\n## My request for Codex:",
+    ),
+    *(
+        "A (untrusted metadata):\n```json\n",
+        "Untrusted context (metadata, x):\n",
+        "[media attached",
+    ),
+    *("path:a ", "-word ", '"" ', "NEAR(", "a_b", "::", "[a]\n", "[[a]]\n", "a.b\n", "'''", '"""'),
+    *("too many ", "maximum ", "api key ", "<title>", 'retryDelay":"'),
+]
+_redact = Redactor()
+_own = Redactor([r"\w{1,40}@\w{1,40}", "[^x]{3,20}y"])
+_reader = Reader.of({Term("a"): 1.0, Term("漢", prefix=True): 1.0, Term("key"): 1.0})
+
+
+def decode(text: str) -> None:
+    decoder = Decoder()
+    decoder.feed(text.encode(), last=True)
+    decoder.lines.finish()
+
+
+def read_transcript(folder: Path, text: str) -> None:
+    path = folder / "t.jsonl"
+    path.write_text(json.dumps({"role": "user", "content": text}) + "\n")
+    delta.read_delta(path, base=None, options=OPTIONS)
+
+
+def read_answer(text: str) -> None:
+    with suppress(ProviderError):
+        OpenAiApi().read(text.encode(), 1)
+    refusal("vendor", 429, {"retry-after": text}, text, key="KEY", now_s=0.0)
+
+
+def read_toml(text: str) -> None:
+    with suppress(ValueError):
+        toml.loads(text.encode())
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "chunks": lambda text: chunk_markdown(split_lines(text)),
+    "small chunks": lambda text: chunk_markdown(
+        split_lines(text), tokens=8, overlap=7, max_bytes=64
+    ),
+    "private": lambda text: mask_private(split_lines(text)),
+    "decode": decode,
+    "redact": _redact,
+    "redact with patterns": _own,
+    "redact lines": lambda text: _redact.lines(split_lines(text)),
+    "what users say": partial(clean, "user"),
+    "what assistants say": partial(clean, "assistant"),
+    "index": index_text,
+    "snippet": lambda text: cut(text, 1, text.count("\n") + 1, _reader, 700),
+    "highlights": lambda text: highlights(text, _reader),
+    "verbatim": partial(level, "漢a"),
+    "query": parse,
+    "terms": query_terms,
+    "strings": units,
+    "vendor": read_answer,
+    "toml": read_toml,
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", READERS)
+def test_twice_as_much_takes_no_more_than_some_twice_as_long(name: str) -> None:
+    assert _worse(READERS[name]) == []
+
+
+@pytest.mark.long
+def test_a_transcript_takes_time_as_its_length(tmp_path: Path) -> None:
+    assert _worse(partial(read_transcript, tmp_path)) == []
+
+
+def test_the_square_is_seen() -> None:
+    def square(text: str) -> None:
+        for at in range(0, len(text), 10):
+            text[at:].upper()
+
+    assert _grows_too_fast(square, "a" * 20) > MOST
+
+
+def _worse(reader: Callable[[str], object]) -> list[tuple[str, float]]:
+    """Return the texts that take too long, and how much longer they take than half of them."""
+    found = ((run, _grows_too_fast(reader, run)) for run in RUNS)
+    return [(run, times) for run, times in found if times > MOST]
+
+
+def _grows_too_fast(reader: Callable[[str], object], run: str) -> float:
+    """Return how much longer twice the text takes; 0.0 if that is too short to tell."""
+    text = run * (SMALL_BYTES // len(run.encode()))
+    growth = float("inf")
+    for _ in range(ATTEMPTS):
+        twice_s = _seconds(reader, text * 2)
+        if twice_s < LEAST_S:
+            return 0.0
+        growth = min(growth, twice_s / _seconds(reader, text))
+        if growth <= MOST:
+            break
+    return growth
+
+
+def _seconds(reader: Callable[[str], object], text: str) -> float:
+    gc.disable()  # it comes when it likes, and takes as long as all of the small text
+    try:
+        began = time.thread_time()
+        reader(text)
+        return time.thread_time() - began
+    finally:
+        gc.enable()
