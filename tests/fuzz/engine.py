@@ -1,7 +1,8 @@
 """The process in which atheris, that is libFuzzer, runs one target.
 
-`python -m fuzz.engine TARGET [option or folder of libFuzzer ...]`. It ends with the process: at the
-first input that breaks the target, or when its time is over.
+`python -m fuzz.engine PROGRAM TARGET [option or folder of libFuzzer ...]`, where PROGRAM runs
+this with further options: libFuzzer starts itself again to merge inputs. It ends with the process:
+at the first input that breaks the target, or when its time is over.
 """
 
 import logging
@@ -12,7 +13,7 @@ import atheris
 with atheris.instrument_imports(include=["memoryd", "memoryd_client", "tomllib"]):
     from fuzz.target import load
 
-    _target = load(sys.argv[1])
+    _target = load(sys.argv[2])
 
 
 def main() -> None:
@@ -22,7 +23,7 @@ def main() -> None:
     # So that what strings are compared with guides the search. (The hook for patterns stands in for
     # `re.Pattern`, but takes no positions.)
     atheris.enabled_hooks.add("str")
-    atheris.Setup([sys.argv[0], *sys.argv[2:]], _target.check)
+    atheris.Setup([sys.argv[1], *sys.argv[3:]], _target.check)
     atheris.Fuzz()
 
 

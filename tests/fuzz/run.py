@@ -5,6 +5,7 @@ import hashlib
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,8 @@ START_S = 120
 """What a process may take besides, on a machine that is busy."""
 SHOWN_CHARS = 3_000
 MERGE_S = 1_800
+KEPT_BYTES = 12 * 1024
+"""Of one target: the shortest inputs are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +119,11 @@ def minimize(name: str, found: Path) -> None:
         corpus.mkdir(parents=True, exist_ok=True)
         for old in corpus.iterdir():
             old.unlink()
-        for kept in merged.iterdir():
-            shutil.copyfile(kept, corpus / kept.name)
+        room = KEPT_BYTES
+        for kept in sorted(merged.iterdir(), key=lambda path: path.stat().st_size):
+            room -= kept.stat().st_size
+            if room >= 0:
+                shutil.copyfile(kept, corpus / kept.name)
 
 
 def _write_seeds(seeds: tuple[bytes, ...], folder: Path) -> None:
@@ -130,9 +136,13 @@ def _write_seeds(seeds: tuple[bytes, ...], folder: Path) -> None:
 def _engine(
     name: str, arguments: list[str], temporary: str, *, timeout_s: float
 ) -> subprocess.CompletedProcess[str]:
+    program = Path(temporary) / "engine"
+    command = shlex.join([sys.executable, "-m", "fuzz.engine", str(program), name])
+    program.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    program.chmod(0o700)
     bounds = [f"-timeout={HANG_S}", f"-rss_limit_mb={RSS_LIMIT_MB}"]
     return subprocess.run(
-        [sys.executable, "-m", "fuzz.engine", name, *bounds, *arguments],
+        [str(program), *bounds, *arguments],
         env={
             **os.environ,
             "PYTHONPATH": str(HERE.parent),

@@ -11,9 +11,10 @@ from memoryd.embed.batch.openai import OpenAiBatch
 from memoryd.embed.batch.output import bring_home
 from memoryd.embed.batch.voyage import VoyageBatch
 from memoryd.embed.provider import ProviderError
-from memoryd.embed.vendors.api import Options
+from memoryd.embed.vendors.api import Options, bearer
 from memoryd.embed.vendors.gemini import GeminiApi
 from memoryd.embed.vendors.http import Http, decoded
+from memoryd.embed.vendors.keys import KeySource
 from memoryd.embed.vendors.openai import OpenAiApi
 from memoryd.embed.vendors.voyage import VoyageApi
 from memoryd.flow import BatchJob, Embedded, ToWriter
@@ -65,31 +66,32 @@ class _Content:
             yield self._data[at : at + 100]
 
 
-class _Answers:
+class _Answers(Http):
     """Stands in for the network: each request is answered with the same bytes."""
 
-    vendor = "vendor"
-
     def __init__(self, answer: bytes, file: bytes) -> None:
+        super().__init__(
+            "vendor",
+            "http://host/v1",
+            headers={},
+            source=KeySource((), environment={}),
+            key_headers=bearer,
+            key_required=False,
+        )
         self._answer, self._file = answer, file
-        self.base = cast(Any, self)
-        self.path = "/v1"
-
-    def url(self, path: str, **_: Any) -> str:
-        return path
 
     async def json(self, *_: Any, **__: Any) -> Any:
         return decoded(self.vendor, self._answer)
 
     @asynccontextmanager
-    async def request(self, *_: Any, **__: Any) -> AsyncIterator[_Content]:
+    async def request(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
         yield _Content(self._file)
 
 
 def check(data: bytes) -> None:
     """Take the first line for the answer to every question, and the rest for every file."""
     answer, _, file = data.partition(b"\n")
-    http = cast(Http, _Answers(answer, file))
+    http = _Answers(answer, file)
     options = Options(model="m")
     _loop.run_until_complete(_ask(OpenAiBatch(http, OpenAiApi(), options)))
     _loop.run_until_complete(_ask(VoyageBatch(http, VoyageApi(), options)))

@@ -1,5 +1,6 @@
 """Small files and variables that another process, or an earlier one, has left for the daemon."""
 
+import os
 from contextlib import suppress
 
 import msgspec
@@ -65,4 +66,5 @@ def check(data: bytes) -> None:
     names = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID")
     for name in names:
         Notifier({"WATCHDOG_USEC": "1", name: variable}).send("READY=1")
-    assert inherited_socket({"LISTEN_PID": variable, "LISTEN_FDS": "1"}) is None
+    if variable != str(os.getpid()):  # the fuzzer does find that out
+        assert inherited_socket({"LISTEN_PID": variable, "LISTEN_FDS": "1"}) is None
