@@ -87,7 +87,10 @@ class Hold:
         self._woken.clear()
 
     def pause_s(self, error: RetryableError | PermanentError, step_s: float) -> float:
-        """Return the pause after an error: what the provider asks for, or the step and jitter."""
-        if isinstance(error, RetryableError) and error.after_s is not None:
+        """Return the pause after an error: what the provider asks for, or the step and jitter.
+
+        None at all is no pause: one that asks for 0 seconds again and again is not hammered at.
+        """
+        if isinstance(error, RetryableError) and error.after_s:
             return min(error.after_s, AFTER_MAX_S)
         return step_s * (1 + JITTER * self._jitter())

@@ -19,6 +19,7 @@ from memoryd.embed.provider import (
 from memoryd.embed.vendors.refusals import refusal, retry_after_s
 
 NOW_S = 1_700_000_000.0
+LONG_AGO_S, LATER_S = 1_600_000_000.0, 1_800_000_000.0
 
 
 # How long to wait
@@ -35,7 +36,19 @@ def http_date(at_s: float) -> str:
         ({"retry-after": " 0.5 "}, "", 0.5),
         ({"retry-after": "0"}, "", 0.0),
         ({"retry-after": http_date(NOW_S + 90)}, "", 90.0),
-        ({"retry-after": http_date(NOW_S - 90)}, "", 0.0),
+        ({"retry-after": http_date(NOW_S - 90)}, "", None),
+        # Our clock is a year ahead, or behind: the answer's own counts.
+        (
+            {"retry-after": http_date(LONG_AGO_S + 9), "date": http_date(LONG_AGO_S)},
+            "",
+            9.0,
+        ),
+        (
+            {"retry-after": http_date(LATER_S + 9), "date": http_date(LATER_S)},
+            "",
+            9.0,
+        ),
+        ({"retry-after": http_date(NOW_S + 90), "date": "yesterday"}, "", None),
         ({"retry-after-ms": "1500"}, "", 1.5),
         ({"retry-after-ms": "20", "retry-after": "1"}, "", 0.02),
         ({"retry-after-ms": "soon", "retry-after": "1"}, "", 1.0),

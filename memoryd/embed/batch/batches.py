@@ -42,11 +42,12 @@ WAIT_S = 1.0
 
 @dataclass(slots=True, eq=False)
 class _Running:
-    """A job on its way: when it is looked at next, and how long after that again."""
+    """A job on its way: when it is looked at next, how long after that again, when it was made."""
 
     job: BatchJob
     shown: str
     pause_s: float
+    made_s: float
     due_s: float = float("inf")
 
 
@@ -80,13 +81,14 @@ class Batches:
         known: Callable[[], Awaitable[list[BatchJob]]],
         on_change: Callable[[], None],
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         """`on_change` is called when texts have become free; `folder` is for what is uploaded.
 
-        `known` reads the jobs that were left; `clock` is Unix time. While `identity` returns None
-        the index can't take vectors of the provider, and jobs are left alone.
+        `known` reads the jobs that were left. While `identity` returns None the index can't take
+        vectors of the provider, and jobs are left alone.
         """
         self.mode = mode
         self.held: set[str] = set()
@@ -101,6 +103,7 @@ class Batches:
         self._on_change = on_change
         self._sleep = sleep
         self._clock = clock
+        self._wall_clock = wall_clock
         self._jitter = jitter
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._group: asyncio.TaskGroup | None = None
@@ -146,7 +149,7 @@ class Batches:
 
     def stats(self) -> list[JobStats]:
         """Return all jobs."""
-        now_s = self._clock()
+        now_s = self._wall_clock()
         return [
             JobStats(
                 running.job.remote_id or running.job.key,
@@ -172,7 +175,7 @@ class Batches:
             provider=identity.provider,
             model=identity.model,
             provider_key=identity.provider_key,
-            created_at=self._clock(),
+            created_at=self._wall_clock(),
             hashes=file.hashes,
             attempts=attempts,
         )
@@ -253,7 +256,7 @@ class Batches:
                 return
             running.shown = f"can't be asked for: {error}"
             self.mode.last_error = str(error)
-        if self._clock() - job.created_at >= self._settings.timeout_minutes * 60:
+        if self._clock() - running.made_s >= self._settings.timeout_minutes * 60:
             await self._time_out(job)
             return
         running.pause_s = min(running.pause_s * POLL_GROWTH, POLL_MAX_S)
@@ -317,8 +320,13 @@ class Batches:
     async def _enter(self, job: BatchJob, shown: str) -> None:
         """Wait until there is room for one more job at the provider."""
         await self._slots.acquire()
-        pause_s = self._settings.poll_interval_ms / 1000
-        self._running[job.key] = _Running(job, shown, pause_s)
+        pause_s, made_s = self._settings.poll_interval_ms / 1000, self._clock() - self._age_s(job)
+        self._running[job.key] = _Running(job, shown, pause_s, made_s)
+
+    def _age_s(self, job: BatchJob) -> float:
+        """Return how old a job is; half its time is left to it, should a clock have been wrong."""
+        most_s = self._settings.timeout_minutes * 60 / 2
+        return min(max(0.0, self._wall_clock() - job.created_at), most_s)
 
     async def _end(self, job: BatchJob) -> None:
         await self._write(job, over=True)

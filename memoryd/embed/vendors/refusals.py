@@ -107,7 +107,8 @@ def retry_after_s(headers: Mapping[str, str], body: str, *, now_s: float) -> flo
     """Return how long to wait, in seconds, as the answer says, or None if it doesn't.
 
     `retry-after-ms`, `Retry-After` in seconds or as a date (RFC 9110, 10.2.3), or the `retryDelay`
-    in a Google error's details.
+    in a Google error's details. A date counts from the answer's own `Date`, for our clock may be
+    wrong, and says nothing when it is past.
     """
     if _NUMBER.fullmatch(ms := headers.get("retry-after-ms", "").strip()):
         return float(ms) / 1000
@@ -116,9 +117,12 @@ def retry_after_s(headers: Mapping[str, str], body: str, *, now_s: float) -> flo
         return float(after)
     if after:
         try:
-            return max(0.0, email.utils.parsedate_to_datetime(after).timestamp() - now_s)
+            until_s = email.utils.parsedate_to_datetime(after).timestamp()
+            if said := headers.get("date"):
+                now_s = email.utils.parsedate_to_datetime(said).timestamp()
         except (ValueError, OverflowError):
             return None
+        return until_s - now_s if until_s > now_s else None
     delay = re.search(r'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"', body)
     return float(delay[1]) if delay else None
 

@@ -96,6 +96,7 @@ class SessionTracker:
         thread: Executor,
         thresholds: Thresholds,
         poll_s: float = POLL_S,
+        clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         """Take the queues; markers that are put into `notes` come through here."""
@@ -110,7 +111,9 @@ class SessionTracker:
         self._thread = thread
         self._thresholds = thresholds
         self._poll_s = poll_s
+        self._clock = clock
         self._wall_clock = wall_clock
+        self._unchanged: dict[FileKey, tuple[FileStat, float]] = {}
         self._reading = asyncio.Lock()
         self._refused: dict[FileKey, FileStat] = {}
         self._stats = TrackerStats(0, 0)
@@ -187,7 +190,7 @@ class SessionTracker:
         """Compare disk and index, in a thread."""
         found = self._find()
         verdict = self._mounts.judge(found, known.keys(), meant=meant)
-        now = self._wall_clock()
+        before, self._unchanged = self._unchanged, {}
         due: list[_Job] = []
         waiting: dict[FileKey, int] = {}
         for key, (path, stat) in found.files.items():
@@ -196,7 +199,11 @@ class SessionTracker:
             if what is None or self._refused.get(key) == stat:
                 continue
             waiting[key] = what.bytes
-            if everything or path in wanted or self._is_due(path, stat, state, what, now):
+            last = before.get(key)
+            seen = last if last is not None and last[0] == stat else (stat, self._clock())
+            self._unchanged[key] = seen
+            idle_s = self._idle_s(*seen)
+            if everything or path in wanted or self._is_due(path, stat, state, what, idle_s):
                 due.append(_Job(key, path, stat, state))
         gone, problems = self._gone(known.keys() - found.files.keys(), found, verdict, meant)
         # The newest first: those are asked about.
@@ -224,15 +231,27 @@ class SessionTracker:
                 reasons[reason] = None
         return gone, list(reasons)
 
+    def _idle_s(self, stat: FileStat, since_s: float) -> float:
+        """Return for how long a file has not changed, by its time or, should that be wrong, by us.
+
+        A file's time lies in the future once the clock has been set back.
+        """
+        return max(self._wall_clock() - stat.mtime_ns / 1e9, self._clock() - since_s)
+
     def _is_due(
-        self, path: Path, stat: FileStat, state: TranscriptState | None, what: Pending, now: float
+        self,
+        path: Path,
+        stat: FileStat,
+        state: TranscriptState | None,
+        what: Pending,
+        idle_s: float,
     ) -> bool:
         offset = 0 if state is None or what.again else state.offset
         small = what.bytes < self._thresholds.delta_bytes
         return is_due(
             what,
             messages=self._count_lines(path, offset) if small else 0,
-            idle_s=now - stat.mtime_ns / 1e9,
+            idle_s=idle_s,
             archive=is_archive(str(path)),
             thresholds=self._thresholds,
         )
