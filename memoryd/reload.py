@@ -23,6 +23,9 @@ from memoryd_client.protocol import ErrorCode
 
 log = logging.getLogger(__name__)
 
+MAX_ADDED = 100
+"""Workspaces that clients may add: each has threads, connections and watches of its own."""
+
 
 class Reloader:
     """Starts, stops and restarts agents as their configurations come, change and go.
@@ -110,6 +113,12 @@ class Reloader:
                         f"{config.db_path} is the index of agent {hosted.config.agent} already;"
                         " set store.path for each agent, not in [defaults]"
                     )
+            if sum(h.config.origin == "added" for h in self._host.all()) >= MAX_ADDED:
+                raise RequestFailedError(
+                    ErrorCode.BUSY,
+                    f"{MAX_ADDED} workspaces are added already",
+                    "drop one, or put them into the configuration",
+                )
             hosted = await self._host.start(config)
             if hosted.reason is not None:
                 await self._host.stop(config.agent)

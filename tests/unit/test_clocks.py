@@ -171,6 +171,7 @@ def test_a_transcript_falls_idle_whatever_the_clock_says(jump_s: float, tmp_path
     # Written by the wall's clock of then, which has been set since.
     stat = FileStat(int((NOW_S - jump_s) * 1e9), 3, 1)
     unused: Any = None
+    mounts: Any = SimpleNamespace(judge=lambda *_, **__: SimpleNamespace(away={}))
     tracker = SessionTracker(
         unused,
         unused,
@@ -179,6 +180,7 @@ def test_a_transcript_falls_idle_whatever_the_clock_says(jump_s: float, tmp_path
         read=unused,
         open_file=lambda file: os.open(file, os.O_RDONLY),
         known=dict,
+        mounts=mounts,
         thread=unused,
         thresholds=Thresholds(delta_bytes=1_000, delta_messages=100, idle_s=30.0),
         clock=clocks.steady,
@@ -186,7 +188,7 @@ def test_a_transcript_falls_idle_whatever_the_clock_says(jump_s: float, tmp_path
     )
 
     def is_due() -> bool:
-        return bool(tracker._plan({}, frozenset(), False).due)
+        return bool(tracker._plan({}, frozenset(), False, False).due)
 
     # Older than that by its own time: read at once. Else it is waited for, but not for a year.
     assert is_due() == (jump_s >= 30.0)
