@@ -21,7 +21,7 @@ import msgspec
 
 from memoryd import __version__
 from memoryd.config import AgentConfig, ConfigError, load, meant, usable
-from memoryd.logfile import log_to
+from memoryd.logs import FLUSH_S, flushed, log_to
 from memoryd.process import Signals, leave, occupy_standard_streams, run_until_stopped
 from memoryd_client import paths
 
@@ -201,8 +201,9 @@ def _download_model(url: str | None) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    with contextlib.suppress(OSError):  # a file on a full disk
-        print(f"memoryd: {message}", file=sys.stderr)
+    if flushed(FLUSH_S):  # else nobody would read this either
+        with contextlib.suppress(OSError):  # a file on a full disk
+            print(f"memoryd: {message}", file=sys.stderr)
     return code
 
 

@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 
+from memoryd.logs import FLUSH_S, flushed
+
 Run = Callable[..., Awaitable[None]]
 
 log = logging.getLogger(__name__)
@@ -88,12 +90,15 @@ def run_until_stopped(
 
 
 def leave(code: int) -> int:
-    """Return an exit code, unless Python would wait for threads that hang: then exit with it."""
+    """Return an exit code, unless Python would wait for threads that hang: then exit with it.
+
+    So it would for a log that nobody takes.
+    """
     # Python gives it its default back while it ends, and that is to be killed.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     if names := threads_that_hang(0.0):
         log.warning("ended without waiting for what a disk may never answer: %s", ", ".join(names))
-        logging.shutdown()
+    if not flushed(FLUSH_S) or names:
         os._exit(code)
     # What the reader of our log did not take is lost; that is no reason to fail.
     with contextlib.suppress(OSError, ValueError, AttributeError):

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -347,6 +348,29 @@ def test_closed_streams_do_no_harm(daemon: Daemon, closed: str) -> None:
     with daemon.client() as client:
         eventually(lambda: bool(client.status().degraded))
     assert daemon.stop() == 0
+
+
+def test_a_log_that_nobody_takes_keeps_nobody_waiting(daemon: Daemon) -> None:
+    daemon.write("memory/0.md", "number0")
+    daemon.write_config()
+    read, written = os.pipe()
+    os.set_blocking(written, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(written, bytes(4096))
+    os.set_blocking(written, True)
+    daemon.process = subprocess.Popen(
+        daemon.command("--config", str(daemon.config)),
+        env=daemon.environment,
+        cwd=daemon.folder,
+        stderr=written,
+    )
+    os.close(written)
+    with daemon.client() as client:
+        client.sync()
+        assert client.search("number0").results
+    assert daemon.stop() == 0
+    os.close(read)
 
 
 def test_a_terminal_that_is_gone_does_no_harm(daemon: Daemon) -> None:
