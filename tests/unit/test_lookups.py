@@ -57,7 +57,9 @@ async def test_a_search_does_not_wait_for_a_disk_that_hangs(
     monkeypatch.setattr(searching, "LOOK_S", 0.01)
     looks = Lookups("a")
     agent: Any = SimpleNamespace(
-        discovery=SimpleNamespace(workspace=tmp_path), look_up=looks.run, lookups=looks
+        discovery=SimpleNamespace(workspace=tmp_path),
+        mounts=SimpleNamespace(away=lambda path: None),
+        look_up=looks.run,
     )
     key = FileKey("memory", "gone.md")
     warnings: list[str] = []
