@@ -85,6 +85,8 @@ def log_to(file: Path | None, level: str) -> Log:
     logging.basicConfig(level=level.upper(), handlers=[log], format=FORMAT)
     # Its debug mode tells of every process and slow callback; that is for developers.
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+    # It tells of every statement with all that goes into it: what is asked for, and the notes.
+    logging.getLogger("aiosqlite").setLevel(logging.WARNING)
     return log
 
 

@@ -120,14 +120,14 @@ class Http:
                 f"{self.vendor} ({self.host}) did not answer within {timeout_s:g} s.", answered=True
             ) from error
         except (aiohttp.ClientError, OSError, UnicodeError) as error:
-            # Not its text where that may hold the address: it may hold a password.
+            # Neither its text nor itself as the cause: they may hold an address with a password.
             dropped = isinstance(error, _DROPPED) and not isinstance(
                 error, aiohttp.ClientConnectorError
             )
             reason = _reason(error)
             raise RetryableError(
                 f"{self.vendor} ({self.host}) can't be reached: {reason}.", answered=dropped
-            ) from error
+            ) from None
 
     def mask(self, text: str) -> str:
         """Return what the server says, without the key and the headers that it was sent."""
