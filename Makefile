@@ -8,7 +8,7 @@ WORKSPACE ?= examples/workspace
 Q ?=
 SECONDS ?= 60
 
-.PHONY: demo install test lint types check-long fuzz bench clean
+.PHONY: demo install test lint types check-long fuzz bench audit clean
 
 demo: $(VENV)/.runtime
 	@$(BIN)/python examples/demo.py "$(WORKSPACE)" $(if $(Q),"$(Q)")
@@ -34,6 +34,10 @@ fuzz: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench
 
+audit: $(VENV)/audit/.done
+	$(VENV)/audit/bin/pip-audit --strict --disable-pip --no-deps --progress-spinner off \
+		$(foreach file,$(sort $(wildcard requirements/*.txt)),-r $(file))
+
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .fuzz
 
@@ -51,4 +55,9 @@ $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
 
 $(VENV)/.long: $(VENV)/.dev requirements/long.txt
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/long.txt
+	@touch $@
+
+$(VENV)/audit/.done: $(VENV)/.runtime requirements/audit.txt
+	@$(BIN)/python -m venv $(VENV)/audit
+	@$(VENV)/audit/bin/python -m pip install -q --disable-pip-version-check -r requirements/audit.txt
 	@touch $@

@@ -198,7 +198,8 @@ def test_exit_codes_are_documented() -> None:
 
 def pages() -> list[Path]:
     fixed = ("README.md", "client/README.md", "examples/README.md", "systemd/README.md")
-    return [*(ROOT / name for name in fixed), ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
+    top = [ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"]
+    return [*(ROOT / name for name in fixed), *top, *sorted(DOCS.glob("*.md"))]
 
 
 def anchors(page: Path) -> set[str]:
@@ -219,6 +220,12 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
         assert target.exists(), f"{page.name}: {link}"
         assert target.is_relative_to(ROOT), f"{page.name}: {link}"
         assert not anchor or anchor in anchors(target), f"{page.name}: {link}"
+
+
+def test_the_tests_that_the_threat_model_points_to_are_there() -> None:
+    named = re.findall(r"`(tests/[^`]+)`", read("SECURITY.md"))
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).exists()] == []
 
 
 def test_every_page_is_in_the_index() -> None:
