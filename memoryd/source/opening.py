@@ -9,14 +9,13 @@ waits at its other end, and opening a device may do anything.
 import errno
 import os
 import stat as stat_module
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 StrPath = str | os.PathLike[str]
 
 _O_PATH: int = getattr(os, "O_PATH", 0)
 """Linux: a descriptor that stands for a file without opening it."""
 _ON_THE_WAY = (_O_PATH or os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+_THROUGH = _ON_THE_WAY | os.O_NOFOLLOW
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -25,45 +24,39 @@ class LinkError(OSError):
     """The path goes through a symbolic link."""
 
 
-@contextmanager
-def folder_of(path: StrPath, below: StrPath) -> Iterator[tuple[int, str]]:
-    """Give the descriptor of the folder that a file is in, and the file's name there.
+def open_file(path: StrPath, below: StrPath) -> int:
+    """Open a regular file for reading and return its descriptor.
 
     `below` is a folder that may be reached through links, and the path begins with it. Raises
     `OSError`.
     """
-    *folders, name = _names(path, below)
-    descriptor = os.open(below, _ON_THE_WAY)
+    folder, name = _folder_of(path, below)
     try:
-        for folder in folders:
-            inner = _step(folder, descriptor, _ON_THE_WAY | os.O_NOFOLLOW, path)
-            os.close(descriptor)
-            descriptor = inner
-        yield descriptor, name
-    finally:
-        os.close(descriptor)
-
-
-def open_file(path: StrPath, below: StrPath) -> int:
-    """Open a regular file for reading and return its descriptor. Raises `OSError`."""
-    with folder_of(path, below) as (folder, name):
         return _open_regular(name, folder, path)
+    finally:
+        os.close(folder)
 
 
 def stat_file(path: StrPath, below: StrPath) -> os.stat_result:
     """Return the stat of a file, or of a link in its place. Raises `OSError`."""
-    with folder_of(path, below) as (folder, name):
+    folder, name = _folder_of(path, below)
+    try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    finally:
+        os.close(folder)
 
 
 def unlink_file(path: StrPath, below: StrPath, identity: tuple[int, int]) -> None:
     """Remove a regular file that has this (device, inode). Raises `OSError`."""
-    with folder_of(path, below) as (folder, name):
+    folder, name = _folder_of(path, below)
+    try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         _check_regular(found, path)
         if (found.st_dev, found.st_ino) != identity:
             raise OSError(errno.ESTALE, "it is another file by now", str(path))
         os.unlink(name, dir_fd=folder)
+    finally:
+        os.close(folder)
 
 
 class Descent:
@@ -91,8 +84,8 @@ class Descent:
             common += 1
         self._leave(common)
         for name in on_the_way[common:]:
-            self._go(name, _ON_THE_WAY | os.O_NOFOLLOW, path)
-        return self._go(last, _LIST if listed else _ON_THE_WAY | os.O_NOFOLLOW, path)
+            self._go(name, _THROUGH, path)
+        return self._go(last, _LIST if listed else _THROUGH, path)
 
     def identity(self) -> tuple[int, int]:
         """Return the (device, inode) of the folder that it began in."""
@@ -120,6 +113,19 @@ def _names(path: StrPath, below: StrPath) -> list[str]:
     if not text.startswith(prefix) or not all(names) or ".." in names:
         raise OSError(errno.EINVAL, "not a path below its place", text)
     return names
+
+
+def _folder_of(path: StrPath, below: StrPath) -> tuple[int, str]:
+    """Return the descriptor of the folder that a file is in, and the file's name there."""
+    *folders, name = _names(path, below)
+    descriptor = os.open(below, _ON_THE_WAY)
+    for folder in folders:
+        try:
+            inner = _step(folder, descriptor, _THROUGH, path)
+        finally:
+            os.close(descriptor)
+        descriptor = inner
+    return descriptor, name
 
 
 def _step(name: str, folder: int, flags: int, path: StrPath) -> int:

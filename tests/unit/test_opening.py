@@ -27,7 +27,9 @@ def place(
     """Give a folder with files, on each kind of system there is."""
     if request.param == "without O_PATH":
         monkeypatch.setattr(opening, "_O_PATH", 0)
-        monkeypatch.setattr(opening, "_ON_THE_WAY", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        on_the_way = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        monkeypatch.setattr(opening, "_ON_THE_WAY", on_the_way)
+        monkeypatch.setattr(opening, "_THROUGH", on_the_way | os.O_NOFOLLOW)
     elif request.param == "without /proc":
         real = os.open
 
