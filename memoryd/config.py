@@ -191,6 +191,7 @@ class _Source:
             origin = origins["workspace"]
             problem = f"workspace {root} ({origin}) {reason}; create it or name another"
         root = Path(os.path.realpath(root))
+        _check_utf8(root)
         return AgentConfig(
             agent=name or DEFAULT_AGENT,
             workspace=root,
@@ -215,6 +216,13 @@ def _real_path(path: Path) -> Path | None:
         return Path(os.path.realpath(path.expanduser()))
     except (RuntimeError, ValueError):  # the home of nobody; NUL
         return None
+
+
+def _check_utf8(workspace: Path) -> None:
+    """Raise `ConfigError` for a path that neither an index nor an answer can have in it."""
+    shown = os.fsencode(workspace).decode("utf-8", "backslashreplace")
+    if shown != str(workspace):
+        raise ConfigError(f"the path of the workspace {shown} is not UTF-8; rename that folder")
 
 
 def _no_folder(path: Path) -> str | None:

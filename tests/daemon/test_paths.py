@@ -242,6 +242,19 @@ def test_a_name_that_is_not_utf8_is_told_and_harms_nobody(daemon: Daemon) -> Non
     assert sorted(daemon.paths("walrus")) == ["memory/good.md", "memory/mended.md"]
 
 
+def test_a_workspace_whose_path_is_not_utf8_is_refused_in_words(daemon: Daemon) -> None:
+    folder = Path(os.fsdecode(os.fsencode(daemon.folder) + b"/bad\xff"))
+    folder.mkdir()
+    daemon.start(wait=False, options=["--workspace", str(folder)])
+    assert daemon.process is not None
+    assert daemon.process.wait(timeout=PATIENCE_S) == 78
+    assert r"/bad\xff is not UTF-8; rename that folder" in daemon.log()
+    assert "Traceback" not in daemon.log()
+    daemon.start()
+    failed = daemon.memctl("add", str(folder), code=1)
+    assert "Traceback" not in failed.stderr
+
+
 # --- what is typed
 
 
