@@ -524,5 +524,5 @@ def test_names_that_are_no_utf8_are_shown(patient: Patient) -> None:
     folder = os.fsencode(patient.folder) + b"/w\xff"
     os.mkdir(folder)
     patient.config.write_text("")
-    found = patient.doctor("--workspace", os.fsdecode(folder), code=0)
+    found = patient.doctor("--workspace", os.fsdecode(folder), code=78)
     assert any("w\\xff" in finding["message"] for finding in found["findings"])
