@@ -12,7 +12,7 @@ import numpy as np
 from memoryd.flow import Chunk, FileKey
 from memoryd.index.cache import mean_vector
 from memoryd.index.driver import Connection, Error
-from memoryd.index.faults import DamagedIndexError
+from memoryd.index.faults import DamagedIndexError, Fault, fault_of
 from memoryd.index.rows import chunk_id, text_hash
 from memoryd.index.schema import fts_columns
 
@@ -52,12 +52,14 @@ class Problem:
 def problem_of(error: Exception) -> Problem:
     """Return what an error of a damaged index says about it."""
     table = getattr(error, "table", None)
-    if getattr(error, "sqlite_errorcode", None) == _VTAB_CORRUPT:
+    if getattr(error, "sqlite_errorcode", None) == _VTAB_CORRUPT or "fts5" in str(error):
         table = "chunks_fts"
     word = "malformed"
     if isinstance(error, DamagedIndexError):
         word = "content" if table is None else "words"
-    return Problem(word, str(error), table)
+    elif not hasattr(error, "sqlite_errorcode"):
+        word = "content"  # a text that is none any more
+    return Problem(word, _in_one_line(str(error)), table)
 
 
 def check_pages(connection: Connection) -> Problem | None:
@@ -110,7 +112,7 @@ def check_words(connection: Connection) -> Problem | None:
     try:
         connection.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('integrity-check')")
     except Error as error:
-        if getattr(error, "sqlite_errorcode", None) != _VTAB_CORRUPT:
+        if fault_of(error) is not Fault.DAMAGED:
             raise
         return Problem("words", _in_one_line(str(error)), "chunks_fts")
     return None

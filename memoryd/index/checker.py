@@ -16,7 +16,7 @@ from memoryd.index.check import (
     check_words,
 )
 from memoryd.index.driver import SQLITE_VERSION, Connection, Error
-from memoryd.index.faults import Fault, fault_of
+from memoryd.index.faults import DamagedIndexError, Fault, fault_of
 from memoryd.index.store import Store
 
 log = logging.getLogger(__name__)
@@ -63,6 +63,8 @@ class Checker:
             started_s = time.monotonic()
             try:
                 problem = await self.check()
+            except (TypeError, ValueError) as error:
+                raise DamagedIndexError(f"a row can't be read: {error}") from error
             except Error as error:
                 if fault_of(error) is Fault.DAMAGED:
                     raise

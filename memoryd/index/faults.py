@@ -7,6 +7,8 @@ _DAMAGED = {11, 26}
 _SURROUNDINGS = {3, 5, 6, 8, 10, 13, 14}
 """SQLITE_PERM, SQLITE_BUSY, SQLITE_LOCKED, SQLITE_READONLY, SQLITE_IOERR, SQLITE_FULL,
 SQLITE_CANTOPEN."""
+_UNDECODABLE = "Could not decode to UTF-8 column"
+"""Python's own words for a text that was one when it was written: there is no code for that."""
 _PRIMARY = 0xFF
 """An extended result code has the primary one in its lowest byte."""
 
@@ -42,6 +44,8 @@ def fault_of(error: BaseException) -> Fault:
     if isinstance(error, DamagedIndexError):
         return Fault.DAMAGED
     code = getattr(error, "sqlite_errorcode", None)
+    if code is None and _UNDECODABLE in str(error):
+        return Fault.DAMAGED
     if code is None:
         return Fault.SURROUNDINGS if isinstance(error, OSError) else Fault.OTHER
     primary = code & _PRIMARY

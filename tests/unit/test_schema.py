@@ -214,6 +214,22 @@ def test_its_tables_are_those_of_a_new_index(version_1: Path, tmp_path: Path) ->
         assert columns(old) == columns(new)
 
 
+def test_a_migration_that_fails_half_way_leaves_the_file_as_it_was(
+    version_1: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(version_1) as connection:
+        before = pragma(connection, "schema_version"), columns(connection)
+        monkeypatch.setitem(schema._MIGRATIONS, 2, "CREATE TABLE half (x); NO SQL")
+        with pytest.raises(Error):
+            schema.prepare(connection, WORKSPACE, IDENTITY)
+        assert not connection.in_transaction
+        assert (pragma(connection, "schema_version"), columns(connection)) == before
+        assert pragma(connection, "user_version") == 1
+        monkeypatch.undo()
+        schema.prepare(connection, WORKSPACE, IDENTITY)
+        assert pragma(connection, "user_version") == schema.VERSION
+
+
 # --- an index of version 2
 
 
