@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 
 RETRY_FIRST_S = 5.0
 RETRY_MAX_S = 300.0
-STOP_S = GRACE_S + 8 * HARD_S
-"""For all agents to stop, side by side: one has 7 actors and an index to close."""
+STOP_S = GRACE_S + 9 * HARD_S
+"""For all agents to stop, side by side: one has 8 actors and an index to close."""
 
 State = Literal["starting", "ready", "stopping", "failed"]
 
