@@ -96,7 +96,7 @@ class Checker:
 
     async def _check_once(self, generation: int) -> Problem | None:
         store = self._store
-        derived = await store.readers.read(check_pages)
+        derived = await store.readers.read_patiently(check_pages)
         if derived is not None and derived.table is None:
             return derived
         words, vec = store.legs.fts, store.legs.vec

@@ -46,6 +46,7 @@ class ReaderPool:
         self._readers: list[_Reader] = []
         self._idle: asyncio.LifoQueue[_Reader] = asyncio.LifoQueue()
         self._admitting = asyncio.Event()
+        self._leaving = asyncio.Event()
 
     async def open(self) -> None:
         """Open all connections, or none of them. The file must exist."""
@@ -57,7 +58,25 @@ class ReaderPool:
         self._readers = [_Reader(database) for database in databases]
         for reader in self._readers:
             self._idle.put_nowait(reader)
+        self._leaving.clear()
         self._admitting.set()
+
+    async def read_patiently(self, function: Callable[[Connection], T]) -> T:
+        """Like `read`, for what takes long: it gives way where all connections are to be closed.
+
+        When they are open again, it begins anew.
+        """
+        while True:
+            await self._admitting.wait()
+            work = asyncio.ensure_future(self.read(function))
+            leaving = asyncio.ensure_future(self._leaving.wait())
+            try:
+                await asyncio.wait({work, leaving}, return_when=asyncio.FIRST_COMPLETED)
+                if work.done():
+                    return work.result()
+            finally:
+                work.cancel()
+                leaving.cancel()
 
     async def read(self, function: Callable[[Connection], T]) -> T:
         """Run `function(connection)` on a free connection. Cancelling stops its SQL."""
@@ -115,6 +134,7 @@ class ReaderPool:
     async def _take_all(self) -> None:
         """Take all connections, ahead of every read that comes later; cancelled, none."""
         self._admitting.clear()
+        self._leaving.set()
         taken: list[_Reader] = []
         try:
             while len(taken) < len(self._readers):
@@ -122,5 +142,6 @@ class ReaderPool:
         except BaseException:
             for reader in taken:
                 self._idle.put_nowait(reader)
+            self._leaving.clear()
             self._admitting.set()
             raise

@@ -150,6 +150,25 @@ async def test_an_old_index_keeps_its_identity(options: StoreOptions) -> None:
         assert store.legs.identity == IDENTITY, "rows are written as the old ones were"
 
 
+async def test_a_read_that_takes_long_gives_way_and_begins_anew(options: StoreOptions) -> None:
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def count(connection: Connection) -> int:
+        loop.call_soon_threadsafe(begun.set)
+        query = "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT ?)"
+        found = connection.execute(f"{query} SELECT count(*) FROM n", (limit,)).fetchone()
+        return int(found[0])
+
+    async with opened(options) as store:
+        limit = 2**60
+        work = asyncio.create_task(store.readers.read_patiently(count))
+        await begun.wait()
+        async with asyncio.timeout(HANGS_S), store.readers.emptied():
+            limit = 3
+        assert await work == 3
+
+
 async def test_readers_cannot_write(options: StoreOptions) -> None:
     async with opened(options) as store:
         with pytest.raises(Error, match="readonly"):
