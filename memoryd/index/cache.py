@@ -86,8 +86,9 @@ def mean_vector(embedding: bytes, dims: int) -> bytes:
     """Return the mean of an embedding's vectors, of length 1."""
     if len(embedding) == 4 * dims:
         return embedding
-    mean = np.frombuffer(embedding, "<f4").reshape(-1, dims).mean(axis=0)
-    return bytes((mean / (np.linalg.norm(mean) or 1.0)).astype("<f4").tobytes())
+    with np.errstate(all="ignore"):  # of a damaged one, whatever that is
+        mean = np.frombuffer(embedding, "<f4").reshape(-1, dims).mean(axis=0)
+        return bytes((mean / (np.linalg.norm(mean) or 1.0)).astype("<f4").tobytes())
 
 
 def prune_cache(connection: Connection, max_entries: int | None) -> int:

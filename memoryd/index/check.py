@@ -201,7 +201,8 @@ def is_embedding(value: object, dims: object) -> bool:
         return False
     if not value or len(value) % (4 * dims):
         return False
-    vectors = np.frombuffer(value, "<f4").reshape(-1, dims).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # one that signals is still to be looked at
+        vectors = np.frombuffer(value, "<f4").reshape(-1, dims).astype(np.float64)
     if not np.isfinite(vectors).all():
         return False
     return bool((np.abs(np.linalg.norm(vectors, axis=1) - 1.0) < _LENGTH_ERROR).all())

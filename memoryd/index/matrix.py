@@ -59,12 +59,20 @@ class VectorMatrix:
         return len(self._position)
 
     def apply(self, removed: Iterable[int], added: Iterable[MatrixRow]) -> None:
-        """Drop and add rows. A row that is not there is not missed."""
-        with self._lock:
+        """Drop and add rows. A row that is not there is not missed.
+
+        Numbers of a damaged index make no noise here: `is_finite` tells, and the checker.
+        """
+        with self._lock, np.errstate(all="ignore"):
             for row_id in removed:
                 self._remove(row_id)
             for row in added:
                 self._add(row)
+
+    def is_finite(self) -> bool:
+        """Say whether all vectors consist of numbers."""
+        with self._lock:
+            return bool(np.isfinite(self._vectors[: len(self._position)]).all())
 
     def search(
         self, query: Vector, k: int, *, file_ids: Collection[int] | None = None
@@ -177,6 +185,8 @@ def load_vectors(connection: Connection, dims: int) -> VectorMatrix:
             matrix.apply((), (MatrixRow(*row) for row in batch))
         except (ValueError, TypeError) as error:
             raise DamagedIndexError(f"a vector has not {dims} numbers") from error
+    if not matrix.is_finite():
+        raise DamagedIndexError("a vector holds what is no number")
     return matrix
 
 
