@@ -279,6 +279,10 @@ class Store:
         self._database = None
         try:
             await database.run(_checkpoint)
+        except Error as error:
+            if fault_of(error) is not Fault.DAMAGED:
+                raise
+            log.warning("%s: its write-ahead log stays: %s", self.path, error)
         finally:
             self._files.forget()
             # Whatever happens: an open connection's thread would keep the process alive.

@@ -281,6 +281,7 @@ def test_damaged_while_it_runs_it_answers_again_and_disturbs_no_other_agent(
             patiently(lambda: bool(client.search("Note 7").results))
         assert other.ping().pid == pid
     settle(filled)
+    assert "memoryd.host: agent main: " not in filled.log(), "it has not failed for a moment"
     # Nothing in the file could be read; what is in memory of it keeps transcripts out.
     wanted["tombstones"] = [("path", SAFE)]
     with filled.client() as client:
