@@ -65,8 +65,8 @@ def problem_of(error: Exception) -> Problem:
 def check_pages(connection: Connection) -> Problem | None:
     """Look at the pages and indexes of the file.
 
-    A tenth of a second for 10,000 chunks, a second for 100,000. From SQLite 3.44 on, it checks
-    FTS5's tables too.
+    0.2 s for 10,000 chunks, 2.4 s for 100,000 with SQLite 3.53. From 3.44 on, it checks FTS5's
+    tables too; without, it takes half as long.
     """
     pages, words = _check(connection, "")
     if pages:
