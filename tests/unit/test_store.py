@@ -169,6 +169,25 @@ async def test_a_read_that_takes_long_gives_way_and_begins_anew(options: StoreOp
         assert await work == 3
 
 
+async def test_embeddings_of_an_index_that_is_still_to_be_filled_are_kept(
+    options: StoreOptions,
+) -> None:
+    """As after a damaged one: no chunk uses them yet, and they have been paid for."""
+    unbounded = dataclasses.replace(options, cache_max_entries=0)
+    async with opened(options) as store:
+        await put(store, "a.md", "boiler")
+        await store.database.run(lambda c: c.execute("DELETE FROM chunks") and None)
+        await store.database.run(lambda c: c.execute("DELETE FROM files") and None)
+    for files in (0, 1):
+        async with opened(unbounded) as store:
+            cached = await store.readers.read(
+                lambda c: c.execute("SELECT count(*) FROM embedding_cache").fetchone()
+            )
+            assert cached == (1,)
+            if not files:
+                await put(store, "a.md", "boiler", vectors=False)
+
+
 async def test_readers_cannot_write(options: StoreOptions) -> None:
     async with opened(options) as store:
         with pytest.raises(Error, match="readonly"):
