@@ -487,6 +487,7 @@ class Kill:
                 Kill("os:replace:after"),
                 Kill("os:rename:before"),
                 Kill("os:rename:after", 2),
+                Kill("os:rename:after", 3),
                 Kill("os:replace:before", 2),
                 Kill("os:replace:after", 2),
                 Kill("memoryd.index.damage:finish:after", 2),
