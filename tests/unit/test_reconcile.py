@@ -1,7 +1,7 @@
 """The reconcile stage on a real folder, one message at a time."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -91,6 +91,12 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     await made.sync()
     yield made
     await made.close()
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.001)
 
 
 def key(name: str) -> FileKey:
@@ -332,14 +338,13 @@ async def test_a_hint_below_a_folder_that_may_not_be_entered_gives_up_nothing(
     stage.index()
     scans = stage.reconciler.stats().scans
 
-    def refuse(path: object, **options: object) -> object:
+    def refuse(path: Path, below: str) -> object:
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as patched:
-        patched.setattr("memoryd.source.discover.os.lstat", refuse)
+        patched.setattr("memoryd.source.discover.stat_file", refuse)
         stage.inbox.put_nowait(Hint(frozenset({file})))
-        while stage.reconciler.stats().scans == scans:
-            await asyncio.sleep(0.001)
+        await eventually(lambda: stage.reconciler.stats().scans > scans)
     assert await stage.sync() == []
 
 
@@ -350,8 +355,7 @@ async def test_another_folder_in_a_place_is_noticed_without_a_hint(tmp_path: Pat
     stage.index()
     stage.memory.rename(stage.memory.with_name("old"))
     stage.memory.mkdir()
-    while not stage.reconciler.stats().away:
-        await asyncio.sleep(0.001)
+    await eventually(lambda: stage.reconciler.stats().away)
     assert await stage.sync() == []
     marker = SyncMarker(meant=True)
     stage.inbox.put_nowait(marker)
@@ -381,8 +385,7 @@ async def test_a_large_file_that_goes_on_changing_waits_for_its_turn(stage: Stag
     for number in range(10):
         file.write_bytes(b"x" * (5_000_001 + number))
         stage.inbox.put_nowait(hint)
-    while stage.inbox.qsize() or not stage.reconciler.stats().waiting:
-        await asyncio.sleep(0.001)
+    await eventually(lambda: stage.inbox.empty() and stage.reconciler.stats().waiting > 0)
     assert stage.changes.empty()
     assert await stage.sync() == [FileChanged(key("large.md"), file)], "somebody waits for it"
     assert stage.reconciler.stats().waiting == 0

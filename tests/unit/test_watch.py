@@ -166,11 +166,13 @@ async def test_many_paths_that_wait_become_one_scan_after_their_quiet_period(
     for part in range(4):
         names = (f"/memory/{part}-{n}.md" for n in range(MANY_PATHS // 2))
         notify.scripts.put({(MODIFIED, name) for name in names})
-    while stage.watcher.stats().waiting != 1:
-        await asyncio.sleep(0.001)
+    async with asyncio.timeout(30):
+        while stage.watcher.stats().waiting != 1 or not notify.scripts.empty():
+            await asyncio.sleep(0.001)
     notify.scripts.put({(MODIFIED, "/memory/one-more.md")})
-    while not notify.scripts.empty():
-        await asyncio.sleep(0.001)
+    async with asyncio.timeout(30):
+        while not notify.scripts.empty():
+            await asyncio.sleep(0.001)
     assert (stage.watcher.stats().waiting, stage.hints.empty()) == (1, True)
     stage.watcher.hurry()
     assert await stage.hint() == Hint(reason="many changes")
