@@ -226,8 +226,15 @@ def _is_removed(place: Path) -> None:
     place.rmdir()  # as desktops do after unmounting
 
 
-@pytest.mark.parametrize("leave", [_stays_empty, _is_removed])
-@pytest.mark.parametrize("below", ["", "notes"])
+@pytest.mark.parametrize(
+    ("below", "leave"),
+    [
+        ("", _is_removed),
+        ("notes", _stays_empty),
+        pytest.param("", _stays_empty, marks=pytest.mark.long),
+        pytest.param("notes", _is_removed, marks=pytest.mark.long),
+    ],
+)
 def test_an_extra_path_on_a_disk_that_is_unplugged(
     daemon: Daemon, disks: Disks, below: str, leave: Callable[[Path], None]
 ) -> None:
