@@ -12,7 +12,7 @@ from importlib import import_module
 
 from bench.figures import Figure, Report, table
 
-NAMES = ("search", "index", "embed", "sessions", "wire")
+NAMES = ("search", "index", "many", "embed", "sessions", "wire")
 APART = ("quality", "soak")
 
 

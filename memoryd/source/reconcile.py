@@ -195,7 +195,7 @@ class Reconciler:
         changes = await loop.run_in_executor(self._thread, self._look_in_thread, paths)
         if changes is None:
             return False
-        for change in changes:
+        for change in sorted(changes, key=_is_large):
             await self._put(change)
         return True
 
@@ -262,7 +262,7 @@ class Reconciler:
             for key, stat in scan.stats.items()
             if known.get(key) != stat
         ]
-        changed.sort(key=lambda change: change.size >= LARGE_BYTES)
+        changed.sort(key=_is_large)
         gone = [
             self._gone(key, known.get(key))
             for key in (known.keys() | sent) - scan.stats.keys()
@@ -316,3 +316,7 @@ class Reconciler:
         if problem is not None and problem != self._problem:
             log.warning("scan: %s; nothing is removed from the index for it", problem)
         self._problem = problem
+
+
+def _is_large(change: FileChanged | FileGone) -> bool:
+    return isinstance(change, FileChanged) and change.size >= LARGE_BYTES

@@ -315,4 +315,4 @@ def test_fifteen_thousand_files_in_three_thousand_folders(daemon: Daemon) -> Non
     for turn in range(10):
         daemon.write(f"memory/new{turn}/a.md", f"one more turn{turn}")
         eventually(partial(finds, daemon, f"turn{turn}", 1))
-    assert descriptors(daemon) <= before + 2
+    eventually(lambda: descriptors(daemon) <= before + 2)  # a scan holds some

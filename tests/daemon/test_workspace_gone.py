@@ -113,6 +113,7 @@ def test_a_workspace_that_is_unmounted_keeps_its_index(daemon: Daemon, disks: Di
     assert_kept(daemon, "tamarillo", paths, "its disk may not be mounted")
     assert_kept(daemon, "tamarillo", paths, "`memctl index`")
     assert status(daemon).files == 2
+    daemon.assert_healthy()
     # Nor does a start without the disk, or another one.
     for _ in range(2):
         daemon.stop()
@@ -197,6 +198,11 @@ def test_a_rebuild_does_without_no_disk(daemon: Daemon, disks: Disks) -> None:
     daemon.start()
     daemon.memctl("index", "--force")
     assert_well(daemon, "salak", {"memory/a.md"})
+    # The new index knows what the old one knew of the disk.
+    daemon.stop()
+    disks.unmount(daemon.workspace)
+    daemon.start()
+    assert_kept(daemon, "salak", {"memory/a.md"}, "may not be mounted")
 
 
 @pytest.mark.parametrize("place", ["memory", "memory/shared"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from memoryd.flow import Chunk, FileKey, FileStat, ParsedFile
+from memoryd.flow import Chunk, FileKey, FileStat, ParsedFile, Places
 from memoryd.identity import Identity
 from memoryd.index import cache, rows, schema
 from memoryd.index.catalog import load_catalog
@@ -457,3 +457,15 @@ def test_the_path_is_searchable_without_its_suffix() -> None:
     body, context = schema.fts_columns("今天", "memory/boiler.md", "House > Cellar")
     assert body.split() == ["今天", "天"]
     assert context == "memory/boiler\nHouse > Cellar"
+
+
+def test_which_folder_is_at_each_place_is_kept_by_source(tmp_path: Path) -> None:
+    with index(tmp_path / "index.sqlite") as connection:
+        assert schema.get_places(connection, "memory") == {}
+        places = {"/home/ann/work": (2**63 + 1, 7), "/media/disk": (3, 2**64 - 1)}
+        schema.put_places(connection, Places("memory", places))
+        schema.put_places(connection, Places("sessions", {}))
+        assert schema.get_places(connection, "memory") == places
+        assert schema.get_places(connection, "sessions") == {}
+        connection.execute("UPDATE meta SET value = '[1]' WHERE key = 'places of memory'")
+        assert schema.get_places(connection, "memory") == {}
