@@ -307,15 +307,12 @@ def test_one_that_can_not_be_read_at_this_moment_shows_nothing(
     secret = workspace / "memory" / "secret.md"
     secret.write_text("hidden")
     discovery = Discovery(workspace, ())
-    real_open = os.open
 
-    def too_many(path: str, flags: int, *rest: int) -> int:
-        if str(path).endswith(".memoryignore"):
-            raise OSError(errno.EMFILE, "Too many open files")
-        return real_open(path, flags, *rest)
+    def too_many(path: str, below: str) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
 
     with monkeypatch.context() as patched:
-        patched.setattr("memoryd.source.ignore.os.open", too_many)
+        patched.setattr(ignore, "open_file", too_many)
         scan = discovery.scan()
         assert FileKey("memory", "memory/secret.md") not in scan.stats
         assert scan.unread == [workspace / "memory"]
