@@ -235,10 +235,11 @@ class Reconciler:
         self._note(found.problem)
         if self._mounts.record(found.verdict):
             await self._writer.put(Places(SOURCE, self._mounts.recorded()))
-        for change in found.changed:
-            await self._put(change, at_once=at_once)
-        for gone in found.gone:
-            await self._put(gone)
+        # One by one, the last first: to let go of thousands at once would hold up the event loop.
+        while found.changed:
+            await self._put(found.changed.pop(), at_once=at_once)
+        while found.gone:
+            await self._put(found.gone.pop())
 
     async def _put(self, change: FileChanged | FileGone, *, at_once: bool = False) -> None:
         if isinstance(change, FileChanged):
@@ -263,6 +264,7 @@ class Reconciler:
             if known.get(key) != stat
         ]
         changed.sort(key=_is_large)
+        changed.reverse()
         gone = [
             self._gone(key, known.get(key))
             for key in (known.keys() | sent) - scan.stats.keys()
