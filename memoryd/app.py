@@ -44,7 +44,6 @@ from memoryd.joints import (
     note_unreadable,
     parse_for_rebuild,
     scan_for_rebuild,
-    sweep_then_rebuild,
     tell_noticed,
     tell_written,
 )
@@ -332,7 +331,7 @@ async def _agent(
         actors = [
             *([] if watcher is None else [Actor("watcher", watcher.run)]),
             Actor("reconciler", agent.reconciler.run),
-            Actor("rebuilder", partial(sweep_then_rebuild, store, rebuilder, to_writer)),
+            Actor("rebuilder", rebuilder.run),
             Actor("parser", parser.run),
             *([] if tracker is None else [Actor("transcripts", tracker.run)]),
             *embedding.actors,

@@ -19,19 +19,15 @@ from memoryd.flow import (
     FileChanged,
     FileKey,
     FileStat,
-    MeteredQueue,
     SyncMarker,
     ToParser,
-    ToWriter,
     Unreadable,
 )
 from memoryd.host import Host
 from memoryd.identity import Identity
 from memoryd.index import jobs, pending
 from memoryd.index.driver import Connection, Error
-from memoryd.index.leftovers import unfinished
-from memoryd.index.rebuild import RebuildError, salvage
-from memoryd.index.rebuilder import Rebuilder
+from memoryd.index.rebuild import RebuildError
 from memoryd.index.schema import get_places
 from memoryd.index.store import Store
 from memoryd.search.legs import LegError
@@ -172,15 +168,6 @@ def note_unreadable(unreadable: dict[FileKey, str], message: Unreadable) -> None
     if unreadable.get(message.key) != message.reason:
         log.warning("%s can't be read: %s", message.key.path, message.reason)
     unreadable[message.key] = message.reason
-
-
-async def sweep_then_rebuild(
-    store: Store, rebuilder: Rebuilder, to_writer: MeteredQueue[ToWriter]
-) -> None:
-    """Take back what a rebuild that was cut off had embedded, then wait for rebuilds."""
-    for leftover in unfinished(store.path):
-        await salvage(leftover, to_writer)
-    await rebuilder.run()
 
 
 def tell_noticed(publish: Callable[..., None], message: ToParser) -> None:

@@ -242,12 +242,6 @@ class Operations:
                 "transcripts are not enabled",
                 "a note is forgotten by deleting it, or what it says",
             )
-        if agent.rebuilder.stats().reason is not None:
-            raise RequestFailedError(
-                protocol.ErrorCode.UNAVAILABLE,
-                "the index is being rebuilt; forget when that is done",
-                retryable=True,
-            )
         return await self._while_writable(forget(agent, agent.transcripts, body))
 
     async def _while_writable(self, work: Coroutine[Any, Any, T]) -> T:

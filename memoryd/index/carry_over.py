@@ -1,5 +1,6 @@
 """What is kept of another index file: its embeddings, which have been paid for, and its records."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,8 @@ from memoryd.index.bulk import last_id
 from memoryd.index.cache import put_vec
 from memoryd.index.driver import Connection, transaction
 from memoryd.index.rows import Delta, Legs, MatrixRow
+
+log = logging.getLogger(__name__)
 
 
 def copy_cache(connection: Connection, other: Path, *, after: int = 0) -> int:
@@ -37,18 +40,19 @@ def copy_cache(connection: Connection, other: Path, *, after: int = 0) -> int:
             )
 
 
-def salvage_cache(connection: Connection, other: Path) -> int:
+def salvage(connection: Connection, other: Path) -> None:
     """Take over the embeddings of an unfinished file, which was begun as a copy of this index.
 
     None if something was forgotten since: its text may be among them, in other pieces.
     """
+    if not other.exists():
+        return  # its log alone was left
     with _attached(connection, other) as has_tables:
-        if not has_tables:
-            return 0
         forgotten = "SELECT kind, value FROM forgotten EXCEPT SELECT kind, value FROM"
-        if connection.execute(f"{forgotten} other.forgotten LIMIT 1").fetchone() is not None:
-            return 0
-    return copy_cache(connection, other)
+        kept = has_tables and not connection.execute(f"{forgotten} other.forgotten").fetchall()
+    if kept:
+        count = copy_cache(connection, other)
+        log.info("%s: kept %d embeddings of an unfinished rebuild", other, count)
 
 
 def copy_records(connection: Connection, other: Path) -> int:

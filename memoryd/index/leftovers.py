@@ -1,9 +1,12 @@
 """What unfinished rebuilds have left beside an index, and what of it is none of ours."""
 
 import glob
+import logging
 import os
 import stat
 from pathlib import Path
+
+log = logging.getLogger(__name__)
 
 SIDE_FILES = ("-wal", "-shm", "-journal")
 """What SQLite keeps beside a file while it is open; left behind when the process was killed."""
@@ -30,6 +33,14 @@ def unfinished(path: Path) -> list[Path]:
             if owner == path.name and not file.name.endswith(_LOCK):
                 found.add(main)
     return sorted(found)
+
+
+def discard(path: Path) -> None:
+    """Remove an unfinished index file; one that can't be removed stays, and the log tells."""
+    try:
+        remove_index(path)
+    except OSError as error:
+        log.warning("an unfinished index can't be removed: %s", error)
 
 
 def remove_index(path: Path) -> None:

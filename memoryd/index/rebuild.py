@@ -5,7 +5,6 @@ those made for a rebuild that fails, or is cut off, are taken back into it: noth
 """
 
 import asyncio
-import logging
 import os
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
@@ -29,13 +28,11 @@ from memoryd.index.carry_over import adopt_vectors, copy_cache, copy_records
 from memoryd.index.catalog import Catalog, load_catalog
 from memoryd.index.driver import Connection, Error
 from memoryd.index.forget import chunk_hashes, complete, forget, wipe
-from memoryd.index.leftovers import remove_index
+from memoryd.index.leftovers import discard, remove_index
 from memoryd.index.rows import GROUP_BYTES, GROUP_FILES, FileChange, size, write_files
 from memoryd.index.steps import run_steps
 from memoryd.index.store import Store
 from memoryd.index.swap import check_closed, outlast
-
-log = logging.getLogger(__name__)
 
 ROUNDS = 3
 """Scans until the new index has seen every change; what comes later the next scan finds."""
@@ -120,8 +117,16 @@ class Rebuild:
         except (OSError, Error) as error:
             raise RebuildError(f"{error}; the old index stays") from error
         finally:
-            await asyncio.shield(salvage(self._path, self._writer))
+            await asyncio.shield(self._give_back())
         return RebuildResult(self._embedded, self._reused)
+
+    async def _give_back(self) -> None:
+        """Keep the embeddings of a rebuild that has not come to its end, then remove its file."""
+        if await asyncio.to_thread(self._path.exists):
+            message = Salvage(self._path, asyncio.get_running_loop().create_future())
+            await self._writer.put(message)
+            await message.done
+        await asyncio.to_thread(discard, self._path)
 
     async def _seed(self) -> None:
         live = self._store.path
@@ -240,15 +245,3 @@ class Rebuild:
             await new.database.run(lambda c: new.learn_dims(c, dims))
         await new.database.run(lambda c: rows.put_vectors(c, new.legs, vectors, bad))
         self._embedded += len(vectors)
-
-
-async def salvage(path: Path, writer: asyncio.Queue[ToWriter]) -> None:
-    """Keep the embeddings of an unfinished index file, if there is one, then remove it."""
-    if await asyncio.to_thread(path.exists):
-        message = Salvage(path, asyncio.get_running_loop().create_future())
-        await writer.put(message)
-        await message.done
-    try:
-        await asyncio.to_thread(remove_index, path)
-    except OSError as error:
-        log.warning("an unfinished index can't be removed: %s", error)

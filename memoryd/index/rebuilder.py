@@ -63,6 +63,7 @@ class Rebuilder:
 
     async def run(self) -> None:
         """Rebuild until cancelled; first of all if the settings differ from the index's."""
+        await self._store.swept.wait()
         while True:
             request = await self._next()
             if request is None:

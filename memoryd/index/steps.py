@@ -38,6 +38,13 @@ async def run_steps(database: Database, start: Callable[[Connection], Steps[T]])
     return runner.result
 
 
+async def free(items: list[T], at_once: int) -> None:
+    """Free a list a few at a time: all of a long one's take a while, which the loop must not."""
+    while len(items) > at_once:
+        del items[-at_once:]
+        await asyncio.sleep(0)
+
+
 class _Runner(Generic[T]):
     """The thread remembers the last method it called, so nothing is kept here when all is done."""
 

@@ -56,6 +56,7 @@ class Store:
     the file. `generation` counts replacements: row ids of one mean nothing in the next. `set_aside`
     counts the chunks whose text can't be embedded. While a rebuild is under way, `in_rebuild` are
     the hashes of the texts that it embeds, and `forgotten_meanwhile` are files that were forgotten.
+    None may begin before what others have left is `swept`.
     """
 
     def __init__(self, options: StoreOptions, wanted: Identity) -> None:
@@ -73,6 +74,7 @@ class Store:
         self.in_rebuild: set[str] = set()
         self.forgotten_meanwhile: set[FileKey] = set()
         self.matrix_ready = asyncio.Event()
+        self.swept = asyncio.Event()
         self.fts_error: str | None = None
         self.vec_error: str | None = options.extension_error
         self._database: Database | None = None

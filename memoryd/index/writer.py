@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from memoryd.flow import (
     Choose,
@@ -23,10 +24,11 @@ from memoryd.flow import (
 )
 from memoryd.index import jobs, rows, schema
 from memoryd.index.cache import prune_cache
-from memoryd.index.carry_over import adopt_vectors, salvage_cache
+from memoryd.index.carry_over import adopt_vectors, salvage
 from memoryd.index.catalog import FileRow
 from memoryd.index.driver import Error, sqlite
 from memoryd.index.forget import complete, forget, wipe
+from memoryd.index.leftovers import discard, unfinished
 from memoryd.index.rows import (
     GROUP_BYTES,
     GROUP_FILES,
@@ -37,6 +39,7 @@ from memoryd.index.rows import (
     size,
     write_files,
 )
+from memoryd.index.steps import free
 from memoryd.index.store import Store
 from memoryd.index.transactions import Transactions
 
@@ -112,6 +115,11 @@ class Writer:
         """Write until cancelled."""
         await self._store.load_matrix()
         await self._transactions.until_writable()
+        # Before the feeder looks: what an unfinished rebuild has embedded is not embedded again.
+        for leftover in await asyncio.to_thread(unfinished, self._store.path):
+            await self._keep(leftover)
+            await asyncio.to_thread(discard, leftover)
+        self._store.swept.set()
         self._wake_feeder()
         while True:
             if self._next is None and self._inbox.empty() and self._unmerged >= MERGE_AFTER_FILES:
@@ -203,7 +211,9 @@ class Writer:
             self._note(change, delta)
         if any(delta.pending for delta in deltas):
             self._wake_feeder()
-        await _free(group)
+        for message in group:
+            if isinstance(message, ParsedFile):
+                await free(message.chunks, STEP_CHUNKS)
 
     def _change(self, message: ParsedFile | FileGone) -> FileChange:
         known = self._store.catalog.rows.get(message.key)
@@ -271,18 +281,19 @@ class Writer:
         _resolve(message.done)
 
     async def _salvage(self, message: Salvage) -> None:
-        try:
-            kept = await self._store.database.run(lambda c: salvage_cache(c, message.path))
-            await self._transactions.change(
-                lambda c: [adopt_vectors(c, self._store.legs)], bad=False
-            )
-        except Error as error:
-            log.warning("%s: nothing could be kept of it: %s", message.path, error)
-        else:
-            log.info("%s: kept %d embeddings of an unfinished rebuild", message.path, kept)
+        await self._keep(message.path)
         self._store.in_rebuild.clear()
         self._wake_feeder()
         _resolve(message.done)
+
+    async def _keep(self, leftover: Path) -> None:
+        """Take over what an unfinished rebuild has embedded."""
+        try:
+            # Once: on a full disk the leftover is in the way itself.
+            await self._store.database.run(lambda c: salvage(c, leftover))
+        except Error as error:
+            log.warning("%s: nothing could be kept of it: %s", leftover, error)
+        await self._transactions.change(lambda c: [adopt_vectors(c, self._store.legs)], bad=False)
 
     async def _replace(self, message: Replace) -> None:
         try:
@@ -338,11 +349,3 @@ def _resolve(waiter: asyncio.Future[None], error: Exception | None = None) -> No
         waiter.set_result(None)
     else:
         waiter.set_exception(error)
-
-
-async def _free(group: list[ParsedFile | FileGone]) -> None:
-    """Free chunks a few at a time: a large file's take a while, which the event loop must not."""
-    for message in group:
-        while isinstance(message, ParsedFile) and len(message.chunks) > STEP_CHUNKS:
-            del message.chunks[-STEP_CHUNKS:]
-            await asyncio.sleep(0)

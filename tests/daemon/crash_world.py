@@ -23,9 +23,14 @@ from memoryd.index import schema
 from memoryd_client import Client
 from memoryd_client.errors import MemorydError
 
-SETTINGS = """sync = {{ watch_debounce_ms = 20, watch = {watch} }}
+CONFIG = """[defaults]
+provider = "local"
+sync = {{ watch_debounce_ms = 20, watch = {watch} }}
 chunking = {{ tokens = {tokens}, overlap = 0 }}
-sessions = {{ enabled = true, paths = ["{chats}/*.jsonl*"] }}"""
+[agents.main]
+workspace = "{workspace}"
+sessions = {{ enabled = true, paths = ["{chats}/*.jsonl*"] }}
+"""
 TOKENS = (70, 50)
 """Small enough that a chunk is one text for the model: what is embedded has the chunk's hash."""
 ALLOWED = {"main.sqlite", "main.sqlite-wal", "main.sqlite-shm", "main.sqlite.lock"}
@@ -44,6 +49,7 @@ class World:
         self.tokens = TOKENS[0]
         self.added = 0
         self._reference_for: object = None
+        self.life = "the first"
         self._seen = 0
         self._on_disk: set[str] = set()
         counting = COUNTING_MODEL.replace("repr(text)", "repr((os.getpid(), text))")
@@ -95,16 +101,18 @@ class World:
             copy = f"memory/copy{dice.randrange(50)}.md"
             self.daemon.write(copy, dice.choice(files).read_bytes())
 
-    def say(self) -> None:
-        with (self.chats / f"{self.dice.randrange(6)}.jsonl").open("a") as chat:
+    def say(self) -> Path:
+        path = self.chats / f"{self.dice.randrange(6)}.jsonl"
+        with path.open("a") as chat:
             for _ in range(self.dice.randrange(1, 4)):
                 chat.write(json.dumps({"role": "user", "content": self.text()}) + "\n")
+        return path
 
     def load(self, client: Client) -> None:
         for _ in range(self.dice.randrange(8, 25)):
             self.change()
             if self.dice.random() < 0.3:
-                client.search(f"word{self.dice.randrange(WORDS)}")
+                client.search(f"what of word{self.dice.randrange(WORDS)}")
         client.sync()
         for _ in range(3):
             self.change()
@@ -120,9 +128,9 @@ class World:
         client.index(force=True)
 
     def forget(self, client: Client) -> None:
-        self.say()
+        chat = self.say()
         client.sync(vectors=False)
-        said = json.loads(sorted(self.chats.iterdir())[0].read_text().splitlines()[0])
+        said = json.loads(chat.read_text().splitlines()[-1])
         client.forget(match=said["content"].split("\n")[0])
 
     def add(self, client: Client) -> None:
@@ -192,13 +200,18 @@ class World:
     def _start(self, variables: dict[str, str] | None) -> None:
         if self.daemon.process is not None:
             return
-        self.daemon.settings = self._settings(watch=True)
+        self.life += f" {self.tokens} {variables.get('CRASH_AT') if variables else None}"
         self.daemon.variables = variables or {}
-        self.daemon.start(wait=False)
+        self.daemon.start(wait=False, config=self._config(watch=True))
         self.daemon.variables = {}
 
-    def _settings(self, *, watch: bool) -> str:
-        return SETTINGS.format(watch=str(watch).lower(), tokens=self.tokens, chats=self.chats)
+    def _config(self, *, watch: bool) -> str:
+        return CONFIG.format(
+            watch=str(watch).lower(),
+            tokens=self.tokens,
+            workspace=self.daemon.workspace,
+            chats=self.chats,
+        )
 
     def _client(self) -> Client:
         return Client(str(self.daemon.socket), agent="main", wait_s=0.0, timeout_s=PATIENCE_S)
@@ -231,7 +244,7 @@ class World:
             client.sync()
             status = client.status()
             assert status.degraded == []
-            found = client.search("word7")
+            found = client.search("what of word7")
             assert (found.mode, found.warnings) == ("hybrid", [])
             assert all("word" in hit.snippet for hit in found.results)
         mine = contents(self.daemon.database)
@@ -254,8 +267,7 @@ class World:
                 reference.kill()
             shutil.rmtree(reference.database.parent, ignore_errors=True)
             empty_index(database, reference.database, reference.workspace)
-            reference.settings = self._settings(watch=False)
-            reference.start()
+            reference.start(config=self._config(watch=False))
             self._reference_for = made_for
         with reference.client("main") as client:
             client.index(force=True)
@@ -275,7 +287,7 @@ class World:
         self._seen = len(lines)
         on_disk, forgotten = self._vectors_on_disk()
         again = {digest for _, digest in texts} & self._on_disk
-        assert again - forgotten == set()
+        assert again - forgotten == set(), self.life
         assert [t for t, count in texts.items() if count > 1 and t[1] in on_disk - forgotten] == []
         self._on_disk |= on_disk
 
