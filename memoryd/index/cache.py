@@ -54,6 +54,16 @@ def take_vectors(
     return {digest: (int(vector_id), embedding) for digest, vector_id, embedding in found}
 
 
+def find_dims(connection: Connection, identity: Identity) -> int | None:
+    """Return the dims of the newest embedding of a model that is in the cache; only reads."""
+    row = connection.execute(
+        "SELECT dims FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ?"
+        " ORDER BY vector_id DESC LIMIT 1",
+        (identity.provider, identity.model, identity.provider_key),
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
 def find_vectors(
     connection: Connection, identity: Identity, digests: Sequence[str]
 ) -> dict[str, bytes]:

@@ -23,7 +23,7 @@ from memoryd.flow import (
     Unreadable,
 )
 from memoryd.index import pending, rows
-from memoryd.index.cache import find_vectors
+from memoryd.index.cache import find_dims, find_vectors
 from memoryd.index.carry_over import adopt_vectors, copy_cache, copy_records
 from memoryd.index.catalog import Catalog, load_catalog
 from memoryd.index.driver import Connection, Error
@@ -129,7 +129,13 @@ class Rebuild:
         await asyncio.to_thread(discard, self._path)
 
     async def _seed(self) -> None:
-        live = self._store.path
+        live, new = self._store.path, self._new
+        if new.identity.dims is None:
+            # Else not known before the provider answers, which it may have no reason to.
+            identity = new.identity
+            dims = await self._store.readers.read(lambda c: find_dims(c, identity))
+            if dims is not None:
+                await new.learn_dims(dims)
         self._seen_vectors = await self._new.database.run(lambda c: copy_records(c, live))
         await self._new.database.run(lambda c: copy_cache(c, live))
 

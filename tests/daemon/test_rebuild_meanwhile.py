@@ -169,6 +169,24 @@ def test_what_both_indexes_want_is_embedded_once(asking: Daemon, openai: OpenAiD
     each_once(openai)
 
 
+def test_a_rebuild_that_embeds_nothing_has_all_vectors(
+    asking: Daemon, openai: OpenAiDouble
+) -> None:
+    """Though this process has had no answer yet, that would tell how many numbers they have."""
+    asking.start().sync()
+    asked = len(openai.inputs)
+    with asking.client() as client:
+        result = client.index(force=True)
+        shown = client.status()
+    assert (result.embedded, len(openai.inputs)) == (0, asked)
+    assert shown.vector.in_memory == shown.chunks > NOTES
+    assert asking.search("bilbies").mode == "hybrid"
+    asking.write("memory/new.md", "one more\n")
+    asking.sync()
+    shown = status(asking)
+    assert shown.vector.in_memory == shown.chunks
+
+
 def test_a_batch_job_goes_on_in_the_new_index(asking: Daemon, openai: OpenAiDouble) -> None:
     openai.batch.outcome = "stuck"
     batch = "[defaults.remote.batch]\nenabled = true\npoll_interval_ms = 10"
@@ -258,7 +276,14 @@ def test_a_rebuild_that_a_stop_cuts_off_leaves_nothing(
     asking.assert_healthy()
 
 
-@pytest.mark.parametrize("provider", ["none", "local", "openai"])
+@pytest.mark.parametrize(
+    "provider",
+    [
+        "openai",
+        pytest.param("local", marks=pytest.mark.long),
+        pytest.param("none", marks=pytest.mark.long),
+    ],
+)
 def test_ten_restarts_rebuild_nothing(asking: Daemon, openai: OpenAiDouble, provider: str) -> None:
     """Whatever is different about a start: the key, the language, the home, how the last ended."""
     asking.provider = provider
