@@ -131,7 +131,7 @@ class World:
         chat = self.say()
         client.sync(vectors=False)
         said = json.loads(chat.read_text().splitlines()[-1])
-        client.forget(match=said["content"].split("\n")[0])
+        client.forget(match=" ".join(said["content"].split()[:4]))
 
     def add(self, client: Client) -> None:
         with suppress(MemorydError):
