@@ -135,7 +135,7 @@ class Rebuild:
             identity = new.identity
             dims = await self._store.readers.read(lambda c: find_dims(c, identity))
             if dims is not None:
-                await new.learn_dims(dims)
+                await new.database.run(lambda c: new.learn_dims(c, dims))
         self._seen_vectors = await self._new.database.run(lambda c: copy_records(c, live))
         await self._new.database.run(lambda c: copy_cache(c, live))
 

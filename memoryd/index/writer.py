@@ -287,9 +287,8 @@ class Writer:
         _resolve(message.done)
 
     async def _keep(self, leftover: Path) -> None:
-        """Take over what an unfinished rebuild has embedded."""
+        """Take over what an unfinished rebuild has embedded; on a full disk it is in the way."""
         try:
-            # Once: on a full disk the leftover is in the way itself.
             await self._store.database.run(lambda c: salvage(c, leftover))
         except Error as error:
             log.warning("%s: nothing could be kept of it: %s", leftover, error)
