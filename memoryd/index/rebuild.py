@@ -211,7 +211,8 @@ class Rebuild:
                         group.create_task(self._embed(texts[start : start + size]))
             except BaseExceptionGroup as failed:
                 # Not except*: some releases of 3.11 wrap what is raised inside of it once more.
-                if not all(isinstance(error, RebuildError) for error in failed.exceptions):
+                explained = (RebuildError, OSError, Error)
+                if not all(isinstance(error, explained) for error in failed.exceptions):
                     raise
                 raise RebuildError(str(failed.exceptions[0])) from failed
             done += len(texts)
