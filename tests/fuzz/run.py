@@ -81,7 +81,7 @@ def fuzz(name: str, seconds: int, found: Path) -> Run:
         ended = _engine(
             name,
             [
-                f"-dict={words}",
+                *(f"-dict={words}" for _ in target.dictionary[:1]),  # none may be empty
                 f"-max_len={target.max_bytes}",
                 f"-max_total_time={seconds}",
                 f"-artifact_prefix={broken}{os.sep}",

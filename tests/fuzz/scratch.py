@@ -1,4 +1,4 @@
-"""A folder for the files of targets, which goes with the process."""
+"""A folder for the files of targets, which goes with the process, or before it."""
 
 import atexit
 import shutil
@@ -10,6 +10,12 @@ from pathlib import Path
 @cache
 def folder() -> Path:
     """Return it; it is made when it is first asked for."""
-    made = Path(tempfile.mkdtemp(prefix="fuzz-"))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made
+    return Path(tempfile.mkdtemp(prefix="fuzz-"))
+
+
+@atexit.register
+def remove() -> None:
+    """Remove it, if there is one."""
+    if folder.cache_info().currsize:
+        shutil.rmtree(folder())
+        folder.cache_clear()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from fuzz import scratch
 from fuzz.target import CORPUS, NAMES, REGRESSIONS, load
 
 KEPT_BYTES = 200 * 1024
@@ -17,6 +18,7 @@ def test_every_input_that_is_kept_does_no_harm(name: str) -> None:
             target.check(data)
     finally:
         target.close()
+        scratch.remove()  # the processes that run tests side by side end without a word
 
 
 def test_what_is_kept_is_small_and_of_a_target() -> None:
