@@ -10,7 +10,6 @@ import random
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from memoryd.embed.batch.api import BatchApi, JobState
 from memoryd.embed.batch.files import BatchFile, collect, halves
 from memoryd.embed.batch.mode import BatchMode
 from memoryd.embed.batch.output import Output, bring_home
+from memoryd.embed.batch.running import JobStats, Running
 from memoryd.embed.calls import Calls
 from memoryd.embed.provider import (
     BatchTooLargeError,
@@ -38,27 +38,6 @@ POLL_GROWTH = 1.5
 POLL_MAX_S = 300.0
 JITTER = 0.2
 WAIT_S = 1.0
-
-
-@dataclass(slots=True, eq=False)
-class _Running:
-    """A job on its way: when it is looked at next, how long after that again, when it was made."""
-
-    job: BatchJob
-    shown: str
-    pause_s: float
-    made_s: float
-    due_s: float = float("inf")
-
-
-@dataclass(frozen=True, slots=True)
-class JobStats:
-    """One job: the provider's id of it (ours, until it has one), its state, size and age."""
-
-    id: str
-    state: str
-    texts: int
-    age_s: float
 
 
 class Batches:
@@ -107,7 +86,7 @@ class Batches:
         self._jitter = jitter
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._group: asyncio.TaskGroup | None = None
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, Running] = {}
         self._changed = asyncio.Event()
         self._second_run: set[str] = set()
 
@@ -241,7 +220,7 @@ class Batches:
         log.info("batch job %s has %d texts", remote_id, len(job.hashes))
         self._changed.set()
 
-    async def _look(self, running: _Running) -> None:
+    async def _look(self, running: Running) -> None:
         """Ask how a job stands, and do what follows."""
         job = running.job
         try:
@@ -321,7 +300,7 @@ class Batches:
         """Wait until there is room for one more job at the provider."""
         await self._slots.acquire()
         pause_s, made_s = self._settings.poll_interval_ms / 1000, self._clock() - self._age_s(job)
-        self._running[job.key] = _Running(job, shown, pause_s, made_s)
+        self._running[job.key] = Running(job, shown, pause_s, made_s)
 
     def _age_s(self, job: BatchJob) -> float:
         """Return how old a job is; half its time is left to it, should a clock have been wrong."""
