@@ -97,6 +97,12 @@ def transaction(connection: Connection) -> Iterator[None]:
         raise
 
 
+def try_to_write(connection: Connection) -> None:
+    """Take the lock for writing and give it back. Raises the driver's error."""
+    with transaction(connection):
+        connection.execute("PRAGMA user_version").fetchone()
+
+
 class Database:
     """One connection on one thread; work is handed over as whole functions.
 

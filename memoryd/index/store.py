@@ -13,7 +13,7 @@ from memoryd.flow import FileKey
 from memoryd.identity import Identity
 from memoryd.index import cache, pending, schema
 from memoryd.index.catalog import Catalog, load_catalog
-from memoryd.index.driver import Connection, Database, Error, transaction
+from memoryd.index.driver import Connection, Database, Error, transaction, try_to_write
 from memoryd.index.faults import Fault, fault_of
 from memoryd.index.matrix import VectorMatrix, load_vectors
 from memoryd.index.open_files import Moved, OpenFiles, copy_to, empty_log, has_log, put_back
@@ -198,7 +198,7 @@ class Store:
         """
         try:
             async with self.readers.emptied(), Database(self.path) as database:
-                await database.run(_try_to_write)
+                await database.run(try_to_write)
         except (OSError, Error) as error:
             await self.note_failure(error)
             return False
@@ -340,11 +340,6 @@ class Store:
 
 def _set_up(connection: Connection) -> None:
     connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
-
-
-def _try_to_write(connection: Connection) -> None:
-    with transaction(connection):
-        connection.execute("PRAGMA user_version").fetchone()
 
 
 def _checkpoint(connection: Connection) -> None:
