@@ -113,10 +113,10 @@ def test_the_current_directory_is_the_workspace(home: Daemon) -> None:
 
 def test_options_are_passed_on(home: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
-    start(home, "--workspace", str(home.workspace), "--log-level", "debug")
+    start(home, "--workspace", str(home.workspace), "--log-level", "warning")
     home.sync()
     assert home.paths("kettle") == ["MEMORY.md"]
-    assert " DEBUG " in log_of(home)
+    assert " INFO " not in log_of(home)
 
 
 def test_a_second_start_finds_the_first(home: Daemon) -> None:

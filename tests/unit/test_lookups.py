@@ -54,7 +54,6 @@ async def test_what_goes_wrong_reaches_who_asks(disk: threading.Event) -> None:
 async def test_a_search_does_not_wait_for_a_disk_that_hangs(
     disk: threading.Event, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(searching, "LOOK_S", 0.01)
     looks = Lookups("a")
     agent: Any = SimpleNamespace(
         discovery=SimpleNamespace(workspace=tmp_path),
@@ -67,6 +66,7 @@ async def test_a_search_does_not_wait_for_a_disk_that_hangs(
     assert warnings == []
     hanging = [asyncio.create_task(looks.run(disk.wait)) for _ in range(THREADS)]
     await asyncio.sleep(0)
+    monkeypatch.setattr(searching, "LOOK_S", 0.01)
     assert await searching.gone_from_disk(agent, warnings, {key}) == set()
     assert len(warnings) == 1
     assert "does not answer" in warnings[0]
