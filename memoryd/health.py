@@ -5,6 +5,7 @@ from pathlib import Path
 
 from memoryd.agent import Agent
 from memoryd_client import status as wire
+from memoryd_client.cli.units import counted
 
 
 class Health:
@@ -87,8 +88,3 @@ def exposed_hint(file: Path) -> str:
         f"others can read {file}, and the headers in it, which may be secret; `chmod 600` it, then"
         " `memctl reload`"
     )
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural where need be."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

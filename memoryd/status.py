@@ -14,7 +14,7 @@ from memoryd import __version__
 from memoryd.agent import Agent
 from memoryd.embed.batch.mode import LIMIT
 from memoryd.embed.vendors.names import WITH_BATCH_API
-from memoryd.health import Health, counted
+from memoryd.health import Health
 from memoryd.index.driver import DRIVER, SQLITE_VERSION
 from memoryd.index.facts import read_facts
 from memoryd.listing import remarks
@@ -26,6 +26,7 @@ from memoryd.wanted import leaving
 from memoryd_client import protocol
 from memoryd_client import status as wire
 from memoryd_client.background.holder import Holder
+from memoryd_client.cli.units import counted
 
 LISTED = 50
 """Failures and skipped paths that are named; all are counted."""

@@ -7,7 +7,7 @@ from typing import Protocol
 from memoryd.config import AgentConfig, ConfigError
 from memoryd.doctor.conversations import Conversations
 from memoryd.doctor.disk import Differences, Notes, What, changed_since
-from memoryd.doctor.finding import Finding, Tally, Topic, counted
+from memoryd.doctor.finding import Finding, Tally, Topic
 from memoryd.doctor.running import Running, in_sync
 from memoryd.doctor.structure import REBUILD
 from memoryd.identity import Identity
@@ -15,6 +15,7 @@ from memoryd.index.driver import Connection, Error
 from memoryd.source.discover import Discovery
 from memoryd.transcripts import Transcripts
 from memoryd.wanted import reader
+from memoryd_client.cli.units import counted
 
 LOOKS = 3
 """What differs, while a daemon runs, is looked at again behind a `sync`."""

@@ -8,10 +8,11 @@ from memoryd.config import AgentConfig, ConfigError, load, load_added
 from memoryd.doctor import limits, permissions, running
 from memoryd.doctor.agent import AgentDoctor
 from memoryd.doctor.driver import check_driver
-from memoryd.doctor.finding import Finding, Topic, counted
+from memoryd.doctor.finding import Finding, Topic
 from memoryd.doctor.running import Running, Started
 from memoryd_client import paths
 from memoryd_client.background import logs
+from memoryd_client.cli.units import counted
 
 
 @dataclass(frozen=True, slots=True)

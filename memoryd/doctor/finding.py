@@ -71,11 +71,6 @@ class Tally:
         return ", ".join(self._first) + (f" and {rest} more" if rest else "")
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: 1 file, 2 files."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def shown(text: str) -> str:
     """Return a text that has UTF-8: names of files may have none."""
     return os.fsencode(text).decode("utf-8", "backslashreplace")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from memoryd.config import AgentConfig
 from memoryd.doctor import rows, structure, vectors
 from memoryd.doctor.comparing import compare
-from memoryd.doctor.finding import Finding, Topic, counted
+from memoryd.doctor.finding import Finding, Topic
 from memoryd.doctor.model import check_model
 from memoryd.doctor.reading import ChangedError, opened
 from memoryd.doctor.running import Running
@@ -21,6 +21,7 @@ from memoryd.index.peek import Peeked
 from memoryd.index.schema import get_choice
 from memoryd.index.store import StoreOptions
 from memoryd.wanted import choose_provider, store_options, wanted_identity
+from memoryd_client.cli.units import counted
 
 LOOKS = 3
 """An index that is replaced while it is looked at is looked at again."""

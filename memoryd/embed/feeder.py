@@ -5,14 +5,14 @@ provider never holds up the writer.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from memoryd.embed.batch.batches import Batches
 from memoryd.embed.pool import EmbedPool
-from memoryd.flow import Embedded, SyncMarker, Text, ToFeeder, ToWriter
+from memoryd.flow import Embedded, SyncMarker, Text, ToFeeder, ToWriter, first_of
 from memoryd.identity import Identity
 
 READ_ROWS = 256
@@ -209,7 +209,7 @@ class Feeder:
                     if pool.blocked.is_set():
                         self._ended_early = True
                         return
-                    await _first_of(pool.blocked.wait(), *self._tasks)
+                    await first_of(pool.blocked.wait(), *self._tasks)
                 if self._finishing:
                     return
                 batch = [text for text in batch if text[0] not in self._elsewhere]
@@ -237,18 +237,7 @@ class Feeder:
     async def _answer(self, markers: list[SyncMarker]) -> None:
         """Answer markers once the jobs now under way are done, or the provider is out of order."""
         if markers and self._tasks and self._pool is not None:
-            await _first_of(self._pool.blocked.wait(), asyncio.wait(set(self._tasks)))
+            await first_of(self._pool.blocked.wait(), asyncio.wait(set(self._tasks)))
         for marker in markers:
             if not marker.vectors.done():
                 marker.vectors.set_result(None)
-
-
-async def _first_of(*waits: Coroutine[Any, Any, Any] | asyncio.Task[None]) -> None:
-    """Wait for the first; cancel those that were made for this wait alone."""
-    made = [asyncio.ensure_future(wait) for wait in waits if not isinstance(wait, asyncio.Task)]
-    tasks = [wait for wait in waits if isinstance(wait, asyncio.Task)]
-    try:
-        await asyncio.wait([*made, *tasks], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for future in made:
-            future.cancel()

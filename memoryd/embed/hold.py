@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from memoryd.embed.provider import PermanentError, RetryableError
+from memoryd.flow import first_of
 
 JITTER = 0.2
 FIRST_S = 5.0
@@ -77,13 +78,7 @@ class Hold:
         """Wait for the time of the next try, or for `wake`."""
         if self.error is None:
             return
-        pause = asyncio.ensure_future(self._sleep(self._retry_at_s - self._clock()))
-        woken = asyncio.ensure_future(self._woken.wait())
-        try:
-            await asyncio.wait((pause, woken), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            pause.cancel()
-            woken.cancel()
+        await first_of(self._sleep(self._retry_at_s - self._clock()), self._woken.wait())
         self._woken.clear()
 
     def pause_s(self, error: RetryableError | PermanentError, step_s: float) -> float:

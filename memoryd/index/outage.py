@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from memoryd.flow import first_of
+
 FIRST_S = 1.0
 MAX_S = 60.0
 _ROOM_BYTES = 64 * 1024
@@ -107,13 +109,8 @@ class Outage:
 
     async def until_retry(self) -> None:
         """Wait for the time of the next try, or for `hurry`."""
-        pause = asyncio.ensure_future(self._sleep(max(0.0, self._retry_at_s - self._clock())))
-        hurried = asyncio.ensure_future(self._hurried.wait())
-        try:
-            await asyncio.wait((pause, hurried), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            pause.cancel()
-            hurried.cancel()
+        pause = self._sleep(max(0.0, self._retry_at_s - self._clock()))
+        await first_of(pause, self._hurried.wait())
         self._hurried.clear()
 
     async def until_failure(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from memoryd.doctor import comparing, limits
 from memoryd.doctor.disk import Difference, Differences, What, changed_since
-from memoryd.doctor.finding import Tally, Topic, counted
+from memoryd.doctor.finding import Tally, Topic
 from memoryd.doctor.leftovers import check_leftovers
 from memoryd.doctor.reading import ChangedError, opened
 from memoryd.doctor.running import Running, Started, started
@@ -18,6 +18,7 @@ from memoryd.flow import FileKey
 from memoryd.index.driver import Connection, sqlite
 from memoryd_client import Client
 from memoryd_client.background.holder import Holder
+from memoryd_client.cli.units import counted
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from memoryd.embed.provider import (
     ProviderError,
     RetryableError,
 )
-from memoryd.flow import BatchJob, JobChange, Text, ToWriter
+from memoryd.flow import BatchJob, JobChange, Text, ToWriter, first_of
 from memoryd.identity import Identity
 from memoryd.settings import Batch
 
@@ -324,12 +324,8 @@ class Batches:
     async def _until_due(self) -> None:
         """Wait until a job is to be looked at, or there is a new one."""
         due_s = min((r.due_s for r in self._running.values()), default=float("inf"))
-        waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._changed.wait())]
+        waits: list[Awaitable[Any]] = [self._changed.wait()]
         if due_s < float("inf"):
-            waits.append(asyncio.ensure_future(self._sleep(max(0.0, due_s - self._clock()))))
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+            waits.append(self._sleep(max(0.0, due_s - self._clock())))
+        await first_of(*waits)
         self._changed.clear()
