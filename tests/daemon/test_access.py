@@ -43,14 +43,17 @@ for one in (call_blocking, lambda: asyncio.run(call())):
 """
 SPEAK = """
 import socket, sys
+from contextlib import suppress
 from memoryd_client.framing import FrameBuffer, pack
 from memoryd_client.protocol import Hello, Request, decode_server_frame
 with socket.socket(socket.AF_UNIX) as connection:
     connection.connect(sys.argv[1])
-    connection.sendall(pack(Hello(1, 1)) + pack(Request(1, "status")))
     buffer, received = FrameBuffer(), []
-    while data := connection.recv(65536):
-        received += map(decode_server_frame, buffer.feed(data))
+    with suppress(BrokenPipeError):  # it may have been refused already
+        connection.sendall(pack(Hello(1, 1)) + pack(Request(1, "status")))
+    with suppress(ConnectionResetError):  # what it sent was not read, which comes after the answer
+        while data := connection.recv(65536):
+            received += map(decode_server_frame, buffer.feed(data))
 for frame in received:
     print(type(frame).__name__, frame.code, frame.id)
 """
