@@ -1,15 +1,13 @@
 """`memctl` as a process of its own: interrupts, pipes, terminals, locales."""
 
 import os
-import pty
 import signal
 import threading
-from termios import tcsetwinsize
 
 import pytest
 from fake_daemon import STUCK_TIMEOUT_S, FakeDaemon, Peer, answering
 from golden_bodies import golden
-from memctl_process import process
+from memctl_process import Terminal, process
 
 from memoryd_client.bodies import IndexResult, PingResult, SearchResult, SyncResult
 from memoryd_client.protocol import Body
@@ -27,20 +25,16 @@ def test_an_interrupt_cancels_the_request_and_is_quiet() -> None:
         assert peer.cancel().id == request.id
         assert peer.hung_up()
 
-    terminal, end = pty.openpty()
-    try:
-        with (
-            FakeDaemon(script) as daemon,
-            process("index", "--socket", daemon.path, stderr=end) as running,
-        ):
-            assert os.read(terminal, 4096).startswith(b"\r\x1b[Kreading 1/3")
-            running.send_signal(signal.SIGINT)
-            out, _ = running.communicate()
-            assert out == b""
-        assert os.read(terminal, 4096) == b"\r\x1b[K"
-    finally:
-        os.close(terminal)
-        os.close(end)
+    with (
+        Terminal() as terminal,
+        FakeDaemon(script) as daemon,
+        process("index", "--socket", daemon.path, stderr=terminal.end) as running,
+    ):
+        terminal.until("\r\x1b[Kreading 1/3")
+        running.send_signal(signal.SIGINT)
+        out, _ = running.communicate()
+        assert out == b""
+        assert terminal.whole().endswith("\r\x1b[K")
     assert running.returncode == 130
 
 
@@ -97,17 +91,13 @@ def test_progress_is_live_on_a_terminal(command: str, answer: Body, says: str) -
         peer.progress(request, 1, 3, "reading")
         peer.answer(request, answer)
 
-    terminal, end = pty.openpty()
-    try:
-        with (
-            FakeDaemon(script) as daemon,
-            process(command, "--socket", daemon.path, stderr=end) as running,
-        ):
-            out, _ = running.communicate()
-        shown = os.read(terminal, 4096).decode()
-    finally:
-        os.close(terminal)
-        os.close(end)
+    with (
+        Terminal() as terminal,
+        FakeDaemon(script) as daemon,
+        process(command, "--socket", daemon.path, stderr=terminal.end) as running,
+    ):
+        out, _ = running.communicate()
+        shown = terminal.whole()
     assert shown.startswith("\r\x1b[Kreading 1/3 · elapsed 0:0")
     assert "\r\x1b[Kwarning: " in shown
     assert out.decode().startswith(says)
@@ -116,18 +106,13 @@ def test_progress_is_live_on_a_terminal(command: str, answer: Body, says: str) -
 
 def on_terminal(*, columns: int = 0) -> str:
     """Run a search whose stdout is a terminal; return what it showed."""
-    terminal, end = pty.openpty()
-    tcsetwinsize(end, (24, columns))
-    try:
-        with (
-            FakeDaemon(answering(FOUND)) as daemon,
-            process("search", "x", "--socket", daemon.path, stdout=end) as running,
-        ):
-            running.communicate()
-        return os.read(terminal, 65536).decode()
-    finally:
-        os.close(terminal)
-        os.close(end)
+    with (
+        Terminal(columns=columns) as terminal,
+        FakeDaemon(answering(FOUND)) as daemon,
+        process("search", "x", "--socket", daemon.path, stdout=terminal.end) as running,
+    ):
+        running.communicate()
+        return terminal.whole()
 
 
 def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
