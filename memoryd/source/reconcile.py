@@ -73,6 +73,7 @@ class _Found(NamedTuple):
     gone: list[FileChanged | FileGone]
     problem: str | None
     verdict: Verdict
+    doubled: frozenset[FileKey]
 
 
 class Reconciler:
@@ -202,6 +203,7 @@ class Reconciler:
     def _look_in_thread(self, paths: frozenset[Path]) -> list[FileChanged | FileGone] | None:
         known = self._known()
         owners = {stat.inode: key for key, stat in known.items()}
+        doubled = frozenset() if self._last is None else self._last.doubled
         changes: list[FileChanged | FileGone] = []
         for path in paths:
             try:
@@ -213,14 +215,17 @@ class Reconciler:
             if seen is None:
                 continue
             key, stat = seen
+            before = known.get(key)
+            if key in doubled and (before is None or stat is None or stat.inode != before.inode):
+                return None  # only a scan finds the other name it had, which counts now
             if stat is None and self._mounts.away(path):
                 return None
             if stat is None:
                 # Known or not: it may be on its way to the writer at this moment.
-                changes.append(self._gone(key, known.get(key)))
+                changes.append(self._gone(key, before))
             elif owners.get(stat.inode, key) != key:
                 return None  # renamed, or one file under two names: only a scan tells which counts
-            elif known.get(key) != stat:
+            elif before != stat:
                 changes.append(FileChanged(key, self._discovery.real_path(key), stat.size))
         return changes
 
@@ -289,6 +294,7 @@ class Reconciler:
             gone,
             problem,
             verdict,
+            frozenset(scan.doubled),
         )
 
     def _gone(self, key: FileKey, known: FileStat | None) -> FileChanged | FileGone:

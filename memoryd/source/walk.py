@@ -31,7 +31,8 @@ class Scan:
     (device, inode): these are to be watched. `skipped` says for each path, as it can be shown, why
     it was passed over. Under `unread` folders nothing is known, so nothing there may be pruned.
     `roots` are all that was to be looked at, whether it is there or not; `places` the folders among
-    these or around them, and those at which another file system begins.
+    these or around them, and those at which another file system begins. `doubled` are files that
+    have another name as well, which counts for nothing as long as they are there.
     """
 
     workspace: Path
@@ -41,6 +42,7 @@ class Scan:
     unread: list[Path] = field(default_factory=list)
     roots: list[Path] = field(default_factory=list)
     places: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    doubled: set[FileKey] = field(default_factory=set)
 
     @property
     def files(self) -> dict[FileKey, tuple[Path, FileStat]]:
@@ -99,7 +101,7 @@ class Walk:
         self._top = top
         self._base = base
         self._key = key
-        self._inodes: set[tuple[int, int]] = set()
+        self._inodes: dict[tuple[int, int], FileKey] = {}
         self._walked: dict[tuple[Root | None, int, int], str] = {}
         self._matched = False
 
@@ -265,10 +267,11 @@ class Walk:
             self.scan.skip(path, NOT_UTF8)
             return
         self._matched = True
-        inode = found.st_dev, found.st_ino
-        if inode not in self._inodes:
-            self._inodes.add(inode)
-            self.scan.stats[self._key(path)] = file_stat(found)
+        inode, key = (found.st_dev, found.st_ino), self._key(path)
+        if (first := self._inodes.setdefault(inode, key)) is key:
+            self.scan.stats[key] = file_stat(found)
+        elif first != key:
+            self.scan.doubled.add(first)
 
 
 def _shown(path: str | Path) -> str:

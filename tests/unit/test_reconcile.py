@@ -1,6 +1,7 @@
 """The reconcile stage on a real folder, one message at a time."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -307,6 +308,28 @@ async def test_a_file_that_comes_back_behind_a_scan_is_not_forgotten(
     assert await stage.sync() == [FileChanged(key, file)]
 
 
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+async def test_the_other_name_of_a_file_counts_when_the_first_has_another_file_or_none(
+    stage: Stage, how: str
+) -> None:
+    """Nobody tells of that name: nothing has happened to it."""
+    first, second = stage.memory / "a.md", stage.memory / "b.md"
+    first.write_text("one file")
+    os.link(first, second)
+    assert await stage.sync() == [FileChanged(key("a.md"), first)]
+    stage.index()
+    if how == "deleted":
+        first.unlink()
+    else:
+        (stage.memory / "new").write_text("another file")
+        (stage.memory / "new").rename(first)
+    stage.inbox.put_nowait(Hint(frozenset({first})))
+    async with asyncio.timeout(30):
+        found = {await stage.changes.get(), await stage.changes.get()}
+    of_first = FileGone(key("a.md")) if how == "deleted" else FileChanged(key("a.md"), first)
+    assert found == {of_first, FileChanged(key("b.md"), second)}
+
+
 async def test_a_file_that_stays_away_is_to_be_looked_at_once_more(stage: Stage) -> None:
     file = stage.memory / "a.md"
     file.write_text("first")
@@ -378,12 +401,14 @@ async def test_which_folder_is_at_each_place_is_written_down_when_it_changes(sta
 
 async def test_a_large_file_that_goes_on_changing_waits_for_its_turn(stage: Stage) -> None:
     file = stage.memory / "large.md"
-    file.write_bytes(b"x" * 5_000_000)
+    file.touch()
+    # Holes: to write as much may take as long on a slow disk as it has to rest.
+    os.truncate(file, 50_000_000)
     hint = Hint(frozenset({file}))
     stage.inbox.put_nowait(hint)
     assert await stage.changes.get() == FileChanged(key("large.md"), file)
     for number in range(10):
-        file.write_bytes(b"x" * (5_000_001 + number))
+        os.truncate(file, 50_000_001 + number)
         stage.inbox.put_nowait(hint)
     await eventually(lambda: stage.inbox.empty() and stage.reconciler.stats().waiting > 0)
     assert stage.changes.empty()
