@@ -1,12 +1,22 @@
 from collections.abc import Callable, Iterator
 
 import pytest
+from waiting import Standing
 
 
 @pytest.fixture(autouse=True)
 def _no_daemon_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the configuration of whoever runs the tests says."""
     monkeypatch.setenv("MEMORYD_NO_AUTOSTART", "1")
+
+
+@pytest.fixture
+def standing(monkeypatch: pytest.MonkeyPatch) -> Standing:
+    """Have the time that calls have left stand still; they are waited for by the real clock."""
+    clock = Standing()
+    for module in ("calls", "sync"):
+        monkeypatch.setattr(f"memoryd_client.{module}.time", clock)
+    return clock
 
 
 @pytest.fixture

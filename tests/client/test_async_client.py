@@ -257,7 +257,11 @@ async def test_closing_before_the_reader_has_begun() -> None:
 
 
 async def test_no_task_is_left_behind() -> None:
-    with FakeDaemon(answering(PONG)) as daemon:
+    def script(peer: Peer) -> None:
+        answering(PONG)(peer)
+        assert peer.hung_up()
+
+    with FakeDaemon(script) as daemon:
         async with AsyncClient(daemon.path) as client:
             await client.ping()
             assert len(asyncio.all_tasks()) == 2
@@ -285,8 +289,8 @@ async def test_a_daemon_that_went_between_two_calls_is_not_noticed() -> None:
 
     with FakeDaemon(script, answering(PONG)) as daemon:
         async with AsyncClient(daemon.path) as client:
-            await client.ping()
             (reader,) = asyncio.all_tasks() - {asyncio.current_task()}
+            await client.ping()
             await asyncio.wait([reader])
             assert await client.ping() == PONG
 

@@ -155,6 +155,7 @@ def test_arguments_and_answers_travel_whole(
         assert ask(client) == answer
 
 
+@pytest.mark.usefixtures("standing")
 @pytest.mark.parametrize(
     ("ask", "deadline_ms"),
     [
@@ -264,6 +265,7 @@ def test_an_error_answers_one_call_and_the_connection_goes_on(connect: Connect) 
         assert client.ping() == PONG
 
 
+@pytest.mark.usefixtures("standing")
 def test_a_timeout_cancels_and_the_late_answer_is_not_mistaken(connect: Connect) -> None:
     def script(peer: Peer) -> None:
         peer.greet()

@@ -75,6 +75,7 @@ def test_the_command_line_becomes_a_request(line: str, asked: Body, answer: Body
         assert memctl.main(["--socket", daemon.path, *line.split()]) == memctl.OK
 
 
+@pytest.mark.usefixtures("standing")
 @pytest.mark.parametrize(
     ("line", "deadline_ms"),
     [

@@ -1,11 +1,22 @@
-"""Waiting, in asyncio, for what a script does in its thread."""
+"""Waiting, in asyncio, for what a script does in its thread; and time that stands still."""
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
 from fake_daemon import STUCK_TIMEOUT_S
+
+
+class Standing:
+    """What calls take for the time: it passes only when a test says so."""
+
+    def __init__(self) -> None:
+        self.now_s = time.monotonic()
+
+    def monotonic(self) -> float:
+        return self.now_s
 
 
 async def happened(event: threading.Event) -> None:
