@@ -123,12 +123,16 @@ def test_a_transcript_takes_time_as_its_length(tmp_path: Path) -> None:
     assert _worse(partial(read_transcript, tmp_path)) == []
 
 
-def test_the_square_is_seen() -> None:
-    def square(text: str) -> None:
-        for at in range(0, len(text), 10):
-            text[at:].upper()
+@pytest.mark.parametrize(("power", "is_seen"), [(2.0, True), (1.0, False)])
+def test_the_square_is_seen(power: float, is_seen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 0.0
 
-    assert _grows_too_fast(square, "a" * 20) > MOST
+    def read(text: str) -> None:
+        nonlocal now_s
+        now_s += LEAST_S * (len(text) / SMALL_BYTES) ** power
+
+    monkeypatch.setattr(time, "thread_time", lambda: now_s)
+    assert (_grows_too_fast(read, "a" * 20) > MOST) is is_seen
 
 
 def _worse(reader: Callable[[str], object]) -> list[tuple[str, float]]:
