@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import re
+import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -208,12 +209,12 @@ async def test_a_refusal_keeps_what_has_come(model: Model, tmp_path: Path) -> No
     assert model.seen[2]["Range"] == "bytes=1000000-"
 
 
-async def test_a_server_that_is_not_there_is_an_error_that_says_so(
-    unused_tcp_port: int, tmp_path: Path
-) -> None:
-    url = f"http://127.0.0.1:{unused_tcp_port}/tiny.gguf"
-    with pytest.raises(DownloadError, match=r"connection to 127\.0\.0\.1 failed"):
-        await download(url, tmp_path, progress=ignore)
+async def test_a_server_that_is_not_there_is_an_error_that_says_so(tmp_path: Path) -> None:
+    with socket.socket() as taken:  # a port that is nobody else's, and where nobody listens
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/tiny.gguf"
+        with pytest.raises(DownloadError, match=r"connection to 127\.0\.0\.1 failed"):
+            await download(url, tmp_path, progress=ignore)
     assert names(tmp_path) == []
 
 

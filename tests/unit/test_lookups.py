@@ -62,6 +62,7 @@ async def test_a_search_does_not_wait_for_a_disk_that_hangs(
     )
     key = FileKey("memory", "gone.md")
     warnings: list[str] = []
+    monkeypatch.setattr(searching, "LOOK_S", 60.0)
     assert await searching.gone_from_disk(agent, warnings, {key}) == {key}
     assert warnings == []
     hanging = [asyncio.create_task(looks.run(disk.wait)) for _ in range(THREADS)]

@@ -48,7 +48,8 @@ def place(
     (tmp_path / "outside/b/note.md").write_text("secret")
     before = set(os.listdir("/dev/fd"))
     yield root
-    assert set(os.listdir("/dev/fd")) == before, "a descriptor was left open"
+    # Others' may have been closed meanwhile, by who collects what is no longer used.
+    assert set(os.listdir("/dev/fd")) <= before, "a descriptor was left open"
 
 
 def read(path: Path, below: Path) -> str:

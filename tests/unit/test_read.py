@@ -184,7 +184,7 @@ def test_a_refusal_leaves_no_descriptor_open(tmp_path: Path, kind: str) -> None:
     for _ in range(3):
         with pytest.raises(OSError, match=r"director|regular|links|No such"):
             read_file(path)
-    assert len(os.listdir("/dev/fd")) == len(before)
+    assert set(os.listdir("/dev/fd")) <= before
 
 
 def test_lines_come_together_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

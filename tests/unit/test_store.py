@@ -38,7 +38,7 @@ IDENTITY = Identity(
 OTHER = msgspec.structs.replace(IDENTITY, model="other", dims=4)
 UNKNOWN = msgspec.structs.replace(IDENTITY, dims=None)
 STAT = FileStat(1, 2, 3)
-HANGS_S = 5.0
+HANGS_S = 60.0
 """So that a close that would wait for ever fails the test; none that works comes near it."""
 
 
