@@ -94,6 +94,8 @@ class Daemon:
             "MEMORYD_SOCKET": str(self.socket),
             "COUNTING_MODEL_LOG": str(self.model_log),
             "NO_COLOR": "1",
+            # Its day is that of the test.
+            **({"TZ": os.environ["TZ"]} if "TZ" in os.environ else {}),
             **self.variables,
         }
 

@@ -324,6 +324,9 @@ NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: to run as somebody else")
 def test_permissions_that_are_taken_and_given_back(daemon: Daemon) -> None:
+    command = [*NOBODY, *daemon.command("--version")]
+    if subprocess.run(command, env=daemon.environment, capture_output=True).returncode:
+        pytest.skip("nobody else can run this Python here")
     transcripts = daemon.folder / "chats" / "deep"
     transcripts.mkdir(parents=True)
     said = '{"role": "user", "content": "an ocelot was seen"}\n'
