@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from memoryd.embed.local import LocalProvider
+from memoryd.embed.local_process import Worker
 
 ODD_TEXTS = {
     "empty": "",
@@ -36,6 +37,20 @@ def pid_of(provider: LocalProvider) -> int:
     pid = provider.stats().pid
     assert pid is not None
     return pid
+
+
+def pids_of_starts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return where every process of a model that is started from now on will be noted."""
+    pids: list[int] = []
+    start = Worker.start
+
+    async def noted(module: str, *arguments: str, reason_mark: str = "") -> Worker:
+        worker = await start(module, *arguments, reason_mark=reason_mark)
+        pids.append(worker.process.pid)
+        return worker
+
+    monkeypatch.setattr(Worker, "start", noted)
+    return pids
 
 
 async def ended(pid: int) -> None:

@@ -1,6 +1,7 @@
 """Clients that say just what they are told to, however unwise."""
 
 import socket
+import struct
 from contextlib import suppress
 
 from harness import PATIENCE_S, Daemon
@@ -26,8 +27,11 @@ class Peer:
 
     def __init__(self, path: str) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(PATIENCE_S)
+        # With a timeout of Python's own it would not wait where the queue is full, but fail.
+        limit = struct.pack("@ll", int(PATIENCE_S), 0)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         self.socket.connect(path)
+        self.socket.settimeout(PATIENCE_S)
         self.buffer = FrameBuffer()
         self.frames: list[bytes] = []
 
@@ -62,7 +66,7 @@ def deaf_peer(daemon: Daemon, *, max_results: int = 50) -> Peer:
     deaf = Peer(str(daemon.socket)).greet()
     deaf.socket.setblocking(False)
     request = pack(Request(1, "search", raw(SearchBody("common", max_results=max_results))))
-    with suppress(BlockingIOError):
+    with suppress(BlockingIOError, ConnectionError):  # it is full, or has been hung up on
         for _ in range(100_000):
             deaf.socket.send(request)
     return deaf

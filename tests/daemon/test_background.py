@@ -250,10 +250,11 @@ def test_a_log_that_is_full_is_rotated_and_read_on(home: Daemon) -> None:
     log.parent.mkdir(parents=True)
     log.write_text("an old line\n" * (LOG_MAX_BYTES // 12 + 1))
     came: list[str] = []
-    starting: list[Callable[[], object]] = [lambda: start(home), lambda: None]
+    # Stopped, it writes no more while it is compared.
+    steps: list[Callable[[], object]] = [lambda: start(home), lambda: stop(home)]
 
     def pause(_: float) -> None:
-        starting.pop(0)()
+        steps.pop(0)()
 
     with pytest.raises(IndexError):
         came.extend(logs.follow(str(log), lines=1, pause=pause))

@@ -74,12 +74,15 @@ def batch_check(daemon: Daemon) -> Check:
 @pytest.mark.parametrize("vendor", DOUBLES)
 def test_one_job_embeds_many_files(daemon: Daemon, vendor: str) -> None:
     with serving(DOUBLES[vendor][0]()) as double:
-        double.batch.polls = 3
+        double.batch.outcome = "stuck"
         double.batch.reorder = True
         asking(daemon, double, vendor=vendor).start()
         daemon.sync()
         assert daemon.paths("house 7")  # by keywords, meanwhile
+        eventually(lambda: bool(double.batch.jobs) and double.batch.jobs[0].polls > 2)
+        double.batch.outcome = "completed"
         eventually(all_embedded(daemon))
+        eventually(lambda: batch(daemon).jobs == [])
         result = daemon.search("plumber of house 7")
         assert (result.mode, result.results[0].path) == ("hybrid", "memory/7.md")
         assert len(double.batch.jobs) == 1

@@ -15,7 +15,7 @@ pytest.importorskip("gguf")
 pytest.importorskip("xllamacpp")
 
 from gguf_models import CONTEXT_TOKENS, DIMS, write_bert, write_llama
-from model_process import ODD_TEXTS, ended, ends_with_its_daemon, pid_of
+from model_process import ODD_TEXTS, ended, ends_with_its_daemon, pid_of, pids_of_starts
 
 from memoryd.embed.gguf import gguf_engine
 from memoryd.embed.gguf_worker import shortened
@@ -166,10 +166,13 @@ async def test_ctrl_c_and_sigterm_are_the_daemons_business(bert: Path) -> None:
         assert pid_of(provider) == pid
 
 
-async def test_an_idle_model_is_unloaded_and_loaded_again(bert: Path) -> None:
+async def test_an_idle_model_is_unloaded_and_loaded_again(
+    bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pids = pids_of_starts(monkeypatch)
     async with opened(bert, idle_unload_s=0.01) as provider:
         before = await provider.embed_query("hello")
-        await ended(pid_of(provider))
+        await ended(pids[0])
         assert provider.stats() == LocalStats("unloaded", restarts=0, pid=None)
         assert np.array_equal(await provider.embed_query("hello"), before)
         assert provider.stats().restarts == 0

@@ -195,7 +195,7 @@ def test_requests_that_are_cancelled_at_once_leave_nothing(started: Daemon, coun
     before = memory_mib(started, "VmRSS"), descriptors(started)
     hurry()
     assert memory_mib(started, "VmRSS") - before[0] < 8
-    assert descriptors(started) == before[1]
+    eventually(lambda: descriptors(started) <= before[1])
     peer.close()
     assert len(started.search("number7").results) == 1
 
@@ -226,7 +226,11 @@ def test_more_listeners_than_there_is_room_for_are_told(started: Daemon) -> None
     peer.close()
     with started.client() as client:
         client.ping()
-    others[1].send(Request(1, "events", raw(EventsBody())))
-    assert not isinstance(others[1].receive(), Error)
+
+    def has_room() -> bool:
+        others[1].send(Request(1, "events", raw(EventsBody())))
+        return not isinstance(others[1].receive(), Error)
+
+    eventually(has_room)
     for each in others:
         each.close()

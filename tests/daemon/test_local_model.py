@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from model_process import ODD_TEXTS, ended, ends_with_its_daemon, pid_of
+from model_process import ODD_TEXTS, ended, ends_with_its_daemon, pid_of, pids_of_starts
 
 from memoryd.embed import local
 from memoryd.embed.local import LocalProvider
@@ -193,14 +193,14 @@ async def test_the_worker_ends_with_a_daemon_that_is_killed() -> None:
     await ends_with_its_daemon()
 
 
-async def test_an_idle_model_is_unloaded_and_loaded_again() -> None:
+async def test_an_idle_model_is_unloaded_and_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    pids = pids_of_starts(monkeypatch)  # either may be gone before anybody can ask for it
     async with opened(LocalProvider(idle_unload_s=0.01)) as provider:
         before = await provider.embed_query("hello")
-        pid = pid_of(provider)
-        await ended(pid)
+        await ended(pids[0])
         assert provider.stats() == local.LocalStats("unloaded", restarts=0, pid=None)
         assert np.allclose(await provider.embed_query("hello"), before)
-        assert pid_of(provider) != pid
+        assert len(set(pids)) == 2
         assert provider.stats().restarts == 0
 
 

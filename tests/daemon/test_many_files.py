@@ -265,6 +265,8 @@ def test_without_descriptors_nothing_is_given_up(daemon: Daemon) -> None:
     daemon.start().sync()
     before = indexed(daemon)
     assert len(before) == 50
+    # The check of the index has connections of its own, which it closes.
+    eventually(lambda: "is whole" in daemon.log())
     with daemon.client() as client:
         client.ping()
         limit = ["prlimit", "--pid", str(pid(daemon))]

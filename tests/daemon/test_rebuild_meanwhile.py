@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 from gate import Gate
 from harness import Daemon, eventually
+from peers import Peer
 from serving import serving
 from vendors import OpenAiDouble
 
-from memoryd_client.errors import RequestTimeoutError, UnavailableError
+from memoryd_client.bodies import IndexBody
+from memoryd_client.errors import UnavailableError
+from memoryd_client.protocol import Cancel, Error, Request, raw
 from memoryd_client.status import StatusResult
 
 KEY = "sk-double-Zq7Zq7Zq7Zq7"
@@ -256,9 +259,14 @@ def test_a_rebuild_that_its_client_gives_up_leaves_nothing(
         asking.write(f"memory/{number}.md", f"note {number} of today\nabout bilbies\n")
     asked = len(openai.inputs)
     gate = openai.gate = Gate()
-    with asking.client() as client, pytest.raises(RequestTimeoutError):
-        client.index(force=True, timeout_s=1.0)
-    assert len(openai.inputs) > asked
+    peer = Peer(str(asking.socket)).greet()
+    peer.send(Request(1, "index", raw(IndexBody(force=True))))
+    eventually(lambda: len(openai.inputs) > asked)
+    peer.send(Cancel(1))
+    given_up = peer.answer()
+    assert isinstance(given_up, Error)
+    assert given_up.code == "cancelled"
+    peer.close()
     gate.open_up()
     eventually(lambda: leftovers(asking) == [] and status(asking).rebuild is None)
     assert asking.database.stat().st_ino == before

@@ -5,7 +5,7 @@ import struct
 from collections.abc import Iterator
 
 import pytest
-from harness import Daemon
+from harness import PATIENCE_S, Daemon
 from msgspec import Raw
 from peers import Peer, deaf_peer
 
@@ -213,7 +213,8 @@ async def test_many_clients_at_once(started: Daemon) -> None:
     import asyncio
 
     async def one(number: int) -> list[str]:
-        async with AsyncClient(str(started.socket)) as client:
+        path = str(started.socket)
+        async with AsyncClient(path, wait_s=PATIENCE_S, timeout_s=PATIENCE_S) as client:
             found = await asyncio.gather(*(client.search(f"number{number}") for _ in range(10)))
             return [result.results[0].path for result in found]
 
