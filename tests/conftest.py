@@ -1,10 +1,19 @@
-"""For all tests: an example that takes long on a busy machine is no failure.
+"""For all tests: neither how busy the machine is nor what its user has set is for them.
 
-Nor are others drawn each time, so that what passes on one machine passes on all. New ones are for
-the fuzzer, and for whoever has just changed something: `--hypothesis-profile=explore`.
+An example that takes long is no failure. Nor are others drawn each time, so that what passes on one
+machine passes on all: new ones are for the fuzzer, and for whoever has just changed something
+(`--hypothesis-profile=explore`).
 """
 
+import os
+
 from hypothesis import HealthCheck, settings
+
+# Servers of tests are on this machine, whatever proxy leads away from it.
+os.environ["no_proxy"] = os.environ["NO_PROXY"] = "127.0.0.1,localhost"
+# An agent or a socket of the user's own is not to be talked to.
+for name in [name for name in os.environ if name.startswith("MEMORYD_")]:
+    del os.environ[name]
 
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("memoryd", settings.get_profile("explore"), derandomize=True)

