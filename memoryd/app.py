@@ -52,11 +52,12 @@ from memoryd.operations import Operations
 from memoryd.recovery import Findings, Recovery
 from memoryd.reload import Reloader
 from memoryd.search.engine import SearchEngine
+from memoryd.serve.door import Door
 from memoryd.serve.folders import SocketError
-from memoryd.serve.lock import AlreadyRunningError, locked, locked_index
+from memoryd.serve.lock import AlreadyRunningError, locked_index
 from memoryd.serve.notify import Notifier
 from memoryd.serve.server import Server
-from memoryd.serve.socket import check_path, inherited_or_listening
+from memoryd.serve.socket import check_path
 from memoryd.settings import Settings
 from memoryd.source.discover import Discovery
 from memoryd.source.mounts import unless_away
@@ -115,9 +116,7 @@ async def run(options: Options, *, stop: asyncio.Event, hangup: asyncio.Event) -
     log_path = None if options.log_path is None else str(options.log_path)
     holder = this_process(version=__version__, log_path=log_path)
     async with AsyncExitStack() as stack:
-        what = f"the socket {socket_path}"
-        stack.enter_context(locked(Path(f"{socket_path}.lock"), what, holder))
-        listener = stack.enter_context(inherited_or_listening(socket_path))
+        door = stack.enter_context(Door(socket_path, holder))
         daemon = Daemon(
             holder,
             socket_path,
@@ -150,7 +149,7 @@ async def run(options: Options, *, stop: asyncio.Event, hangup: asyncio.Event) -
             capabilities=list(CAPABILITIES),
         )
         handlers = DaemonOperations(host, reloader, events).table()
-        server = Server(listener, handlers=handlers, welcome=welcome)
+        server = Server(door, handlers=handlers, welcome=welcome)
         await asyncio.to_thread(load_stop_words)
         stack.push_async_callback(host.close)
         await reloader.start()
@@ -204,13 +203,13 @@ async def _agent(
     to_tracker = MeteredQueue[ToReconcile]("transcripts", SMALL_QUEUE)
 
     async with AsyncExitStack() as stack:
-        stack.enter_context(locked_index(config.db_path, daemon.holder))
+        is_locked = stack.enter_context(locked_index(config.db_path, daemon.holder))
         # Of its own: another agent's disk may hang. Nobody waits for a thread that does.
         threads = ThreadPoolExecutor(2, thread_name_prefix=f"files of {config.agent}")
         stack.callback(threads.shutdown, wait=False, cancel_futures=True)
         lookups = Lookups(config.agent)
         stack.callback(lookups.close)
-        recovery = Recovery(await store_options(config), findings, restart)
+        recovery = Recovery(await store_options(config, is_locked), findings, restart)
         await recovery.look()
         peeked = await peek(config.db_path)
         resolved = choose_provider(settings, peeked)

@@ -195,8 +195,10 @@ def wanted_identity(config: AgentConfig, provider: Provider | None) -> Identity:
     )
 
 
-async def store_options(config: AgentConfig) -> StoreOptions:
-    """Return how the index of an agent is to be opened."""
+async def store_options(
+    config: AgentConfig, is_locked: Callable[[], bool] = lambda: True
+) -> StoreOptions:
+    """Return how the index of an agent is to be opened; `is_locked` as `StoreOptions` has it."""
     vector, cache = config.settings.store.vector, config.settings.cache
     extension, problem = vector.extension_path, None
     if not vector.enabled:
@@ -213,4 +215,4 @@ async def store_options(config: AgentConfig) -> StoreOptions:
         except ExtensionError as error:
             problem = str(error)
     bound = (cache.max_entries or None) if cache.enabled else 0
-    return StoreOptions(config.db_path, config.workspace, extension, problem, bound)
+    return StoreOptions(config.db_path, config.workspace, extension, problem, bound, is_locked)

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import os
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -36,7 +37,7 @@ class StoreOptions:
     """What decides how an index file is opened.
 
     `extension` None means without sqlite-vec, and `extension_error` why. `cache_max_entries` None
-    means no bound.
+    means no bound. `is_locked` says whether others still find the lock of the index. Blocking.
     """
 
     path: Path
@@ -44,6 +45,7 @@ class StoreOptions:
     extension: str | None
     extension_error: str | None
     cache_max_entries: int | None
+    is_locked: Callable[[], bool] = field(default=lambda: True, compare=False)
 
 
 class Store:
@@ -186,10 +188,6 @@ class Store:
         """Note that the index could not be written. Returns whether that has just begun."""
         full = await asyncio.to_thread(is_full, self.path.parent)
         return self.outage.fail(error, is_full=full)
-
-    async def is_locked(self) -> bool:
-        """Say whether there is a lock file to keep others from the index's path."""
-        return await asyncio.to_thread(Path(f"{self.path}.lock").exists)
 
     async def can_be_written(self) -> bool:
         """Try to open the index for writing, and close it again; the outage tells why not.

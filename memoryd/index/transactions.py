@@ -35,7 +35,7 @@ class Transactions:
         self._store = store
         self._restart = restart
         self._on_recovered = on_recovered
-        self._replaced = False
+        self._restarting = False
 
     async def until_writable(self) -> None:
         """Return at once, unless the index is open to be read alone.
@@ -119,7 +119,7 @@ class Transactions:
                 if outage.end():
                     log.info("%s can be written again", store.path)
                 self._on_recovered()
-                if moved is Moved.GONE and not await store.is_locked():
+                if moved is Moved.GONE and not await self._is_locked():
                     self._restart()  # which locks it first
                 return done
 
@@ -129,13 +129,24 @@ class Transactions:
         Another file in the index's place is for a new start to look at; until then, what is under
         way still goes to the old one, which is kept.
         """
-        if self._replaced or (moved := await self._store.moved()) is None:
+        if self._restarting:
+            return
+        if (moved := await self._store.moved()) is None:
+            if not await self._is_locked():
+                self._restarting = True
+                log.warning("the lock file of %s was removed; it is locked anew", self._store.path)
+                self._restart()
             return
         if moved is not Moved.REPLACED:
             raise MovedError(f"it {moved.value}")
-        self._replaced = True
+        self._restarting = True
         log.warning("%s %s while it was open; that is opened now", self._store.path, moved.value)
         self._restart()
+
+    async def _is_locked(self) -> bool:
+        """Say whether others still find the lock of the index."""
+        store = self._store
+        return await store.database.run(lambda _: store.options.is_locked())
 
     def _follow(self, connection: Connection, deltas: Iterable[Delta], *, bad: bool) -> None:
         store = self._store

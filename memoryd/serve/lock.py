@@ -6,8 +6,9 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from memoryd.serve.folders import SocketError, private_folder
@@ -26,12 +27,14 @@ class AlreadyRunningError(Exception):
 
 
 @contextmanager
-def locked(path: Path, what: str, holder: Holder | None = None) -> Iterator[None]:
+def locked(path: Path, what: str, holder: Holder | None = None) -> Iterator[Callable[[], bool]]:
     """Hold an exclusive lock on `path` (created if need be), which tells who `holder` is.
 
-    Without one it is this process. Raises `AlreadyRunningError`, or `SocketError` when the file is
-    no place for a lock of ours. The kernel gives the lock back however the process ends; the file
-    is left, for removing it would let two daemons lock two files of one name.
+    Without one it is this process. Gives what says, each time it is called, whether others still
+    find the lock: who removes the file makes room for another one. Raises `AlreadyRunningError`,
+    or `SocketError` when the file is no place for a lock of ours. The kernel gives the lock back
+    however the process ends; the file is left, for removing it would let two daemons lock two files
+    of one name.
     """
     private_folder(path.parent)
     descriptor = _taken(path, what)
@@ -40,19 +43,20 @@ def locked(path: Path, what: str, holder: Holder | None = None) -> Iterator[None
             locks.write(descriptor, holder or locks.this_process())
         except OSError as error:
             log.warning("%s is locked, but can't say by whom: %s", path, error.strerror)
-        yield
+        yield partial(_is_at, descriptor, path)
     finally:
         os.close(descriptor)
 
 
 @contextmanager
-def locked_index(path: Path, holder: Holder) -> Iterator[None]:
+def locked_index(path: Path, holder: Holder) -> Iterator[Callable[[], bool]]:
     """Hold the lock of an index, whose path has no symbolic link in it.
 
-    Raises what `locked` does, and `SocketError` when the index has another name too: another
-    daemon could lock that one, and SQLite would keep two logs of what is not yet in the file.
+    Gives and raises what `locked` does, and `SocketError` when the index has another name too:
+    another daemon could lock that one, and SQLite would keep two logs of what is not yet in the
+    file.
     """
-    with locked(Path(f"{path}.lock"), f"the index {path}", holder):
+    with locked(Path(f"{path}.lock"), f"the index {path}", holder) as is_found:
         try:
             found = os.lstat(path)
             names = 1 if stat.S_ISDIR(found.st_mode) else found.st_nlink
@@ -63,7 +67,7 @@ def locked_index(path: Path, holder: Holder) -> Iterator[None]:
                 f"the index {path} has {names} names (hard links), and is only safe with one;"
                 f" remove the others (`find / -samefile {path}`), or make this one a copy"
             )
-        yield
+        yield is_found
 
 
 def _taken(path: Path, what: str) -> int:
@@ -141,5 +145,7 @@ def _lock(descriptor: int) -> bool:
 def _is_at(descriptor: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
+    except OSError:
+        return True  # what can't be looked at is no news

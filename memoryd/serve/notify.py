@@ -8,7 +8,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 FIRST_DESCRIPTOR = 3
 _MICROSECONDS = re.compile("[0-9]{1,20}")
@@ -60,9 +60,14 @@ class Notifier:
                 await asyncio.sleep(self._watchdog_s / 10)
 
 
-def inherited_socket(environ: dict[str, str]) -> socket.socket | None:
+def is_handed_over(environ: Mapping[str, str]) -> bool:
+    """Say whether systemd has bound a socket for us."""
+    return environ.get("LISTEN_PID") == str(os.getpid()) and environ.get("LISTEN_FDS") == "1"
+
+
+def inherited_socket(environ: Mapping[str, str]) -> socket.socket | None:
     """Return the listening socket that systemd has bound for us, or None. Raises `OSError`."""
-    if environ.get("LISTEN_PID") != str(os.getpid()) or environ.get("LISTEN_FDS") != "1":
+    if not is_handed_over(environ):
         return None
     os.set_inheritable(FIRST_DESCRIPTOR, False)
     listener = socket.socket(fileno=FIRST_DESCRIPTOR)

@@ -7,7 +7,10 @@ import socket
 from collections.abc import Mapping
 
 from memoryd.serve.connection import Connection, Handler
+from memoryd.serve.door import Door
+from memoryd.serve.folders import SocketError
 from memoryd.serve.limits import Load, Seldom
+from memoryd.serve.lock import AlreadyRunningError
 from memoryd_client.peer import peer_uid
 from memoryd_client.protocol import ErrorCode, Op, Welcome
 
@@ -17,38 +20,66 @@ MAX_CONNECTIONS = 256
 IDLE_S = 60.0
 """A connection that has had nothing to do for so long makes room for a new one."""
 ACCEPT_PAUSE_S = 0.1
+LOOK_S = 5.0
+"""So often it is looked whether the door is still there."""
 
 
 class Server:
-    """Serves a bound socket. `run` until cancelled; open connections end with it."""
+    """Serves who comes in by a door. `run` until cancelled; open connections end with it."""
 
-    def __init__(
-        self, listener: socket.socket, *, handlers: Mapping[Op, Handler], welcome: Welcome
-    ) -> None:
-        self._listener = listener
+    def __init__(self, door: Door, *, handlers: Mapping[Op, Handler], welcome: Welcome) -> None:
+        self._door = door
         self._handlers = handlers
         self._welcome = welcome
         self._load = Load()
         self._serving: dict[Connection, asyncio.Task[None]] = {}
-        self._refusals, self._failures = Seldom(log), Seldom(log)
+        self._refusals, self._failures, self._losses = Seldom(log), Seldom(log), Seldom(log)
 
     async def run(self) -> None:
-        """Accept until cancelled."""
-        loop = asyncio.get_running_loop()
+        """Accept until cancelled. What others remove of the door is put back."""
         async with asyncio.TaskGroup() as group:
             while True:
-                try:
-                    client, _ = await loop.sock_accept(self._listener)
-                except OSError as error:
-                    # Out of descriptors, most likely: others may close theirs.
-                    self._failures.warning("can't accept a client: %s", error)
-                    await asyncio.sleep(ACCEPT_PAUSE_S)
-                    continue
-                group.create_task(self._receive(client), name="connection")
+                accepting = group.create_task(self._accept(group), name="accept")
+                await self._until_lost()
+                accepting.cancel()
+                await asyncio.wait({accepting})
+                await self._restore()
 
     def stats(self) -> int:
         """Return the number of open connections."""
         return len(self._serving)
+
+    async def _accept(self, group: asyncio.TaskGroup) -> None:
+        loop, listener = asyncio.get_running_loop(), self._door.listener
+        while True:
+            try:
+                client, _ = await loop.sock_accept(listener)
+            except OSError as error:
+                # Out of descriptors, most likely: others may close theirs.
+                self._failures.warning("can't accept a client: %s", error)
+                await asyncio.sleep(ACCEPT_PAUSE_S)
+                continue
+            group.create_task(self._receive(client), name="connection")
+
+    async def _until_lost(self) -> None:
+        is_there = True
+        while is_there:
+            await asyncio.sleep(LOOK_S)
+            is_there = await asyncio.to_thread(self._door.is_there)
+
+    async def _restore(self) -> None:
+        while True:
+            work = asyncio.ensure_future(asyncio.to_thread(self._door.restore))
+            try:
+                await asyncio.shield(work)
+            except (AlreadyRunningError, SocketError, OSError) as error:
+                self._losses.warning("no client can come in, which is tried again: %s", error)
+            except asyncio.CancelledError:
+                await asyncio.wait({work})  # whose socket is removed then
+                raise
+            else:
+                return
+            await asyncio.sleep(LOOK_S)
 
     async def _receive(self, client: socket.socket) -> None:
         """Serve a client; what goes wrong with one is no matter to the others."""

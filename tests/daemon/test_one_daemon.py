@@ -1,11 +1,17 @@
 """One index has one daemon, by whatever names its folder, its socket or its file are called."""
 
 import os
+import shutil
+import signal
+import stat
 import subprocess
 from pathlib import Path
 
 import pytest
-from harness import PATIENCE_S, Daemon
+from harness import PATIENCE_S, Daemon, eventually
+
+from memoryd_client import Client, MemorydError
+from memoryd_client.agents import AgentSummary
 
 
 def second(daemon: Daemon, *options: str, **variables: str) -> tuple[int, str]:
@@ -19,6 +25,20 @@ def second(daemon: Daemon, *options: str, **variables: str) -> tuple[int, str]:
         timeout=PATIENCE_S,
     )
     return done.returncode, done.stderr.splitlines()[-1]
+
+
+def agent_of(daemon: Daemon) -> AgentSummary:
+    with daemon.client() as client:
+        (found,) = client.agents().agents
+        return found
+
+
+def is_found(daemon: Daemon, word: str) -> bool:
+    """Say whether a note is found; while its agent starts anew, none is."""
+    try:
+        return bool(daemon.paths(word))
+    except MemorydError:
+        return False
 
 
 def pid_of(daemon: Daemon) -> str:
@@ -73,6 +93,76 @@ def test_a_socket_whose_lock_file_was_removed_is_not_taken_from_who_listens(
     assert (code, "somebody answers on" in said) == (3, True)
     with daemon.client() as client:
         client.ping()
+
+
+def test_a_socket_and_a_lock_that_are_removed_are_there_again(daemon: Daemon) -> None:
+    daemon.write("MEMORY.md", "whoever tidies up")
+    daemon.socket = daemon.folder / "run" / "s"
+    daemon.start().sync()
+    with daemon.client() as early:
+        early.ping()
+        shutil.rmtree(daemon.socket.parent)
+        eventually(daemon.socket.exists)
+        early.ping()
+    assert daemon.paths("tidies") == ["MEMORY.md"]
+    assert stat.S_IMODE(daemon.socket.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(daemon.socket.stat().st_mode) == 0o600
+    code, said = second(
+        daemon,
+        "--workspace",
+        str(daemon.workspace),
+        XDG_STATE_HOME=str(daemon.folder / "elsewhere"),
+    )
+    assert (code, pid_of(daemon) in said) == (3, True)
+    daemon.assert_healthy()
+    assert daemon.stop() == 0
+    assert not daemon.socket.exists()
+
+
+def test_an_index_whose_lock_file_is_removed_is_locked_again(daemon: Daemon) -> None:
+    daemon.write("MEMORY.md", "the first one serves this")
+    daemon.start().sync()
+    lock = Path(f"{daemon.database}.lock")
+    lock.unlink()
+    daemon.write("memory/new.md", "something to write")
+    eventually(lock.exists)
+    options = ["--config", str(daemon.config), "--socket", str(daemon.folder / "other")]
+    code, said = second(daemon, *options)
+    assert (code, pid_of(daemon) in said) == (3, True)
+    eventually(lambda: is_found(daemon, "write"))
+    daemon.assert_healthy()
+
+
+def test_an_index_whose_lock_another_has_taken_is_left_to_that_one(daemon: Daemon) -> None:
+    daemon.write("MEMORY.md", "the first one serves this")
+    daemon.start().sync()
+    assert daemon.process is not None
+    daemon.process.send_signal(signal.SIGSTOP)
+    Path(f"{daemon.database}.lock").unlink()
+    other = subprocess.Popen(
+        daemon.command("--config", str(daemon.config), "--socket", str(daemon.folder / "other")),
+        env=daemon.environment,
+        cwd=daemon.folder,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        with Client(str(daemon.folder / "other"), wait_s=PATIENCE_S) as client:
+            client.sync(timeout_s=PATIENCE_S)
+            daemon.process.send_signal(signal.SIGCONT)
+            daemon.write("memory/new.md", "something to write")
+            eventually(lambda: agent_of(daemon).state == "failed")
+            assert f"in use by another memoryd (process {other.pid})" in str(
+                agent_of(daemon).reason
+            )
+            client.sync(timeout_s=PATIENCE_S)
+            assert [hit.path for hit in client.search("write").results] == ["memory/new.md"]
+    finally:
+        other.terminate()
+        other.wait()
+    with daemon.client() as client:
+        client.reload()
+    eventually(lambda: is_found(daemon, "write"))
+    daemon.assert_healthy()
 
 
 def test_an_index_that_has_two_names_is_not_opened(daemon: Daemon) -> None:

@@ -2,18 +2,21 @@
 
 import asyncio
 import logging
-import socket
 import struct
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import Raw
 
-from memoryd.serve import connection, server
+from memoryd.serve import connection, limits, server
+from memoryd.serve.door import Door
 from memoryd.serve.limits import FAIR_BYTES, MAX_INCOMING_BYTES, MAX_OUTGOING_BYTES, Load, Seldom
 from memoryd.serve.server import Server
+from memoryd_client.background.holder import this_process
 from memoryd_client.bodies import PingResult
 from memoryd_client.framing import FrameBuffer, pack
 from memoryd_client.protocol import (
@@ -127,13 +130,11 @@ class House:
 @pytest.fixture
 async def house(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 3)
+    monkeypatch.setattr(server, "LOOK_S", 0.01)
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         house = House(Path(name))
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(house.path))
-            listener.listen()
-            listener.setblocking(False)
-            serving = Server(listener, handlers={Op.PING: house.ping}, welcome=WELCOME)
+        with Door(house.path, this_process()) as door:
+            serving = Server(door, handlers={Op.PING: house.ping}, welcome=WELCOME)
             task = asyncio.create_task(serving.run())
             yield house
             task.cancel()
@@ -224,3 +225,34 @@ async def test_a_fault_in_one_connection_is_no_matter_to_the_others(
             await other.greet()
     assert isinstance(await guest.ping(), Result)
     assert [record.getMessage() for record in caplog.records] == ["a connection has failed"]
+
+
+async def test_small_requests_that_are_worked_on_take_no_more_than_their_share(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MAX_INCOMING_BYTES", FAIR_BYTES)
+    house.release.clear()
+    flooding, _ = await house.guest()
+    small, _ = await house.guest()
+    body = Raw(msgspec.msgpack.encode({"unknown": "x" * 50_000}))
+    for request_id in range(1, 7):
+        flooding.writer.write(pack(Request(request_id, "ping", body)))
+        await flooding.writer.drain()
+    answer = await flooding.receive()
+    assert isinstance(answer, Error)
+    assert (answer.code, answer.id, answer.retryable) == ("busy", 6, True)
+    small.writer.write(pack(Request(1, "ping", body)))
+    house.release.set()
+    assert isinstance(await small.receive(), Result)
+    answers = [await flooding.receive() for _ in range(5)]
+    assert all(isinstance(answer, Result) for answer in answers)
+    assert isinstance(await flooding.ping(), Result), "and then there is room again"
+
+
+async def test_a_door_that_was_removed_lets_clients_in_again(house: House) -> None:
+    inside, _ = await house.guest()
+    house.path.unlink()
+    while not house.path.exists():
+        await asyncio.sleep(0)
+    assert (await house.guest())[1] == WELCOME
+    assert isinstance(await inside.ping(), Result)

@@ -217,7 +217,22 @@ async def test_an_index_in_another_place_is_written_back(bench: Bench) -> None:
     await bench.write(file("b.md", "valve"))
     assert path.exists()
     assert await bench.store.readers.read(texts) == ["boiler", "valve"]
-    assert bench.restarts == [None], "there is no lock, which only a new start makes"
+    assert bench.restarts == []
+
+
+async def test_a_lock_that_is_gone_is_for_a_new_start_to_make(bench: Bench) -> None:
+    bench.store.path.with_name("unlocked").touch()
+    await bench.write(file("b.md", "valve"))
+    await bench.write(file("c.md", "shed"))
+    assert bench.restarts == [None], "once"
+    assert await bench.store.readers.read(texts) == ["boiler", "shed", "valve"]
+
+
+async def test_a_folder_that_is_gone_takes_the_lock_with_it(bench: Bench) -> None:
+    bench.store.path.unlink()
+    bench.store.path.with_name("unlocked").touch()
+    await bench.write(file("b.md", "valve"))
+    assert bench.restarts == [None]
 
 
 async def test_another_file_in_its_place_is_for_a_new_start_to_look_at(bench: Bench) -> None:

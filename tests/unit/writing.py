@@ -52,7 +52,12 @@ class Bench:
 
 @asynccontextmanager
 async def opened(path: Path) -> AsyncIterator[Bench]:
-    store = Store(StoreOptions(path, Path("/w"), None, "switched off", None), IDENTITY)
+    """Give an index and its writer; it counts as locked while there is no file `unlocked`."""
+    unlocked = path.with_name("unlocked")
+    options = StoreOptions(
+        path, Path("/w"), None, "switched off", None, is_locked=lambda: not unlocked.exists()
+    )
+    store = Store(options, IDENTITY)
     await store.open()
     bench = Bench(store)
     if store.writable:
