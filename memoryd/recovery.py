@@ -6,7 +6,8 @@ it. The agent is started again; meanwhile requests to it end with `unavailable`.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,10 +15,11 @@ from pathlib import Path
 import msgspec
 
 from memoryd.index.check import Problem, problem_of
-from memoryd.index.damage import Finding, Recovered, look, recover, take_note
+from memoryd.index.damage import FailingDiskError, Finding, Recovered, look, recover, take_note
 from memoryd.index.driver import Error
 from memoryd.index.faults import Fault, fault_of
 from memoryd.index.forget import Tombstone
+from memoryd.index.outage import advice, reason
 from memoryd.index.store import Store, StoreOptions
 from memoryd.supervise import Actor, innermost
 
@@ -47,23 +49,25 @@ class Recovery:
         Raises `IndexRefusedError`, `FailingDiskError`, or the disk's error.
         """
         path = self.options.path
-        seen = await asyncio.to_thread(look, path)
-        if (finding := self._findings.get(path, seen)) is not None:
-            await self._recover(finding)
-            self._findings.pop(path, None)
+        with _surroundings(path):
+            seen = await asyncio.to_thread(look, path)
+            if (finding := self._findings.get(path, seen)) is not None:
+                await self._recover(finding)
+                self._findings.pop(path, None)
 
     async def open(self, store: Store) -> Recovered | None:
         """Open the index; if it is damaged, put it right first. Raises as `look` does.
 
         Returns what became of one that was damaged, to be told.
         """
-        try:
-            await store.open()
-        except Exception as error:
-            if (problem := _at_opening(error)) is None:
-                raise
-            await self._recover(Finding(problem))
-            await store.open()
+        with _surroundings(store.path):
+            try:
+                await store.open()
+            except Exception as error:
+                if (problem := _at_opening(error)) is None:
+                    raise
+                await self._recover(Finding(problem))
+                await store.open()
         store.readers.on_error = self.note
         if not store.writable:
             return None
@@ -105,6 +109,20 @@ class Recovery:
     async def _recover(self, finding: Finding) -> None:
         options = self.options
         await recover(options.path, options.workspace, finding, extension=options.extension)
+
+
+@contextmanager
+def _surroundings(path: Path) -> Iterator[None]:
+    """Say what an index can't be opened for, and what to do, where it is not to blame itself."""
+    try:
+        yield
+    except FailingDiskError:
+        raise
+    except (Error, OSError) as error:
+        if fault_of(error) is not Fault.SURROUNDINGS:
+            raise
+        message = f"the index {path} can't be opened: {reason(error)}; {advice(error)}"
+        raise OSError(message) from None
 
 
 def _at_opening(error: Exception) -> Problem | None:

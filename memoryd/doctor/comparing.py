@@ -19,6 +19,9 @@ from memoryd_client.cli.units import counted
 
 LOOKS = 3
 """What differs, while a daemon runs, is looked at again behind a `sync`."""
+_STAYS = "what the index has of it stays meanwhile"
+_UNSEEN = f"bring it back, or let memoryd's user read it; {_STAYS}"
+_UNREAD = f"put right what the reason says; {_STAYS}"
 _WHAT: dict[What, str] = {
     "new": "not in the index",
     "changed": "other than in the index",
@@ -102,7 +105,7 @@ class Settling:
             return
         self._tell(found, noun)
         for problem in comparison.problems:
-            self._topic.warning(problem, "bring it back; what the index has of it stays meanwhile")
+            self._topic.warning(problem, _UNSEEN)
 
     def _sync(self) -> None:
         self._since_ns = time.time_ns()
@@ -119,7 +122,7 @@ class Settling:
         for (what, may_pass), names in tallies.items():
             message = f"{counted(names.count, noun)} {_WHAT[what]}: {names}"
             if what == "unreadable":
-                self._topic.warning(message, "what the index has of them stays; see the reason")
+                self._topic.warning(message, _UNREAD)
             elif not may_pass:
                 self._topic.error(message, REBUILD)
             elif self._daemon is None:

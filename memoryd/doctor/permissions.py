@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from memoryd.doctor.finding import Topic
+from memoryd.serve.folders import open_to_others
 
 _OTHERS = 0o077
 _OTHERS_WRITE = 0o022
@@ -27,10 +28,18 @@ def check_private(topic: Topic, files: Iterable[Path]) -> None:
 
 
 def check_folder(topic: Topic, folder: Path, *, private: bool) -> None:
-    """Check a folder in which memoryd makes files; a `private` one is for the owner alone."""
-    found = _look(topic, folder)
-    if found is None:
-        return
+    """Check a folder in which memoryd makes files; a `private` one is for the owner alone.
+
+    If it is not there, it is looked whether it can be made.
+    """
+    known = len(topic.findings)
+    if (found := _look(topic, folder)) is not None:
+        _check_own(topic, folder, found, private=private)
+    if len(topic.findings) == known:
+        _check_above(topic, folder)
+
+
+def _check_own(topic: Topic, folder: Path, found: os.stat_result, *, private: bool) -> None:
     if not stat.S_ISDIR(found.st_mode):
         topic.error(f"{folder} is not a folder", "move it away")
         return
@@ -45,6 +54,25 @@ def check_folder(topic: Topic, folder: Path, *, private: bool) -> None:
         topic.warning(f"others can look into {folder}: its mode is {mode:04o}", fix)
     if not os.access(folder, os.W_OK | os.X_OK):
         topic.error(f"nothing can be written into {folder}", _writable(folder, "700"))
+
+
+def _check_above(topic: Topic, folder: Path) -> None:
+    """Check that a folder can be made where it is missing, and that nobody else can replace it."""
+    place = folder
+    while not os.path.exists(place) and place != place.parent:
+        place = place.parent
+    if place != folder and not os.access(place, os.W_OK | os.X_OK):
+        message = f"{folder} can't be made: nothing can be written into {place}"
+        topic.error(message, _writable(place, "700"))
+        return
+    try:
+        reason = open_to_others(place)
+    except OSError as error:
+        topic.error(f"{place} can't be looked at: {error.strerror}", f"ls -ld {_quoted(place)}")
+        return
+    if reason is not None:
+        message, _, fix = reason.partition("; ")
+        topic.error(message, fix)
 
 
 def check_readable(topic: Topic, path: Path, *, secret: bool, what: str) -> None:

@@ -33,9 +33,11 @@ def check_kind(path: Path) -> None:
     """Raise `IndexRefusedError` where there is something else than a file. Blocking."""
     for part in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
         try:
-            mode = part.stat().st_mode
+            mode = part.lstat().st_mode
         except FileNotFoundError:
             continue
+        if stat.S_ISLNK(mode):
+            raise IndexRefusedError(f"{part} is a symbolic link, not a file; move it away")
         if not stat.S_ISREG(mode):
             kind = "a folder" if stat.S_ISDIR(mode) else "a pipe, socket or device"
             raise IndexRefusedError(

@@ -16,7 +16,7 @@ _ROOM_BYTES = 64 * 1024
 """The index of a write-ahead log alone takes half of it."""
 
 _FULL = "free some space on its disk"
-_CLOSED = "make it and its folder writable for memoryd's user"
+_CLOSED = "make it and its folder readable and writable for memoryd's user"
 _LOCKED = "another program keeps it locked: end that"
 _ADVICE = {3: _CLOSED, 5: _LOCKED, 6: _LOCKED, 8: _CLOSED, 13: _FULL, 14: _CLOSED}
 """By SQLite's primary result code."""
@@ -70,12 +70,8 @@ class Outage:
     @property
     def advice(self) -> str:
         """What people can do about it."""
-        code = getattr(self.error, "sqlite_errorcode", None)
-        number = self.error.errno if isinstance(self.error, OSError) else None
-        if self._is_full:
-            return f"{_FULL}: {self._path}; it is tried again by itself"
-        what = _ADVICE_OF_SYSTEM.get(number or 0) if code is None else _ADVICE.get(code & 0xFF)
-        return f"{what or 'look after its disk'}: {self._path}; it is tried again by itself"
+        what = _FULL if self._is_full or self.error is None else advice(self.error)
+        return f"{what}: {self._path}; it is tried again by itself"
 
     @property
     def retry_in_s(self) -> float | None:
@@ -126,6 +122,14 @@ def is_full(folder: Path) -> bool:
         return False
     no_names = found.f_files > 0 and found.f_favail == 0
     return no_names or found.f_bavail * found.f_frsize < _ROOM_BYTES
+
+
+def advice(error: Exception) -> str:
+    """Return what people can do about a fault of what surrounds an index."""
+    code = getattr(error, "sqlite_errorcode", None)
+    number = error.errno if isinstance(error, OSError) else None
+    what = _ADVICE_OF_SYSTEM.get(number or 0) if code is None else _ADVICE.get(code & 0xFF)
+    return what or "look after its disk"
 
 
 def reason(error: Exception) -> str:

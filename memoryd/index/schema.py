@@ -121,7 +121,7 @@ def prepare(connection: Connection, workspace: Path, identity: Identity) -> Iden
             raise newer(version)
         elif version != VERSION and version not in _MIGRATIONS:
             raise IndexRefusedError(
-                f"its schema version is {version} and this memoryd knows {VERSION};"
+                f"the index has schema version {version} and this memoryd knows {VERSION};"
                 " it is not an index of memoryd"
             )
         built = check(connection, workspace, identity)
@@ -168,14 +168,14 @@ def create(connection: Connection, workspace: Path) -> None:
 def newer(version: int) -> IndexRefusedError:
     """Return the refusal of an index that a newer memoryd has made."""
     return IndexRefusedError(
-        f"its schema version is {version} and this memoryd knows {VERSION}; upgrade memoryd"
+        f"the index has schema version {version} and this memoryd knows {VERSION}; upgrade memoryd"
     )
 
 
 def of_another(owner: str | None, workspace: Path) -> IndexRefusedError:
     """Return the refusal of an index that was made for another workspace."""
     return IndexRefusedError(
-        f"it belongs to the workspace {owner}; set store.path to another file"
+        f"the index belongs to the workspace {owner}; set store.path to another file"
         f" for {workspace}, or move this one away"
     )
 

@@ -16,6 +16,7 @@ from memoryd_client import paths
 
 log = logging.getLogger(__name__)
 
+_ELSEWHERE = "choose another --socket or store.path"
 MAX_LINKS = 40
 """As many symbolic links as Linux follows in one path."""
 
@@ -32,13 +33,13 @@ def private_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise SocketError(f"{folder} can't be made: {error.strerror}") from error
+        raise SocketError(f"{folder} can't be made: {error.strerror}; {_ELSEWHERE}") from error
     try:
         if str(folder) in paths.own_folders():
             _close_to_others(folder)
         reason = open_to_others(folder)
     except OSError as error:
-        raise SocketError(f"{folder} can't be used: {error.strerror}") from error
+        raise SocketError(f"{folder} can't be used: {error.strerror}; {_ELSEWHERE}") from error
     if reason is not None:
         raise SocketError(reason)
 
@@ -58,7 +59,7 @@ def open_to_others(folder: Path) -> str | None:
         if found.st_uid not in trusted:
             return (
                 f"{here} belongs to another user (uid {found.st_uid}),"
-                f" who could replace what is in {folder}; choose another --socket or store.path"
+                f" who could replace what is in {folder}; {_ELSEWHERE}"
             )
         if stat.S_ISLNK(found.st_mode):
             links += 1
@@ -70,7 +71,7 @@ def open_to_others(folder: Path) -> str | None:
         elif (whose := _writers(found)) is not None:
             return (
                 f"{here} can be written to by {whose}, who could replace what is in {folder};"
-                f" `chmod go-w {here}`, or choose another --socket or store.path"
+                f" `chmod go-w {here}`, or {_ELSEWHERE}"
             )
         if not names:
             return None

@@ -49,6 +49,7 @@ class Patient(Daemon):
         for name, kept in (("state", "kept"), ("workspace", "notes")):
             shutil.rmtree(self.folder / name, ignore_errors=True)
             shutil.copytree(self.folder / kept, self.folder / name, copy_function=shutil.copy2)
+        self.socket = self.folder / "s"
         for file in (self.socket, self.config):
             file.unlink(missing_ok=True)
         for name in (*self.agents, "added", "chats"):

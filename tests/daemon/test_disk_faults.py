@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from harness import Daemon, eventually
+from harness import PATIENCE_S, Daemon, eventually
 
 from memoryd_client import paths
 from memoryd_client.errors import UnavailableError
@@ -337,12 +337,43 @@ def test_an_index_it_may_not_write_is_searched_and_written_when_it_may(hybrid: D
     assert "Permission denied" in cannot_write(status(hybrid).degraded)
     error = refused(hybrid)
     assert error.hint is not None
-    assert "make it and its folder writable" in error.hint
+    assert "make it and its folder readable and writable" in error.hint
     hybrid.database.chmod(0o600)
     eventually(finds(hybrid, "orchid", "memory/new.md"))
     hybrid.sync()
     assert hybrid.stop() == 0
     is_whole(hybrid, files=2)
+
+
+def test_an_index_it_may_not_read_is_told_with_what_to_do(daemon: Daemon) -> None:
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        pytest.skip("needs root: rights are taken from the daemon")
+    daemon.start().sync()
+    assert daemon.stop() == 0
+    daemon.database.chmod(0)
+    daemon.start(before=["setpriv", "--bounding-set=-all", "--inh-caps=-all"], wait=False)
+    assert daemon.process is not None
+    assert daemon.process.wait(PATIENCE_S) == 1
+    assert daemon.log().splitlines()[-1] == (
+        f"memoryd: the index {daemon.database} can't be opened: Permission denied;"
+        " make it and its folder readable and writable for memoryd's user"
+    )
+
+
+def test_a_log_that_is_a_link_is_refused_and_not_followed(daemon: Daemon) -> None:
+    daemon.start().sync()
+    assert daemon.stop() == 0
+    theirs = daemon.folder / "theirs"
+    theirs.write_text("theirs")
+    log = Path(f"{daemon.database}-wal")
+    log.unlink(missing_ok=True)
+    log.symlink_to(theirs)
+    daemon.start(wait=False)
+    assert daemon.process is not None
+    assert daemon.process.wait(PATIENCE_S) == 78
+    last = daemon.log().splitlines()[-1]
+    assert last == f"memoryd: {log} is a symbolic link, not a file; move it away"
+    assert theirs.read_text() == "theirs"
 
 
 def test_a_log_on_a_full_disk_ends_nothing_and_goes_on_when_there_is_room(daemon: Daemon) -> None:

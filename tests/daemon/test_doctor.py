@@ -4,6 +4,7 @@ Everything is broken for real. What is wrong in an index: `test_doctor_index`.
 """
 
 import contextlib
+import json
 import os
 import shutil
 import socket
@@ -12,7 +13,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from harness import eventually
+from harness import PATIENCE_S, eventually
 from patient import NOTE, Patient, bad, errors
 
 from memoryd.doctor import running
@@ -98,6 +99,45 @@ def test_folders_that_others_can_use(patient: Patient) -> None:
     state.chmod(0o777)
     message = f"others can replace what is in {state}: its mode is 0777"
     assert bad(patient.doctor(code=1)) == [("permissions", "error", message)]
+
+
+def test_a_folder_above_that_others_can_use(patient: Patient) -> None:
+    """Memoryd refuses to start there: who can write to a folder can replace what is in it."""
+    patient.folder.chmod(0o777)
+    patient.socket = patient.folder / "run" / "s"
+    found = bad(patient.doctor(code=1))
+    patient.start(wait=False)
+    assert patient.process is not None
+    code = patient.process.wait(timeout=PATIENCE_S)
+    patient.folder.chmod(0o700)
+    assert code == 78
+    for check, level, message in found:
+        assert (check, level) in (("socket", "error"), ("permissions", "error"))
+        assert f"{patient.folder} can be written to by everybody" in message
+    assert {check for check, _, _ in found} == {"socket", "permissions"}
+
+
+def test_folders_that_can_not_be_made(patient: Patient) -> None:
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("needs root and setpriv: root's right to write everything is taken away")
+    home = patient.folder / "home"
+    home.mkdir(mode=0o500)
+    patient.variables["XDG_STATE_HOME"] = str(home / "state")
+    patient.socket = home / "run" / "s"
+    command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
+    command += patient.command("doctor", "--json", "--config", str(patient.config))
+    done = subprocess.run(
+        command, env=patient.environment, cwd=patient.folder, capture_output=True, text=True
+    )
+    home.rmdir()
+    assert done.returncode == 1
+    found = json.loads(done.stdout)
+    why = f"can't be made: nothing can be written into {home}"
+    assert errors(found) == [
+        ("socket", "error", f"{home}/run {why}"),
+        ("permissions", "error", f"{home}/state/memoryd {why}"),
+    ]
+    assert found["findings"][0]["fix"].startswith(f"chmod 700 {home};")
 
 
 def test_a_folder_in_which_others_can_only_add(patient: Patient) -> None:

@@ -125,7 +125,7 @@ def test_a_newer_index_is_refused_and_left_as_it_is(filled: Daemon) -> None:
     assert filled.process is not None
     assert filled.process.wait(PATIENCE_S) == 78
     last = filled.log().splitlines()[-1]
-    assert f"its schema version is {VERSION + 1}" in last
+    assert f"the index has schema version {VERSION + 1}" in last
     assert "upgrade memoryd" in last
     assert "Traceback" not in filled.log()
     assert filled.database.read_bytes() == before

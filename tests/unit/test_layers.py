@@ -31,7 +31,7 @@ ALLOWED = {
     # It looks at what all stages have made, and asks the daemon as any client does.
     "doctor": COMMON
     | {f"memoryd.{stage}" for stage in ("chunk", "doctor", "embed", "index", "source")}
-    | {"memoryd.transcripts", "memoryd.wanted", "memoryd.__version__"},
+    | {"memoryd.serve.folders", "memoryd.transcripts", "memoryd.wanted", "memoryd.__version__"},
 }
 MAX_LINES = 350
 QUEUES = {"MeteredQueue", "Queue", "LifoQueue", "PriorityQueue"}
