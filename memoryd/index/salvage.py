@@ -23,6 +23,7 @@ from memoryd.index.forget import HASHED_KINDS, KINDS, Tombstone
 READ_ROWS = 256
 _TRIES = 2_000_000
 """Of rows that can't be read, one by one: a few seconds."""
+_LEAST_ROW_BYTES = 128
 _CACHE = "provider, model, provider_key, hash, dims, embedding, used_at"
 _JOBS = "key, provider, model, provider_key, created_at, attempts, remote_id, hashes"
 _HEX = "0123456789abcdef"
@@ -190,8 +191,8 @@ def _last_id(connection: Connection, table: str, key: str, path: Path) -> int:
                 found.append(row[0])
     if max(found) == 0:
         rows, whole = _scan(connection, f"SELECT {key} FROM {table} LIMIT 1")
-        # Its root page can't be read: a row takes a kilobyte, more or less.
-        found.append(0 if whole and not rows else path.stat().st_size // 1024)
+        # Its last page can't be read, and no row is smaller.
+        found.append(0 if whole and not rows else path.stat().st_size // _LEAST_ROW_BYTES)
     return max(found)
 
 

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from memoryd.identity import Choice, Identity
 from memoryd.index import check, damage, schema
+from memoryd.index.cache import put_vec
 from memoryd.index.check import Problem
 from memoryd.index.damage import FailingDiskError, Finding, Recovered, copies, finish, look, recover
-from memoryd.index.driver import Database
+from memoryd.index.driver import Database, bundled_extension
 from memoryd.index.faults import DamagedIndexError, Fault, fault_of
 from memoryd.index.header import header_problem, seems_ours
 from memoryd.index.schema import IndexRefusedError
@@ -192,6 +193,81 @@ def test_an_embedding_that_cannot_be_right_is_left_out(path: Path, change: str) 
     put_right(path)
     kept = {value for (value,) in rows(path, "SELECT hash FROM embedding_cache")}
     assert kept == {digest(n) for n in range(1, VECTORS + 1) if n != 7}
+
+
+def test_of_two_vectors_that_differ_none_is_kept(path: Path) -> None:
+    extension = bundled_extension()
+
+    def open_index() -> Any:
+        return Database(path, extension=extension)._connect()
+
+    with closing(open_index()) as connection:
+        connection.execute(
+            "CREATE VIRTUAL TABLE chunks_vec"
+            " USING vec0 (embedding float[64] distance_metric=cosine)"
+        )
+        for number, of in ((7, 8), (9, 9)):
+            put_vec(connection, number, vector(of), 64)
+    asyncio.run(recover(path, WORKSPACE, MALFORMED, extension=extension, clock=lambda: NOON_S))
+    kept = {value for (value,) in rows(path, "SELECT hash FROM embedding_cache")}
+    assert kept == {digest(n) for n in range(1, VECTORS + 1) if n != 7}
+
+
+def test_what_was_forgotten_in_another_order_is_not_taken_for_all(path: Path) -> None:
+    """A digit that flips may be in a mark that is none any more, and one that was is lost."""
+    data = path.read_bytes()
+    at = data.index(b"message" + digest(1001).encode()) + len("message")
+    assert data[at : at + 1] == b"0"
+    path.write_bytes(data[:at] + b"f" + data[at + 1 :])
+    put_right(path)
+    assert not note(path).whole
+
+
+@pytest.mark.parametrize("mark", [("message", "no hash"), ("nonsense", digest(1)), ("path", "")])
+def test_a_mark_that_cannot_be_right_is_left_out_and_told(
+    path: Path, mark: tuple[str, str]
+) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("INSERT INTO forgotten VALUES (?, ?)", mark)
+        database.commit()
+    put_right(path)
+    found = note(path)
+    assert (found.tombstones, found.whole) == (TOMBSTONES + 1, False)
+    assert mark not in rows(path, "SELECT kind, value FROM forgotten")
+
+
+@pytest.mark.parametrize("hashes", ["[", '["no hash"]', "[1]", '{"a": 1}'])
+def test_a_batch_job_that_cannot_be_right_is_left_out(path: Path, hashes: str) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(
+            "INSERT INTO batch_jobs VALUES ('bad', 'openai', 'm', 'k', 1.5, 1, 'b2', ?)", (hashes,)
+        )
+        database.commit()
+    put_right(path)
+    assert rows(path, "SELECT key FROM batch_jobs") == [("j",)]
+
+
+def test_batch_jobs_before_a_last_page_that_cannot_be_read_are_kept(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.executemany(
+            "INSERT INTO batch_jobs VALUES (?, 'openai', 'm', 'k', 1.5, 1, ?, ?)",
+            ((f"j{n}", f"remote{n}", f'["{digest(n)}"]') for n in range(1_000)),
+        )
+        database.commit()
+    smash(path, path.read_bytes().rindex(b"remote999") // 4096 + 1)
+    put_right(path)
+    kept = {key for (key,) in rows(path, "SELECT key FROM batch_jobs")}
+    assert {"j", "j0", "j500", "j900"} <= kept
+    assert "j999" not in kept
+
+
+def test_in_an_index_from_before_anything_could_be_forgotten_nothing_is_missing(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("DROP TABLE forgotten")
+        database.execute("PRAGMA user_version = 1")
+        database.commit()
+    put_right(path)
+    assert note(path).whole
 
 
 def test_a_choice_that_cannot_be_read_is_left_out(path: Path) -> None:
