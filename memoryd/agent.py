@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from memoryd.chunk.parser import Parser
 from memoryd.config import AgentConfig
+from memoryd.disk import DiskWaits
 from memoryd.embed.batch.batches import Batches
 from memoryd.embed.choice import Resolved
 from memoryd.embed.feeder import Feeder
@@ -27,6 +29,8 @@ from memoryd.source.watch import Watcher
 from memoryd.transcripts import Transcripts
 
 T = TypeVar("T")
+EVERYWHERE = "everywhere"
+"""For looks at all places."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,6 +66,7 @@ class Agent:
     queues: tuple[MeteredQueue[Any], ...]
     events: EventBus
     lookups: Lookups
+    disk_waits: DiskWaits
     unreadable: dict[FileKey, str] = field(default_factory=dict)
 
     def publish(
@@ -75,9 +80,25 @@ class Agent:
         """Tell those who follow the daemon's events that something happened to this agent."""
         self.events.publish(kind, self.config.agent, path=path, count=count, text=text)
 
-    async def look_up(self, function: Callable[..., T], *arguments: object) -> T:
-        """Run what a request wants of the disk in a thread: a disk that hangs holds up no other."""
-        return await self.lookups.run(function, *arguments)
+    async def look_up(
+        self, function: Callable[..., T], *arguments: object, at: Path | str = EVERYWHERE
+    ) -> T:
+        """Run what a request wants of the disk in a thread: a disk that hangs holds up no other.
+
+        `at` is the path that it looks at, or what else it has in common with others.
+        """
+        place = at if isinstance(at, str) else str(self.place_of(at) or EVERYWHERE)
+        return await self.lookups.run(place, function, *arguments)
+
+    def place_of(self, path: Path) -> Path | None:
+        """Return the place of memory that a path is in, the innermost; None: in none of them."""
+        places = {*self.mounts.places(), self.discovery.workspace}
+        around = [place for place in places if path.is_relative_to(place)]
+        return max(around, key=lambda place: len(place.parts), default=None)
+
+    def hung_disks(self) -> list[str]:
+        """Return which paths do not answer, and since when, a line each."""
+        return list(dict.fromkeys([*self.disk_waits.warnings(), *self.lookups.warnings()]))
 
     async def sync(self, *, vectors: bool) -> None:
         """Wait until all that has changed by now is searchable."""

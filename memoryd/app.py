@@ -21,6 +21,7 @@ from memoryd.agent import Agent
 from memoryd.chunk.parser import ChunkOptions, Parser
 from memoryd.config import AgentConfig, ConfigError
 from memoryd.daemon_operations import DaemonOperations
+from memoryd.disk import DiskWaits
 from memoryd.embed.pool import EmbedJob, EmbedPool
 from memoryd.embed.provider import Provider
 from memoryd.embed.shared import SharedPools
@@ -205,7 +206,8 @@ async def _agent(
     async with AsyncExitStack() as stack:
         is_locked = stack.enter_context(locked_index(config.db_path, daemon.holder))
         # Of its own: another agent's disk may hang. Nobody waits for a thread that does.
-        threads = ThreadPoolExecutor(2, thread_name_prefix=f"files of {config.agent}")
+        name, waits = f"files of {config.agent}", DiskWaits()
+        threads = ThreadPoolExecutor(2, thread_name_prefix=name, initializer=waits.adopt)
         stack.callback(threads.shutdown, wait=False, cancel_futures=True)
         lookups = Lookups(config.agent)
         stack.callback(lookups.close)
@@ -225,7 +227,9 @@ async def _agent(
         discovery = await asyncio.to_thread(Discovery, config.workspace, settings.extra_paths)
         mounts = await mounts_of(store, discovery)
         unreadable: dict[FileKey, str] = {}
-        transcripts = Transcripts(config, wanted) if settings.sessions.enabled else None
+        transcripts = None
+        if settings.sessions.enabled:
+            transcripts = await asyncio.to_thread(Transcripts, config, wanted)
         if transcripts is not None:
             transcripts.tombstones |= await store.readers.read(load_tombstones)
             recovery.tombstones = transcripts.tombstones
@@ -242,7 +246,7 @@ async def _agent(
         watcher = None
         if settings.sync.watch:
             quiet_s = settings.sync.watch_debounce_ms / 1000
-            watcher = Watcher(to_watch, to_reconcile, quiet_s=quiet_s)
+            watcher = Watcher(to_watch, to_reconcile, quiet_s=quiet_s, adopt=waits.adopt)
         tracker = None
         if transcripts is not None:
             tracker = SessionTracker(
@@ -325,6 +329,7 @@ async def _agent(
             queues=queues if shared is None else (*queues, shared.queue),
             events=events,
             lookups=lookups,
+            disk_waits=waits,
             unreadable=unreadable,
         )
         actors = [

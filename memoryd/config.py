@@ -11,11 +11,13 @@ import os
 import stat
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from memoryd.disk import LOOK_S, within
 from memoryd.mistakes import mistakes
 from memoryd.settings import Section, Settings
 from memoryd_client import paths, toml
@@ -46,7 +48,7 @@ class AgentConfig:
     origins: dict[str, str]
     files: tuple[Path, ...]
     origin: Origin
-    problem: str | None = None
+    problem: str | None = field(default=None, compare=False)
     exposed: Path | None = field(default=None, compare=False)
 
     def values(self) -> list[tuple[str, Any, str]]:
@@ -166,10 +168,10 @@ class _Source:
 
     def owner_of(self, workspace: Path) -> str | None:
         """Return the agent configured for a folder."""
-        wanted = _real_path(workspace)
+        wanted = real_path(workspace)
         for name, table in self.agents.items():
             root = table.get("workspace")
-            if isinstance(root, str) and _real_path(Path(root)) == wanted is not None:
+            if isinstance(root, str) and real_path(Path(root)) == wanted is not None:
                 return name
         return None
 
@@ -185,12 +187,12 @@ class _Source:
         settings = _convert(merged, origins, self.file)
         _check(settings, origins, self.file)
         origins.setdefault("workspace", "current directory")
-        root = Path(settings.workspace or ".").expanduser()
+        given = Path(settings.workspace or ".").expanduser()
+        root, reason = _seen(given)
         problem = None
-        if (reason := _no_folder(root)) is not None:
+        if reason is not None:
             origin = origins["workspace"]
-            problem = f"workspace {root} ({origin}) {reason}; create it or name another"
-        root = Path(os.path.realpath(root))
+            problem = f"workspace {given} ({origin}) {reason}; create it or name another"
         _check_utf8(root)
         return AgentConfig(
             agent=name or DEFAULT_AGENT,
@@ -210,10 +212,13 @@ class _Source:
         return False
 
 
-def _real_path(path: Path) -> Path | None:
-    """Return where a path leads; None for what is no path, which is told by `mistakes`."""
+def real_path(path: Path) -> Path | None:
+    """Return where a path leads, as far as its disk answers; None for what is no path."""
     try:
-        return Path(os.path.realpath(path.expanduser()))
+        expanded = path.expanduser()
+        return Path(within(LOOK_S, partial(os.path.realpath, expanded)))
+    except TimeoutError:
+        return Path(os.path.abspath(expanded))
     except (RuntimeError, ValueError):  # the home of nobody; NUL
         return None
 
@@ -225,12 +230,20 @@ def _check_utf8(workspace: Path) -> None:
         raise ConfigError(f"the path of the workspace {shown} is not UTF-8; rename that folder")
 
 
-def _no_folder(path: Path) -> str | None:
-    """Say why a path can't be a workspace, None if it can."""
+def _seen(path: Path) -> tuple[Path, str | None]:
+    """Return where a workspace is, links resolved, and why it can't be one, None if it can."""
+
+    def look() -> tuple[Path, str | None]:
+        real = Path(os.path.realpath(path))
+        try:
+            return real, None if path.is_dir() else "is not a folder"
+        except OSError as error:
+            return real, f"can't be looked at ({error.strerror})"
+
     try:
-        return None if path.is_dir() else "is not a folder"
-    except OSError as error:
-        return f"can't be looked at ({error.strerror})"
+        return within(LOOK_S, look)
+    except TimeoutError as error:
+        return Path(os.path.abspath(path)), f"can't be looked at ({error.strerror})"
 
 
 def _read(file: Path) -> Table:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from memoryd import __version__
-from memoryd.config import AgentConfig, ConfigError
+from memoryd.config import AgentConfig, ConfigError, real_path
 from memoryd.events import KINDS, MAX_LISTENERS, EventBus
 from memoryd.host import Host, Hosted
 from memoryd.operations import Operations
@@ -113,7 +113,8 @@ class DaemonOperations:
 
     async def drop(self, body: Any, caller: Caller) -> wire.DropResult:
         """Serve a workspace that was added no longer."""
-        config = await self._reloader.drop(self._named(body.agent))
+        named = await asyncio.to_thread(real_path, Path(body.agent))
+        config = await self._reloader.drop(self._named(body.agent, named))
         return wire.DropResult(config.agent, str(config.workspace), str(config.db_path))
 
     async def reload(self, body: Body, caller: Caller) -> wire.ReloadResult:
@@ -172,10 +173,10 @@ class DaemonOperations:
 
         return handle
 
-    def _named(self, agent: str) -> AgentConfig:
+    def _named(self, agent: str, folder: Path | None) -> AgentConfig:
         """Return the agent of an id, or of a workspace. Raises `RequestFailedError`."""
         for hosted in self._host.all():
-            if str(hosted.config.workspace) == os.path.realpath(agent):
+            if hosted.config.workspace == folder:
                 return hosted.config
         return self._host.find(agent, "").config
 

@@ -21,6 +21,7 @@ class Health:
         found: list[str] = []
         if (unwritable := agent.store.outage.warning) is not None:
             found.append(unwritable)
+        found += agent.hung_disks()
         rebuild = agent.rebuilder.stats()
         if rebuild.last_error is not None and agent.store.difference():
             found.append(f"the last rebuild failed: {rebuild.last_error}")

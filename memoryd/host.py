@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 RETRY_FIRST_S = 5.0
 RETRY_MAX_S = 300.0
+START_S = 20.0
+"""One that takes longer to start is not waited for: its disk may hang, and others have to start."""
 STOP_S = GRACE_S + 9 * HARD_S
 """For all agents to stop, side by side: one has 8 actors and an index to close."""
 
@@ -95,7 +97,7 @@ class Host:
         return list(self._hosted.values())
 
     async def start(self, config: AgentConfig) -> Hosted:
-        """Start an agent; returns when it is ready, or has failed, with the reason."""
+        """Start an agent; returns when it is ready or has failed, or still `starting`."""
         hosted = self._hosted[config.agent] = Hosted(config)
         await self._launch(hosted)
         return hosted
@@ -210,7 +212,9 @@ class Host:
         hosted.task = asyncio.create_task(self._live(hosted), name=name)
         hosted.task.add_done_callback(lambda _: hosted.ready.set())
         hosted.task.add_done_callback(lambda _: self._changed.set())
-        await hosted.ready.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(START_S):
+                await hosted.ready.wait()
 
     def _restart_soon(self, hosted: Hosted) -> None:
         if hosted.state == "ready":

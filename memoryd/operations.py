@@ -32,6 +32,8 @@ GET_LINES = 120
 GET_MAX_LINES = 5_000
 GET_MAX_CHARS = 12_000
 PROGRESS_S = 0.1
+PATIENCE_S = 30.0
+"""A disk that has not answered for so long is not waited for any more."""
 
 
 class Operations:
@@ -69,7 +71,8 @@ class Operations:
         transcripts = self._agent.transcripts
         try:
             if transcripts is not None and transcripts.is_name(body.path):
-                return await self._agent.look_up(transcripts.get, body, wanted, GET_MAX_CHARS)
+                get = partial(transcripts.get, body, wanted, GET_MAX_CHARS)
+                return await self._agent.look_up(get, at=transcripts.place_of(body.path))
             read = partial(
                 read_lines,
                 self._agent.discovery,
@@ -78,7 +81,8 @@ class Operations:
                 max_lines=wanted,
                 max_chars=GET_MAX_CHARS,
             )
-            excerpt = await self._agent.look_up(read)
+            path = absolute(self._agent.discovery.workspace, body.path)
+            excerpt = await self._agent.look_up(read, at=path)
         except NotMemoryError as error:
             raise RequestFailedError(
                 protocol.ErrorCode.DENIED,
@@ -205,7 +209,7 @@ class Operations:
             await agent.to_tracker.put(hint)
             return bodies.TranscriptUpdatedResult(True)
         try:
-            found = await agent.look_up(agent.discovery.look, path)
+            found = await agent.look_up(agent.discovery.look, path, at=path)
         except (OSError, ValueError):
             found = None  # it can't be seen, or there is a NUL in its name
         if found is None:
@@ -271,6 +275,13 @@ class Operations:
         first = agent.writer.stats().messages
         while not marker.text.done():
             await asyncio.wait({marker.text}, timeout=PROGRESS_S)
+            if agent.disk_waits.overdue(PATIENCE_S):
+                raise RequestFailedError(
+                    protocol.ErrorCode.UNAVAILABLE,
+                    agent.disk_waits.warnings()[0],
+                    "look at that disk; what has changed there is taken when it answers",
+                    retryable=True,
+                )
             handled = agent.writer.stats().messages - first
             caller.progress(handled, handled + agent.pending_files(), "indexing")
         total = agent.pending_chunks()

@@ -1,11 +1,13 @@
 """What a search of one agent takes beside the engine: freshness, whose transcripts, warnings."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from memoryd.agent import Agent
+from memoryd.agent import EVERYWHERE, Agent
+from memoryd.disk import waiting_for
 from memoryd.flow import FileKey, Hint
 from memoryd.search.engine import BadQueryError
 from memoryd.serve.connection import ECHO_CHARS, RequestFailedError
@@ -74,18 +76,27 @@ async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> s
     does not answer within a second is not waited for. `late` gets a warning in both cases.
     """
     workspace = agent.discovery.workspace
+    gone, away = set[FileKey](), set[FileKey]()
 
-    def look() -> tuple[set[FileKey], set[FileKey]]:
-        notes = [key for key in keys if key.source == SOURCE]
-        gone = {key for key in notes if _is_gone(workspace / key.path)}
-        return gone, {key for key in gone if agent.mounts.away(workspace / key.path)}
+    async def look_at(notes: list[FileKey], place: Path | str) -> None:
+        def look() -> tuple[set[FileKey], set[FileKey]]:
+            lost = {key for key in notes if _is_gone(workspace / key.path)}
+            return lost, {key for key in lost if agent.mounts.away(workspace / key.path)}
 
-    try:
-        async with asyncio.timeout(LOOK_S):
-            gone, away = await agent.look_up(look)
-    except (TimeoutError, RequestFailedError):
-        late.append("the disk of the workspace does not answer: some of these may be gone from it")
-        return set()
+        try:
+            async with asyncio.timeout(LOOK_S):
+                lost, without_disk = await agent.look_up(look, at=place)
+        except (TimeoutError, RequestFailedError):
+            late.append(f"{place} does not answer: some of these may be gone from it")
+            return
+        gone.update(lost)
+        away.update(without_disk)
+
+    by_place = defaultdict[Path | str, list[FileKey]](list)
+    for key in keys:
+        if key.source == SOURCE:
+            by_place[agent.place_of(workspace / key.path) or EVERYWHERE].append(key)
+    await asyncio.gather(*(look_at(notes, place) for place, notes in by_place.items()))
     if away:
         late.append(NOT_THERE)
         if agent.reconciler.stats().problem is None and agent.to_reconcile.empty():
@@ -96,7 +107,8 @@ async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> s
 def _is_gone(path: Path) -> bool:
     """Say whether there is nothing; what can't be looked at may be there."""
     try:
-        path.lstat()
+        with waiting_for(path):
+            path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return True
     except (OSError, ValueError):

@@ -4,6 +4,7 @@ import bisect
 from pathlib import Path
 
 from memoryd.agent import Agent
+from memoryd.disk import waiting_for
 from memoryd.flow import FileKey
 from memoryd.source.sessions.places import SOURCE, Found, owner_of
 from memoryd.transcripts import Transcripts
@@ -35,7 +36,12 @@ async def page(agent: Agent, body: SessionsBody) -> SessionsResult:
 def elsewhere(transcripts: Transcripts) -> list[str]:
     """Return stores of conversations that are no transcripts, beside the places. Blocking."""
     stores = (place.folder.parent / "agent" / OPENCLAW_STORE for place in transcripts.places.places)
-    return [f"{store}: a store of OpenClaw that is not read" for store in stores if store.exists()]
+    return [f"{store}: a store of OpenClaw that is not read" for store in stores if _exists(store)]
+
+
+def _exists(path: Path) -> bool:
+    with waiting_for(path):
+        return path.exists()
 
 
 def _missing(transcripts: Transcripts, found: Found) -> list[str]:

@@ -7,17 +7,20 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from memoryd import __version__
 from memoryd.agent import Agent
+from memoryd.disk import HUNG_S
 from memoryd.embed.batch.mode import LIMIT
 from memoryd.embed.vendors.names import WITH_BATCH_API
 from memoryd.health import Health
 from memoryd.index.driver import DRIVER, SQLITE_VERSION
 from memoryd.index.facts import read_facts
 from memoryd.listing import remarks
+from memoryd.serve.connection import RequestFailedError
 from memoryd.source.discover import SOURCE
 from memoryd.source.reconcile import ReconcileStats
 from memoryd.source.sessions.places import SOURCE as SESSIONS
@@ -28,6 +31,8 @@ from memoryd_client import status as wire
 from memoryd_client.background.holder import Holder
 from memoryd_client.cli.units import counted
 
+LOOK_S = HUNG_S + 1.0
+"""For a look at the disk."""
 LISTED = 50
 """Failures and skipped paths that are named; all are counted."""
 
@@ -59,7 +64,7 @@ class Status:
         """Return everything. Reads the index; looks at the disk when nobody watches it."""
         agent = self._agent
         scanned = agent.reconciler.stats()
-        changed = 0 if self._watching() else await self._unseen_changes()
+        changed = 0 if self._watching() or agent.hung_disks() else await self._unseen_changes()
         store, settings = agent.store, agent.config.settings
         facts = await read_facts(store)
         pending_files = agent.pending_files() + changed
@@ -196,7 +201,10 @@ class Status:
             gone = [p for p in missing if not any(p.is_relative_to(folder) for folder in unseen)]
             return len(gone) + sum(known.get(key) != stat for key, stat in scan.stats.items())
 
-        return await agent.look_up(look)
+        with suppress(TimeoutError, RequestFailedError):  # `degraded` says that it hangs
+            async with asyncio.timeout(LOOK_S):
+                return await agent.look_up(look)
+        return 0
 
     def _source_counts(self, scanned: ReconcileStats) -> list[wire.SourceCount]:
         counts = self._agent.store.catalog.counts()

@@ -151,6 +151,10 @@ class Transcripts:
         """Say whether a path of a request means a transcript: it begins as their names do."""
         return path.startswith(f"{SOURCE}/")
 
+    def place_of(self, path: str) -> str:
+        """Return the start of such a name, which tells where it is looked for."""
+        return "/".join(path.split("/", 2)[:2])
+
     def get(self, body: GetBody, max_lines: int, max_chars: int) -> GetResult:
         """Return messages of a transcript, or its records. Blocking.
 

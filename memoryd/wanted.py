@@ -5,9 +5,11 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from memoryd.config import AgentConfig, ConfigError
+from memoryd.disk import LOOK_S, within
 from memoryd.embed.batch.api import BatchApi
 from memoryd.embed.choice import Resolved, resolve
 from memoryd.embed.gguf import gguf_engine
@@ -36,10 +38,12 @@ MAX_INPUT_BYTES = 8_000
 async def check_workspace(config: AgentConfig) -> None:
     """Raise `ConfigError` for a workspace that is not there, unless there is an index of it.
 
-    Its disk may come; what is indexed can be searched until then.
+    Its disk may come, or answer; what is indexed can be searched until then.
     """
-    if await asyncio.to_thread(os.path.isdir, config.workspace):
-        return
+    look = partial(os.path.isdir, config.workspace)
+    with suppress(TimeoutError):
+        if await asyncio.to_thread(within, LOOK_S, look):
+            return
     if (await peek(config.db_path)).workspace != str(config.workspace):
         raise ConfigError(
             config.problem or f"workspace {config.workspace} is not a folder any more"

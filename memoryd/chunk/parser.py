@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from memoryd.chunk.markdown import chunk_markdown
+from memoryd.disk import waiting_for
 from memoryd.flow import (
     FileChanged,
     FileContent,
@@ -60,6 +61,11 @@ def parse(
         max_bytes=options.max_bytes,
     )
     return ParsedFile(change.key, content.stat, content.hash, chunks, content.remarks)
+
+
+def _look_for(path: Path) -> None:
+    with waiting_for(path):
+        path.lstat()
 
 
 def _given_up(lines: list[str]) -> Iterator[str]:
@@ -139,7 +145,7 @@ class Parser:
             return gone
         loop = asyncio.get_running_loop()
         try:
-            await loop.run_in_executor(self._thread, gone.absent.lstat)
+            await loop.run_in_executor(self._thread, _look_for, gone.absent)
         except (FileNotFoundError, NotADirectoryError):
             return gone
         except OSError as error:

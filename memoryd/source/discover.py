@@ -4,6 +4,7 @@ import os
 import stat as stat_module
 from pathlib import Path
 
+from memoryd.disk import LOOK_S, within
 from memoryd.flow import FileKey, FileStat, file_stat
 from memoryd.settings import ExtraPath
 from memoryd.source.extra import Root, extra_root, workspace_roots
@@ -19,12 +20,15 @@ class Discovery:
     """The rules for one workspace, which is a real path. Any thread may ask."""
 
     def __init__(self, workspace: Path, extra_paths: tuple[str | ExtraPath, ...]) -> None:
-        """Raise `ConfigError` when patterns of `extra_paths` can't be used."""
+        """Raise `ConfigError` when patterns of `extra_paths` can't be used. Blocking."""
         self.workspace = workspace
         self._extra_paths = extra_paths
         self._prefix = f"{str(workspace).rstrip('/')}/"
         self._ignore_files = IgnoreFiles(self.base)
-        self._extra_roots = self._expand()
+        try:
+            self._extra_roots = within(LOOK_S, self._expand)
+        except TimeoutError:  # until the first scan, which waits for the disk
+            self._extra_roots = self._expand(look=False)
 
     @property
     def extra_paths(self) -> list[str]:
@@ -86,8 +90,8 @@ class Discovery:
     def _key(self, path: str) -> FileKey:
         return FileKey(SOURCE, path.removeprefix(self._prefix))
 
-    def _expand(self) -> list[Root]:
-        return [extra_root(self.workspace, extra) for extra in self._extra_paths]
+    def _expand(self, *, look: bool = True) -> list[Root]:
+        return [extra_root(self.workspace, extra, look=look) for extra in self._extra_paths]
 
     def _roots(self) -> list[Root]:
         return workspace_roots(self.workspace) + self._extra_roots

@@ -3,10 +3,11 @@
 import os
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from memoryd.config import ConfigError
+from memoryd.disk import waiting_for
 from memoryd.settings import ExtraPath
 from memoryd.source.names import (
     MEMORY_FOLDER,
@@ -113,18 +114,20 @@ def workspace_roots(workspace: Path) -> list[Root]:
     return [Root(workspace / name, str(workspace / name), optional=True) for name in names]
 
 
-def extra_root(workspace: Path, extra: str | ExtraPath) -> Root:
+def extra_root(workspace: Path, extra: str | ExtraPath, *, look: bool = True) -> Root:
     """Return where an extra path leads. Raises `ConfigError` when its patterns can't be used.
 
     A string that names nothing on the disk and has `*`, `?` or `[` is a glob: what comes before
-    the first part with one of these is the folder, the rest the pattern.
+    the first part with one of these is the folder, the rest the pattern. Blocking, unless it is
+    not to `look`: then links on the way are left as they are.
     """
+    expand = partial(_expand, workspace) if look else partial(_lexical, workspace)
     if isinstance(extra, str):
         head, tail = _split_glob(extra)
-        if tail and not os.path.lexists(_expand(workspace, extra)):
-            return _root(_expand(workspace, head), f"/{tail}", ())
-        return _root(_expand(workspace, extra), ALL, ())
-    return _root(_expand(workspace, extra.path), extra.pattern, extra.exclude)
+        if tail and not (look and _is_there(expand(extra))):
+            return _root(expand(head), f"/{tail}", ())
+        return _root(expand(extra), ALL, ())
+    return _root(expand(extra.path), extra.pattern, extra.exclude)
 
 
 def _root(path: Path, pattern: str, exclude: tuple[str, ...]) -> Root:
@@ -152,10 +155,20 @@ def _split_glob(text: str) -> tuple[str, str]:
     return text, ""
 
 
+def _is_there(path: Path) -> bool:
+    with waiting_for(path):
+        return os.path.lexists(path)
+
+
+def _lexical(workspace: Path, text: str) -> Path:
+    return Path(os.path.normpath(workspace / Path(text).expanduser()))
+
+
 def _expand(workspace: Path, text: str) -> Path:
-    path = Path(os.path.normpath(workspace / Path(text).expanduser()))
+    path = _lexical(workspace, text)
     # The last component must not be a link; how one gets to it is the user's business.
-    return Path(os.path.realpath(path.parent)) / path.name
+    with waiting_for(path.parent):
+        return Path(os.path.realpath(path.parent)) / path.name
 
 
 def _any_case(text: str) -> str:

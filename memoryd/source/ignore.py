@@ -14,9 +14,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from memoryd.disk import waiting_for
 from memoryd.flow import split_lines
 from memoryd.source.names import IGNORE_FILE
-from memoryd.source.opening import open_file
+from memoryd.source.opening import RegularFile
 from memoryd.source.patterns import Patterns
 
 MAX_BYTES = 1024 * 1024
@@ -105,7 +106,8 @@ class IgnoreFiles:
 
     def _find(self, path: str) -> _IgnoreFile | None:
         try:
-            found = os.lstat(path)
+            with waiting_for(path):
+                found = os.lstat(path)
         except OSError as error:
             if error.errno in PASSING:
                 raise
@@ -147,7 +149,7 @@ def _text(path: str, base: str, found: os.stat_result) -> str:
         raise OSError(errno.ELOOP, "a symbolic link; links are not followed")
     if not stat_module.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "not a regular file")
-    with open(open_file(path, base), "rb") as file:
+    with RegularFile(path, base) as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise OSError(errno.EFBIG, "larger than 1 MiB")

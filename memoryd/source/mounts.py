@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from memoryd.disk import waiting_for
 from memoryd.flow import FileContent, FileKey
 from memoryd.source.names import is_utf8
 
@@ -72,6 +73,10 @@ class Mounts:
     def recorded(self) -> dict[str, Identity]:
         """Return what is to be written down."""
         return {str(path): identity for path, identity in self._recorded.items()}
+
+    def places(self) -> list[Path]:
+        """Return all places that are known."""
+        return list(self._recorded)
 
     def judge(self, scan: Seen, known: Collection[FileKey], *, meant: bool = False) -> Verdict:
         """Compare what was seen with what was recorded. Blocking.
@@ -136,7 +141,8 @@ class Mounts:
 def identity_of(folder: Path) -> Identity | None:
     """Return a folder's (device, inode), None when no folder can be seen there."""
     try:
-        found = os.stat(folder)
+        with waiting_for(folder):
+            found = os.stat(folder)
     except OSError:
         return None
     return (found.st_dev, found.st_ino) if stat_module.S_ISDIR(found.st_mode) else None
@@ -148,7 +154,8 @@ def cannot_be_seen(path: Path) -> str | None:
     looks += [(folder, _list) for folder in path.parents]
     for place, look in looks:
         try:
-            look(place)
+            with waiting_for(place):
+                look(place)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:

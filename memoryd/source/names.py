@@ -1,5 +1,9 @@
 """Which names of files and folders may be memory, whatever the configuration says."""
 
+from pathlib import Path
+
+from memoryd.disk import waiting_for
+
 ROOT_FILES = ("MEMORY.md", "memory.md")
 MEMORY_FOLDER = "memory"
 IGNORE_FILE = ".memoryignore"
@@ -28,3 +32,9 @@ def is_utf8(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def is_real_folder(path: Path) -> bool:
+    """Say whether a path is a folder, not a link to one. Blocking."""
+    with waiting_for(path):
+        return path.is_dir() and not path.is_symlink()

@@ -7,10 +7,11 @@ waits at its other end, and opening a device may do anything.
 """
 
 import errno
+import io
 import os
 import stat as stat_module
 
-StrPath = str | os.PathLike[str]
+from memoryd.disk import StrPath, waiting_for
 
 _O_PATH: int = getattr(os, "O_PATH", 0)
 """Linux: a descriptor that stands for a file without opening it."""
@@ -30,33 +31,49 @@ def open_file(path: StrPath, below: StrPath) -> int:
     `below` is a folder that may be reached through links, and the path begins with it. Raises
     `OSError`.
     """
-    folder, name = _folder_of(path, below)
-    try:
-        return _open_regular(name, folder, path)
-    finally:
-        os.close(folder)
+    with waiting_for(path):
+        folder, name = _folder_of(path, below)
+        try:
+            return _open_regular(name, folder, path)
+        finally:
+            os.close(folder)
+
+
+class RegularFile(io.FileIO):
+    """A regular file that is read without a buffer. Opening it is `open_file`."""
+
+    def __init__(self, path: StrPath, below: StrPath) -> None:
+        super().__init__(open_file(path, below), "rb")
+        self._path = path
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Read some bytes."""
+        with waiting_for(self._path):
+            return super().read(-1 if size is None else size)
 
 
 def stat_file(path: StrPath, below: StrPath) -> os.stat_result:
     """Return the stat of a file, or of a link in its place. Raises `OSError`."""
-    folder, name = _folder_of(path, below)
-    try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False)
-    finally:
-        os.close(folder)
+    with waiting_for(path):
+        folder, name = _folder_of(path, below)
+        try:
+            return os.stat(name, dir_fd=folder, follow_symlinks=False)
+        finally:
+            os.close(folder)
 
 
 def unlink_file(path: StrPath, below: StrPath, identity: tuple[int, int]) -> None:
     """Remove a regular file that has this (device, inode). Raises `OSError`."""
-    folder, name = _folder_of(path, below)
-    try:
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        _check_regular(found, path)
-        if (found.st_dev, found.st_ino) != identity:
-            raise OSError(errno.ESTALE, "it is another file by now", str(path))
-        os.unlink(name, dir_fd=folder)
-    finally:
-        os.close(folder)
+    with waiting_for(path):
+        folder, name = _folder_of(path, below)
+        try:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            _check_regular(found, path)
+            if (found.st_dev, found.st_ino) != identity:
+                raise OSError(errno.ESTALE, "it is another file by now", str(path))
+            os.unlink(name, dir_fd=folder)
+        finally:
+            os.close(folder)
 
 
 class Descent:
@@ -69,7 +86,8 @@ class Descent:
         """Begin in a folder that may be reached through links. Raises `OSError`."""
         self._below = str(below)
         self._names: list[str] = []
-        self._descriptors = [os.open(below, _ON_THE_WAY)]
+        with waiting_for(below):
+            self._descriptors = [os.open(below, _ON_THE_WAY)]
 
     def enter(self, path: str, *, listed: bool = True) -> int:
         """Go to a folder; return its descriptor, which is good until the next one is entered.
@@ -83,9 +101,10 @@ class Descent:
                 break
             common += 1
         self._leave(common)
-        for name in on_the_way[common:]:
-            self._go(name, _THROUGH, path)
-        return self._go(last, _LIST if listed else _THROUGH, path)
+        with waiting_for(path):
+            for name in on_the_way[common:]:
+                self._go(name, _THROUGH, path)
+            return self._go(last, _LIST if listed else _THROUGH, path)
 
     def identity(self) -> tuple[int, int]:
         """Return the (device, inode) of the folder that it began in."""

@@ -5,12 +5,12 @@ import hashlib
 import os
 import time
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from memoryd.flow import FileContent, file_stat
 from memoryd.source.decode import Decoder
 from memoryd.source.discover import Discovery
-from memoryd.source.opening import LinkError, open_file
+from memoryd.source.opening import LinkError, RegularFile
 from memoryd.source.private import mask_private
 
 MAX_BYTES = 256 * 1024 * 1024
@@ -54,16 +54,15 @@ def read_file(path: Path, base: str | None = None) -> FileContent:
 
 
 def _read(path: Path, base: str) -> FileContent:
-    descriptor = open_file(path, base)
-    with open(descriptor, "rb", buffering=0) as file:
+    with RegularFile(path, base) as file:
         for _ in range(ATTEMPTS):
-            before = os.fstat(descriptor)
+            before = os.fstat(file.fileno())
             if before.st_size > MAX_BYTES:
                 raise _too_large()
             file.seek(0)
             digest, decoder = _take_in(file)
             _let_settle(before.st_mtime_ns)
-            after = os.fstat(descriptor)
+            after = os.fstat(file.fileno())
             if (after.st_mtime_ns, after.st_size) == (before.st_mtime_ns, before.st_size):
                 break
             if after.st_size > AGAIN_BYTES:
@@ -71,7 +70,7 @@ def _read(path: Path, base: str) -> FileContent:
     return FileContent(file_stat(before), digest, decoder.lines.finish(), decoder.remarks())
 
 
-def _take_in(file: BinaryIO) -> tuple[str, Decoder]:
+def _take_in(file: RegularFile) -> tuple[str, Decoder]:
     """Read all of a file; return the SHA-256 of its bytes, and what they say."""
     digest, decoder = hashlib.sha256(), Decoder()
     size = 0

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from memoryd.disk import waiting_for
 from memoryd.flow import (
     FileChanged,
     FileGone,
@@ -29,7 +30,7 @@ from memoryd.flow import (
 )
 from memoryd.source.discover import SOURCE, Discovery
 from memoryd.source.mounts import Mounts, Verdict
-from memoryd.source.names import IGNORE_FILE, is_utf8
+from memoryd.source.names import IGNORE_FILE, is_real_folder, is_utf8
 from memoryd.source.pace import Pace
 
 log = logging.getLogger(__name__)
@@ -207,7 +208,7 @@ class Reconciler:
         changes: list[FileChanged | FileGone] = []
         for path in paths:
             try:
-                if path.is_dir() and not path.is_symlink() and self._discovery.concerns(path):
+                if is_real_folder(path) and self._discovery.concerns(path):
                     return None
                 seen = self._discovery.look(path)
             except OSError:
@@ -307,7 +308,8 @@ class Reconciler:
         stat = None if seen is None else seen[1]
         if stat is not None and stat != known:
             return FileChanged(key, path, stat.size)
-        return FileGone(key, None if os.path.lexists(path) else path)
+        with waiting_for(path):
+            return FileGone(key, None if os.path.lexists(path) else path)
 
     async def _plan_watching(self, found: _Found) -> None:
         if found.watch is None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from memoryd.disk import waiting_for
 from memoryd.flow import FileKey, FileStat, file_stat
 from memoryd.source.extra import Root
 from memoryd.source.ignore import IgnoreFiles, Rules
@@ -117,7 +118,8 @@ class Walk:
     def note_folder(self, folder: Path) -> tuple[int, int] | None:
         """Have a folder watched; return its (device, inode), None when it isn't there."""
         try:
-            found = os.stat(folder)
+            with waiting_for(folder):
+                found = os.stat(folder)
         except OSError as error:
             # Any other folder may go while we look; a workspace that is gone is another matter.
             if folder == self.scan.workspace or not isinstance(error, FileNotFoundError):
@@ -130,7 +132,8 @@ class Walk:
         """Look at one root and all that is below."""
         self.scan.roots.append(root.path)
         try:
-            found = os.lstat(root.path)
+            with waiting_for(root.path):
+                found = os.lstat(root.path)
         except (FileNotFoundError, NotADirectoryError):
             if not root.optional:
                 self.scan.skip(root.shown, "missing")
@@ -171,7 +174,9 @@ class Walk:
 
     def _wait_for(self, path: Path) -> None:
         for ancestor in path.parents:
-            if os.path.isdir(ancestor):
+            with waiting_for(ancestor):
+                there = os.path.isdir(ancestor)
+            if there:
                 self.note_folder(ancestor)
                 break
 
@@ -190,30 +195,36 @@ class Walk:
         waiting = [_Folder(str(root.path), (), taken=root.selection is None, rules=rules)]
         while waiting:
             folder = waiting.pop()
+            with waiting_for(folder.path):
+                self._walk_folder(folder, root, descent, waiting)
+
+    def _walk_folder(
+        self, folder: _Folder, root: Root, descent: Descent, waiting: list[_Folder]
+    ) -> None:
+        try:
+            descriptor = descent.enter(folder.path)
+            if not self._is_first(folder, root, os.fstat(descriptor)):
+                return
+            with os.scandir(descriptor) as listing:
+                entries = sorted(listing, key=lambda entry: entry.name)
+            if any(entry.name == IGNORE_FILE for entry in entries):
+                rules = self._ignore_files.below(folder.rules, folder.path, self.scan.skipped)
+                folder = folder._replace(rules=rules)
+        except FileNotFoundError:
+            return  # it went while we looked
+        except OSError as error:
+            self.note_folder(Path(folder.path))
+            self.scan.unreadable(folder.path, error)
+            return
+        prefix = folder.path.rstrip("/") + "/"
+        for entry in entries:
+            path = prefix + entry.name
             try:
-                descriptor = descent.enter(folder.path)
-                if not self._is_first(folder, root, os.fstat(descriptor)):
-                    continue
-                with os.scandir(descriptor) as listing:
-                    entries = sorted(listing, key=lambda entry: entry.name)
-                if any(entry.name == IGNORE_FILE for entry in entries):
-                    rules = self._ignore_files.below(folder.rules, folder.path, self.scan.skipped)
-                    folder = folder._replace(rules=rules)
+                self._visit_entry(entry, path, folder, root, waiting)
             except FileNotFoundError:
                 continue  # it went while we looked
             except OSError as error:
-                self.note_folder(Path(folder.path))
-                self.scan.unreadable(folder.path, error)
-                continue
-            prefix = folder.path.rstrip("/") + "/"
-            for entry in entries:
-                path = prefix + entry.name
-                try:
-                    self._visit_entry(entry, path, folder, root, waiting)
-                except FileNotFoundError:
-                    continue  # it went while we looked
-                except OSError as error:
-                    self.scan.unreadable(path, error)
+                self.scan.unreadable(path, error)
 
     def _is_first(self, folder: _Folder, root: Root, found: os.stat_result) -> bool:
         """Note a folder; say whether it is here for the first time."""

@@ -8,6 +8,7 @@ which sees whatever happened in between.
 import asyncio
 import contextlib
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -19,9 +20,10 @@ from typing import Any
 from watchfiles import Change
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
+from memoryd.disk import waiting_for
 from memoryd.flow import Hint, ToReconcile
 from memoryd.source.inotify import check_watches, explained
-from memoryd.source.names import IGNORE_FILE, is_markdown, is_tool_folder
+from memoryd.source.names import IGNORE_FILE, is_markdown, is_real_folder, is_tool_folder
 from memoryd.source.quiet import QuietPeriod
 
 log = logging.getLogger(__name__)
@@ -59,11 +61,14 @@ class Watcher:
         hints: asyncio.Queue[ToReconcile],
         *,
         quiet_s: float,
+        adopt: Callable[[], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Take the queues. `adopt` is called by the thread that watches, before anything else."""
         self._folders = folders
         self._hints = hints
         self._quiet = QuietPeriod(quiet_s)
+        self._adopt = adopt
         self._clock = clock
         self._news = asyncio.Event()
         self._scan_for: str | None = None
@@ -75,7 +80,7 @@ class Watcher:
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        thread = ThreadPoolExecutor(1, thread_name_prefix="watch")
+        thread = ThreadPoolExecutor(1, thread_name_prefix="watch", initializer=self._adopt)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._release(), name="watch: quiet period")
@@ -130,7 +135,9 @@ class Watcher:
     ) -> Exception | None:
         try:
             folders = [str(path) for path in wanted]
-            with RustNotify(folders, False, False, 0, False, True) as notify:
+            with waiting_for(os.path.commonpath(folders)):
+                watching = RustNotify(folders, False, False, 0, False, True)
+            with watching as notify:
                 check_watches()
                 loop.call_soon_threadsafe(self._on_armed, len(folders))
                 while not stop.is_set():
@@ -211,8 +218,6 @@ def _relevant(events: set[tuple[int, str]], watched: frozenset[Path]) -> frozens
         or path in watched
         or (
             # A folder of any name may be what an extra path is waiting for.
-            (kind == Change.added or not is_tool_folder(path.name))
-            and path.is_dir()
-            and not path.is_symlink()
+            (kind == Change.added or not is_tool_folder(path.name)) and is_real_folder(path)
         )
     )

@@ -312,7 +312,7 @@ def test_one_that_can_not_be_read_at_this_moment_shows_nothing(
         raise OSError(errno.EMFILE, "Too many open files")
 
     with monkeypatch.context() as patched:
-        patched.setattr(ignore, "open_file", too_many)
+        patched.setattr(ignore, "RegularFile", too_many)
         scan = discovery.scan()
         assert FileKey("memory", "memory/secret.md") not in scan.stats
         assert scan.unread == [workspace / "memory"]

@@ -18,6 +18,7 @@ COMMON = {
     "memoryd.settings",
     "memoryd.config",
     "memoryd.mistakes",
+    "memoryd.disk",
 }
 ALLOWED = {
     # What is added to a transcript is read and chunked in one go.

@@ -3,15 +3,17 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from memoryd import searching
+from memoryd import lookups, searching
+from memoryd.disk import HUNG_S, DiskWaits, waiting_for
 from memoryd.flow import FileKey
-from memoryd.lookups import MAX_WAITING, THREADS, Lookups
+from memoryd.lookups import MAX_PLACES, MAX_WAITING, THREADS, Lookups
 from memoryd.serve.connection import RequestFailedError
 
 
@@ -25,19 +27,21 @@ def disk() -> Iterator[threading.Event]:
 
 async def test_what_nobody_waits_for_any_longer_is_still_counted(disk: threading.Event) -> None:
     looks = Lookups("a")
-    waiting = [asyncio.create_task(looks.run(disk.wait)) for _ in range(MAX_WAITING)]
+    waiting = [asyncio.create_task(looks.run("a", disk.wait)) for _ in range(MAX_WAITING)]
     await asyncio.sleep(0)
     for task in waiting:
         task.cancel()
     await asyncio.wait(waiting)
     with pytest.raises(RequestFailedError) as refused:
-        await looks.run(disk.wait)
+        await looks.run("a", disk.wait)
     assert (refused.value.code, refused.value.retryable) == ("busy", True)
     assert "agent a" in refused.value.message
+    # The disk of another place answers.
+    assert await looks.run("b", lambda: "answered") == "answered"
     disk.set()
     while True:
         try:
-            assert await looks.run(lambda: "answered") == "answered"
+            assert await looks.run("a", lambda: "answered") == "answered"
             break
         except RequestFailedError:
             await asyncio.sleep(0.001)
@@ -47,7 +51,7 @@ async def test_what_nobody_waits_for_any_longer_is_still_counted(disk: threading
 async def test_what_goes_wrong_reaches_who_asks(disk: threading.Event) -> None:
     looks = Lookups("a")
     with pytest.raises(FileNotFoundError):
-        await looks.run(Path("/nowhere/at/all").lstat)
+        await looks.run("a", Path("/nowhere/at/all").lstat)
     looks.close()
 
 
@@ -58,14 +62,15 @@ async def test_a_search_does_not_wait_for_a_disk_that_hangs(
     agent: Any = SimpleNamespace(
         discovery=SimpleNamespace(workspace=tmp_path),
         mounts=SimpleNamespace(away=lambda path: None),
-        look_up=looks.run,
+        look_up=lambda look, at: looks.run(str(at), look),
+        place_of=lambda path: tmp_path,
     )
     key = FileKey("memory", "gone.md")
     warnings: list[str] = []
     monkeypatch.setattr(searching, "LOOK_S", 60.0)
     assert await searching.gone_from_disk(agent, warnings, {key}) == {key}
     assert warnings == []
-    hanging = [asyncio.create_task(looks.run(disk.wait)) for _ in range(THREADS)]
+    hanging = [asyncio.create_task(looks.run(str(tmp_path), disk.wait)) for _ in range(THREADS)]
     await asyncio.sleep(0)
     monkeypatch.setattr(searching, "LOOK_S", 0.01)
     assert await searching.gone_from_disk(agent, warnings, {key}) == set()
@@ -73,4 +78,54 @@ async def test_a_search_does_not_wait_for_a_disk_that_hangs(
     assert "does not answer" in warnings[0]
     disk.set()
     await asyncio.wait(hanging)
+    looks.close()
+
+
+async def test_places_have_threads_of_their_own_and_there_is_an_end_to_it(
+    disk: threading.Event,
+) -> None:
+    looks = Lookups("a")
+    waiting = [
+        asyncio.create_task(looks.run(f"place {number}", disk.wait))
+        for number in range(2 * MAX_PLACES)
+        for _ in range(THREADS)
+    ]
+    await asyncio.sleep(0)
+    names = [thread.name for thread in threading.enumerate()]
+    assert sum(name.startswith("lookups of a") for name in names) == THREADS * (MAX_PLACES + 1)
+    disk.set()
+    await asyncio.gather(*waiting)
+    looks.close()
+
+
+async def test_a_place_that_hangs_is_told_of_at_once(
+    disk: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hang(name: str) -> None:
+        with waiting_for(f"/net/{name}"):
+            started.release()
+            disk.wait()
+
+    now = 100.0
+    monkeypatch.setattr(lookups, "DiskWaits", partial(DiskWaits, clock=lambda: now))
+    started = threading.Semaphore(0)
+    looks = Lookups("a")
+    waiting = [asyncio.create_task(looks.run("/net", hang, str(number))) for number in range(2)]
+    for _ in waiting:
+        await asyncio.to_thread(started.acquire)
+    now += HUNG_S - 0.1
+    assert looks.warnings() == []
+    now += 0.1
+    assert [line.split(" has ")[0] for line in sorted(looks.warnings())] == [
+        "the disk of /net/0",
+        "the disk of /net/1",
+    ]
+    with pytest.raises(RequestFailedError) as refused:
+        await looks.run("/net", str)
+    assert (refused.value.code, refused.value.retryable) == ("unavailable", True)
+    assert "/net/" in refused.value.message
+    disk.set()
+    await asyncio.gather(*waiting)
+    assert looks.warnings() == []
+    assert await looks.run("/net", str) == ""
     looks.close()

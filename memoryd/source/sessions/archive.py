@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from memoryd.source.opening import open_file
+from memoryd.source.opening import RegularFile
 
 PACKED = ".zst"
 BLOCK_BYTES = 256 * 1024
@@ -24,7 +24,8 @@ def opened(path: Path, base: Path) -> Iterator[tuple[BinaryIO, os.stat_result, i
     `base` is the folder from which on no link may lead to it. One that ends in `.zst` is unpacked
     into a file that has no name. Raises `OSError`.
     """
-    with open(open_file(path, base), "rb", buffering=0) as file:
+    with RegularFile(path, base) as regular:
+        file = cast(BinaryIO, regular)
         found = os.fstat(file.fileno())
         if not path.name.endswith(PACKED):
             yield file, found, found.st_size

@@ -7,8 +7,10 @@ import stat as stat_module
 from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from memoryd.disk import LOOK_S, waiting_for, within
 from memoryd.flow import FileKey, FileStat, file_stat
 from memoryd.source.opening import Descent, open_file, stat_file, unlink_file
 
@@ -75,7 +77,7 @@ class Places:
         agent: str,
         environ: Mapping[str, str],
     ) -> None:
-        """Take the configured globs; without any, the usual ones of the formats."""
+        """Take the configured globs; without any, the usual ones of the formats. Blocking."""
         self.configured = bool(paths)
         globs = list(paths) or list(_usual(formats, agent, environ))
         self.places: list[Place] = []
@@ -97,7 +99,8 @@ class Places:
                 continue
             found.places[place.folder] = descent.identity()
             with closing(descent):
-                names = glob.glob(place.pattern, root_dir=place.folder, recursive=True)
+                with waiting_for(place.folder):
+                    names = glob.glob(place.pattern, root_dir=place.folder, recursive=True)
                 for name in sorted(names):
                     self._add(place, name, descent, found, inodes)
         return found
@@ -153,7 +156,8 @@ class Places:
         try:
             str(path).encode()
             folder = descent.enter(str(path.parent), listed=False)
-            stat = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+            with waiting_for(path):
+                stat = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
         except (OSError, UnicodeEncodeError):
             return
         inode = stat.st_dev, stat.st_ino
@@ -199,9 +203,16 @@ def _split(path: str) -> tuple[Path, str]:
         if _MAGIC.search(part):
             return Path("/".join(parts[:position]) or "/"), "/".join(parts[position:])
     # By its name, if it is not there: of a folder on a disk that is missing nothing is known.
-    if os.path.isdir(path) or not is_transcript(path):
+    if _is_folder(path) or not is_transcript(path):
         return Path(path), "**/*.json*"
     return Path(path).parent, glob.escape(Path(path).name)
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return within(LOOK_S, partial(os.path.isdir, path))
+    except TimeoutError:
+        return False
 
 
 def _label(folder: Path) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyjson5
 
+from memoryd.disk import waiting_for
 from memoryd.flow import FileStat, TranscriptState, file_stat
 from memoryd.source.sessions.archive import opened
 from memoryd.source.sessions.clean import said
@@ -34,7 +35,9 @@ def load(path: Path, base: Path) -> tuple[Record, FileStat, str, tuple[int, int]
     `base` is the folder from which on no link may lead to it.
     Raises `BeingWrittenError` while its writer has it locked or it does not parse, or `OSError`.
     """
-    if path.with_name(path.name + LOCK_SUFFIX).exists():
+    with waiting_for(path):
+        is_locked = path.with_name(path.name + LOCK_SUFFIX).exists()
+    if is_locked:
         raise BeingWrittenError(errno.EAGAIN, "it is being written; tried again")
     with opened(path, base) as (file, found, size):
         if size > MAX_BYTES:

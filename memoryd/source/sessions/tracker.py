@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from memoryd.disk import waiting_for
 from memoryd.flow import (
     FileGone,
     FileKey,
@@ -260,7 +261,7 @@ class SessionTracker:
         """Return how many complete lines follow an offset; 0 when the file can't be read."""
         lines = 0
         try:
-            with open(self._open_file(path), "rb") as file:
+            with open(self._open_file(path), "rb") as file, waiting_for(path):
                 file.seek(offset)
                 while block := file.read(COUNT_BYTES):
                     lines += block.count(b"\n")
