@@ -21,6 +21,7 @@ from memoryd.disk import LOOK_S, within
 from memoryd.mistakes import mistakes
 from memoryd.settings import Section, Settings
 from memoryd_client import paths, toml
+from memoryd_client.regular import open_regular
 
 Table = dict[str, Any]
 Origin = Literal["configuration", "command line", "added"]
@@ -156,13 +157,10 @@ class _Source:
     @classmethod
     def read(cls, config_file: Path | None) -> "_Source":
         file = config_file or Path(paths.config_path())
-        try:
-            exists = file.is_file()
-        except OSError as error:
-            raise ConfigError(f"{file}: can't be read: {error.strerror}") from error
-        if config_file is not None and not exists:
+        document = _read(file)
+        if config_file is not None and document is None:
             raise ConfigError(f"{file}: no such configuration file")
-        document = _read(file) if exists else {}
+        exists, document = document is not None, document or {}
         _check_top_level(document, file)
         return cls(file, exists, document.get("defaults", {}), document.get("agents", {}))
 
@@ -246,12 +244,15 @@ def _seen(path: Path) -> tuple[Path, str | None]:
         return Path(os.path.abspath(path)), f"can't be looked at ({error.strerror})"
 
 
-def _read(file: Path) -> Table:
+def _read(file: Path) -> Table | None:
+    """Return what a file says, None if there is none. Raises `ConfigError`."""
     try:
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:
             return toml.loads(opened.read(toml.MAX_BYTES + 1))
     except ValueError as error:
         raise ConfigError(f"{file}: {error}") from error
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     except OSError as error:
         raise ConfigError(f"{file}: can't be read: {error.strerror}") from error
 

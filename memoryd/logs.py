@@ -74,7 +74,9 @@ def log_to(file: Path | None, level: str) -> Log:
     """Log to a file that never grows large, or to standard error. Raises `OSError`."""
     target: logging.Handler = _ToStream(sys.stderr)
     if file is not None:
-        descriptor = os.open(file, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        # A pipe that nobody reads is refused, not waited for.
+        flags = os.O_CREAT | os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(file, flags, 0o600)
         os.close(descriptor)
         for path in (file, file.with_name(f"{file.name}.1")):
             _keep_private(path)

@@ -20,6 +20,7 @@ from memoryd.serve.connection import RequestFailedError
 from memoryd.wanted import check_workspace
 from memoryd_client.agents import ReloadResult
 from memoryd_client.protocol import ErrorCode
+from memoryd_client.regular import open_regular
 
 log = logging.getLogger(__name__)
 
@@ -192,7 +193,8 @@ class Reloader:
 def read_added(path: Path) -> list[str]:
     """Return the workspaces that were written down; none when the file is missing or broken."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=list[str])
+        with open_regular(path) as file:
+            return msgspec.json.decode(file.read(), type=list[str])
     except FileNotFoundError:
         return []
     except (OSError, ValueError, RecursionError) as error:

@@ -77,6 +77,7 @@ def make_provider(settings: Settings, name: str, *, fallback: bool) -> Provider 
     if name == "none":
         return None
     if name in APIS:
+        _check_certificates()
         from memoryd.embed.vendors.make import make_remote  # and the HTTP library with it
 
         return make_remote(name, settings, own=not fallback)
@@ -91,6 +92,13 @@ def make_provider(settings: Settings, name: str, *, fallback: bool) -> Provider 
     return LocalProvider(
         engine, threads=settings.local.threads, idle_unload_s=settings.local.idle_unload_seconds
     )
+
+
+def _check_certificates() -> None:
+    """Raise `ConfigError` for certificates that OpenSSL would wait for for ever."""
+    path = os.environ.get("SSL_CERT_FILE", "")
+    if path and os.path.exists(path) and not os.path.isfile(path):
+        raise ConfigError(f"SSL_CERT_FILE names {path}, which is not a regular file")
 
 
 def asked_for(provider: str, settings: Settings) -> Choice:

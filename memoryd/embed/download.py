@@ -12,6 +12,7 @@ import aiohttp
 from yarl import URL
 
 from memoryd.embed.gguf_file import MAGIC, is_gguf
+from memoryd_client.regular import open_regular
 
 MODEL_URL = (
     "https://huggingface.co/ggml-org/embeddinggemma-300m-qat-q8_0-GGUF/resolve/main/"
@@ -80,8 +81,8 @@ class _Part:
         self.size = file.seek(0, os.SEEK_END)
         self.version = ""
         self._version_path = version_path
-        with suppress(FileNotFoundError, ValueError):
-            self.version = version_path.read_text("utf-8")
+        with suppress(FileNotFoundError, ValueError), open_regular(version_path) as version:
+            self.version = version.read().decode()
 
     def start_over(self, version: str) -> None:
         self.file.truncate(0)

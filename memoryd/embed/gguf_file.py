@@ -10,6 +10,8 @@ import struct
 from pathlib import Path
 from typing import BinaryIO
 
+from memoryd_client.regular import open_regular
+
 MAGIC = b"GGUF"
 
 _SAMPLE_BYTES = 2**20
@@ -41,7 +43,7 @@ class GgufError(ValueError):
 
 def is_gguf(path: Path) -> bool:
     """Say whether a file starts as a GGUF file does. Raises OSError."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return file.read(len(MAGIC)) == MAGIC
 
 
@@ -51,7 +53,7 @@ def content_digest(path: Path) -> str:
     The first holds what the model is and its vocabulary, the last some of its weights: two models
     differ there, and nobody has to read gigabytes at each start.
     """
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         size = file.seek(0, os.SEEK_END)
         digest = hashlib.sha256(str(size).encode())
         for start in (0, max(0, size - _SAMPLE_BYTES)):

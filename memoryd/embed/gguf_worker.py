@@ -16,6 +16,7 @@ import numpy as np
 
 from memoryd.embed.gguf_file import GgufError, Value, read_facts
 from memoryd.embed.worker import Encode, serve
+from memoryd_client.regular import open_regular
 
 _SOCKET = "unused.sock"
 """Not a whole path, which might be too long for a socket."""
@@ -66,7 +67,7 @@ def load(threads: int, path: Path, context_tokens: int) -> Encode:
 
 def _facts(path: Path) -> dict[str, Value]:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return read_facts(file)
     except (OSError, GgufError) as error:
         sys.exit(f"{path.name} can't be read: {error}")

@@ -25,8 +25,15 @@ def expanded(path: str) -> str:
     return str(Path(path).expanduser())
 
 
+def _check_kind(path: str) -> None:
+    for file in (path, f"{path}.so", f"{path}.dylib"):  # as SQLite looks for it
+        if os.path.exists(file) and not os.path.isfile(file):
+            raise ExtensionError(f"{file} is not a regular file")
+
+
 async def load_apart(path: str, *, timeout_s: float = TIMEOUT_S) -> str:
     """Load the extension at `path` and return its version. Raises `ExtensionError`."""
+    await asyncio.to_thread(_check_kind, path)
     # The modules that this process runs are to be found, and -P: nothing from the folder that it
     # runs in, whose files may be somebody else's.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

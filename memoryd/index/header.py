@@ -31,7 +31,7 @@ _READ_BYTES = 1024 * 1024
 
 def check_kind(path: Path) -> None:
     """Raise `IndexRefusedError` where there is something else than a file. Blocking."""
-    for part in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+    for part in (path, *(Path(f"{path}{suffix}") for suffix in ("-wal", "-shm", "-journal"))):
         try:
             mode = part.lstat().st_mode
         except FileNotFoundError:

@@ -388,7 +388,11 @@ def pipe(daemon: Daemon) -> None:
     os.mkfifo(daemon.database)
 
 
-@pytest.mark.parametrize("damage", [pipe, *map(long, (noise, foreign, folder))])
+def journal(daemon: Daemon) -> None:
+    os.mkfifo(f"{daemon.database}-journal")
+
+
+@pytest.mark.parametrize("damage", [pipe, *map(long, (noise, foreign, folder, journal))])
 def test_what_is_no_index_is_refused_and_left_as_it_is(
     daemon: Daemon, damage: Callable[[Daemon], None]
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from harness import Daemon
 
+from memoryd.index import extension
 from memoryd.index.driver import ExtensionError
 from memoryd.index.extension import load_apart
 from memoryd_client.bodies import Check
@@ -95,8 +96,18 @@ def test_files_come_page_by_page(daemon: Daemon) -> None:
             client.files_page(limit=0)
 
 
-async def test_an_extension_that_hangs_is_given_up(tmp_path: Path) -> None:
-    fifo = tmp_path / "vec0.so"
-    os.mkfifo(fifo)  # opening it waits for a writer that never comes
+async def test_an_extension_that_hangs_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging = tmp_path / "vec0.so"
+    hanging.touch()
+    monkeypatch.setattr(extension, "_LOAD", "import signal; signal.pause()")
     with pytest.raises(ExtensionError, match=r"vec0\.so did not load within 0\.5 s"):
-        await load_apart(str(fifo), timeout_s=0.5)
+        await load_apart(str(hanging), timeout_s=0.5)
+
+
+async def test_an_extension_that_is_a_pipe_is_not_loaded(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "vec0.so")
+    for path in (tmp_path / "vec0.so", tmp_path / "vec0"):
+        with pytest.raises(ExtensionError, match=r"vec0\.so is not a regular file"):
+            await load_apart(str(path))

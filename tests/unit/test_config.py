@@ -337,10 +337,10 @@ def test_a_file_that_is_not_utf8_is_told(home: Path) -> None:
 def test_a_file_that_cannot_be_read_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(home, "")
 
-    def fails(self: Path, mode: str) -> None:
-        raise PermissionError(13, "Permission denied", str(self))
+    def fails(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "open", fails)
+    monkeypatch.setattr(config, "open_regular", fails)
     with pytest.raises(ConfigError, match=r"config\.toml: can't be read: Permission denied"):
         load()
 

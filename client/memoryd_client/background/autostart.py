@@ -25,7 +25,9 @@ def autostart(socket_path: str) -> bool:
 def is_wanted(config_path: str) -> bool:
     """Read the configuration. One that is broken is told of by the daemon, not here."""
     try:
-        with open(config_path, "rb") as file:
+        from memoryd_client.regular import open_regular
+
+        with open_regular(config_path) as file:
             from memoryd_client import toml
 
             return toml.loads(file.read(toml.MAX_BYTES + 1)).get("autostart") is True

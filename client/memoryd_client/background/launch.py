@@ -10,6 +10,7 @@ from shutil import which
 
 from memoryd_client.background import service
 from memoryd_client.background.errors import StartFailedError
+from memoryd_client.regular import open_regular
 
 OUTPUT_LINES = 10
 """So much of what a daemon wrote before it ended is passed on."""
@@ -35,7 +36,10 @@ class Child:
         self.log_path = log_path
         try:
             os.makedirs(os.path.dirname(log_path), mode=0o700, exist_ok=True)
-            log = os.open(log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            # A pipe that nobody reads is refused, not waited for.
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+            log = os.open(log_path, flags, 0o600)
+            os.set_blocking(log, True)
         except OSError as error:
             raise StartFailedError(
                 f"the log {log_path} can't be written: {error.strerror}"
@@ -97,7 +101,7 @@ class Child:
     def _output(self) -> list[str]:
         """Return the last lines that were written since the start."""
         try:
-            with open(self.log_path, "rb") as log:
+            with open_regular(self.log_path) as log:
                 size = os.fstat(log.fileno()).st_size
                 # Smaller than before: the log was rotated meanwhile.
                 begin = self._offset if size >= self._offset else 0

@@ -8,6 +8,7 @@ from typing import BinaryIO
 from memoryd_client import paths
 from memoryd_client.background import holder
 from memoryd_client.background.errors import ManagedError, NoLogError
+from memoryd_client.regular import open_regular
 
 _POLL_S = 0.2
 _BLOCK_BYTES = 64 * 1024
@@ -38,6 +39,8 @@ def current(socket_path: str) -> str:
     path = (found.log_path if found is not None else None) or log_path(socket_path)
     if not os.path.exists(path):
         raise NoLogError(f"there is no log yet: {path}", hint="`memctl start` makes one")
+    if not os.path.isfile(path):
+        raise NoLogError(f"the log {path} is not a regular file", hint="move it away")
     if not os.access(path, os.R_OK):
         raise NoLogError(f"the log {path} can't be read", hint="check whose it is")
     return path
@@ -48,7 +51,7 @@ def tail(path: str, lines: int) -> list[str]:
 
     Reads no more than it needs. What is no UTF-8 is replaced. Raises `OSError`.
     """
-    with open(path, "rb") as log:
+    with open_regular(path) as log:
         found = _tail(log, path, lines)
         rest = log.read()
     return [*found, *map(_text, rest.splitlines())][-lines:] if lines > 0 else []
@@ -123,7 +126,7 @@ def _newer(log: BinaryIO, path: str) -> BinaryIO | None:
 
 def _opened(path: str) -> BinaryIO | None:
     try:
-        return open(path, "rb")
+        return open_regular(path)
     except FileNotFoundError:
         return None
 

@@ -3,7 +3,6 @@
 So a key that is rotated in its file counts at once. No key is ever part of a message.
 """
 
-import errno
 import logging
 import os
 import stat
@@ -12,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memoryd.embed.provider import PermanentError
+from memoryd_client.regular import open_regular
 
 log = logging.getLogger(__name__)
 
 _MAX_KEY_CHARS = 16_384
-_MAX_FILE_CHARS = 4 * _MAX_KEY_CHARS
+_MAX_FILE_BYTES = 4 * _MAX_KEY_CHARS
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +83,8 @@ def _from_file(file: str, origin: str) -> Key:
 
 def _read(path: Path) -> tuple[str, int]:
     """Return what is in a regular file, and its mode. Raises `OSError`."""
-    # A pipe is not waited for: nobody may be at its other end.
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise OSError(errno.EINVAL, "not a regular file")
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, encoding="utf-8") as file:
-        return file.read(_MAX_FILE_CHARS), os.fstat(descriptor).st_mode
+    with open_regular(path) as file:
+        return file.read(_MAX_FILE_BYTES).decode(), os.fstat(file.fileno()).st_mode
 
 
 def exposed_hint(path: Path) -> str:
