@@ -1,6 +1,7 @@
 """Finds the terms of a question in texts, as FTS5 matches them: folded and stemmed. Pure."""
 
 import re
+import threading
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
@@ -18,6 +19,8 @@ _DOUBLED = re.compile(r"([ckvwx])\1$")
 """What Porter's own program, and FTS5, stem further than Snowball's `porter` does: `possibly` as
 `possible`, `biology` as `biological`, `trekking` as `trek`."""
 _stemmer = snowballstemmer.stemmer("porter")
+_stemming = threading.Lock()
+"""The stemmer keeps the word it is at in itself, and several searches stem at the same time."""
 
 
 class Place(NamedTuple):
@@ -60,14 +63,19 @@ def stem(word: str) -> str:
     """Return Porter's stem of a folded word; FTS5 leaves very short and very long ones alone."""
     if not _LEAST_STEMMED_BYTES <= len(word.encode()) <= _MOST_STEMMED_BYTES:
         return word
-    stemmed = str(_stemmer.stemWord(word))
+    stemmed = _porter(word)
     if _BLY.search(stemmed):
-        return str(_stemmer.stemWord(stemmed[:-1] + "e"))
+        return _porter(stemmed[:-1] + "e")
     if _LOGY.search(stemmed):
         return stemmed[:-1]
     if word in (f"{stemmed}ed", f"{stemmed}ing") and _DOUBLED.search(stemmed):
         return stemmed[:-1]
     return stemmed
+
+
+def _porter(word: str) -> str:
+    with _stemming:
+        return str(_stemmer.stemWord(word))
 
 
 def _needle(term: Term) -> tuple[str, str | None]:

@@ -1,7 +1,9 @@
 """Terms are found in a text where FTS5, with the tokenizer of the index, finds them."""
 
+import sys
 import unicodedata
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
@@ -253,3 +255,20 @@ def test_no_text_is_too_odd(text: str, query: str) -> None:
     folded = fold(text)
     for places in Finder(query_terms(query)).places(folded):
         assert all(0 <= start < end <= len(folded) for start, end in places)
+
+
+def test_searches_that_stem_at_the_same_time_do_not_disturb_each_other() -> None:
+    forms = [f"{start}{ending}{ending}" for start in ENGLISH for ending in ENDINGS]
+    stem.cache_clear()
+    alone = [stem(form) for form in forms]
+    stem.cache_clear()
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            # Each begins elsewhere, so that none only finds what another has remembered.
+            shares = [forms[start::4] + forms for start in range(4)]
+            together = list(threads.map(lambda share: [stem(form) for form in share], shares))
+    finally:
+        sys.setswitchinterval(interval_s)
+    assert [found[-len(forms) :] for found in together] == [alone] * 4
