@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 # Servers of tests are on this machine, whatever proxy leads away from it.
 os.environ["no_proxy"] = os.environ["NO_PROXY"] = "127.0.0.1,localhost"
+os.environ.setdefault("HOME", "/nonexistent")  # `~` is then the same for tests and what they test
 # An agent or a socket of the user's own is not to be talked to.
 for name in [name for name in os.environ if name.startswith("MEMORYD_")]:
     del os.environ[name]

@@ -361,7 +361,7 @@ def test_a_bind_mount_of_a_folder_into_itself(workspace: Path) -> None:
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    if mounted.returncode != 0 and "mount" in mounted.stderr:
+    if mounted.returncode != 0 and mounted.stderr.startswith(("mount", "unshare")):
         pytest.skip("mounting is not allowed here")
     assert mounted.stdout.strip() == (
         f"['memory/a.md'] {{'{loop}': 'the same folder as {memory}'}}"
