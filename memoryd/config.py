@@ -18,16 +18,15 @@ from typing import Any, Literal
 import msgspec
 
 from memoryd.disk import LOOK_S, within
-from memoryd.mistakes import mistakes
+from memoryd.mistakes import choices, mistakes
 from memoryd.settings import Section, Settings
+from memoryd.shown import shown
 from memoryd_client import paths, toml
 from memoryd_client.regular import open_regular
 
 Table = dict[str, Any]
 Origin = Literal["configuration", "command line", "added"]
 DEFAULT_AGENT = "main"
-SHOWN_HEADER = "…"
-"""In place of a header's value, which may be a secret."""
 
 
 class ConfigError(Exception):
@@ -55,11 +54,9 @@ class AgentConfig:
     def values(self) -> list[tuple[str, Any, str]]:
         """Return every effective setting as (dotted key, value, origin), in table order."""
         resolved: Table = {"workspace": str(self.workspace), "store.path": str(self.db_path)}
-        shown = dict.fromkeys(self.settings.remote.headers, SHOWN_HEADER)
-        resolved["remote.headers"] = shown
         return [
             (key, resolved.get(key, value), self._origin(key))
-            for key, value in _leaves(self.settings)
+            for key, value in shown(self.settings)
         ]
 
     def _origin(self, key: str) -> str:
@@ -296,6 +293,8 @@ def _convert(merged: Table, origins: dict[str, str], file: Path) -> Settings:
     except msgspec.ValidationError as error:
         reason, _, where = str(error).partition(" - at `$.")
         key = where.rstrip("`")
+        if reason.startswith("Invalid enum value"):
+            reason += f"; it may be {', '.join(choices(key))}"
         raise ConfigError(f"{origins.get(key, file)}: {key or 'settings'}: {reason}") from error
 
 
@@ -328,17 +327,6 @@ def _all_keys(section: type[Section], at: str = "") -> list[str]:
         if isinstance(f.type, type) and issubclass(f.type, Section):
             keys += _all_keys(f.type, f"{at}{f.encode_name}.")
     return keys
-
-
-def _leaves(section: Section, at: str = "") -> list[tuple[str, Any]]:
-    leaves: list[tuple[str, Any]] = []
-    for f in msgspec.structs.fields(section):
-        name, value = f.encode_name, getattr(section, f.name)
-        if isinstance(value, Section):
-            leaves += _leaves(value, f"{at}{name}.")
-        else:
-            leaves.append((f"{at}{name}", value))
-    return leaves
 
 
 def _db_path(settings: Settings, name: str) -> Path:

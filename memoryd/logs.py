@@ -1,5 +1,6 @@
 """The log, written by a thread: a terminal, pipe or disk that hangs keeps nobody waiting."""
 
+import errno
 import logging
 import os
 import stat
@@ -74,10 +75,7 @@ def log_to(file: Path | None, level: str) -> Log:
     """Log to a file that never grows large, or to standard error. Raises `OSError`."""
     target: logging.Handler = _ToStream(sys.stderr)
     if file is not None:
-        # A pipe that nobody reads is refused, not waited for.
-        flags = os.O_CREAT | os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(file, flags, 0o600)
-        os.close(descriptor)
+        os.close(_opened(file))
         for path in (file, file.with_name(f"{file.name}.1")):
             _keep_private(path)
         target = _ToFile(
@@ -96,6 +94,16 @@ def flushed(limit_s: float) -> bool:
     """Wait until all that was logged is written; False when that takes too long."""
     handlers = logging.getLogger().handlers
     return all(h.flushed(limit_s) for h in handlers if isinstance(h, Log))
+
+
+def _opened(file: Path) -> int:
+    """Open the log; a pipe that nobody reads is refused, not waited for."""
+    try:
+        return os.open(file, os.O_CREAT | os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise OSError(errno.ENXIO, "it is a pipe that nobody reads; name a file") from error
+        raise
 
 
 def _keep_private(log_file: Path) -> None:

@@ -3,7 +3,10 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, get_args
 from urllib.parse import urlsplit
+
+import msgspec
 
 from memoryd.settings import Settings
 
@@ -24,6 +27,22 @@ def mistakes(settings: Settings) -> Iterator[Mistake]:
     key_header = settings.remote.api_key_header
     if key_header is not None and not _HEADER_NAME.fullmatch(key_header):
         yield "remote.api_key_header", "this is no name of a header"
+
+
+def choices(key: str) -> list[str]:
+    """Return the words that the setting with a dotted key may be, where it is one of a few."""
+    kind: Any = Settings
+    for name in key.split("."):
+        kind = {f.encode_name: f.type for f in msgspec.structs.fields(kind)}[name.partition("[")[0]]
+    return list(_words(kind))
+
+
+def _words(kind: Any) -> Iterator[str]:
+    for argument in get_args(kind):
+        if isinstance(argument, str):
+            yield argument
+        else:
+            yield from _words(argument)
 
 
 def _homes(settings: Settings) -> Iterator[Mistake]:

@@ -1,6 +1,7 @@
 """`memctl` and `memoryd` from the shell, on a real daemon."""
 
 import json
+import os
 import signal
 import subprocess
 import tomllib
@@ -104,6 +105,21 @@ def test_index_sync_ping_and_config(started: Daemon) -> None:
     assert "Memory index updated" in started.memctl("index").stdout
 
 
+def test_a_log_that_is_a_pipe_is_not_waited_for(daemon: Daemon) -> None:
+    pipe = daemon.folder / "pipe"
+    os.mkfifo(pipe)
+    done = subprocess.run(
+        daemon.command("--workspace", str(daemon.workspace), "--log-file", str(pipe)),
+        env=daemon.environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 78
+    said = f"memoryd: the log {pipe}: it is a pipe that nobody reads; name a file"
+    assert done.stderr.splitlines() == [said]
+
+
 def test_config_needs_no_daemon(daemon: Daemon) -> None:
     daemon.write_config()
     done = subprocess.run(
@@ -122,7 +138,10 @@ def test_config_needs_no_daemon(daemon: Daemon) -> None:
     ("text", "complaint"),
     [
         ("[defaults]\nprovder = 'none'", "unknown key provder; did you mean provider?"),
-        ("[defaults]\nprovider = 'openia'", "provider: Invalid enum value 'openia'"),
+        (
+            "[defaults]\nprovider = 'openia'",
+            "provider: Invalid enum value 'openia'; it may be auto, local,",
+        ),
         ("[defaults.query]\nmin_score = 3", "query.min_score"),
         ("[agents.main]\nworkspace = '/nowhere/at/all'", "is not a folder"),
         ("this is no TOML", "not valid TOML"),

@@ -196,10 +196,11 @@ IN_KEY = "plantedkey/0123456789abcdef"
 IN_KEY_FILE = "plantedfile/0123456789abcdef"
 IN_HEADER = "plantedheader0123456789"
 IN_BASIC = base64.b64encode(b"me:plantedbasic0123456789").decode()
+IN_ADDRESS = "plantedaddress/0123456789abcdef"
 IN_PROXY = "plantedproxy0123456789"
 IN_NOTE = "plantedprivate0123456789"
 IN_TRANSCRIPT = "sk-proj-plantedtranscript0123456789abcdefghijklmn"
-OF_ANSWERS = [IN_KEY, IN_KEY_FILE, IN_HEADER, IN_BASIC, IN_PROXY]
+OF_ANSWERS = [IN_KEY, IN_KEY_FILE, IN_HEADER, IN_BASIC, IN_ADDRESS, IN_PROXY]
 NOT_SENT = [IN_NOTE, IN_TRANSCRIPT, IN_PROXY]
 ALL = [*OF_ANSWERS, *NOT_SENT]
 
@@ -224,7 +225,8 @@ class Echo(BaseHTTPRequestHandler):
         cls = type(self)
         cls.received.append(self.rfile.read(int(self.headers.get("Content-Length", 0))))
         code, text = self.answers[cls.number % len(self.answers)]
-        said = text.format(headers="; ".join(f"{n}: {v}" for n, v in self.headers.items()))
+        headers = "; ".join(f"{n}: {v}" for n, v in self.headers.items())
+        said = text.format(headers=f"{self.path} {headers}")
         shapes = (
             json.dumps({"error": {"message": said}}),
             json.dumps({"error": {"message": said}}).replace("/", r"\/"),
@@ -273,7 +275,9 @@ def test_planted_secrets_are_nowhere_to_be_found(daemon: Daemon, echo: str) -> N
     daemon.settings = (
         "store = { vector = { enabled = false } }\nsessions = { enabled = true, paths = "
     )
-    daemon.settings += f'["~/chats"] }}\n[defaults.remote]\nbase_url = "{echo}/v1"\n'
+    daemon.settings += (
+        f'["~/chats"] }}\n[defaults.remote]\nbase_url = "{echo}/v1?code={IN_ADDRESS}"\n'
+    )
     daemon.settings += f"headers = {headers}\nbatch = {{ enabled = true, min_texts = 1 }}\n"
     daemon.variables |= {
         "OPENAI_API_KEY": IN_KEY,

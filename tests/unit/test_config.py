@@ -243,6 +243,26 @@ def test_lists_are_replaced_and_not_joined(home: Path) -> None:
     assert load().settings.extra_paths == ("b", "c")
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[defaults]\nfallback = 'x'", "fallback: Invalid enum value 'x'; it may be local, none,"),
+        ("[agents.main.query.hybrid]\nfusion = 'x'", "value 'x'; it may be evidence, weighted"),
+        ("[defaults.sessions]\nformats = ['x']", "it may be openclaw, claude, codex, plain"),
+    ],
+)
+def test_what_is_one_of_a_few_words_is_told_with_all_of_them(
+    home: Path, text: str, said: str
+) -> None:
+    assert said in refused(home, text)
+
+
+def test_what_an_address_has_in_its_query_is_not_shown(home: Path) -> None:
+    remote = '[defaults.remote]\nbase_url = "https://h/v1?a=hush&b=x=y&hush"'
+    write(home, f'[defaults]\nprovider = "openai"\n{remote}')
+    assert values(load())["remote.base_url"][0] == "https://h/v1?a=…&b=…&…"
+
+
 def test_an_agent_sees_nothing_of_another(home: Path) -> None:
     write(home, "[agents.main]\n[agents.ann]\nprovider = 'none'")
     assert load(agent="main").settings.provider == "auto"

@@ -18,6 +18,7 @@ COMMON = {
     "memoryd.settings",
     "memoryd.config",
     "memoryd.mistakes",
+    "memoryd.shown",
     "memoryd.disk",
 }
 ALLOWED = {

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.request import getproxies_environment, proxy_bypass
@@ -51,7 +51,9 @@ class Http:
         self._key_headers = key_headers
         self._key_required = key_required
         self._session: aiohttp.ClientSession | None = None
-        self._values = sorted({*headers.values()})
+        # Some take a key in the address, and repeat that.
+        in_address = {*self.base.query.values(), *_raw_values(self.base)}
+        self._values = sorted({*headers.values(), *in_address})
         self._key_values: list[str] = []
         self.warning: str | None = None
 
@@ -130,7 +132,7 @@ class Http:
             ) from None
 
     def mask(self, text: str) -> str:
-        """Return what the server says, without the key and the headers that it was sent."""
+        """Return what the server says, without key, headers and query that it was sent."""
         return without_secrets(text, [*self._key_values, *self._values])
 
     def check_key(self) -> None:
@@ -220,6 +222,12 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
             text = text.replace(word, "***").replace(word.replace("/", r"\/"), "***")
     # As in `Incorrect API key provided: sk-pr****7890`.
     return re.sub(r"\b[\w-]{0,12}\*{3,}[\w-]{0,8}", "***", text)
+
+
+def _raw_values(url: URL) -> Iterator[str]:
+    """Yield the values of an address's query as they are sent."""
+    for part in url.raw_query_string.split("&"):
+        yield part.partition("=")[2]
 
 
 def _reason(error: Exception) -> str:
