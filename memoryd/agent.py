@@ -90,6 +90,16 @@ class Agent:
         place = at if isinstance(at, str) else str(self.place_of(at) or EVERYWHERE)
         return await self.lookups.run(place, function, *arguments)
 
+    def why_away(self, path: Path) -> str | None:
+        """Say why a file that is not there may be on a disk that is not; None: it is gone.
+
+        Blocking. Raises `OSError` when that can't be seen.
+        """
+        reason = self.mounts.why_away(path)
+        if reason is None and self.tracker is not None:
+            reason = self.tracker.why_away(path)
+        return reason
+
     def place_of(self, path: Path) -> Path | None:
         """Return the place of memory that a path is in, the innermost; None: in none of them."""
         places = {*self.mounts.places(), self.discovery.workspace}

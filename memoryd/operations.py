@@ -1,14 +1,11 @@
 """What each request to one agent does; nothing here knows of sockets."""
 
 import asyncio
-import os
 import time
 from collections.abc import Coroutine
-from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
-from memoryd import listing, probe, searching, session_listing
+from memoryd import getting, listing, probe, searching, session_listing
 from memoryd.agent import Agent
 from memoryd.config import ConfigError
 from memoryd.embed.provider import ProviderError
@@ -19,7 +16,6 @@ from memoryd.index.rebuild import RebuildError, RebuildResult
 from memoryd.index.rebuilder import RebuildRequest
 from memoryd.serve.caller import Caller
 from memoryd.serve.connection import ECHO_CHARS, RequestFailedError
-from memoryd.source.read import NotMemoryError, read_lines
 from memoryd.status import Status
 from memoryd.unwritable import while_writable
 from memoryd.wanted import asked_for
@@ -28,9 +24,6 @@ from memoryd_client import sessions as transcripts
 from memoryd_client import status as wire
 
 T = TypeVar("T")
-GET_LINES = 120
-GET_MAX_LINES = 5_000
-GET_MAX_CHARS = 12_000
 PROGRESS_S = 0.1
 PATIENCE_S = 30.0
 """A disk that has not answered for so long is not waited for any more."""
@@ -61,54 +54,7 @@ class Operations:
 
     async def get(self, body: bodies.GetBody, caller: Caller) -> bodies.GetResult:
         """Return lines of a memory file."""
-        wanted = GET_LINES if body.lines is None else body.lines
-        shown = body.path[:ECHO_CHARS]
-        if body.start_line < 1 or not 1 <= wanted <= GET_MAX_LINES:
-            raise RequestFailedError(
-                protocol.ErrorCode.BAD_REQUEST,
-                f"start_line must be at least 1 and lines from 1 to {GET_MAX_LINES}",
-            )
-        transcripts = self._agent.transcripts
-        try:
-            if transcripts is not None and transcripts.is_name(body.path):
-                get = partial(transcripts.get, body, wanted, GET_MAX_CHARS)
-                return await self._agent.look_up(get, at=transcripts.place_of(body.path))
-            read = partial(
-                read_lines,
-                self._agent.discovery,
-                body.path,
-                start_line=body.start_line,
-                max_lines=wanted,
-                max_chars=GET_MAX_CHARS,
-            )
-            path = absolute(self._agent.discovery.workspace, body.path)
-            excerpt = await self._agent.look_up(read, at=path)
-        except NotMemoryError as error:
-            raise RequestFailedError(
-                protocol.ErrorCode.DENIED,
-                f"{shown} can't be read: {error}",
-                "memory is MEMORY.md, memory/**/*.md and the configured extra_paths",
-            ) from error
-        except FileNotFoundError as error:
-            raise RequestFailedError(
-                protocol.ErrorCode.NOT_FOUND, f"there is no {shown} in the memory"
-            ) from error
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise RequestFailedError(
-                protocol.ErrorCode.DENIED, f"{shown} can't be read: {reason}"
-            ) from error
-        after = body.start_line + len(excerpt.lines)
-        more = bool(excerpt.lines) and after <= excerpt.total_lines
-        return bodies.GetResult(
-            path=excerpt.path,
-            text="\n".join(excerpt.lines),
-            start_line=body.start_line,
-            lines=len(excerpt.lines),
-            total_lines=excerpt.total_lines,
-            truncated=excerpt.cut,
-            next_from=after if more else None,
-        )
+        return await getting.get(self._agent, body)
 
     async def sync(self, body: bodies.SyncBody, caller: Caller) -> bodies.SyncResult:
         """Wait until everything changed before is searchable."""
@@ -203,7 +149,7 @@ class Operations:
     ) -> bodies.TranscriptUpdatedResult:
         """Look at a file at once that its writer says has changed."""
         agent, shown = self._agent, body.path[:ECHO_CHARS]
-        path = absolute(agent.discovery.workspace, body.path)
+        path = getting.absolute(agent.discovery.workspace, body.path)
         hint = Hint(frozenset({path}), "its writer says so")
         if agent.transcripts is not None and agent.transcripts.places.key(path) is not None:
             await agent.to_tracker.put(hint)
@@ -288,11 +234,6 @@ class Operations:
         while vectors and not marker.vectors.done():
             caller.progress(total - agent.pending_chunks(), total, "embedding")
             await asyncio.wait({marker.vectors}, timeout=PROGRESS_S)
-
-
-def absolute(workspace: Path, path: str) -> Path:
-    """Return where a path lies that is absolute or relative to the workspace."""
-    return Path(os.path.normpath(workspace / path))
 
 
 def config_result(agent: Agent) -> bodies.ConfigResult:

@@ -129,6 +129,23 @@ class Mounts:
             for place, identity in self._recorded.items()
         )
 
+    def why_away(self, path: Path) -> str | None:
+        """Say why a file that is not there may be on a disk that is not; None: it is gone.
+
+        Blocking. Unlike a scan, it does not know of other files: a folder with anything in it is
+        as it should be.
+        """
+        workspace = self._workspace
+        if workspace is not None and path.is_relative_to(workspace) and not identity_of(workspace):
+            return f"the workspace {workspace} is not there"
+        for place, identity in sorted(self._recorded.items()):
+            if path.is_relative_to(place):
+                now = identity_of(place)
+                reason = _suspect(place, identity, now)
+                if reason is not None and (now is None or _is_empty(place)):
+                    return f"{place} {reason}"
+        return None
+
     def locate(self, key: FileKey) -> Path | None:
         """Return where a file lies."""
         return self._locate(key)
@@ -163,6 +180,11 @@ def cannot_be_seen(path: Path) -> str | None:
         if place != path:
             break
     return None
+
+
+def _is_empty(folder: Path) -> bool:
+    with waiting_for(folder), os.scandir(folder) as entries:
+        return next(entries, None) is None
 
 
 def _list(folder: Path) -> None:

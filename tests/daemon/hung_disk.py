@@ -13,8 +13,11 @@ DETACH = 2
 
 
 @contextmanager
-def hung_disk(folder: Path) -> Iterator[None]:
-    """Put one over a folder. When the block ends, those who wait get an error."""
+def hung_disk(folder: Path, *, fails: bool = False) -> Iterator[None]:
+    """Put one over a folder. When the block ends, those who wait get an error.
+
+    One that `fails` gives everybody an error at once: whoever was to answer for it has died.
+    """
     if sys.platform != "linux" or os.geteuid() != 0:
         pytest.skip("needs root on Linux: to mount a file system")
     libc = ctypes.CDLL(None, use_errno=True)
@@ -26,9 +29,12 @@ def hung_disk(folder: Path) -> Iterator[None]:
         options = f"fd={device},rootmode=40000,user_id=0,group_id=0".encode()
         if libc.mount(b"hung", bytes(folder), b"fuse", 0, options) != 0:
             pytest.skip(f"needs FUSE: {os.strerror(ctypes.get_errno())}")
+        if fails:
+            os.close(device)
         try:
             yield
         finally:
             libc.umount2(bytes(folder), DETACH)
     finally:
-        os.close(device)
+        if not fails:
+            os.close(device)

@@ -1,5 +1,6 @@
 """Workspaces, extra paths and folders that are not there for a while: nothing of them is lost."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -8,8 +9,10 @@ from pathlib import Path
 
 import pytest
 from harness import Daemon, eventually
+from hung_disk import hung_disk
 
 from memoryd_client import StatusResult
+from memoryd_client.errors import NotFoundError, UnavailableError
 
 NOT_THERE = "some of the files found are not there at present: their disk may not be mounted"
 
@@ -382,3 +385,71 @@ def test_transcripts_on_a_disk_that_is_unplugged(daemon: Daemon, disks: Disks) -
     assert_well(daemon, "ocelot", paths)
     (chats / "a.jsonl").unlink()
     assert_well(daemon, "ocelot", set())
+
+
+def assert_out_of_reach(daemon: Daemon, path: str, problem: str) -> None:
+    with daemon.client() as client, pytest.raises(UnavailableError) as refused:
+        client.get(path)
+    assert refused.value.message.startswith(f"{path} can't be reached: {problem}")
+    assert refused.value.retryable
+    assert "`memctl index`" in refused.value.hint
+
+
+def test_get_tells_a_disk_that_is_not_there_from_a_file_that_is_gone(
+    daemon: Daemon, disks: Disks
+) -> None:
+    media, chats = daemon.folder / "media", daemon.folder / "chats"
+    for place in (daemon.workspace / "memory", media, chats):
+        disks.mount(place, place.name)
+    daemon.write("MEMORY.md", "at home")
+    daemon.write("memory/a.md", "far away")
+    (media / "b.md").write_text("farther away")
+    (chats / "c.jsonl").write_text('{"role": "user", "content": "said"}\n')
+    daemon.settings += (
+        f'\nextra_paths = ["{media}"]\n'
+        f'sessions = {{ enabled = true, formats = ["plain"], paths = ["{chats}/*.jsonl"] }}'
+    )
+    paths = {
+        "memory/a.md": (daemon.workspace / "memory", "far away"),
+        str(media / "b.md"): (media, "farther away"),
+        "sessions/chats/c.jsonl": (chats, "User: said"),
+    }
+    daemon.start().sync()
+    for path, (place, text) in paths.items():
+        with daemon.client() as client:
+            assert client.get(path).text == text
+            with pytest.raises(NotFoundError):
+                client.get(f"{path.rpartition('.')[0]}-never.{path.rpartition('.')[2]}")
+        disks.unmount(place)
+        assert_out_of_reach(daemon, path, f"{place} is empty, and not the folder that was indexed")
+        place.rmdir()
+        assert_out_of_reach(daemon, path, f"{place} is missing, and so is the file system")
+        disks.mount(place, place.name)
+        with daemon.client() as client:
+            assert client.get(path).text == text
+    # Another folder with files in it is no mount point without its disk.
+    disks.unmount(media)
+    (media / "d.md").write_text("another")
+    with daemon.client() as client, pytest.raises(NotFoundError):
+        client.get(str(media / "b.md"))
+
+
+def test_get_from_a_workspace_that_is_not_there(daemon: Daemon) -> None:
+    daemon.write("memory/a.md", "far away")
+    daemon.start().sync()
+    away = daemon.workspace.rename(daemon.folder / "away")
+    assert_out_of_reach(daemon, "memory/a.md", f"the workspace {daemon.workspace} is not there")
+    said = daemon.memctl("get", "memory/a.md", cwd=daemon.folder, code=1).stderr
+    assert f"the workspace {daemon.workspace} is not there" in said
+    away.rename(daemon.workspace)
+    with daemon.client() as client:
+        assert client.get("memory/a.md").text == "far away"
+
+
+def test_get_from_a_disk_that_fails_says_so(daemon: Daemon) -> None:
+    daemon.write("memory/a.md", "far away")
+    daemon.start().sync()
+    with hung_disk(daemon.workspace / "memory", fails=True):
+        assert_out_of_reach(daemon, "memory/a.md", os.strerror(errno.ENOTCONN))
+    with daemon.client() as client:
+        assert client.get("memory/a.md").text == "far away"

@@ -147,6 +147,10 @@ class SessionTracker:
             last.problems,
         )
 
+    def why_away(self, path: Path) -> str | None:
+        """Say why a transcript that is not there may be on a disk that is not. Blocking."""
+        return self._mounts.why_away(path)
+
     async def _next(self) -> list[ToReconcile]:
         messages: list[ToReconcile] = []
         try:
