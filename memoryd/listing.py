@@ -8,6 +8,7 @@ from memoryd.flow import FileKey
 from memoryd.index.catalog import Catalog
 from memoryd.index.pages import read_files
 from memoryd.source.discover import SOURCE
+from memoryd.source.sessions.places import SOURCE as SESSIONS
 from memoryd_client.bodies import FileEntry, FilesBody, FilesResult
 
 STATES = ("indexed", "remarked", "skipped", "failed")
@@ -19,6 +20,14 @@ def remarks(catalog: Catalog) -> dict[FileKey, str]:
     return {key: "; ".join(row.remarks) for key, row in catalog.rows.items() if row.remarks}
 
 
+def skipped(agent: Agent) -> list[tuple[str, str, str]]:
+    """Return what is passed over: source, path as it can be shown, and why."""
+    found = [(SOURCE, path, why) for path, why in agent.reconciler.stats().skipped]
+    if agent.tracker is not None:
+        found += [(SESSIONS, path, why) for path, why in agent.tracker.stats().skipped.items()]
+    return found
+
+
 async def page(agent: Agent, body: FilesBody) -> FilesResult:
     """Return the files of `body.state` whose paths follow `body.after`, `body.limit` at most."""
     if body.state == "indexed":
@@ -26,7 +35,7 @@ async def page(agent: Agent, body: FilesBody) -> FilesResult:
     found: Iterable[tuple[str, str, str]]
     match body.state:
         case "skipped":
-            found = ((SOURCE, path, why) for path, why in agent.reconciler.stats().skipped)
+            found = skipped(agent)
         case "failed":
             found = ((*key, reason) for key, reason in agent.unreadable.items())
         case _:

@@ -6,6 +6,7 @@ from pathlib import Path
 from memoryd.agent import Agent
 from memoryd.disk import waiting_for
 from memoryd.flow import FileKey
+from memoryd.source.names import shown
 from memoryd.source.sessions.places import SOURCE, Found, owner_of
 from memoryd.transcripts import Transcripts
 from memoryd_client.sessions import SessionEntry, SessionsBody, SessionsResult
@@ -29,14 +30,21 @@ async def page(agent: Agent, body: SessionsBody) -> SessionsResult:
         total=len(keys),
         next_after=shown[-1].path if start + len(shown) < len(keys) else None,
         missing=_missing(transcripts, found),
-        elsewhere=await agent.look_up(elsewhere, transcripts),
+        elsewhere=[
+            *(f"{path}: {why}" for path, why in sorted(found.skipped.items())),
+            *await agent.look_up(elsewhere, transcripts),
+        ],
     )
 
 
 def elsewhere(transcripts: Transcripts) -> list[str]:
     """Return stores of conversations that are no transcripts, beside the places. Blocking."""
     stores = (place.folder.parent / "agent" / OPENCLAW_STORE for place in transcripts.places.places)
-    return [f"{store}: a store of OpenClaw that is not read" for store in stores if _exists(store)]
+    return [
+        f"{shown(store)}: a store of OpenClaw that is not read"
+        for store in stores
+        if _exists(store)
+    ]
 
 
 def _exists(path: Path) -> bool:
@@ -48,7 +56,7 @@ def _missing(transcripts: Transcripts, found: Found) -> list[str]:
     """Return the folders that somebody has asked for and that are not there."""
     if not transcripts.places.configured:
         return []
-    return [str(place.folder) for place in found.missing]
+    return [shown(place.folder) for place in found.missing]
 
 
 def _indexed(agent: Agent) -> set[FileKey]:

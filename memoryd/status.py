@@ -19,7 +19,7 @@ from memoryd.embed.vendors.names import WITH_BATCH_API
 from memoryd.health import Health
 from memoryd.index.driver import DRIVER, SQLITE_VERSION
 from memoryd.index.facts import read_facts
-from memoryd.listing import remarks
+from memoryd.listing import remarks, skipped
 from memoryd.serve.connection import RequestFailedError
 from memoryd.source.discover import SOURCE
 from memoryd.source.reconcile import ReconcileStats
@@ -75,6 +75,7 @@ class Status:
         failures = [wire.Failure(key.path, reason) for key, reason in agent.unreadable.items()]
         failures += [wire.Failure(f"text {digest[:12]}", why) for digest, why in facts.set_aside]
         remarked = remarks(store.catalog)
+        passed_over = skipped(agent)
         sources = self._source_counts(scanned)
         return wire.StatusResult(
             agent_id=agent.config.agent,
@@ -105,8 +106,8 @@ class Status:
             sources=[SOURCE] if agent.tracker is None else [SOURCE, SESSIONS],
             extra_paths=[str(path) for path in agent.discovery.extra_paths],
             source_counts=sources,
-            skipped_paths=[wire.SkippedPath(*skipped) for skipped in scanned.skipped[:LISTED]],
-            skipped_count=len(scanned.skipped),
+            skipped_paths=[wire.SkippedPath(path, why) for _, path, why in passed_over[:LISTED]],
+            skipped_count=len(passed_over),
             cache=wire.CacheStatus(
                 enabled=settings.cache.enabled,
                 entries=facts.cached,

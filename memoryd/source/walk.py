@@ -17,10 +17,9 @@ from memoryd.disk import waiting_for
 from memoryd.flow import FileKey, FileStat, file_stat
 from memoryd.source.extra import Root
 from memoryd.source.ignore import IgnoreFiles, Rules
-from memoryd.source.names import IGNORE_FILE, is_markdown, is_utf8
+from memoryd.source.names import IGNORE_FILE, NOT_UTF8, is_markdown, is_utf8, shown
 from memoryd.source.opening import Descent
 
-NOT_UTF8 = "its name is not UTF-8"
 LINK = "a symbolic link; links are not followed"
 
 
@@ -54,13 +53,13 @@ class Scan:
         """Say what could not be read, and why."""
         return [
             ("the workspace " if path == self.workspace else "")
-            + f"{path} {self.skipped[_shown(path)]}; what the index has of it is kept"
+            + f"{path} {self.skipped[shown(path)]}; what the index has of it is kept"
             for path in self.unread
         ]
 
     def skip(self, path: str, reason: str) -> None:
         """Note why a path is passed over."""
-        self.skipped[_shown(path)] = reason
+        self.skipped[shown(path)] = reason
 
     def unreadable(self, path: str, error: OSError) -> None:
         """Note that nothing can be known about a path and what is below it."""
@@ -283,10 +282,6 @@ class Walk:
             self.scan.stats[key] = file_stat(found)
         elif first != key:
             self.scan.doubled.add(first)
-
-
-def _shown(path: str | Path) -> str:
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _hidden(path: str, folder: _Folder, *, is_folder: bool) -> bool:

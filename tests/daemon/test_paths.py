@@ -19,6 +19,7 @@ from memoryd_client.errors import BadRequestError, DeniedError, NotFoundError
 
 SECRET = "xylographsecret"
 HIDDEN_NAME = "unheardofname"
+NOT_UTF8 = "its name is not UTF-8"
 ROUNDS = 100
 
 NAMES = [
@@ -230,7 +231,7 @@ def test_a_name_that_is_not_utf8_is_told_and_harms_nobody(daemon: Daemon) -> Non
     with daemon.client() as client:
         skipped = {entry.path.rpartition("/")[2]: entry.reason for entry in client.files("skipped")}
     assert skipped == dict.fromkeys(
-        ("bad\\xff.md", "folder\\xfe", "\\xc3(.md", "\\xed\\xa0\\x80.md"), "its name is not UTF-8"
+        ("bad\\xff.md", "folder\\xfe", "\\xc3(.md", "\\xed\\xa0\\x80.md"), NOT_UTF8
     )
     shown = daemon.memctl("files", "--skipped").stdout
     assert "its name is not UTF-8" in shown
@@ -240,6 +241,56 @@ def test_a_name_that_is_not_utf8_is_told_and_harms_nobody(daemon: Daemon) -> Non
     os.rename(memory + b"/bad\xff.md", memory + b"/mended.md")
     daemon.sync()
     assert sorted(daemon.paths("walrus")) == ["memory/good.md", "memory/mended.md"]
+
+
+def test_a_transcript_whose_name_is_not_utf8_is_told_and_harms_nobody(daemon: Daemon) -> None:
+    chats = os.fsencode(daemon.folder / "chats")
+    for name in (b"good.jsonl", b"bad\xff.jsonl", b"folder\xfe/in.jsonl", b"none\xff.txt"):
+        path = Path(os.fsdecode(chats + b"/" + name))
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text(json.dumps({"role": "user", "content": "a walrus"}) + "\n")
+    daemon.settings += (
+        '\nsessions = { enabled = true, formats = ["plain"], paths = ["~/chats"],'
+        ' visibility = "all" }'
+    )
+    daemon.start().sync()
+    assert daemon.paths("walrus", max_results=20) == ["sessions/chats/good.jsonl"]
+    told = dict.fromkeys(("chats/bad\\xff.jsonl", "chats/folder\\xfe/in.jsonl"), NOT_UTF8)
+    prefix = f"{daemon.folder}/"
+    with daemon.client() as client:
+        status = client.status()
+        assert {s.path.removeprefix(prefix): s.reason for s in status.skipped_paths} == told
+        assert status.skipped_count == 2
+        listed = [*client.files("skipped")]
+        assert {f.path.removeprefix(prefix): f.reason for f in listed} == told
+        assert {f.source for f in listed} == {"sessions"}
+    shown = daemon.memctl("sessions").stderr
+    assert all(f"{prefix}{path}: {NOT_UTF8}" in shown.replace("\n", "") for path in told), shown
+    os.rename(chats + b"/bad\xff.jsonl", chats + b"/mended.jsonl")
+    daemon.sync()
+    assert len(daemon.paths("walrus", max_results=20)) == 2
+    with daemon.client() as client:
+        assert client.status().skipped_count == 1
+
+
+def test_a_place_of_transcripts_whose_path_is_not_utf8(daemon: Daemon) -> None:
+    home = Path(os.fsdecode(os.fsencode(daemon.folder) + b"/bad\xff"))
+    chat = home / "sessions" / "rollout-1.jsonl"
+    daemon.variables["CODEX_HOME"] = str(home)
+    daemon.settings += '\nsessions = { enabled = true, formats = ["codex"] }'
+    daemon.write("memory/a.md", "a walrus")
+    daemon.start().sync()
+    chat.parent.mkdir(parents=True)
+    chat.write_text(json.dumps({"role": "user", "content": "a walrus"}) + "\n")
+    for there in (True, False):
+        daemon.sync()
+        with daemon.client() as client:
+            assert client.search("walrus").results
+            assert client.sessions_page().sessions == []
+            assert client.status().skipped_count == there
+        if there:
+            chat.unlink()
+            chat.parent.rmdir()
 
 
 def test_a_workspace_whose_path_is_not_utf8_is_refused_in_words(daemon: Daemon) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from memoryd.disk import LOOK_S, waiting_for, within
 from memoryd.flow import FileKey, FileStat, file_stat
+from memoryd.source.names import NOT_UTF8, is_utf8, shown
 from memoryd.source.opening import Descent, open_file, stat_file, unlink_file
 
 SOURCE = "sessions"
@@ -43,12 +44,14 @@ class Place:
 class Found:
     """All transcripts there are now. Of the places in `missing` nothing is known.
 
-    `places` has the (device, inode) of the folders of all others, as `Mounts` wants it.
+    `places` has the (device, inode) of the folders of all others, as `Mounts` wants it. `skipped`
+    says of paths, as they can be shown, why they are passed over.
     """
 
     files: dict[FileKey, tuple[Path, FileStat]] = field(default_factory=dict)
     missing: list[Place] = field(default_factory=list)
     places: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
 
     @property
     def roots(self) -> list[Path]:
@@ -153,15 +156,19 @@ class Places:
         inodes: set[tuple[int, int]],
     ) -> None:
         path = place.folder / name
+        if not is_transcript(str(path)):
+            return
         try:
-            str(path).encode()
             folder = descent.enter(str(path.parent), listed=False)
             with waiting_for(path):
                 stat = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
-        except (OSError, UnicodeEncodeError):
+        except OSError:
             return
         inode = stat.st_dev, stat.st_ino
-        if not (is_transcript(str(path)) and stat_module.S_ISREG(stat.st_mode)) or inode in inodes:
+        if not stat_module.S_ISREG(stat.st_mode) or inode in inodes:
+            return
+        if not is_utf8(str(path)):
+            found.skipped[shown(path)] = NOT_UTF8
             return
         inodes.add(inode)
         key = FileKey(SOURCE, f"{SOURCE}/{place.label}/{Path(name).as_posix()}")

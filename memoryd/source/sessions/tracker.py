@@ -29,6 +29,7 @@ from memoryd.flow import (
     Unreadable,
 )
 from memoryd.source.mounts import MEANT, Mounts, Verdict, cannot_be_seen
+from memoryd.source.names import shown
 from memoryd.source.sessions.delta import Delta
 from memoryd.source.sessions.due import Pending, Thresholds, is_due, pending
 from memoryd.source.sessions.format import LeftOutError
@@ -53,7 +54,8 @@ class TrackerStats:
     """What the last look found: files on disk, those that wait, and bytes that wait in them.
 
     `to_read` of these are being read now, one after the other. `left_out` says why some are not,
-    `problems` what keeps some from being seen that the index has.
+    `problems` what keeps some from being seen that the index has; `skipped` paths that are never
+    read, as they can be shown.
     """
 
     looks: int
@@ -62,6 +64,7 @@ class TrackerStats:
     pending: dict[FileKey, int] = field(default_factory=dict)
     left_out: dict[FileKey, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
 
 
 class _Job(NamedTuple):
@@ -78,6 +81,7 @@ class _Plan(NamedTuple):
     gone: list[FileKey]
     problems: list[str]
     verdict: Verdict
+    skipped: dict[str, str]
 
 
 class SessionTracker:
@@ -145,6 +149,7 @@ class SessionTracker:
             dict(self._waiting),
             dict(self._left_out),
             last.problems,
+            last.skipped,
         )
 
     def why_away(self, path: Path) -> str | None:
@@ -189,7 +194,9 @@ class SessionTracker:
         for problem in plan.problems:
             if problem not in self._stats.problems:
                 log.warning("transcripts: %s", problem)
-        self._stats = TrackerStats(self._stats.looks + 1, plan.files, problems=plan.problems)
+        self._stats = TrackerStats(
+            self._stats.looks + 1, plan.files, problems=plan.problems, skipped=plan.skipped
+        )
 
     def _plan(self, known: Known, wanted: frozenset[Path], everything: bool, meant: bool) -> _Plan:
         """Compare disk and index, in a thread."""
@@ -213,7 +220,7 @@ class SessionTracker:
         gone, problems = self._gone(known.keys() - found.files.keys(), found, verdict, meant)
         # The newest first: those are asked about.
         due.sort(key=lambda job: job.stat.mtime_ns, reverse=True)
-        return _Plan(len(found.files), due, waiting, gone, problems, verdict)
+        return _Plan(len(found.files), due, waiting, gone, problems, verdict, found.skipped)
 
     def _gone(
         self, unseen: Collection[FileKey], found: Found, verdict: Verdict, meant: bool
@@ -221,7 +228,9 @@ class SessionTracker:
         """Return which of the transcripts that were not seen are gone, and why others are not."""
         problems = dict(verdict.away)
         if not meant:  # of a folder that is not there at all nothing is known
-            problems |= {place.folder: f"{place.folder} {MISSING}" for place in found.missing}
+            problems |= {
+                place.folder: f"{shown(place.folder)} {MISSING}" for place in found.missing
+            }
         gone: list[FileKey] = []
         reasons: dict[str, None] = {}
         for key in unseen:
