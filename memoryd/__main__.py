@@ -22,7 +22,13 @@ import msgspec
 from memoryd import __version__
 from memoryd.config import AgentConfig, ConfigError, load, meant, usable
 from memoryd.logs import FLUSH_S, flushed, log_to
-from memoryd.process import Signals, leave, occupy_standard_streams, run_until_stopped
+from memoryd.process import (
+    Signals,
+    keep_heaps_few,
+    leave,
+    occupy_standard_streams,
+    run_until_stopped,
+)
 from memoryd_client import paths
 
 GC_THRESHOLDS = (10_000, 20, 20)
@@ -41,6 +47,7 @@ EXIT_UNWELL = 1
 def main(argv: list[str] | None = None) -> int:
     """Run the command and return its exit code."""
     occupy_standard_streams()
+    keep_heaps_few()
     arguments = _parser().parse_args(argv)
     # What is made from here on is for its owner alone.
     os.umask(0o077)

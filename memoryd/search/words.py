@@ -12,6 +12,8 @@ import snowballstemmer
 
 from memoryd.terms import SPACED_WORD, Term, is_unspaced
 
+REMEMBERED_STEMS = 4_096
+"""1 MiB at most. A search stems 100 words; at 1,024 remembered ones it knows 96 of them."""
 _LEAST_STEMMED_BYTES, _MOST_STEMMED_BYTES = 3, 64
 """Of fts5_tokenize.c, in UTF-8."""
 _BLY, _LOGY = re.compile(r"[aeiouy][^aeiou].*bli$"), re.compile(r"[aeiouy][^aeiou].*logi$")
@@ -58,7 +60,7 @@ def fold(text: str) -> str:
     )
 
 
-@lru_cache(maxsize=32_768)
+@lru_cache(maxsize=REMEMBERED_STEMS)
 def stem(word: str) -> str:
     """Return Porter's stem of a folded word; FTS5 leaves very short and very long ones alone."""
     if not _LEAST_STEMMED_BYTES <= len(word.encode()) <= _MOST_STEMMED_BYTES:
