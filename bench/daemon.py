@@ -95,6 +95,11 @@ def resident_bytes(pid: int) -> int:
     return _memory(pid, "VmRSS")
 
 
+def anonymous_bytes(pid: int) -> int:
+    """Return how much of that is not pages of files: what a process allocated. Linux only."""
+    return _memory(pid, "RssAnon")
+
+
 def peak_bytes(pid: int) -> int:
     """Return the most that has been resident of a process so far. Linux only."""
     return _memory(pid, "VmHWM")

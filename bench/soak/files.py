@@ -10,7 +10,7 @@ from bench.corpus import Prose
 NOTES = 400
 """About so many: the index must not grow for a reason of its own."""
 TRANSCRIPTS = 8
-MESSAGES_AT_MOST = 200
+MESSAGES_AT_MOST = 60
 """Then a transcript is begun anew, as a conversation is."""
 
 

@@ -7,14 +7,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bench.daemon import resident_bytes
+from bench.daemon import anonymous_bytes, resident_bytes
 
 
 class Reading(NamedTuple):
-    """What a process takes at one moment; `tasks` are its asyncio tasks."""
+    """What a process takes at one moment; `tasks` are its asyncio tasks.
+
+    `anonymous_mib` is what of the resident memory is its own, not pages of files that are mapped.
+    """
 
     at_s: float
     resident_mib: float
+    anonymous_mib: float
     descriptors: int
     threads: int
     tasks: int
@@ -35,8 +39,8 @@ class Growth(NamedTuple):
 
     @property
     def bound(self) -> float:
-        """What a change must be above, to be told from noise and to be more than 2 %."""
-        return max(2 * self.noise, 0.02 * self.first)
+        """What a change must be above, to be told from noise and to be more than 1 %."""
+        return max(2 * self.noise, 0.01 * self.first)
 
     @property
     def is_flat(self) -> bool:
@@ -51,12 +55,23 @@ def read(pid: int, database: Path, at_s: float, tasks: int) -> Reading:
     return Reading(
         at_s,
         resident_bytes(pid) / 2**20,
+        anonymous_bytes(pid) / 2**20,
         len(os.listdir(f"{folder}/fd")),
         len(os.listdir(f"{folder}/task")),
         tasks,
         wal.stat().st_size / 2**20 if wal.exists() else 0.0,
         database.stat().st_size / 2**20,
     )
+
+
+def warm(readings: Sequence[Reading]) -> list[Reading]:
+    """Return the readings of the second half of the time.
+
+    What warms up, rises less and less: caches fill, and the allocator has seen most of what it will
+    be asked for. A leak rises in the second half as much as in the first.
+    """
+    half_s = (readings[0].at_s + readings[-1].at_s) / 2
+    return [reading for reading in readings if reading.at_s >= half_s]
 
 
 def growth(at_s: Sequence[float], values: Sequence[float]) -> Growth:
