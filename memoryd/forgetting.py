@@ -1,15 +1,18 @@
 """Forgets transcripts, or messages in them: finds them, keeps them out, and has them removed."""
 
 import asyncio
+import re
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
+from unicodedata import normalize
 
 from memoryd.agent import Agent
 from memoryd.flow import FileKey, Forget, Hint, ToWriter
 from memoryd.index.damage import remove_copies
 from memoryd.index.driver import Error
-from memoryd.index.forget import chunk_hashes, find_text, message_hash
+from memoryd.index.find_text import find_text
+from memoryd.index.forget import chunk_hashes, message_hash
 from memoryd.serve.connection import RequestFailedError
 from memoryd.source.sessions.places import SOURCE, is_transcript
 from memoryd.transcripts import Transcripts, stem
@@ -17,6 +20,8 @@ from memoryd_client.protocol import ErrorCode
 from memoryd_client.sessions import ForgetBody, ForgetResult
 
 Tombstones = set[tuple[str, str]]
+MAX_NAMED_CHARS = 10_000
+"""Of a text to be forgotten, a name or an id: looking for a longer one takes ever longer."""
 
 
 async def forget(agent: Agent, transcripts: Transcripts, body: ForgetBody) -> ForgetResult:
@@ -25,9 +30,9 @@ async def forget(agent: Agent, transcripts: Transcripts, body: ForgetBody) -> Fo
     From the moment they are known, tombstones keep out what is read; what has been read by then is
     let through first, and then removed with all the rest.
     """
-    tombstones, paths = await _named(agent, transcripts, body)
+    tombstones, paths, unread = await _named(agent, transcripts, body)
     count = sum(kind == "message" for kind, _ in tombstones)
-    result = ForgetResult(paths, count, body.dry_run)
+    result = ForgetResult(paths, count, body.dry_run, unread=unread)
     if body.dry_run or not paths:
         return result
     # Whatever has these names when all is done: only the files that have them now are deleted.
@@ -43,7 +48,7 @@ async def forget(agent: Agent, transcripts: Transcripts, body: ForgetBody) -> Fo
     not_wiped: Exception | None = None
     try:
         await done
-    except Error as error:
+    except (Error, OSError) as error:
         not_wiped = error
     # They hold what was in the index when it was damaged.
     await agent.look_up(remove_copies, agent.store.path)
@@ -64,44 +69,70 @@ async def forget(agent: Agent, transcripts: Transcripts, body: ForgetBody) -> Fo
 
 async def _named(
     agent: Agent, transcripts: Transcripts, body: ForgetBody
-) -> tuple[Tombstones, list[str]]:
-    """Return what keeps out what is meant, and the transcripts that it concerns."""
+) -> tuple[Tombstones, list[str], list[str]]:
+    """Return what keeps out what is meant, the transcripts it concerns, and which can't be read."""
     known = {key.path: row for key, row in agent.store.catalog.rows.items() if key.source == SOURCE}
     if body.path is not None:
         name = stem(body.path)
         paths = [path for path in known if stem(path) == name]
-        return {("path", name)}, sorted(paths or _on_disk(transcripts, name))
+        return {("path", name)}, sorted(paths or _on_disk(transcripts, name)), []
     if body.session is not None:
         paths = [
             path
             for path, row in known.items()
             if row.transcript is not None and row.transcript.session == body.session
         ]
-        return {("session", body.session), *(("path", stem(p)) for p in paths)}, sorted(paths)
-    text = " ".join((body.match or "").split())
+        return {("session", body.session), *(("path", stem(p)) for p in paths)}, sorted(paths), []
+    text = body.match or ""
+    if agent.store.writable:
+        # What is on disk and not in the index yet would come into it later.
+        await agent.sync(vectors=False)
     paths = await agent.store.readers.read(lambda c: find_text(c, text))
-    return await agent.look_up(_messages, transcripts, paths, text), paths
+    return await agent.look_up(_messages, transcripts, paths, text)
 
 
 def _on_disk(transcripts: Transcripts, name: str) -> list[str]:
     return [key.path for key in transcripts.find().files if stem(key.path) == name]
 
 
-def _messages(transcripts: Transcripts, paths: Collection[str], text: str) -> Tombstones:
-    """Return the hashes of the messages that have a text, in any case."""
-    wanted = text.casefold()
-    found: Tombstones = set()
+def _messages(
+    transcripts: Transcripts, paths: Collection[str], text: str
+) -> tuple[Tombstones, list[str], list[str]]:
+    """Return the hashes of the messages that have a text, and where as `_named` does."""
+    wanted = _wanted(text)
+    tombstones: Tombstones = set()
+    concerned, unread = [], []
     for path in paths:
         real_path = transcripts.places.real_path(FileKey(SOURCE, path))
-        if real_path is None:
-            continue
-        with suppress(OSError):
-            found |= {
+        try:
+            if real_path is None:
+                raise FileNotFoundError(path)
+            found = {
                 ("message", message_hash(spoken))
                 for spoken in transcripts.messages(real_path)
-                if wanted in spoken.casefold()
+                if wanted.search(_level(spoken))
             }
-    return found
+        except OSError:
+            unread.append(path)
+        else:
+            tombstones |= found
+        if path in unread or found:
+            concerned.append(path)
+    return tombstones, concerned, unread
+
+
+def _wanted(text: str) -> re.Pattern[str]:
+    """Return what matches a text in a message, which is one line.
+
+    A line end stands for a space or for nothing: long lines are shown wrapped.
+    """
+    lines = [" ".join(_level(line).split()) for line in text.splitlines()]
+    return re.compile(" ?".join(re.escape(line) for line in lines if line))
+
+
+def _level(text: str) -> str:
+    """Return a text in no case, its accents composed."""
+    return normalize("NFC", normalize("NFC", text).casefold())
 
 
 def _sources(transcripts: Transcripts, paths: Collection[str]) -> dict[Path, tuple[int, int]]:

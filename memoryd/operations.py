@@ -10,7 +10,7 @@ from memoryd.agent import Agent
 from memoryd.config import ConfigError
 from memoryd.embed.provider import ProviderError
 from memoryd.flow import Choose, Hint, SyncMarker
-from memoryd.forgetting import forget
+from memoryd.forgetting import MAX_NAMED_CHARS, forget
 from memoryd.identity import Choice
 from memoryd.index.rebuild import RebuildError, RebuildResult
 from memoryd.index.rebuilder import RebuildRequest
@@ -185,6 +185,12 @@ class Operations:
         if len(named) != 1 or not named[0].strip():
             raise RequestFailedError(
                 protocol.ErrorCode.BAD_REQUEST, "say what to forget: one of session, path and match"
+            )
+        if len(named[0]) > MAX_NAMED_CHARS:
+            raise RequestFailedError(
+                protocol.ErrorCode.BAD_REQUEST,
+                f"what is to be forgotten is named with {MAX_NAMED_CHARS} characters at most",
+                "a part of the text is enough",
             )
         if agent.transcripts is None:
             raise RequestFailedError(

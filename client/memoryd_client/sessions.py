@@ -63,9 +63,14 @@ class ForgetBody(Body):
 
 
 class ForgetResult(Body):
-    """What is forgotten, or would be: transcripts by name, and how many messages with `match`."""
+    """What is forgotten, or would be: transcripts by name, and how many messages with `match`.
+
+    `unread` are those of the transcripts that can't be read now: with `match`, they go out of the
+    index as a whole, and may come back as a whole when they can be.
+    """
 
     paths: list[str]
     messages: int
     dry_run: bool
     deleted: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from memoryd.flow import FileKey
 from memoryd.index import schema
 from memoryd.index.driver import Connection, transaction
+from memoryd.index.open_files import empty_log
 from memoryd.index.rows import Delta, Legs, delete_rows
 
 Tombstone = tuple[str, str]
@@ -27,16 +28,6 @@ def load_tombstones(connection: Connection) -> set[Tombstone]:
     """Return all that was forgotten, but the chunks."""
     found = connection.execute("SELECT kind, value FROM forgotten WHERE kind <> 'chunk'")
     return set(found.fetchall())
-
-
-def find_text(connection: Connection, text: str) -> list[str]:
-    """Return the names of the transcripts in whose chunks a text stands, in any case of ASCII."""
-    found = connection.execute(
-        "SELECT DISTINCT path FROM chunks JOIN files USING (file_id) WHERE source = 'sessions'"
-        " AND instr(lower(replace(text, char(10), ' ')), lower(?)) > 0 ORDER BY path",
-        (text,),
-    )
-    return [path for (path,) in found]
 
 
 def chunk_hashes(connection: Connection, paths: Iterable[str]) -> list[str]:
@@ -62,11 +53,10 @@ def forget(
     with transaction(connection):
         deltas = [_remove(connection, legs, key) for key in keys]
         connection.executemany("INSERT OR IGNORE INTO forgotten VALUES (?, ?)", tombstones)
-        connection.execute(
-            "DELETE FROM embedding_cache WHERE hash IN"
-            " (SELECT value FROM forgotten WHERE kind = 'chunk')"
-            " AND hash NOT IN (SELECT hash FROM chunks)"
-        )
+        # Vectors of earlier chunks too, as nothing tells what they were made of, and what vendors
+        # said of texts that they refused.
+        for table in ("embedding_cache", "set_aside"):
+            connection.execute(f"DELETE FROM {table} WHERE hash NOT IN (SELECT hash FROM chunks)")
         if legs.fts:
             # Deleted words stay in their segments until these are merged.
             connection.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('optimize')")
@@ -80,9 +70,10 @@ def wipe(connection: Connection) -> None:
     """Write the file anew.
 
     Only so are the bytes gone, of what was deleted earlier too: pages that are free keep theirs.
+    Raises `OSError` while somebody reads the old ones.
     """
     connection.execute("VACUUM")
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    empty_log(connection)
 
 
 def complete(connection: Connection, legs: Legs) -> None:

@@ -92,7 +92,7 @@ class Transactions:
         """
         try:
             return await self._store.database.run(function)
-        except Error as error:
+        except (Error, OSError) as error:
             if fault_of(error) is not Fault.SURROUNDINGS:
                 raise
             return otherwise(error)

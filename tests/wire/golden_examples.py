@@ -224,7 +224,13 @@ BODIES: dict[str, Body] = {
         ],
     ),
     "forget_body": ForgetBody(match="my secret", dry_run=True),
-    "forget_result": ForgetResult(["sessions/x/a.jsonl"], 2, dry_run=True, deleted=["/x/a.jsonl"]),
+    "forget_result": ForgetResult(
+        ["sessions/x/a.jsonl"],
+        2,
+        dry_run=True,
+        deleted=["/x/a.jsonl"],
+        unread=["sessions/x/a.jsonl"],
+    ),
     "sessions_body": SessionsBody(after="sessions/claude/a.jsonl", limit=2),
     "sessions_body_defaults": SessionsBody(),
     "sessions_result": SessionsResult(

@@ -65,6 +65,11 @@ def forget(client: Client, arguments: Arguments) -> None:
     write(f"{'Would forget' if result.dry_run else 'Forgotten'}: {what}\n")
     write("".join(f"  {printable_name(path)}\n" for path in result.paths))
     write("".join(f"Deleted: {printable_name(path)}\n" for path in result.deleted))
+    for path in result.unread:
+        say(
+            f"note: {printable_name(path)} can't be read now, so all of it goes out of the index;"
+            " when it can be read it comes back, and has to be forgotten again"
+        )
 
 
 def _forget(client: Client, arguments: Arguments, *, dry_run: bool) -> ForgetResult:

@@ -1,0 +1,221 @@
+"""`memctl forget`: every occurrence of a text is found, and nothing of it is left in any file."""
+
+import json
+import sqlite3
+from itertools import pairwise
+from pathlib import Path
+from unicodedata import combining, normalize
+
+import pytest
+from harness import Daemon
+
+from memoryd_client.errors import BadRequestError, UnavailableError
+
+ENGLISH = " ".join(
+    f"Sentence {n} tells of a walk number {n * 7} along the river." for n in range(130)
+)
+JAPANESE = "".join(f"第{n}章は川沿いの散歩について語る。" for n in range(200))
+UNBROKEN = "".join(chr(0x4E00 + n) for n in range(2_500))
+EMOJI = "".join(("👩‍👩‍👧", "🇩🇪", "👍🏽", "e\u0301", "漢")[n % 5] + str(n) for n in range(600))
+TEXTS = {"english": ENGLISH, "japanese": JAPANESE, "unbroken": UNBROKEN, "emoji": EMOJI}
+SETTINGS = """
+sessions = { enabled = true, paths = ["~/chats"] }
+sync = { watch_debounce_ms = 20, sessions = { idle_seconds = 3600 } }
+"""
+
+
+@pytest.fixture
+def chats(daemon: Daemon) -> Daemon:
+    """A daemon, not started yet, that reads `~/chats`, and nothing by itself for an hour."""
+    daemon.settings = SETTINGS
+    (daemon.folder / "chats").mkdir()
+    return daemon
+
+
+def say(daemon: Daemon, name: str, *texts: str) -> Path:
+    file = daemon.folder / "chats" / name
+    with file.open("a", encoding="utf-8") as chat:
+        for text in texts:
+            chat.write(json.dumps({"role": "user", "content": text}, ensure_ascii=False) + "\n")
+    return file
+
+
+def chunks(daemon: Daemon, path: str = "%") -> list[str]:
+    """Return the chunks of transcripts as they are in the index, in their order."""
+    connection = sqlite3.connect(f"file:{daemon.database}?mode=ro", uri=True)
+    try:
+        rows = connection.execute(
+            "SELECT text FROM chunks JOIN files USING (file_id) WHERE path LIKE ? ORDER BY row_id",
+            (path,),
+        )
+        return [text for (text,) in rows.fetchall()]
+    finally:
+        connection.close()
+
+
+def test_a_text_on_the_boundary_of_two_chunks_is_found(chats: Daemon) -> None:
+    for name, text in TEXTS.items():
+        say(chats, f"{name}.jsonl", f"fig {name}", text, "another fig")
+    chats.start().sync()
+    with chats.client() as client:
+        for name in TEXTS:
+            path = f"sessions/chats/{name}.jsonl"
+            parts = [part for part in chunks(chats, path) if "fig" not in part]
+            assert len(parts) > 2
+            # A line end stands for the space that may have been where it was cut.
+            across = [f"{one[-12:]}\n{two[:12]}" for one, two in pairwise(parts)]
+            within = [text for part in parts[1:] for text in (part[780:820], part[-30:])]
+            within = [text for text in within if text.strip() and not combining(text[0])]
+            for text in (*across, *within, parts[1], "\n".join(parts)[:9_000]):
+                found = client.forget(match=text, dry_run=True)
+                assert (found.paths, found.messages) == ([path], 1), text
+            assert client.forget(match=across[0] + "§", dry_run=True).paths == []
+            done = chats.memctl("forget", "--match", across[0])
+            assert done.stdout == f"Forgotten: 1 message in 1 transcript\n  {path}\n"
+            client.sync()
+            assert chunks(chats, path) == [f"User: fig {name}\nUser: another fig"]
+    chats.assert_healthy()
+
+
+DIFFERING = [
+    ("Die Straße nach Ávila", "STRASSE NACH ávila"),
+    ("ÄPFEL und Birnen", "äpfel"),
+    (normalize("NFD", "das Café am Eck"), "café am"),
+    ("das Cafè am Eck", normalize("NFD", "CAFÈ")),
+    ("a line\n\n  another   line", "A LINE another"),
+    ("first line\nsecond line", "first\nline\r\nsecond\n"),
+    ("漢字の説明", "漢字\nの説明"),
+    ("100% of a_b [x] (y) \\d+ .*", "% of a_b [X] (y) \\D+ .*"),
+    ("👩‍👩‍👧 at home 🇩🇪", "👩‍👩‍👧 AT home 🇩🇪"),
+]
+
+
+def test_what_is_typed_may_differ_in_case_accents_and_space(chats: Daemon) -> None:
+    for number, (said, _) in enumerate(DIFFERING):
+        say(chats, f"{number}.jsonl", said, "an innocent fig")
+    chats.start().sync()
+    with chats.client() as client:
+        for number, (_, typed) in enumerate(DIFFERING):
+            path = f"sessions/chats/{number}.jsonl"
+            found = client.forget(match=typed)
+            assert (found.messages, found.paths) == (1, [path]), typed
+            client.sync()
+            assert chunks(chats, path) == ["User: an innocent fig"]
+
+
+def test_letters_are_not_torn_from_their_words_and_accents(chats: Daemon) -> None:
+    say(chats, "a.jsonl", "he is now here", "a cafe\u0301", "漢字 の説明")
+    chats.start().sync()
+    with chats.client() as client:
+        for text in ("nowhere", "no w", "cafe", "漢字の説明"):
+            assert client.forget(match=text, dry_run=True).paths == [], text
+
+
+def test_what_is_not_in_the_index_yet_is_found_too(chats: Daemon) -> None:
+    say(chats, "a.jsonl", "an innocent fig")
+    chats.start().sync()
+    say(chats, "a.jsonl", "the mulberry affair")
+    say(chats, "b.jsonl", "the Mulberry once more", "a plum")
+    found = chats.memctl_json("forget", "--match", "mulberry")
+    assert found["messages"] == 2
+    chats.sync()
+    assert sorted(chunks(chats)) == ["User: a plum", "User: an innocent fig"]
+
+
+def test_a_part_that_is_said_again_and_again_hides_nothing(chats: Daemon) -> None:
+    again = "the same words again and again. " * 2_000
+    say(chats, "a.jsonl", again + "mulberry " + again)
+    chats.start().sync()
+    with chats.client() as client:
+        for text in ("again. mulberry the same", "again. " + again[:3_000].strip()):
+            assert client.forget(match=text, dry_run=True).messages == 1, text
+        with pytest.raises(BadRequestError, match="10000 characters at most"):
+            client.forget(match=again)
+
+
+def test_a_transcript_that_cannot_be_read_is_told(chats: Daemon) -> None:
+    say(chats, "a.jsonl", "the mulberry affair", "an innocent fig")
+    say(chats, "b.jsonl", "a fig and a plum")
+    (chats.folder / "more").mkdir()
+    other = say(chats, "../more/c.jsonl", "another mulberry")
+    chats.settings = chats.settings.replace('["~/chats"]', '["~/chats", "~/more"]')
+    chats.start().sync()
+    away = chats.folder / "away"
+    other.parent.rename(away)  # a disk that is not there, for all that is known
+    done = chats.memctl("forget", "--match", "mulberry")
+    assert done.stdout.startswith("Forgotten: 1 message in 2 transcripts\n")
+    assert "sessions/more/c.jsonl can't be read now" in done.stderr
+    chats.sync()
+    assert chunks(chats) == ["User: a fig and a plum", "User: an innocent fig"]
+    away.rename(other.parent)
+    chats.sync()
+    assert chats.paths("mulberry") == ["sessions/more/c.jsonl"], "it was told that it may"
+    assert chats.memctl_json("forget", "--match", "mulberry")["unread"] == []
+    chats.sync()
+    assert chats.paths("mulberry") == []
+
+
+def remains(daemon: Daemon, word: str) -> list[str]:
+    """Return the files, but for conversations, that have a word in them, in any case."""
+    files = [file for file in daemon.folder.rglob("*") if file.is_file()]
+    ours = [file for file in files if file.suffix != ".jsonl" and file != daemon.model_log]
+    return [str(file) for file in ours if word.encode() in file.read_bytes().lower()]
+
+
+def test_nothing_of_what_is_forgotten_is_left_in_any_file(hybrid: Daemon) -> None:
+    words = ["mulberry", "quincunx", "zephyrs", "kohlrabi"]
+    hybrid.settings = SETTINGS
+    temporary = hybrid.folder / "temporary"
+    temporary.mkdir()
+    (hybrid.folder / "chats").mkdir()
+    hybrid.variables |= {"SQLITE_TMPDIR": str(temporary), "TMPDIR": str(temporary)}
+    config = ["--config", str(hybrid.config), "--log-level", "debug"]
+    say(hybrid, "b.jsonl", *(f"walk {n} along the river " + "words " * 60 for n in range(50)))
+    hybrid.start(options=config).sync()
+    for word in words:  # the last chunk is made again and again, each with a vector of its own
+        say(hybrid, "a.jsonl", f"the {word} affair", f"a fig {word[::-1]}")
+        hybrid.sync()
+        assert hybrid.search(word).results
+    with sqlite3.connect(hybrid.database) as connection:
+        before = {row for (row,) in connection.execute("SELECT hash FROM embedding_cache")}
+        in_use = {row for (row,) in connection.execute("SELECT hash FROM chunks")}
+    connection.close()
+    assert before - in_use, "earlier chunks have left their vectors"
+    assert all(remains(hybrid, word) for word in words)
+    with hybrid.client() as client:
+        for word in words:
+            assert client.forget(match=word).messages == 1
+        client.sync()
+    for word in words:
+        assert remains(hybrid, word) == []
+    with sqlite3.connect(hybrid.database) as connection:
+        # FTS5 keeps of a word what differs from the one before it.
+        connection.execute("CREATE VIRTUAL TABLE temp.v USING fts5vocab(main, chunks_fts, 'row')")
+        terms = {term for (term,) in connection.execute("SELECT term FROM temp.v")}
+        after = {row for (row,) in connection.execute("SELECT hash FROM embedding_cache")}
+        now = {row for (row,) in connection.execute("SELECT hash FROM chunks")}
+    connection.close()
+    assert "yrreblum" in terms, "the other messages are still there"
+    assert not {term for term in terms for word in words if term.startswith(word[:4])}
+    assert after <= now, "no vector is left of what the transcript was"
+    hybrid.assert_healthy()
+
+
+def test_bytes_that_somebody_still_reads_are_told(chats: Daemon) -> None:
+    say(chats, "a.jsonl", "the mulberry affair", "an innocent fig")
+    chats.start().sync()
+    reader = sqlite3.connect(f"file:{chats.database}?mode=ro", uri=True, isolation_level=None)
+    try:
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM chunks").fetchone() == (1,)
+        with chats.client() as client:
+            with pytest.raises(UnavailableError, match="its bytes may still be in") as raised:
+                client.forget(match="mulberry")
+            assert raised.value.hint
+            assert not client.search("mulberry").results
+    finally:
+        reader.close()
+    with chats.client() as client:
+        client.index(force=True)
+    assert remains(chats, "mulberry") == []
+    chats.assert_healthy()
