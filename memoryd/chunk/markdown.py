@@ -136,6 +136,8 @@ def _items(lines: Iterable[str], *, budget: int, part: int, max_bytes: int) -> I
             yield item
         else:
             headings_units = 0
+            if not line:
+                yield item  # there is nothing to cut, but its end counts
             for text in pieces(line, units=part - 1, max_bytes=max_bytes):
                 yield _item(number, text, outline.path, is_heading=False)
 

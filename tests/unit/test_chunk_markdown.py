@@ -345,6 +345,19 @@ def test_a_chunk_may_fill_the_byte_limit() -> None:
     assert [chunk.text for chunk in chunk_markdown(["😀😀"], max_bytes=4)] == ["😀", "😀"]
 
 
+def test_a_blank_line_behind_more_headings_than_fit_counts() -> None:
+    headings = [f"# {number}" for number in range(12)]
+    for more in range(8):
+        chunks = chunk_markdown(
+            [*headings, "#" + " " * more, "", "a b c d e f"], tokens=8, max_bytes=16
+        )
+        assert all(len(chunk.text.encode()) <= 16 for chunk in chunks)
+    rising = ["# aaaaaaaaaa", "## bbbbbbbbbb", "### cccccc", "", "text of twenty bytes"]
+    for max_bytes in range(8, 40):
+        chunks = chunk_markdown(rising, tokens=8, max_bytes=max_bytes)
+        assert all(len(chunk.text.encode()) <= max_bytes for chunk in chunks), max_bytes
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
