@@ -15,7 +15,7 @@ from memoryd.doctor.running import Running
 from memoryd.embed.choice import Resolved
 from memoryd.embed.provider import Provider
 from memoryd.identity import Identity
-from memoryd.index.driver import Connection, Error
+from memoryd.index.driver import Connection, Error, in_words
 from memoryd.index.faults import Fault, fault_of
 from memoryd.index.peek import Peeked
 from memoryd.index.schema import get_choice
@@ -66,7 +66,7 @@ class IndexDoctor:
             if not stat.S_ISREG(path.stat().st_mode):
                 index.error(f"{path} is not a file", "set store.path to another one")
             else:
-                with opened(path, options.extension) as connection:
+                with in_words(), opened(path, options.extension) as connection:
                     return self._examine(connection, index, options)
         except (FileNotFoundError, NotADirectoryError):
             if self._daemon is None:
@@ -150,7 +150,8 @@ class IndexDoctor:
 def _guarded(topic: Topic) -> Iterator[None]:
     """Make a finding of what SQLite can't read; the checks of the block end there."""
     try:
-        yield
+        with in_words():
+            yield
     except Error as error:
         _tell(topic, error)
 

@@ -258,8 +258,13 @@ class LocalProvider:
         return self._worker
 
     def _learn(self, vector: bytes) -> None:
-        """Note how many numbers a vector has. Raises `PermanentError` if it had others before."""
-        dims = len(vector) // 4
+        """Note how many numbers a vector has. Raises `PermanentError` if it had others before.
+
+        Raises `WorkerError` for what is no vector, as of a model file that is damaged.
+        """
+        dims, rest = divmod(len(vector), 4)
+        if dims == 0 or rest:
+            raise WorkerError(f"it sent a vector of {len(vector)} bytes")
         if self.dims not in (None, dims):
             raise PermanentError(
                 f"The local model's vectors have {dims} dimensions now, not {self.dims}: "

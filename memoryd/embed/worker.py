@@ -10,6 +10,7 @@ import signal
 import struct
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import BinaryIO
 
 import msgspec
@@ -56,14 +57,23 @@ def serve(load: Callable[[], Encode]) -> None:
     os.nice(NICENESS)
     frames = _claim_stdout()
     encode = load()
+    with suppress(BrokenPipeError):
+        answer(sys.stdin.buffer, frames, encode)
+
+
+def answer(requests: BinaryIO, replies: BinaryIO, encode: Encode) -> None:
+    """Say that the model is loaded, then answer requests until there are no more.
+
+    Raises ValueError for what is no request: whoever sends that is not the daemon.
+    """
     decoder = msgspec.msgpack.Decoder(Request)
-    try:
-        _write(frames, Reply(LOADED_ID, encode([_FIRST_TEXT])))
-        while (body := _read_body(sys.stdin.buffer)) is not None:
+    _write(replies, Reply(LOADED_ID, encode([_FIRST_TEXT])))
+    while (body := _read_body(requests)) is not None:
+        try:
             request = decoder.decode(body)
-            _write(frames, Reply(request.id, encode(request.texts)))
-    except BrokenPipeError:
-        return
+        except RecursionError as error:
+            raise ValueError("it is nested too deeply") from error
+        _write(replies, Reply(request.id, encode(request.texts)))
 
 
 def _claim_stdout() -> BinaryIO:
@@ -78,6 +88,8 @@ def _read_body(stream: BinaryIO) -> bytes | None:
     if len(header) < FRAME_HEADER.size:
         return None
     (size,) = FRAME_HEADER.unpack(header)
+    if size > MAX_FRAME_BYTES:
+        raise ValueError("a frame is too long")
     body = stream.read(size)
     return body if len(body) == size else None
 

@@ -21,6 +21,8 @@ T = TypeVar("T")
 BUSY_TIMEOUT_MS = 5_000
 INTERRUPT_AGAIN_S = 0.02
 WAL_LIMIT_BYTES = 64 * 1024 * 1024
+_CORRUPT = 11
+"""SQLITE_CORRUPT."""
 _NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
 
 
@@ -45,6 +47,20 @@ Connection = sqlite3.Connection
 
 class ExtensionError(Exception):
     """sqlite-vec can't be loaded; the message is the reason."""
+
+
+@contextmanager
+def in_words() -> Iterator[None]:
+    """Make an `Error` of what Python can't decode.
+
+    What SQLite says of a damaged schema may be no text, nor what stands in a damaged row.
+    """
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        damage: Any = sqlite.DatabaseError(f"the database is malformed: {error}")
+        damage.sqlite_errorcode = _CORRUPT
+        raise damage from error
 
 
 def bundled_extension() -> str:
@@ -146,7 +162,8 @@ class Database:
         """Run `function(connection)` on the connection's thread and return what it returns."""
         # aiosqlite has no public way to run a function of one's own on its thread.
         execute: Callable[..., Awaitable[T]] = self._connection._execute
-        return await execute(function, self._connection._conn)
+        with in_words():
+            return await execute(function, self._connection._conn)
 
     async def read(self, function: Callable[[Connection], T]) -> T:
         """Like `run`, but cancelling the caller interrupts the SQL and waits until it stopped."""

@@ -5,6 +5,7 @@ import msgspec
 from memoryd.flow import BatchJob, JobChange
 from memoryd.identity import Identity
 from memoryd.index.driver import Connection
+from memoryd.index.faults import DamagedIndexError
 
 _HASHES = msgspec.json.Decoder(list[str])
 
@@ -32,7 +33,10 @@ def write_job(connection: Connection, change: JobChange) -> None:
 
 
 def load_jobs(connection: Connection, identity: Identity) -> list[BatchJob]:
-    """Return the jobs whose vectors are of this identity, oldest first."""
+    """Return the jobs whose vectors are of this identity, oldest first.
+
+    Raises `DamagedIndexError` for one whose texts can't be known.
+    """
     found = connection.execute(
         "SELECT key, provider, model, provider_key, created_at, hashes, attempts, remote_id"
         " FROM batch_jobs WHERE provider = ? AND model = ? AND provider_key = ?"
@@ -40,6 +44,13 @@ def load_jobs(connection: Connection, identity: Identity) -> list[BatchJob]:
         (identity.provider, identity.model, identity.provider_key),
     )
     return [
-        BatchJob(key, provider, model, provider_key, created_at, _HASHES.decode(hashes), *progress)
+        BatchJob(key, provider, model, provider_key, created_at, _texts(hashes), *progress)
         for key, provider, model, provider_key, created_at, hashes, *progress in found
     ]
+
+
+def _texts(hashes: str) -> list[str]:
+    try:
+        return _HASHES.decode(hashes)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise DamagedIndexError(f"the texts of a batch job can't be read: {error}") from error

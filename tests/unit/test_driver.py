@@ -9,6 +9,7 @@ import pytest
 
 from memoryd.index import driver
 from memoryd.index.driver import Connection, Database, Error, ExtensionError
+from memoryd.index.faults import Fault, fault_of
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
 
@@ -101,6 +102,20 @@ async def test_an_extension_that_registers_nothing_is_found_out(tmp_path: Path) 
         assert opened.extension_error is not None
         assert "none" in opened.extension_error
         assert await opened.run(lambda c: c.execute("SELECT 1").fetchone()) == (1,)
+
+
+async def test_what_can_not_be_decoded_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    async with Database(path) as database:
+        await database.run(lambda c: c.execute("CREATE TABLE walrus (word TEXT)"))
+        await database.run(lambda c: c.execute("INSERT INTO walrus VALUES (CAST(x'a9' AS TEXT))"))
+        with pytest.raises(Error) as of_a_row:
+            await database.run(lambda c: c.execute("SELECT word FROM walrus").fetchall())
+    path.write_bytes(path.read_bytes().replace(b"tablewalrus", b"table\xa9\xa9\xa9\xa9\xa9\xa9"))
+    async with Database(path, readonly=True) as database:
+        with pytest.raises(Error) as of_the_schema:
+            await database.run(lambda c: c.execute("SELECT 1 FROM sqlite_schema").fetchall())
+    assert fault_of(of_a_row.value) is fault_of(of_the_schema.value) is Fault.DAMAGED
 
 
 def test_a_python_without_extensions_says_so() -> None:

@@ -39,7 +39,7 @@ def _row(agent: AgentSummary, *, current: bool) -> tuple[str, ...]:
     return (
         "*" if current else "",
         printable_name(agent.agent),
-        agent.state,
+        printable_name(agent.state),
         str(agent.files),
         str(agent.chunks),
         _pending(agent),

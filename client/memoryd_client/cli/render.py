@@ -197,7 +197,11 @@ def config(result: ConfigResult, style: Style) -> str:
     from memoryd_client.cli.columns import column_width, pad
 
     rows = [
-        (v.key, one_line(msgspec.json.encode(v.value).decode()), printable_name(v.origin))
+        (
+            printable_name(v.key),
+            one_line(msgspec.json.encode(v.value).decode()),
+            printable_name(v.origin),
+        )
         for v in result.values
     ]
     keys = column_width([key for key, _, _ in rows])
@@ -215,4 +219,5 @@ def config(result: ConfigResult, style: Style) -> str:
 
 def ping(result: PingResult) -> str:
     """Return who answered."""
-    return f"memoryd {result.version} is up: pid {result.pid}, {duration(result.uptime_s)}\n"
+    version, up = printable_name(result.version), duration(result.uptime_s)
+    return f"memoryd {version} is up: pid {result.pid}, {up}\n"

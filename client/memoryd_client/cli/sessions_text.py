@@ -44,7 +44,7 @@ def _row(entry: SessionEntry) -> tuple[str, ...]:
         str(entry.chunks),
         size(entry.pending_bytes) if entry.pending_bytes else "none",
         printable_name(entry.format),
-        entry.state,
+        printable_name(entry.state),
         printable_name(entry.path),
         f"({one_line(entry.reason)})" if entry.reason else "",
     )

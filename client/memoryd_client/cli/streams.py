@@ -1,14 +1,12 @@
 """The commands of `memctl` whose answer comes bit by bit: `files` and `events`."""
 
-import time
-
 from memoryd_client import jsonout
 from memoryd_client.bodies import Event, FileEntry
 from memoryd_client.cli.arguments import Arguments
 from memoryd_client.cli.columns import table
 from memoryd_client.cli.output import style, write
 from memoryd_client.cli.style import Style, one_line, printable_name
-from memoryd_client.cli.units import counted, size
+from memoryd_client.cli.units import counted, moment, size
 from memoryd_client.sync import Client
 
 PAGE_FILES = 1000
@@ -70,8 +68,7 @@ def events(client: Client, arguments: Arguments) -> None:
 
 def event_line(event: Event) -> str:
     """Return one event on one line, with its time as the clocks here show it."""
-    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.at))
-    parts = [f"{at}  {event.kind:<9}"]
+    parts = [f"{moment(event.at)}  {printable_name(event.kind):<9}"]
     if event.agent:
         parts.append(printable_name(event.agent))
     if event.path is not None:

@@ -1,14 +1,21 @@
-"""Numbers, sizes and times as people write them."""
+"""Numbers, sizes and times as people write them; of what is no such thing, "?"."""
+
+import math
+import time
 
 
 def minutes(seconds: float) -> str:
     """Return a duration as `m:ss`."""
+    if not math.isfinite(seconds):
+        return "?"
     whole = round(seconds)
     return f"{whole // 60}:{whole % 60:02d}"
 
 
 def duration(seconds: float) -> str:
     """Return a duration in its two largest units, e.g. `3 h 12 min`."""
+    if not math.isfinite(seconds):
+        return "?"
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -17,6 +24,14 @@ def duration(seconds: float) -> str:
     if whole < 86400:
         return f"{whole // 3600} h {whole % 3600 // 60} min"
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def moment(at: float) -> str:
+    """Return a time, in seconds of Unix time, as the clocks here show it."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+    except (OverflowError, ValueError, OSError):
+        return "?"
 
 
 def size(count: float) -> str:

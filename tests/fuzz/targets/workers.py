@@ -1,0 +1,139 @@
+"""What passes between the daemon and the process of a model on this machine, either way."""
+
+import asyncio
+import io
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, cast
+from unittest import mock
+
+import msgspec
+import numpy as np
+
+from memoryd.embed import local
+from memoryd.embed.local_process import Worker
+from memoryd.embed.provider import FloatMatrix, ProviderError
+from memoryd.embed.worker import FRAME_HEADER, Reply, Request, answer, pack
+
+ONE = np.array([0.6, 0.8], "<f4").tobytes()
+SEEDS = [
+    b"\x00" + pack(Reply(0, ONE)) + pack(Reply(1, ONE)) + pack(Reply(2, ONE + ONE)),
+    b"\x02the line of a traceback\nerror loading model: no such tensor\0" + pack(Reply(0, ONE)),
+    b"\x01" + pack(Reply(0, ONE)),
+    b"\x00" + pack(Reply(0, b"")) + pack(Reply(1, b"")),
+    b"\x00" + pack(Reply(0, ONE)) + pack(Reply(1, bytes(8))) + pack(Reply(7, ONE)),
+    b"\x00" + pack(Reply(0, ONE)) + pack(Reply(1, b"\0\0\xc0\x7f" * 2)),
+    b"\x00\xff\xff\xff\xff" + pack(Reply(0, ONE)) * 3,
+    b"\x00\x00\x00\x00\x05" + b"\x91" * 5,
+    b"\x04" + ONE + b"\n" + ONE + b"\n" + ONE,
+    b"\x00" + pack(Request(1, ["a", "b"])) + pack(Request(2, [])),
+]
+DICTIONARY = [b"\x82\xa2id", b"\xa7vectors\xc4\x08", b"\xa5texts\x91", b"\xc0", b"\0\0\x80\x7f"]
+DICTIONARY += [ONE, b"\xcf" + b"\xff" * 8, b"\xc6\xff\xff\xff\xff", FRAME_HEADER.pack(2**24)]
+MAX_BYTES = 512
+_PATIENCE_S = 0.002
+"""For what never comes."""
+_ENGINE = replace(local.bundled(), dims=None, check=lambda: None)
+
+
+def check(data: bytes) -> None:
+    """Take it for what a model's process sends, and for what it is asked.
+
+    Bits of the first byte: it says no more, but lives on; what is before a NUL is its stderr; each
+    line is the vectors of one reply.
+    """
+    how, sent = (data[0] if data else 0), data[1:]
+    stderr = b""
+    if how & 2:
+        stderr, _, sent = sent.partition(b"\0")
+    if how & 4:
+        vectors = sent.split(b"\n")
+        sent = b"".join(pack(Reply(number, part)) for number, part in enumerate(vectors))
+
+    async def start(*_: object, reason_mark: str = "") -> Worker:
+        process = _Process(sent, stderr, ends=not how & 1)
+        return Worker(cast(Any, process), reason_mark=reason_mark)
+
+    with mock.patch.object(Worker, "start", start):
+        _loop.run_until_complete(_embed())
+    _asked(sent)
+
+
+_loop = asyncio.new_event_loop()
+
+
+async def _embed() -> None:
+    provider = local.LocalProvider(
+        _ENGINE, load_timeout_s=_PATIENCE_S, answer_timeout_s=_PATIENCE_S, idle_unload_s=60.0
+    )
+    try:
+        await _take(1, provider.embed_query("where?"))
+        await _take(2, provider.embed_documents(["here", "there"]))
+        assert provider.dims is None or provider.dims > 0
+    finally:
+        await provider.close()
+    assert provider.stats().pid is None
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def _take(count: int, call: Coroutine[Any, Any, FloatMatrix]) -> None:
+    said = ""
+    try:
+        rows = await call
+        assert rows.shape[0] == count
+        assert rows.shape[1] > 0
+        assert np.allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-4)
+    except ProviderError as error:
+        said = str(error)
+    assert len(said) < 1_000
+
+
+class _Process:
+    """Stands in for a process, which has said all that it says."""
+
+    def __init__(self, sent: bytes, stderr: bytes, *, ends: bool) -> None:
+        self.pid, self.returncode = 1, None if not ends else -11
+        self.stdin = self
+        self.stdout, self.stderr = asyncio.StreamReader(), asyncio.StreamReader()
+        self.stdout.feed_data(sent)
+        self.stderr.feed_data(stderr)
+        if ends:
+            self.kill()
+
+    def kill(self) -> None:
+        self.returncode = self.returncode or -9
+        self.stdout.feed_eof()
+        self.stderr.feed_eof()
+
+    async def wait(self) -> int:
+        assert self.returncode is not None
+        return self.returncode
+
+    def write(self, data: bytes) -> None:
+        assert len(data) > FRAME_HEADER.size
+
+    async def drain(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def _asked(sent: bytes) -> None:
+    """Answer it as the process does: with one frame for each request, in order."""
+    replies = io.BytesIO()
+    asked: list[list[str]] = []
+
+    def encode(texts: list[str]) -> bytes:
+        asked.append(texts)
+        return ONE * len(texts)
+
+    with suppress(ValueError):
+        answer(io.BytesIO(sent), replies, encode)
+    replies.seek(0)
+    answers = []
+    while header := replies.read(FRAME_HEADER.size):
+        body = replies.read(FRAME_HEADER.unpack(header)[0])
+        answers.append(msgspec.msgpack.decode(body, type=Reply))
+    assert [len(reply.vectors) for reply in answers] == [len(ONE) * len(texts) for texts in asked]

@@ -1,0 +1,35 @@
+"""Batch jobs as the index has them."""
+
+from pathlib import Path
+
+import pytest
+
+from memoryd.flow import BatchJob, JobChange
+from memoryd.identity import Identity
+from memoryd.index import jobs, schema
+from memoryd.index.driver import sqlite
+from memoryd.index.faults import DamagedIndexError
+
+IDENTITY = Identity(
+    provider="openai",
+    model="m",
+    provider_key="k",
+    dims=2,
+    max_input_bytes=8_000,
+    chunk_tokens=400,
+    chunk_overlap=0,
+    tokenizer="t",
+)
+
+
+@pytest.mark.parametrize("hashes", ["", "[[]]", '["x', "null", "[" * 100_000])
+async def test_a_job_whose_texts_are_lost_is_damage(hashes: str) -> None:
+    connection = sqlite.connect(":memory:", isolation_level=None)
+    schema.prepare(connection, Path("/w"), IDENTITY)
+    job = BatchJob("ours", "openai", "m", "k", 0.0, ["one"])
+    jobs.write_job(connection, JobChange(job))
+    assert jobs.load_jobs(connection, IDENTITY) == [job]
+    connection.execute("UPDATE batch_jobs SET hashes = ?", (hashes,))
+    with pytest.raises(DamagedIndexError, match="texts of a batch job"):
+        jobs.load_jobs(connection, IDENTITY)
+    connection.close()
