@@ -31,6 +31,9 @@ _BLANK = "."
 
 def load(threads: int, path: Path, context_tokens: int) -> Encode:
     """Load the model at a path from the root. Exits with the reason if it can't be used."""
+    # Where it gives up it would have a debugger, if there is one, look at it: that takes half a
+    # minute, and holds our pipes.
+    os.environ["GGML_NO_BACKTRACE"] = "1"
     import xllamacpp
 
     facts = _facts(path)

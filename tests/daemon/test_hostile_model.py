@@ -138,6 +138,7 @@ async def test_a_damaged_model_file_harms_nobody(tmp_path: Path, name: str) -> N
         finally:
             await provider.close()
         assert len(said) < 1_000
+        assert "Inferior" not in said, "a debugger was started"
         assert provider.stats().pid is None
         path.unlink()
     assert refused > 10
