@@ -79,8 +79,8 @@ class Queries:
             self._asked[text] = asked
         asked.waiting += 1
         try:
-            done, _ = await asyncio.wait({asked.task}, timeout=patience_s)
-            if not done:
+            await asyncio.wait({asked.task}, timeout=patience_s)
+            if not asked.task.done():
                 asked.wanted = True
                 raise RetryableError(f"the query was not embedded within {patience_s:g} s")
             if asked.task.cancelled():
@@ -90,6 +90,9 @@ class Queries:
             asked.waiting -= 1
             if not asked.waiting and not asked.wanted:
                 asked.task.cancel()
+            # An error has this frame in its traceback, and the task the error: a circle, which
+            # would keep the vendor's whole answer until the next full collection.
+            del asked
 
     def stop(self) -> None:
         """Take all requests back."""
@@ -133,7 +136,8 @@ class Queries:
         return vector
 
     def _note(self, error: RetryableError) -> RetryableError:
-        self._failed, self._failed_until_s = error, self._clock() + COOL_DOWN_S
+        # Without its traceback, which has all of the request in it.
+        self._failed, self._failed_until_s = copy.copy(error), self._clock() + COOL_DOWN_S
         return error
 
     async def _ask(self, text: str) -> tuple[NDArray[np.float32], list[str]]:

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import gc
 import hashlib
 import itertools
+import weakref
 from collections.abc import AsyncIterator, Iterable
 
 import numpy as np
@@ -734,6 +736,29 @@ async def test_a_query_is_tried_twice_and_its_error_not_remembered() -> None:
         assert (await pool.embed_query("q")).shape == (DIMS,)
     assert provider.queries == ["q"] * 3
     assert time.pauses == [0.5]
+
+
+async def test_a_query_that_fails_keeps_nothing_of_its_request() -> None:
+    class Answer:
+        """What the vendor has sent."""
+
+    answers: list[weakref.ref[Answer]] = []
+
+    class Refusing(FakeProvider):
+        async def embed_query(self, text: str) -> FloatMatrix:
+            answer = Answer()
+            answers.append(weakref.ref(answer))
+            raise RetryableError("quota", after_s=9.0)
+
+    gc.disable()
+    try:
+        async with running(Refusing()) as pool:
+            with contextlib.suppress(RetryableError):
+                await pool.embed_query("q")
+            await asyncio.sleep(0)
+            assert [answer() for answer in answers] == [None]
+    finally:
+        gc.enable()
 
 
 async def test_a_query_that_nobody_waits_for_is_taken_back() -> None:
