@@ -58,7 +58,7 @@ class Agent:
     rebuilder: Rebuilder
     engine: SearchEngine
     to_reconcile: MeteredQueue[ToReconcile]
-    to_rebuilder: MeteredQueue[RebuildRequest]
+    to_rebuilder: MeteredQueue[RebuildRequest | None]
     transcripts: Transcripts | None
     tracker: SessionTracker | None
     to_tracker: MeteredQueue[ToReconcile]

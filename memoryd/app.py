@@ -46,6 +46,7 @@ from memoryd.joints import (
     parse_for_rebuild,
     scan_for_rebuild,
     tell_noticed,
+    tell_wanted,
     tell_written,
 )
 from memoryd.lookups import Lookups
@@ -200,7 +201,7 @@ async def _agent(
     to_parser = MeteredQueue[ToParser]("parse", FILE_QUEUE, on_put=partial(tell_noticed, publish))
     to_writer = MeteredQueue[ToWriter]("write", FILE_QUEUE)
     to_feeder = MeteredQueue[ToFeeder]("feed", SMALL_QUEUE)
-    to_rebuilder = MeteredQueue[RebuildRequest]("rebuild", SMALL_QUEUE)
+    to_rebuilder = MeteredQueue[RebuildRequest | None]("rebuild", SMALL_QUEUE)
     to_tracker = MeteredQueue[ToReconcile]("transcripts", SMALL_QUEUE)
 
     async with AsyncExitStack() as stack:
@@ -315,6 +316,7 @@ async def _agent(
                 store,
                 on_unreadable=partial(note_unreadable, unreadable),
                 on_written=partial(tell_written, publish, store, unreadable),
+                on_wanted=partial(tell_wanted, to_rebuilder),
                 restart=restart,
             ),
             feeder=embedding.feeder,

@@ -53,8 +53,12 @@ def join_embedding(
     batches, leg, actors = None, None, list[Actor]()
     if shared is not None:
         provider, pool = shared.provider, shared.pool
+        if store.vector_problem() is None:
+            pool.calls.expect(store.identity.dims)
         leg = VectorLeg(
-            partial(embed_query, pool), provider.calibration.apply, store.vector_problem
+            partial(embed_query, pool, store, to_writer),
+            provider.calibration.apply,
+            store.vector_problem,
         )
         if (units := provider.window_units) is not None:
             leg = replace(leg, window_of_each_line=partial(window_of_each_line, units=units))

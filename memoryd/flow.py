@@ -20,6 +20,8 @@ from memoryd.identity import Choice, Identity
 T = TypeVar("T")
 Text = tuple[str, str]
 """(text hash, text): what waits for a vector."""
+Paid = tuple[Identity, str, bytes]
+"""What an embedding was made for, the text's hash, and the embedding."""
 
 _SQLITE_MAX = 2**63 - 1
 
@@ -221,6 +223,13 @@ class Embedded:
     committed: asyncio.Future[None] = field(default_factory=lambda: _new_future())
 
 
+@dataclass(frozen=True, slots=True)
+class GivesDims:
+    """The provider gives every text a vector of so many numbers now, unlike before."""
+
+    dims: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Replace:
     """A finished index file that is to take the place of the present one.
@@ -236,9 +245,10 @@ class Replace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Salvage:
-    """An unfinished index file whose embeddings are to be kept."""
+    """An unfinished index file whose embeddings are to be kept, and those it could not take."""
 
     path: Path
+    paid: list[Paid]
     done: asyncio.Future[None]
 
 
@@ -301,6 +311,7 @@ ToWriter = (
     | Unreadable
     | FileGone
     | Embedded
+    | GivesDims
     | Replace
     | Salvage
     | Forget

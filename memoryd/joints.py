@@ -19,8 +19,10 @@ from memoryd.flow import (
     FileChanged,
     FileKey,
     FileStat,
+    GivesDims,
     SyncMarker,
     ToParser,
+    ToWriter,
     Unreadable,
 )
 from memoryd.host import Host
@@ -28,6 +30,7 @@ from memoryd.identity import Identity
 from memoryd.index import jobs, pending
 from memoryd.index.driver import Connection, Error
 from memoryd.index.rebuild import RebuildError
+from memoryd.index.rebuilder import RebuildRequest
 from memoryd.index.schema import get_places
 from memoryd.index.store import Store
 from memoryd.search.legs import LegError
@@ -155,12 +158,32 @@ async def embed_or_fail(
         blocked.cancel()
 
 
-async def embed_query(pool: EmbedPool, text: str) -> NDArray[np.float32]:
-    """Embed a query for the search, which waits for it for `QUERY_S`. Raises `LegError`."""
+async def embed_query(
+    pool: EmbedPool, store: Store, writer: asyncio.Queue[ToWriter], text: str
+) -> NDArray[np.float32]:
+    """Embed a query for the search, which waits for it for `QUERY_S`. Raises `LegError`.
+
+    One whose vector can't be compared with those of the index is looked into: its provider may
+    have changed what it gives to texts too.
+    """
     try:
-        return await pool.embed_query(text, patience_s=QUERY_S)
-    except ProviderError as error:
-        raise LegError(str(error)) from error
+        vector = await pool.embed_query(text, patience_s=QUERY_S)
+        if store.identity.dims in (None, len(vector)):
+            return vector
+        async with asyncio.timeout(QUERY_S):
+            dims = await pool.calls.dims_now()
+    except (ProviderError, TimeoutError) as error:
+        raise LegError(str(error) or "the provider took too long") from error
+    if dims != store.identity.dims:
+        await writer.put(GivesDims(dims))
+        raise LegError(
+            f"the provider gives vectors of {dims} dimensions now, and the index has some of"
+            f" {store.identity.dims}; it will be rebuilt"
+        )
+    raise LegError(
+        f"the provider gives a question {len(vector)} dimensions and a text {dims}; set"
+        " query_input_type, document_input_type or the server so that one model answers both"
+    )
 
 
 def note_unreadable(unreadable: dict[FileKey, str], message: Unreadable) -> None:
@@ -174,6 +197,12 @@ def tell_noticed(publish: Callable[..., None], message: ToParser) -> None:
     """Publish that a file was found new, changed or gone."""
     if not isinstance(message, SyncMarker):
         publish("noticed", path=message.key.path)
+
+
+def tell_wanted(rebuilder: asyncio.Queue[RebuildRequest | None]) -> None:
+    """Have the rebuilder look whether the index is what is wanted; it may be about to anyway."""
+    if rebuilder.empty():
+        rebuilder.put_nowait(None)
 
 
 def tell_written(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from memoryd.embed.batch.batches import Batches
 from memoryd.embed.pool import EmbedPool
-from memoryd.flow import Embedded, SyncMarker, Text, ToFeeder, ToWriter, first_of
+from memoryd.flow import Embedded, GivesDims, SyncMarker, Text, ToFeeder, ToWriter, first_of
 from memoryd.identity import Identity
 
 READ_ROWS = 256
@@ -226,11 +226,15 @@ class Feeder:
         await self._writer.put(embedded)
         # Until it is committed these texts still look as if they waited.
         await embedded.committed
+        built, dims = self._identity(), outcome.dims
+        if built is not None and dims not in (None, built.dims) and dims == pool.calls.dims:
+            await self._writer.put(GivesDims(dims))
         self._in_flight.difference_update(digest for digest, _ in batch)
         if self._batches is not None:
             self._batches.inline.difference_update(digest for digest, _ in batch)
         self._on_embedded(len(outcome.vectors))
-        if self._ended_early:
+        asked_again = len(outcome.vectors) + len(outcome.bad) < len(batch)
+        if self._ended_early or asked_again:
             self._ended_early = False
             self._wake.set()
 

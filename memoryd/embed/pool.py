@@ -44,7 +44,8 @@ Window = tuple[Name, str]
 class EmbedOutcome:
     """What became of a job: (hash, little-endian float32 unit vectors) and (hash, reason) pairs.
 
-    A text that was embedded in windows has one vector of `dims` numbers for each, in a row.
+    A text that was embedded in windows has one vector of `dims` numbers for each, in a row. One
+    that is in neither list is to be asked for again: the provider has changed its dims meanwhile.
     """
 
     vectors: list[tuple[str, bytes]]
@@ -203,9 +204,10 @@ class EmbedPool:
         )
         for batch in batches:
             await self._embed_batch(batch, found)
-        self._embedded += len(texts) - len(found.bad)
-        self._failed += len(found.bad)
-        return found.outcome(texts)
+        outcome = found.outcome(texts, self.calls.dims)
+        self._embedded += len(outcome.vectors)
+        self._failed += len(outcome.bad)
+        return outcome
 
     def _windows(self, text: Text) -> Iterator[Window]:
         digest, ready = text[0], self.calls.ready(text[1])
@@ -319,16 +321,22 @@ class _Found:
     vectors: dict[Name, bytes]
     bad: dict[str, str]
 
-    def outcome(self, texts: list[Text]) -> EmbedOutcome:
-        """Return the vectors of each text in a row; a text with a bad window has none."""
+    def outcome(self, texts: list[Text], newest_dims: int | None) -> EmbedOutcome:
+        """Return the vectors of each text in a row; a text with a bad window has none.
+
+        Nor has one with a window of other dims than the newest, if there are several.
+        """
+        found = {len(row) // 4 for row in self.vectors.values()}
+        dims = newest_dims if len(found) > 1 else next(iter(found), None)
         rows: dict[str, list[bytes]] = {}
+        left_out = set(self.bad)
         for (digest, _), row in sorted(self.vectors.items()):
             rows.setdefault(digest, []).append(row)
-        good = [digest for digest, _ in texts if digest not in self.bad]
-        dims = next((len(row) // 4 for row in self.vectors.values()), None)
-        return EmbedOutcome(
-            [(digest, b"".join(rows[digest])) for digest in good], list(self.bad.items()), dims
-        )
+            if len(row) // 4 != dims:
+                left_out.add(digest)
+        good = [digest for digest, _ in texts if digest not in left_out]
+        vectors = [(digest, b"".join(rows[digest])) for digest in good]
+        return EmbedOutcome(vectors, list(self.bad.items()), dims)
 
 
 def _fail(job: EmbedJob) -> None:

@@ -66,8 +66,10 @@ class Queries:
         """
         text = self._calls.ready(text)
         if (vector := self._known.get(text)) is not None:
-            self._known.move_to_end(text)
-            return vector
+            if self._calls.dims in (None, len(vector)):
+                self._known.move_to_end(text)
+                return vector
+            del self._known[text]
         if not insist:
             self._refuse()
         asked = self._asked.get(text)

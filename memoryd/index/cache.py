@@ -35,19 +35,45 @@ def keep_vector(
     return int(row[0]), bytes(row[1])
 
 
+def keep_vectors(
+    connection: Connection, identity: Identity, vectors: Sequence[tuple[str, bytes]]
+) -> list[tuple[str, int, bytes]]:
+    """Keep embeddings by text hash, within a transaction of the caller's; no forgotten text's.
+
+    Returns hash, id and embedding of those that are kept.
+    """
+    gone = _forgotten(connection, [digest for digest, _ in vectors])
+    return [
+        (digest, *keep_vector(connection, identity, digest, embedding))
+        for digest, embedding in vectors
+        if digest not in gone
+    ]
+
+
+def _forgotten(connection: Connection, digests: Sequence[str]) -> set[str]:
+    """Return those texts that were forgotten while they were embedded."""
+    found = connection.execute(
+        "SELECT value FROM forgotten WHERE kind = 'chunk'"
+        " AND value IN (SELECT value FROM json_each(?)) AND value NOT IN (SELECT hash FROM chunks)",
+        (msgspec.json.encode(digests).decode(),),
+    )
+    return {digest for (digest,) in found}
+
+
 def take_vectors(
     connection: Connection, identity: Identity, digests: Sequence[str]
 ) -> dict[str, tuple[int, bytes]]:
     """Return (id, embedding) of those texts that are in the cache, which counts as a use of it."""
     found = connection.execute(
         "UPDATE embedding_cache SET used_at = ? WHERE provider = ? AND model = ?"
-        " AND provider_key = ? AND hash IN (SELECT value FROM json_each(?))"
+        " AND provider_key = ? AND dims = ? AND hash IN (SELECT value FROM json_each(?))"
         " RETURNING hash, vector_id, embedding",
         (
             int(time.time()),
             identity.provider,
             identity.model,
             identity.provider_key,
+            identity.dims,
             msgspec.json.encode(digests).decode(),
         ),
     ).fetchall()

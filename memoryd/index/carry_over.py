@@ -1,13 +1,14 @@
 """What is kept of another index file: its embeddings, which have been paid for, and its records."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 
+from memoryd.flow import Paid
 from memoryd.index import schema
 from memoryd.index.bulk import last_id
-from memoryd.index.cache import put_vec
+from memoryd.index.cache import keep_vectors, put_vec
 from memoryd.index.driver import Connection, transaction
 from memoryd.index.rows import Delta, Legs, MatrixRow
 
@@ -53,6 +54,42 @@ def salvage(connection: Connection, other: Path) -> None:
     if kept:
         count = copy_cache(connection, other)
         log.info("%s: kept %d embeddings of an unfinished rebuild", other, count)
+
+
+def all_forgotten(connection: Connection) -> set[tuple[str, str]]:
+    """Return all that was forgotten, the texts of chunks too."""
+    return set(connection.execute("SELECT kind, value FROM forgotten").fetchall())
+
+
+def read_paid(
+    connection: Connection, forgotten: Set[tuple[str, str]], *, max_bytes: int
+) -> list[Paid]:
+    """Return the newest embeddings of an unfinished file's own model, within a bound.
+
+    None if something was forgotten since it was begun, as in `salvage`.
+    """
+    if forgotten - all_forgotten(connection):
+        return []
+    identity = schema.get_identity(connection)
+    found: list[Paid] = []
+    total = 0
+    for digest, embedding in connection.execute(
+        "SELECT hash, embedding FROM embedding_cache WHERE provider = ? AND model = ?"
+        " AND provider_key = ? AND dims = ? ORDER BY vector_id DESC",
+        (identity.provider, identity.model, identity.provider_key, identity.dims),
+    ):
+        total += len(embedding)
+        if total > max_bytes:
+            break
+        found.append((identity, digest, embedding))
+    return found
+
+
+def keep_paid(connection: Connection, paid: Sequence[Paid]) -> None:
+    """Keep embeddings in the cache, whatever model they are of."""
+    with transaction(connection):
+        for identity, digest, embedding in paid:
+            keep_vectors(connection, identity, [(digest, embedding)])
 
 
 def copy_records(connection: Connection, other: Path) -> int:

@@ -39,9 +39,9 @@ def load_jobs(connection: Connection, identity: Identity) -> list[BatchJob]:
     """
     found = connection.execute(
         "SELECT key, provider, model, provider_key, created_at, hashes, attempts, remote_id"
-        " FROM batch_jobs WHERE provider = ? AND model = ? AND provider_key = ?"
-        " ORDER BY created_at",
-        (identity.provider, identity.model, identity.provider_key),
+        " FROM batch_jobs WHERE provider = ?1 AND model = ?2"
+        " AND (provider_key = ?3 OR provider_key LIKE ?3 || ':%') ORDER BY created_at",
+        (identity.provider, identity.model, identity.first_key),
     )
     return [
         BatchJob(key, provider, model, provider_key, created_at, _texts(hashes), *progress)

@@ -15,6 +15,9 @@ MAX_S = 60.0
 _ROOM_BYTES = 64 * 1024
 """The index of a write-ahead log alone takes half of it."""
 
+_MOST_DIMS = 3_072
+"""Of the models in use, where it is not known yet."""
+
 _FULL = "free some space on its disk"
 _CLOSED = "make it and its folder readable and writable for memoryd's user"
 _LOCKED = "another program keeps it locked: end that"
@@ -112,6 +115,21 @@ class Outage:
     async def until_failure(self) -> None:
         """Wait until a try fails."""
         await self._failed.wait()
+
+
+def check_room(path: Path, vectors: int, dims: int | None) -> None:
+    """Raise `OSError` if a disk can't take so many vectors more. Blocking.
+
+    They are written to the log and to the file, and to the table of sqlite-vec too.
+    """
+    needed = vectors * 4 * (dims or _MOST_DIMS) * 4 + _ROOM_BYTES
+    found = os.statvfs(path.parent)
+    if found.f_bavail * found.f_frsize < needed:
+        raise OSError(
+            errno.ENOSPC,
+            f"nothing more is embedded: the disk has no room for {vectors} vectors more; {_FULL}",
+            str(path.parent),
+        )
 
 
 def is_full(folder: Path) -> bool:

@@ -11,10 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from memoryd.flow import (
+    Embedded,
     FileChanged,
     FileGone,
     FileKey,
     FileStat,
+    GivesDims,
+    Paid,
     ParsedFile,
     ProgressCallback,
     Replace,
@@ -26,9 +29,11 @@ from memoryd.index import pending, rows
 from memoryd.index.cache import find_dims, find_vectors
 from memoryd.index.carry_over import adopt_vectors, copy_cache, copy_records
 from memoryd.index.catalog import Catalog, load_catalog
+from memoryd.index.dims import take_up
 from memoryd.index.driver import Connection, Error
 from memoryd.index.forget import chunk_hashes, complete, forget, wipe
 from memoryd.index.leftovers import discard, remove_index
+from memoryd.index.outage import check_room
 from memoryd.index.rows import GROUP_BYTES, GROUP_FILES, FileChange, size, write_files
 from memoryd.index.steps import run_steps
 from memoryd.index.store import Store
@@ -93,6 +98,8 @@ class Rebuild:
         self._path = Path(f"{store.path}.rebuild-{os.getpid()}")
         self._new = Store(replace(store.options, path=self._path), store.wanted)
         self._seen_vectors = 0
+        self._failed: Exception | None = None
+        self._unstored: list[Paid] = []
         self._embedded = 0
         self._reused = 0
 
@@ -123,7 +130,8 @@ class Rebuild:
     async def _give_back(self) -> None:
         """Keep the embeddings of a rebuild that has not come to its end, then remove its file."""
         if await asyncio.to_thread(self._path.exists):
-            message = Salvage(self._path, asyncio.get_running_loop().create_future())
+            done = asyncio.get_running_loop().create_future()
+            message = Salvage(self._path, self._unstored, done)
             await self._writer.put(message)
             await message.done
         await asyncio.to_thread(discard, self._path)
@@ -136,8 +144,9 @@ class Rebuild:
             dims = await self._store.readers.read(lambda c: find_dims(c, identity))
             if dims is not None:
                 await new.database.run(lambda c: new.learn_dims(c, dims))
-        self._seen_vectors = await self._new.database.run(lambda c: copy_records(c, live))
-        await self._new.database.run(lambda c: copy_cache(c, live))
+        self._seen_vectors = await new.database.run(lambda c: copy_records(c, live))
+        await new.database.run(lambda c: copy_cache(c, live))
+        await new.database.run(lambda c: take_up(c, new.identity))
 
     async def _finish(self) -> None:
         """Take over what the old index has been given meanwhile besides files; then close.
@@ -198,13 +207,16 @@ class Rebuild:
     async def _embed_pending(self) -> None:
         if self._stages.embed is None or (self._stages.later and not self._same_vectors):
             return
-        total = await self._new.database.run(pending.count_pending)
+        new = self._new
+        total = await new.database.run(pending.count_pending)
         after = done = 0
         while batch := await self._read_pending(after):
             after = batch[-1][0]
             self._on_progress(min(done, total), total, "embedding")
             texts = await self._unpaid({digest: text for _, digest, text in batch})
             size = self._stages.batch_items
+            if texts:
+                await asyncio.to_thread(check_room, self._path, len(texts), new.identity.dims)
             try:
                 async with asyncio.TaskGroup() as group:
                     for start in range(0, len(texts), size):
@@ -215,6 +227,8 @@ class Rebuild:
                 if not all(isinstance(error, explained) for error in failed.exceptions):
                     raise
                 raise RebuildError(str(failed.exceptions[0])) from failed
+            if self._failed is not None:
+                raise self._failed
             done += len(texts)
         self._on_progress(total, total, "embedding")
 
@@ -246,9 +260,23 @@ class Rebuild:
 
     async def _embed(self, texts: list[tuple[str, str]]) -> None:
         assert self._stages.embed is not None  # noqa: S101 - the caller has asked
+        if self._failed is not None:
+            return  # nothing more is bought that can't be stored
         vectors, bad, dims = await self._stages.embed(texts)
         new = self._new
         if new.identity.dims is None and dims is not None:
             await new.database.run(lambda c: new.learn_dims(c, dims))
-        await new.database.run(lambda c: rows.put_vectors(c, new.legs, vectors, bad))
+        if dims not in (None, new.identity.dims):
+            kept = Embedded(new.identity, vectors, bad, dims)
+            await self._writer.put(kept)
+            await self._writer.put(GivesDims(dims))
+            raise RebuildError(
+                f"the provider gives vectors of {dims} dimensions now, not {new.identity.dims}"
+            )
+        try:
+            await new.database.run(lambda c: rows.put_vectors(c, new.legs, vectors, bad))
+        except (OSError, Error) as error:
+            # What others have asked for meanwhile is waited for, and kept like this.
+            self._failed = error
+            self._unstored += [(new.identity, *vector) for vector in vectors]
         self._embedded += len(vectors)

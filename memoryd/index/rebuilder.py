@@ -40,11 +40,14 @@ class RebuilderStats:
 
 
 class Rebuilder:
-    """In: requests. Out: finished index files, to the writer; then hints to look for changes."""
+    """In: requests; None: what is wanted has changed.
+
+    Out: finished index files, to the writer; then hints to look for changes.
+    """
 
     def __init__(
         self,
-        inbox: asyncio.Queue[RebuildRequest],
+        inbox: asyncio.Queue[RebuildRequest | None],
         writer: asyncio.Queue[ToWriter],
         hints: Collection[asyncio.Queue[ToReconcile]],
         *,
@@ -60,18 +63,19 @@ class Rebuilder:
         self._progress = (0, 0, "")
         self._last_error: str | None = None
         self._by_itself: RebuildResult | None = None
+        self._hurried = False
 
     async def run(self) -> None:
         """Rebuild until cancelled; first of all if the settings differ from the index's."""
         await self._store.swept.wait()
         while True:
             request = await self._next()
-            if request is None:
+            if request is None and self._store.difference() is not None:
                 outcome = await self._rebuild(
                     self._store.difference() or "", lambda *progress: None
                 )
                 self._by_itself = outcome if isinstance(outcome, RebuildResult) else None
-            elif not request.done.done():
+            elif request is not None and not request.done.done():
                 await self._serve(request)
 
     def stats(self) -> RebuilderStats:
@@ -79,15 +83,23 @@ class Rebuilder:
         return RebuilderStats(self._reason, *self._progress, self._last_error)
 
     async def _next(self) -> RebuildRequest | None:
-        """Return the next request, or None when a rebuild is due for itself."""
-        due = self._store.difference() is not None and self._store.writable
-        if due and self._last_error is None:
-            return None
-        try:
-            async with asyncio.timeout(RETRY_S if due else None):
-                return await self._inbox.get()
-        except TimeoutError:
-            return None
+        """Return the next request, or None when a rebuild may be due for itself."""
+        while True:
+            due = self._store.difference() is not None and self._store.writable
+            if due and self._last_error is None:
+                return None
+            try:
+                async with asyncio.timeout(RETRY_S if due else None):
+                    request = await self._inbox.get()
+            except TimeoutError:
+                self._hurried = False
+                return None
+            if request is not None:
+                return request
+            # A provider that gives now these dims and now those would keep it busy.
+            if not self._hurried:
+                self._hurried = True
+                return None
 
     async def _serve(self, request: RebuildRequest) -> None:
         if request.if_different and self._store.difference() is None:
@@ -126,6 +138,7 @@ class Rebuilder:
             # Given up while it was swapped, it is in place all the same.
             if self._store.generation != before:
                 self._last_error = None
+                self._hurried = False
                 log.info("the new index is in place")
                 await self._tell()
         return result

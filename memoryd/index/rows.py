@@ -16,7 +16,7 @@ import msgspec
 from memoryd.flow import Chunk, FileGone, FileKey, FileStat, ParsedFile
 from memoryd.identity import Identity
 from memoryd.index.bulk import insert_rows, last_id
-from memoryd.index.cache import keep_vector, put_vec, take_vectors
+from memoryd.index.cache import keep_vectors, put_vec, take_vectors
 from memoryd.index.catalog import encode_remarks, encode_transcript
 from memoryd.index.driver import Connection, transaction
 from memoryd.index.schema import fts_columns
@@ -228,12 +228,8 @@ def put_vectors(
     """
     delta = Delta()
     with transaction(connection):
-        gone = _forgotten(connection, [digest for digest, _ in vectors])
-        for digest, embedding in vectors:
-            if digest in gone:
-                continue
-            # One that was there before wins: disk and memory must hold the same.
-            vector_id, embedding = keep_vector(connection, legs.identity, digest, embedding)
+        # One that was there before wins: disk and memory must hold the same.
+        for digest, vector_id, embedding in keep_vectors(connection, legs.identity, vectors):
             waiting = connection.execute(
                 "UPDATE chunks SET vector_id = ? WHERE hash = ? AND vector_id IS NULL"
                 " RETURNING row_id, file_id",
@@ -244,16 +240,6 @@ def put_vectors(
                 put_vec(connection, vector_id, embedding, legs.dims)
         connection.executemany("INSERT OR REPLACE INTO set_aside VALUES (?, ?)", bad)
     return delta
-
-
-def _forgotten(connection: Connection, digests: Sequence[str]) -> set[str]:
-    """Return those texts that were forgotten while they were embedded."""
-    found = connection.execute(
-        "SELECT value FROM forgotten WHERE kind = 'chunk'"
-        " AND value IN (SELECT value FROM json_each(?)) AND value NOT IN (SELECT hash FROM chunks)",
-        (msgspec.json.encode(digests).decode(),),
-    )
-    return {digest for (digest,) in found}
 
 
 class _Insert(NamedTuple):

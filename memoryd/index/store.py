@@ -12,7 +12,7 @@ import msgspec
 
 from memoryd.flow import FileKey
 from memoryd.identity import Identity
-from memoryd.index import cache, pending, schema
+from memoryd.index import cache, dims, pending, schema, write_log
 from memoryd.index.catalog import Catalog, load_catalog
 from memoryd.index.driver import Connection, Database, Error, transaction, try_to_write
 from memoryd.index.faults import Fault, fault_of
@@ -24,12 +24,6 @@ from memoryd.index.rows import Legs
 from memoryd.index.swap import outlast, put_in_place
 
 log = logging.getLogger(__name__)
-
-_CHECKPOINT_PAGES = 4_000
-"""16 MiB, instead of SQLite's 4 MiB: a page of an index that every commit touches is copied less
-often from the write-ahead log."""
-_VACUUM_PAGES = 5_000
-"""20 MiB at most at a stop, which takes a fraction of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +99,18 @@ class Store:
 
     def vector_problem(self) -> str | None:
         """Say why the vectors of the index can't be compared with a query's, or None."""
-        if self.wanted.same_vectors(self.identity):
-            return None
-        built = self.identity
-        return f"the index was built with {built.provider} {built.model} and is being rebuilt"
+        return dims.problem(self.wanted, self.identity)
+
+    def follow_dims(self, connection: Connection, number: int) -> bool:
+        """Note how many numbers the provider's vectors have now; say whether that is news.
+
+        If they are not as many as the index's, that is to be rebuilt.
+        """
+        before, self.wanted = (
+            self.wanted,
+            dims.follow(connection, self.wanted, self.identity, number),
+        )
+        return self.wanted != before
 
     async def open(self) -> None:
         """Open or create the file and put its derived tables right; or open it to be read alone.
@@ -170,7 +172,7 @@ class Store:
             self._database = fresh
             with suppress(Error):
                 await outlast(asyncio.ensure_future(stale.__aexit__()))
-            await fresh.run(_set_up)
+            await fresh.run(write_log.set_up)
         elif moved is not Moved.REPLACED:
             if moved is Moved.GONE:
                 copy = self._beside("back")
@@ -204,21 +206,21 @@ class Store:
 
     async def load_matrix(self) -> None:
         """Read all vectors into memory; until then the vector leg is not ready."""
-        if (dims := self.identity.dims) is not None:
-            self.matrix = await self.readers.read(lambda c: load_vectors(c, dims))
+        if (number := self.identity.dims) is not None:
+            self.matrix = await self.readers.read(lambda c: load_vectors(c, number))
         self.matrix_ready.set()
 
-    def learn_dims(self, connection: Connection, dims: int) -> None:
+    def learn_dims(self, connection: Connection, number: int) -> None:
         """Record the provider's dims at its first answer, and make the vector tables for them.
 
         To be run on the write connection. Until all of it has worked, it can be done once more.
         """
-        learned = msgspec.structs.replace(self.identity, dims=dims)
+        learned = msgspec.structs.replace(self.identity, dims=number)
         with transaction(connection):
             schema.put_identity(connection, learned)
         if self.vec_error is None:
-            self.vec_error = schema.ensure_vec(connection, dims)
-        self.matrix = VectorMatrix(dims)
+            self.vec_error = schema.ensure_vec(connection, number)
+        self.matrix = VectorMatrix(number)
         self.identity = learned
 
     async def replace_with(self, other: Path, identity: Identity) -> None:
@@ -278,7 +280,7 @@ class Store:
         database = self.database
         self._database = None
         try:
-            await database.run(_checkpoint)
+            await database.run(write_log.write_back)
         except Error as error:
             if fault_of(error) is not Fault.DAMAGED:
                 raise
@@ -323,9 +325,10 @@ class Store:
     def _read_state(self, connection: Connection) -> None:
         self.catalog = Catalog(load_catalog(connection))
         self.set_aside = pending.count_set_aside(connection)
+        self.wanted = dims.settled(connection, self.wanted, self.identity)
 
     def _prepare(self, connection: Connection) -> Identity:
-        _set_up(connection)
+        write_log.set_up(connection)
         identity = schema.prepare(connection, self.options.workspace, self.wanted)
         self.fts_error = schema.ensure_fts(connection)
         if self.vec_error is None and identity.dims is not None:
@@ -334,14 +337,3 @@ class Store:
         if connection.execute("SELECT 1 FROM files LIMIT 1").fetchone():
             cache.prune_cache(connection, self.options.cache_max_entries)
         return identity
-
-
-def _set_up(connection: Connection) -> None:
-    connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
-
-
-def _checkpoint(connection: Connection) -> None:
-    connection.execute("PRAGMA optimize")
-    # Stepped to its end by fetchall; gives pages that deletes have freed back to the disk.
-    connection.execute(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})").fetchall()
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from memoryd.flow import (
     Choose,
@@ -12,6 +11,7 @@ from memoryd.flow import (
     FileGone,
     FileKey,
     Forget,
+    GivesDims,
     JobChange,
     ParsedFile,
     Places,
@@ -22,13 +22,12 @@ from memoryd.flow import (
     ToWriter,
     Unreadable,
 )
-from memoryd.index import jobs, rows, schema
-from memoryd.index.cache import prune_cache
-from memoryd.index.carry_over import adopt_vectors, salvage
+from memoryd.index import jobs, schema
 from memoryd.index.catalog import FileRow
 from memoryd.index.driver import Error, sqlite
 from memoryd.index.forget import complete, forget, wipe
-from memoryd.index.leftovers import discard, unfinished
+from memoryd.index.leftovers import unfinished
+from memoryd.index.paid import Paid
 from memoryd.index.rows import (
     GROUP_BYTES,
     GROUP_FILES,
@@ -45,7 +44,6 @@ from memoryd.index.transactions import Transactions
 
 log = logging.getLogger(__name__)
 
-PRUNE_EVERY_VECTORS = 1_000
 MERGE_AFTER_FILES = 64
 LOOK_S = 5.0
 """So often, where nothing is written, it is looked whether the index's files are still there."""
@@ -88,17 +86,21 @@ class Writer:
         *,
         on_unreadable: Callable[[Unreadable], None],
         on_written: Callable[[FileKey, bool], None],
+        on_wanted: Callable[[], None],
         restart: Callable[[], None],
     ) -> None:
         """Take the queues, and `restart`, which has all parts of the agent started anew.
 
-        `on_written` is told what is committed: which file, and whether its rows changed.
+        `on_written` is told what is committed: which file, and whether its rows changed;
+        `on_wanted` that the index is to be another one than it was.
         """
         self._inbox = inbox
         self._feeder = feeder
         self._store = store
         self._transactions = Transactions(store, restart=restart, on_recovered=self._wake_feeder)
+        self._paid = Paid(store, self._transactions)
         self._on_unreadable = on_unreadable
+        self._on_wanted = on_wanted
         self._on_written = on_written
         self._next: ToWriter | None = None
         self._messages = 0
@@ -107,7 +109,6 @@ class Writer:
         self._files_removed = 0
         self._vectors_written = 0
         self._vectors_reused = 0
-        self._unpruned = 0
         # Perhaps a stop came before it.
         self._unmerged = MERGE_AFTER_FILES
 
@@ -117,8 +118,7 @@ class Writer:
         await self._transactions.until_writable()
         # Before the feeder looks: what an unfinished rebuild has embedded is not embedded again.
         for leftover in await asyncio.to_thread(unfinished, self._store.path):
-            await self._keep(leftover)
-            await asyncio.to_thread(discard, leftover)
+            await self._paid.take_over(leftover)
         self._store.swept.set()
         self._wake_feeder()
         while True:
@@ -248,6 +248,8 @@ class Writer:
                 self._on_unreadable(message)
             case Embedded():
                 await self._put_vectors(message)
+            case GivesDims():
+                await self._follow_dims(message)
             case Replace():
                 await self._replace(message)
             case Salvage():
@@ -281,18 +283,10 @@ class Writer:
         _resolve(message.done)
 
     async def _salvage(self, message: Salvage) -> None:
-        await self._keep(message.path)
+        await self._paid.take_over(message.path, message.paid)
         self._store.in_rebuild.clear()
         self._wake_feeder()
         _resolve(message.done)
-
-    async def _keep(self, leftover: Path) -> None:
-        """Take over what an unfinished rebuild has embedded; on a full disk it is in the way."""
-        try:
-            await self._store.database.run(lambda c: salvage(c, leftover))
-        except Error as error:
-            log.warning("%s: nothing could be kept of it: %s", leftover, error)
-        await self._transactions.change(lambda c: [adopt_vectors(c, self._store.legs)], bad=False)
 
     async def _replace(self, message: Replace) -> None:
         try:
@@ -309,23 +303,15 @@ class Writer:
         _resolve(message.done)
 
     async def _put_vectors(self, message: Embedded) -> None:
-        store = self._store
-        # Otherwise it was made for an index that a rebuild has replaced meanwhile.
-        if message.identity.same_vectors(store.identity):
-            if store.identity.dims is None and message.vectors:
-                dims = message.dims or len(message.vectors[0][1]) // 4
-                await self._transactions.run(lambda c: store.learn_dims(c, dims))
-            await self._transactions.change(
-                lambda c: [rows.put_vectors(c, store.legs, message.vectors, message.bad)],
-                bad=bool(message.bad),
-            )
-            self._vectors_written += len(message.vectors)
-            self._unpruned += len(message.vectors)
-        if self._unpruned >= PRUNE_EVERY_VECTORS:
-            self._unpruned = 0
-            limit = store.options.cache_max_entries
-            await self._transactions.at_leisure(lambda c: prune_cache(c, limit), lambda _: 0)
+        self._vectors_written += await self._paid.put(message)
         _resolve(message.committed)
+
+    async def _follow_dims(self, message: GivesDims) -> None:
+        """Have the index rebuilt if the provider's vectors don't fit it any more."""
+        store = self._store
+        if await self._transactions.run(lambda c: store.follow_dims(c, message.dims)):
+            self._on_wanted()
+            self._wake_feeder()
 
     async def _merge(self) -> None:
         """Use a moment in which nothing waits."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoryd.index.driver import Connection, Error
+from memoryd.index.matrix import VectorMatrix
 from memoryd.index.store import Store
 from memoryd.search import lexical
 from memoryd.search.corpus import Corpus, read_corpus
@@ -88,14 +89,14 @@ class Legs:
 
     async def cosines(self, rows: list[int]) -> dict[int, float]:
         """Return the cosines of rows that were found by words alone."""
-        matrix = self.store.matrix
+        matrix = self._matrix
         if self.vector is None or matrix is None:
             return {}
         return await asyncio.to_thread(matrix.cosines, self.vector, rows)
 
     def line_cosines(self, row: int, text: str) -> list[float]:
         """Return the cosine of each line of a chunk with the question; nothing without vectors."""
-        matrix = self.store.matrix
+        matrix = self._matrix
         if self.vector is None or matrix is None or self.leg is None:
             return []
         windows = matrix.window_cosines(self.vector, row)
@@ -103,6 +104,14 @@ class Legs:
             return []
         last = len(windows) - 1
         return [windows[min(at, last)] for at in self.leg.window_of_each_line(text)]
+
+    @property
+    def _matrix(self) -> VectorMatrix | None:
+        """The vectors; None while there are none, or they were replaced by some of other dims."""
+        matrix = self.store.matrix
+        if matrix is None or self.vector is None or len(self.vector) == matrix.dims:
+            return matrix
+        return None
 
     async def _by_words(self, k: int, file_ids: FileIds) -> dict[int, float]:
         if self.store.fts_error is not None:
@@ -137,6 +146,9 @@ class Legs:
             except LegError as error:
                 self.warnings.append(f"vector search is off: {error}")
                 return {}
+        if (matrix := self._matrix) is None:
+            self.warnings.append("vector search is off: the index has just been built anew")
+            return {}
         self.meaning_ran = True
         search = partial(matrix.search, self.vector, k, file_ids=file_ids)
         return dict(await asyncio.to_thread(search))

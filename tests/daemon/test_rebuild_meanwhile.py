@@ -6,7 +6,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -369,9 +369,9 @@ def test_a_sweep_takes_every_naming_and_no_live_file(hybrid: Daemon) -> None:
     assert not (folder / "main.sqlite.rebuild-x.sqlite.rebuild-5").exists()
 
 
-def test_a_disk_that_fills_up_during_a_rebuild_leaves_the_old_index(
-    daemon: Daemon, openai: OpenAiDouble
-) -> None:
+@pytest.fixture
+def small(daemon: Daemon, openai: OpenAiDouble) -> Iterator[Daemon]:
+    """A daemon with an index of long chunks on a disk of 6 MiB; it has been stopped."""
     if os.geteuid() != 0:
         pytest.skip("needs root: mounts a small tmpfs")
     folder = daemon.database.parent
@@ -388,22 +388,89 @@ def test_a_disk_that_fills_up_during_a_rebuild_leaves_the_old_index(
             daemon.write(f"memory/{number}.md", lines)
         daemon.start().sync()
         daemon.stop()
-        inode = daemon.database.stat().st_ino
-        filler = folder / "filler"
-        free = shutil.disk_usage(folder).free
-        filler.write_bytes(b"x" * (free - 1_200_000))
-        configure(daemon, openai, tokens=30)
-        daemon.start()
-        eventually(lambda: any("rebuild failed" in w for w in status(daemon).degraded))
-        assert leftovers(daemon) == []
-        assert keywords(daemon, "bilbies") != []
-        filler.unlink()
-        eventually(lambda: has_rebuilt(daemon))
-        daemon.sync()
-        assert rebuilt(daemon)
-        assert daemon.database.stat().st_ino != inode
-        assert daemon.stop() == 0
+        yield daemon
     finally:
         if daemon.process is not None and daemon.process.poll() is None:
             daemon.kill()
         subprocess.run(["umount", "-l", folder], check=True)
+
+
+def filled(folder: Path, *, left: int = 0) -> Path:
+    """Leave so many bytes free on a disk; return the file that takes the others."""
+    filler = folder / "filler"
+    with filler.open("ab", buffering=0) as file, suppress(OSError):
+        while free := max(0, shutil.disk_usage(folder).free - left):
+            file.write(bytes(min(free, 1 << 16)))
+    return filler
+
+
+def rebuild_failed(daemon: Daemon) -> bool:
+    return any("rebuild failed" in warning for warning in status(daemon).degraded)
+
+
+def test_a_disk_that_fills_up_during_a_rebuild_leaves_the_old_index(
+    small: Daemon, openai: OpenAiDouble
+) -> None:
+    inode = small.database.stat().st_ino
+    filler = filled(small.database.parent, left=1_200_000)
+    configure(small, openai, tokens=30)
+    small.start()
+    eventually(lambda: rebuild_failed(small))
+    assert leftovers(small) == []
+    assert keywords(small, "bilbies") != []
+    filler.unlink()
+    eventually(lambda: has_rebuilt(small))
+    small.sync()
+    assert rebuilt(small)
+    assert small.database.stat().st_ino != inode
+    assert small.stop() == 0
+    each_once(openai)
+
+
+def test_vectors_that_find_no_room_are_kept_and_no_more_are_bought(
+    small: Daemon, openai: OpenAiDouble
+) -> None:
+    """The disk fills up while the provider is at work on the first of the rebuild's texts."""
+    gate = held(small, openai)
+    asked = len(openai.inputs)
+    filler = filled(small.database.parent)
+    gate.open_up()
+    eventually(lambda: rebuild_failed(small))
+    assert leftovers(small) == []
+    eventually(lambda: len(openai.embedded) > 0)
+    bought = len(openai.inputs)
+    assert bought <= asked + 4  # those that were under way
+    filled(small.database.parent)
+    with small.client() as client, pytest.raises(UnavailableError, match=r"room|full"):
+        client.index(force=True)
+    assert len(openai.inputs) == bought
+    filler.unlink()
+    eventually(lambda: has_rebuilt(small))
+    assert rebuilt(small)
+    assert small.stop() == 0
+    each_once(openai)
+
+
+def test_what_an_unfinished_rebuild_has_on_a_full_disk_is_not_lost(
+    small: Daemon, openai: OpenAiDouble
+) -> None:
+    """Killed in the middle, on a disk that is full by the next start."""
+    openai.latency_s = 0.05
+    openai.max_items = 16
+    configure(small, openai, tokens=30)
+    asked = len(openai.inputs)
+    small.start()
+    eventually(lambda: len(openai.inputs) > asked + 8)
+    small.kill()
+    assert leftovers(small) != []
+    filler = filled(small.database.parent)
+    bought = sum(openai.embedded.values())
+    assert bought > 0
+    small.start()
+    eventually(lambda: "embeddings of it are kept" in small.log())
+    filler.unlink()
+    eventually(lambda: rebuilt(small))
+    small.sync()
+    twice = [text for text, n in openai.embedded.items() if n > 1 and "\n" in text]
+    assert len(twice) <= 4 * 16  # those under way at the kill
+    assert "; 0 embeddings of it are kept" not in small.log()

@@ -387,20 +387,52 @@ async def test_how_many_texts_are_too_many_is_learned(limit: int | None, calls: 
     assert max(len(call) for call in provider.calls[first:]) == calls[-1]
 
 
-async def test_other_dims_than_before_block_the_pool_and_blame_no_text() -> None:
+async def test_one_answer_of_other_dims_is_asked_for_again() -> None:
     provider = FakeProvider()
-    time = FakeTime(held_from_s=5)
-    async with running(provider, time) as pool:
+    async with running(provider) as pool:
         await pool.embed(named("a"))
-        provider.script = [np.ones((1, DIMS + 1), np.float32)]
-        job = asyncio.create_task(pool.embed(named("b")))
-        await pool.blocked.wait()
-        reason = pool.stats().blocked_reason
-        assert reason is not None
-        assert "5 dimensions, not 4" in reason
-        await time.held.wait()
-        pool.wake()
-        assert same((await job).vectors, ["b"])
+        provider.script = [np.ones((1, DIMS + 1), np.float32)]  # what follows is as before
+        outcome = await pool.embed(named("b"))
+        assert same(outcome.vectors, ["b"])
+        assert outcome.dims == DIMS
+        assert pool.stats().failures == 1
+        assert "5 dimensions here and 4 elsewhere" in (pool.stats().last_error or "")
+
+
+async def test_a_text_that_always_gets_other_dims_is_set_aside() -> None:
+    provider = FakeProvider()
+    odd, usual = np.ones((1, DIMS + 1), np.float32), np.ones((1, DIMS), np.float32)
+    async with running(provider) as pool:
+        await pool.embed(named("a"))
+        provider.script = [odd, usual, odd, usual, odd, usual]
+        outcome = await pool.embed(named("b"))
+        assert outcome.vectors == []
+        ((_, reason),) = outcome.bad
+        assert "5 dimensions here and 4 elsewhere" in reason
+
+
+async def test_other_dims_for_every_text_are_taken_and_told() -> None:
+    provider = FakeProvider()
+    async with running(provider) as pool:
+        await pool.embed(named("a"))
+        provider.script = [np.ones((1, DIMS + 1), np.float32)] * 2
+        outcome = await pool.embed(named("b"))
+        assert outcome.dims == pool.calls.dims == DIMS + 1
+        assert [len(vector) for _, vector in outcome.vectors] == [4 * (DIMS + 1)]
+
+
+async def test_dims_that_change_within_a_job_leave_no_mixture() -> None:
+    provider = FakeProvider()
+    provider.batch_items = 1
+    async with running(provider) as pool:
+        one = np.ones((1, DIMS), np.float32)
+        other = np.ones((1, DIMS + 1), np.float32)
+        provider.script = [one, other, other, other]
+        outcome = await pool.embed(named("a", "b", "c"))
+        assert outcome.dims == DIMS + 1
+        assert {len(vector) for _, vector in outcome.vectors} == {4 * (DIMS + 1)}
+        assert [digest for digest, _ in outcome.vectors] == [d for d, _ in named("b", "c")]
+        assert outcome.bad == []  # "a" is to be asked for again
 
 
 async def test_dims_that_the_provider_promises_hold_from_the_first_answer() -> None:

@@ -302,9 +302,17 @@ async def test_a_vector_taken_over_from_an_unfinished_rebuild_is_not_paid_for_ag
     async with opened(options) as store:
         await put(store, "a.md", "boiler", vectors=False)
         inbox, feeder = asyncio.Queue[ToWriter](), asyncio.Queue[ToFeeder]()
-        writer = Writer(inbox, feeder, store, on_unreadable=print, on_written=print, restart=print)
+        writer = Writer(
+            inbox,
+            feeder,
+            store,
+            on_unreadable=print,
+            on_written=print,
+            on_wanted=print,
+            restart=print,
+        )
         writing = asyncio.create_task(writer.run())
-        message = Salvage(unfinished, asyncio.get_running_loop().create_future())
+        message = Salvage(unfinished, [], asyncio.get_running_loop().create_future())
         inbox.put_nowait(message)
         await message.done
         writing.cancel()

@@ -30,6 +30,7 @@ class Bench:
             store,
             on_unreadable=self.unreadable.append,
             on_written=lambda key, changed: self.written.append(key),
+            on_wanted=lambda: None,
             restart=lambda: self.restarts.append(None),
         )
 

@@ -46,14 +46,13 @@ async def bring_home(
     """Download what a job has made and hand it to the writer. Raises `ProviderError`."""
     output = Output()
     vectors: list[tuple[str, bytes]] = []
-    made_for = identity()
-    dims = None if made_for is None else made_for.dims
+    dims: int | None = None
 
     async def store() -> None:
         now = identity()
         if now is None:
             raise RetryableError("the index is being built anew")
-        message = Embedded(now, vectors.copy(), [])
+        message = Embedded(now, vectors.copy(), [], dims)
         await writer.put(message)
         await message.committed
         output.good.update(digest for digest, _ in vectors)
@@ -74,7 +73,9 @@ async def bring_home(
                     continue
                 output.tokens += tokens
                 if vector is not None:
-                    units, fine = unit_rows(vector[None], count=1, dims=dims)
+                    units, fine = unit_rows(vector[None], count=1, dims=None)
+                    if vectors and units.shape[1] != dims:
+                        await store()
                     dims = units.shape[1]
                     if fine[0]:
                         vectors.append((digest, units[0].astype("<f4").tobytes()))

@@ -51,8 +51,10 @@ def matrix(vendor: str, vectors: Sequence[Vector], count: int) -> FloatMatrix:
             f"{vendor} gave {len(vectors)} vectors for {count} texts.", answered=True
         )
     rows = [_row(vendor, vector) for vector in vectors]
-    if len({len(row) for row in rows}) > 1 or not len(rows[0]):
+    if len({len(row) for row in rows}) > 1:
         raise RetryableError(f"{vendor} gave vectors of different lengths.", answered=True)
+    if not len(rows[0]):
+        raise RetryableError(f"{vendor} gave vectors without a number.", answered=True)
     return np.stack(rows)
 
 
