@@ -66,6 +66,8 @@ class Calls:
         """
         checked = await self._ask(texts, query=False)
         dims = checked[0].shape[1]
+        if not dims:
+            raise self._refused("The provider gave vectors without a number.")
         if self.dims not in (None, dims):
             canary, _ = await self._ask([CANARY], query=False)
             if canary.shape[1] != dims:

@@ -135,8 +135,6 @@ def unit_rows(
         raise RetryableError(
             f"The provider gave {len(rows)} vectors for {count} texts.", answered=True
         )
-    if not rows.shape[1]:
-        raise RetryableError("The provider gave vectors without a number.", answered=True)
     if dims is not None and rows.shape[1] != dims:
         raise PermanentError(
             f"The provider's vectors have {rows.shape[1]} dimensions, not {dims}: "

@@ -126,9 +126,7 @@ def check_room(path: Path, vectors: int, dims: int | None) -> None:
     found = os.statvfs(path.parent)
     if found.f_bavail * found.f_frsize < needed:
         raise OSError(
-            errno.ENOSPC,
-            f"nothing more is embedded: the disk has no room for {vectors} vectors more; {_FULL}",
-            str(path.parent),
+            f"nothing more is embedded: the disk has no room for {vectors} vectors; {_FULL}"
         )
 
 

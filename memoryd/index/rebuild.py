@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
+
 from memoryd.flow import (
     Embedded,
     FileChanged,
@@ -264,19 +266,32 @@ class Rebuild:
             return  # nothing more is bought that can't be stored
         vectors, bad, dims = await self._stages.embed(texts)
         new = self._new
-        if new.identity.dims is None and dims is not None:
-            await new.database.run(lambda c: new.learn_dims(c, dims))
+        try:
+            await new.database.run(lambda c: self._put(c, vectors, bad, dims))
+        except (OSError, Error) as error:
+            # What others have asked for meanwhile is waited for, and kept like this.
+            self._failed = error
+            made_for = msgspec.structs.replace(new.identity, dims=dims)
+            self._unstored += [(made_for, *vector) for vector in vectors]
+            return
         if dims not in (None, new.identity.dims):
-            kept = Embedded(new.identity, vectors, bad, dims)
-            await self._writer.put(kept)
+            await self._writer.put(Embedded(new.identity, vectors, bad, dims))
             await self._writer.put(GivesDims(dims))
             raise RebuildError(
                 f"the provider gives vectors of {dims} dimensions now, not {new.identity.dims}"
             )
-        try:
-            await new.database.run(lambda c: rows.put_vectors(c, new.legs, vectors, bad))
-        except (OSError, Error) as error:
-            # What others have asked for meanwhile is waited for, and kept like this.
-            self._failed = error
-            self._unstored += [(new.identity, *vector) for vector in vectors]
         self._embedded += len(vectors)
+
+    def _put(
+        self,
+        connection: Connection,
+        vectors: list[tuple[str, bytes]],
+        bad: list[tuple[str, str]],
+        dims: int | None,
+    ) -> None:
+        """Store vectors, the first of which tell the index its dims; none of other dims."""
+        new = self._new
+        if new.identity.dims is None and dims is not None:
+            new.learn_dims(connection, dims)
+        if dims in (None, new.identity.dims):
+            rows.put_vectors(connection, new.legs, vectors, bad)

@@ -243,3 +243,23 @@ batch = {{ enabled = false }}
     assert set(vectors(daemon)) == {NEW}
     assert daemon.search("what of word3").mode == "hybrid"
     daemon.assert_healthy()
+
+
+def test_a_batch_job_of_other_dims_is_not_bought_again_and_again(
+    daemon: Daemon, openai: OpenAiDouble
+) -> None:
+    asking(daemon, openai).stop()
+    daemon.settings += "[defaults.remote.batch]\nenabled = true\npoll_interval_ms = 10\n"
+    openai.batch.outcome = "stuck"
+    for number in range(5):
+        daemon.write(f"memory/job{number}.md", f"note job{number} about dugongs\n")
+    daemon.start()
+    eventually(lambda: len(openai.batch.jobs) == 1 and openai.batch.jobs[0].polls > 0)
+    openai.dims = NEW
+    openai.batch.outcome = "completed"
+    openai.batch.polls = 0
+    eventually(lambda: has_moved_on(daemon, dims=NEW))
+    is_whole(daemon, dims=NEW, chunks=NOTES + 5)
+    # One that was too late for the old index, and one that fills the new one.
+    assert len(openai.batch.jobs) == 2
+    assert max(notes_paid(openai).values()) == 2

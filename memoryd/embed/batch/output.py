@@ -55,7 +55,10 @@ async def bring_home(
         message = Embedded(now, vectors.copy(), [], dims)
         await writer.put(message)
         await message.committed
-        output.good.update(digest for digest, _ in vectors)
+        if now.dims in (None, dims):
+            output.good.update(digest for digest, _ in vectors)
+        else:  # they are kept, but of no use to this index: the provider is asked what it gives now
+            output.error = output.error or f"its vectors have {dims} dimensions, not {now.dims}"
         vectors.clear()
 
     for file in (state.output, state.errors):
