@@ -84,7 +84,7 @@ async def test_a_search_does_not_wait_for_a_disk_that_hangs(
 async def test_places_have_threads_of_their_own_and_there_is_an_end_to_it(
     disk: threading.Event,
 ) -> None:
-    looks = Lookups("a")
+    looks = Lookups("many")  # threads of other tests may not have ended yet
     waiting = [
         asyncio.create_task(looks.run(f"place {number}", disk.wait))
         for number in range(2 * MAX_PLACES)
@@ -92,7 +92,7 @@ async def test_places_have_threads_of_their_own_and_there_is_an_end_to_it(
     ]
     await asyncio.sleep(0)
     names = [thread.name for thread in threading.enumerate()]
-    assert sum(name.startswith("lookups of a") for name in names) == THREADS * (MAX_PLACES + 1)
+    assert sum(name.startswith("lookups of many") for name in names) == THREADS * (MAX_PLACES + 1)
     disk.set()
     await asyncio.gather(*waiting)
     looks.close()
