@@ -67,7 +67,7 @@ from memoryd.source.reconcile import Reconciler
 from memoryd.source.sessions.tracker import SessionTracker
 from memoryd.source.watch import Watcher
 from memoryd.status import Daemon, Status
-from memoryd.supervise import Actor, supervise
+from memoryd.supervise import Actor, done_before, supervise
 from memoryd.terms import load_stop_words
 from memoryd.transcripts import Transcripts, known, notes
 from memoryd.wanted import (
@@ -154,7 +154,8 @@ async def run(options: Options, *, stop: asyncio.Event, hangup: asyncio.Event) -
         server = Server(door, handlers=handlers, welcome=welcome)
         await asyncio.to_thread(load_stop_words)
         stack.push_async_callback(host.close)
-        await reloader.start()
+        if not await done_before(stop, reloader.start()):
+            return
         ids = ", ".join(hosted.config.agent for hosted in host.all())
         notifier.send("READY=1", f"STATUS=serving {ids}")
         log.info("ready: socket %s, agents: %s", socket_path, ids)

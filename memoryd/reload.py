@@ -10,17 +10,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-
+from memoryd.added import AddedError, read_added, unfinished, write_added
 from memoryd.config import AgentConfig, ConfigError, load, load_added, usable
 from memoryd.health import exposed_hint
 from memoryd.host import Host, Hosted
-from memoryd.index.swap import rename_over
 from memoryd.serve.connection import RequestFailedError
 from memoryd.wanted import check_workspace
 from memoryd_client.agents import ReloadResult
 from memoryd_client.protocol import ErrorCode
-from memoryd_client.regular import open_regular
 
 log = logging.getLogger(__name__)
 
@@ -71,8 +68,13 @@ class Reloader:
         """Start every agent. Raises `ConfigError`, or the error of the first when none works."""
         with suppress(OSError):
             # Of a write that was cut off; the file beside it is whole.
-            _unfinished(self._added_path).unlink(missing_ok=True)
-        configs = await asyncio.to_thread(self._load)
+            unfinished(self._added_path).unlink(missing_ok=True)
+        try:
+            configs = await asyncio.to_thread(self._load)
+        except AddedError as error:
+            self._host.problem = str(error)
+            log.error("added workspaces are not served: %s", error)
+            configs = await asyncio.to_thread(self._load, with_added=False)
         await asyncio.gather(*(self._host.start(config) for config in configs))
         errors = [hosted.error for hosted in self._host.all() if hosted.error is not None]
         if len(errors) == len(self._host.all()):
@@ -105,6 +107,7 @@ class Reloader:
         Raises `ConfigError` or `RequestFailedError` when it can't be served.
         """
         async with self._lock:
+            await self._check_added()
             config = usable(await asyncio.to_thread(load_added, self._config_file, workspace))
             for hosted in self._host.all():
                 if hosted.config.workspace == config.workspace:
@@ -141,6 +144,7 @@ class Reloader:
                 hint="change it there, then `memctl reload` (or restart memoryd)",
             )
         async with self._lock:
+            await self._check_added()
             await self._host.stop(config.agent)
             try:
                 await self._write_down()
@@ -172,11 +176,11 @@ class Reloader:
         log.info("the configuration has been read again: %s", _told(result))
         return result
 
-    def _load(self) -> list[AgentConfig]:
+    def _load(self, *, with_added: bool = True) -> list[AgentConfig]:
         """Return what is to be served: the configured agents, then the added workspaces."""
         configs = load(self._config_file, agent=self._agent, workspace=self._workspace)
         served = {config.workspace for config in configs}
-        for workspace in read_added(self._added_path):
+        for workspace in read_added(self._added_path) if with_added else ():
             config = load_added(self._config_file, Path(workspace))
             if config.workspace not in served:
                 served.add(config.workspace)
@@ -185,40 +189,16 @@ class Reloader:
             log.warning("%s", exposed_hint(file))
         return configs
 
+    async def _check_added(self) -> None:
+        """Raise `RequestFailedError` where a list that can't be read would be written over."""
+        try:
+            await asyncio.to_thread(read_added, self._added_path)
+        except AddedError as error:
+            raise RequestFailedError(ErrorCode.UNAVAILABLE, str(error)) from error
+
     async def _write_down(self) -> None:
         added = [str(h.config.workspace) for h in self._host.all() if h.config.origin == "added"]
         await asyncio.to_thread(write_added, self._added_path, added)
-
-
-def read_added(path: Path) -> list[str]:
-    """Return the workspaces that were written down; none when the file is missing or broken."""
-    try:
-        with open_regular(path) as file:
-            return msgspec.json.decode(file.read(), type=list[str])
-    except FileNotFoundError:
-        return []
-    except (OSError, ValueError, RecursionError) as error:
-        log.warning("%s can't be read, added workspaces are not served: %s", path, error)
-        return []
-
-
-def write_added(path: Path, workspaces: list[str]) -> None:
-    """Write workspaces down, all or nothing; no file for none. Raises `OSError`."""
-    if not workspaces:
-        path.unlink(missing_ok=True)
-        return
-    new = _unfinished(path)
-    try:
-        new.write_bytes(msgspec.json.format(msgspec.json.encode(workspaces), indent=2) + b"\n")
-        rename_over(new, path)
-    except OSError:
-        with suppress(OSError):
-            new.unlink(missing_ok=True)
-        raise
-
-
-def _unfinished(path: Path) -> Path:
-    return path.with_name(f"{path.name}.new")
 
 
 def _not_written(path: Path, error: OSError, what: str) -> RequestFailedError:

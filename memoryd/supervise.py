@@ -36,6 +36,22 @@ class Actor:
     stop_s: float | None = None
 
 
+async def done_before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Do some work, which is cancelled once `stop` is set. Returns whether it was done."""
+    working = asyncio.create_task(work, name="start")
+    stopping = asyncio.create_task(stop.wait(), name="stop")
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            await working
+            return True
+        log.info("stopping before all was started")
+        return False
+    finally:
+        working.cancel()
+        stopping.cancel()
+
+
 async def supervise(
     actors: list[Actor],
     stop: asyncio.Event,

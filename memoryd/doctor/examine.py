@@ -4,6 +4,7 @@ import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from memoryd.added import AddedError, read_added
 from memoryd.config import AgentConfig, ConfigError, load, load_added
 from memoryd.doctor import limits, permissions, running
 from memoryd.doctor.agent import AgentDoctor
@@ -127,5 +128,11 @@ def _shared_files(socket_path: Path, daemon: Running | None) -> list[Finding]:
     log_path = log or logs.log_path(str(socket_path))
     suffix = paths.socket_suffix(str(socket_path))
     files = [Path(paths.lock_path(str(socket_path))), Path(log_path), Path(f"{log_path}.1")]
-    permissions.check_private(topic, [*files, state / f"added{suffix}.json"])
+    added = state / f"added{suffix}.json"
+    permissions.check_private(topic, [*files, added])
+    try:
+        read_added(added)
+    except AddedError as error:
+        message, _, fix = str(error).partition("; ")
+        topic.error(message, fix)
     return topic.fine(f"what is in {state} is for its owner alone")

@@ -253,11 +253,44 @@ def test_added_workspaces_are_written_for_people(two: Daemon) -> None:
     assert not written.exists()
 
 
-def test_a_broken_list_of_added_workspaces_is_told_and_kept_out(two: Daemon) -> None:
+@pytest.mark.parametrize("what", ["broken", "FIFO"])
+def test_a_list_of_added_workspaces_that_cannot_be_read_is_told_and_kept(
+    two: Daemon, what: str
+) -> None:
     two.memctl("add", str(two.new_folder("cow")))
     (written,) = (two.folder / "state/memoryd").glob("added*.json")
     two.stop()
-    written.write_text("{")
+    kept = written.rename(two.folder / "kept")
+    if what == "FIFO":
+        os.mkfifo(written, 0o600)
+    else:
+        written.write_text("{")
+        written.chmod(0o600)
     two.start()
     assert list(listed(two)) == ["main", "bee"]
-    assert "added workspaces are not served" in two.log()
+    said = f"{written}, where added workspaces are written down, can't be read"
+    assert said in two.log()
+    assert said in two.memctl("status", "--agent", "main").stdout
+    assert said in str([f for f in two.doctor(code=1)["findings"] if f["level"] == "error"])
+    for command in (("add", str(two.new_folder("dog"))), ("reload",)):
+        assert said in two.memctl(*command, code=1).stderr
+    assert written.lstat().st_size == (0 if what == "FIFO" else 1), "nothing is written over it"
+    kept.rename(written)
+    two.memctl("reload")
+    assert len(listed(two)) == 3
+    two.assert_healthy()
+
+
+def test_added_workspaces_go_on_when_their_list_can_not_be_read_again(two: Daemon) -> None:
+    two.memctl("add", str(two.new_folder("cow")))
+    (written,) = (two.folder / "state/memoryd").glob("added*.json")
+    kept = written.rename(two.folder / "kept")
+    written.mkdir()
+    before = listed(two)
+    assert "can't be read" in two.memctl("reload", code=1).stderr
+    assert "can't be read" in two.memctl("drop", str(two.folder / "cow"), code=1).stderr
+    assert list(listed(two)) == list(before)
+    written.rmdir()
+    kept.rename(written)
+    two.memctl("reload")
+    assert list(listed(two)) == list(before)

@@ -33,7 +33,8 @@ ALLOWED = {
     # It looks at what all stages have made, and asks the daemon as any client does.
     "doctor": COMMON
     | {f"memoryd.{stage}" for stage in ("chunk", "doctor", "embed", "index", "source")}
-    | {"memoryd.serve.folders", "memoryd.transcripts", "memoryd.wanted", "memoryd.__version__"},
+    | {f"memoryd.{module}" for module in ("added", "transcripts", "wanted", "__version__")}
+    | {"memoryd.serve.folders"},
 }
 MAX_LINES = 350
 QUEUES = {"MeteredQueue", "Queue", "LifoQueue", "PriorityQueue"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memoryd import supervise as supervise_module
-from memoryd.supervise import Actor, ActorFailedError, supervise
+from memoryd.supervise import Actor, ActorFailedError, done_before, supervise
 
 Run = Callable[[], Coroutine[Any, Any, None]]
 
@@ -207,3 +207,27 @@ async def test_all_end_when_the_supervisor_is_cancelled() -> None:
         await running
     await asyncio.sleep(0)
     assert sorted(daemon.diary) == ["a stopped", "b stopped"]
+
+
+async def test_work_that_is_done_before_the_stop_is_done() -> None:
+    stop = asyncio.Event()
+    assert await done_before(stop, asyncio.sleep(0))
+    with pytest.raises(ValueError, match="broken"):
+        await done_before(stop, raising())
+
+
+async def test_work_that_hangs_is_given_up_at_the_stop() -> None:
+    stop = asyncio.Event()
+    given_up = asyncio.Event()
+
+    async def hang() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            given_up.set()
+
+    doing = asyncio.create_task(done_before(stop, hang()))
+    await asyncio.sleep(0)
+    stop.set()
+    assert not await doing
+    await given_up.wait()
