@@ -70,3 +70,18 @@ def test_chunking_and_tokenizer_do_not_change_vectors() -> None:
 def test_it_survives_being_written_down() -> None:
     written = msgspec.json.encode(BUILT)
     assert msgspec.json.decode(written, type=Identity) == BUILT
+
+
+def test_other_dims_of_one_provider_have_a_key_of_their_own() -> None:
+    now = changed(dims=None).with_dims(768)
+    assert now.difference(BUILT) == "dims 512 → 768"
+    assert not now.same_vectors(BUILT)
+    assert now.same_model(BUILT)
+    assert now.provider_key not in (BUILT.provider_key, now.with_dims(512).provider_key)
+    # However often it changes them: what is asked for at a start has no dims in its key.
+    again = now.with_dims(512).with_dims(768)
+    assert again == now
+    assert changed(dims=None).difference(now) is None
+    assert changed(dims=None).with_dims_of(now) == now
+    assert now.with_dims(512).difference(BUILT) is None
+    assert not changed(provider_key="k2").same_model(now)
