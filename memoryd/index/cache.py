@@ -119,9 +119,14 @@ def put_vec(connection: Connection, vector_id: int, embedding: bytes, dims: int)
 
 
 def mean_vector(embedding: bytes, dims: int) -> bytes:
-    """Return the mean of an embedding's vectors, of length 1."""
+    """Return the mean of an embedding's vectors, of length 1.
+
+    Raises ValueError for what can't be one.
+    """
     if len(embedding) == 4 * dims:
         return embedding
+    if not embedding:
+        raise ValueError("it holds no vector")
     with np.errstate(all="ignore"):  # of a damaged one, whatever that is
         mean = np.frombuffer(embedding, "<f4").reshape(-1, dims).mean(axis=0)
         return bytes((mean / (np.linalg.norm(mean) or 1.0)).astype("<f4").tobytes())

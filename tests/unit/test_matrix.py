@@ -159,3 +159,9 @@ def test_a_chunk_with_one_window_about_the_question_is_found_among_many() -> Non
     rows = [row_id for row_id, _ in matrix.search(unit(777), 5)]
     best = max(rows, key=lambda row_id: max(matrix.window_cosines(unit(777), row_id)))
     assert max(matrix.window_cosines(unit(777), best)) > 0.95
+
+
+@pytest.mark.parametrize("embedding", [b"", bytes(3), bytes(4), bytes(20)])
+def test_what_can_be_no_vector_is_an_error_and_no_noise(embedding: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        VectorMatrix(2).apply((), [MatrixRow(1, 1, embedding)])
