@@ -2,7 +2,9 @@
 
 import asyncio
 import errno
+import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -61,17 +63,23 @@ async def test_it_begins_and_ends_once(outage: Outage) -> None:
     assert outage.warning is None
 
 
+async def settled() -> None:
+    """Let all that can go on do so."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
 async def test_whoever_asks_has_it_tried_at_once(time: Time) -> None:
     outage = Outage(PATH, sleep=for_ever, clock=lambda: time.now_s)
     outage.hurry()
     outage.fail(FULL, is_full=False)
     waiting = asyncio.create_task(outage.until_retry())
-    await asyncio.sleep(0)
+    await settled()
     assert not waiting.done(), "nothing was wrong when it was asked"
     outage.hurry()
     await waiting
     again = asyncio.create_task(outage.until_retry())
-    await asyncio.sleep(0)
+    await settled()
     assert not again.done(), "once for each who asks"
     again.cancel()
 
@@ -82,7 +90,7 @@ async def test_who_asks_during_a_try_is_answered_by_it() -> None:
     outage.hurry()
     outage.fail(FULL, is_full=False)
     waiting = asyncio.create_task(outage.until_retry())
-    await asyncio.sleep(0)
+    await settled()
     assert not waiting.done()
     waiting.cancel()
 
@@ -120,6 +128,24 @@ def test_what_sqlite_says_is_explained_by_its_code(outage: Outage, tmp_path: Pat
 def test_a_disk_with_room_is_not_full(tmp_path: Path) -> None:
     assert not is_full(tmp_path)
     assert not is_full(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "files", "names", "full"),
+    [(1_000, 100, 10, False), (1, 100, 10, True), (1_000, 100, 0, True), (1_000, 0, 0, False)],
+)
+def test_a_disk_is_full_without_room_or_without_names(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    blocks: int,
+    files: int,
+    names: int,
+    full: bool,
+) -> None:
+    """Some file systems don't count names: they say 0 of 0."""
+    found = SimpleNamespace(f_bavail=blocks, f_frsize=4096, f_files=files, f_favail=names)
+    monkeypatch.setattr(os, "statvfs", lambda folder: found)
+    assert is_full(tmp_path) is full
 
 
 async def test_a_request_waits_for_its_work_but_not_for_the_disk() -> None:

@@ -137,6 +137,18 @@ def test_of_a_sound_file_all_is_kept_but_what_comes_from_files(path: Path) -> No
     assert (found.embeddings, found.tombstones, found.whole) == (VECTORS, TOMBSTONES + 1, True)
 
 
+def test_the_damaged_file_and_its_log_are_for_their_owner_alone(path: Path) -> None:
+    log = path.with_name(f"{path.name}-wal")
+    log.touch()
+    for file in (path, log):
+        file.chmod(0o644)
+    put_right(path)
+    (copy,) = copies(path)
+    for file in (copy, copy.with_name(f"{copy.name}-wal"), path):
+        assert not file.exists() or stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert copy.exists()
+
+
 def test_a_page_that_cannot_be_read_hides_only_its_own_embeddings(path: Path) -> None:
     before = dict(rows(path, "SELECT hash, embedding FROM embedding_cache"))
     table, *_ = roots(path, "embedding_cache")

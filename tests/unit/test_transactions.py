@@ -116,6 +116,20 @@ async def test_what_fails_is_tried_ever_more_rarely_until_it_works(
     assert levels == ["WARNING", "INFO"], "told when it begins and when it ends"
 
 
+async def test_what_waits_for_vectors_is_looked_for_once_it_can_be_written(
+    bench: Bench, disk: Disk
+) -> None:
+    recovered: list[None] = []
+    transactions = Transactions(
+        bench.store, restart=lambda: None, on_recovered=lambda: recovered.append(None)
+    )
+    await transactions.run(lambda connection: None)
+    assert recovered == []
+    await disk.fill(bench, tries=2)
+    await transactions.run(lambda c: c.execute("INSERT INTO meta VALUES ('x', ?)", (LARGE,)))
+    assert recovered == [None]
+
+
 async def test_meanwhile_nothing_is_half_done_and_reads_go_on(bench: Bench, disk: Disk) -> None:
     await disk.fill(bench, tries=TOO_MANY)
     failed = asyncio.create_task(bench.store.outage.until_failure())
