@@ -180,6 +180,25 @@ def test_a_page_of_what_was_forgotten_is_lost_and_told(path: Path) -> None:
     assert ("sessions/a/safe.jsonl",) in rows(path, "SELECT value FROM forgotten")
 
 
+def told(path: Path) -> bool:
+    """Open an index once more; say whether it is told what became of it."""
+    with closing(Database(path)._connect()) as connection:
+        return damage.take_note(connection, path) is not None
+
+
+def test_what_became_of_it_is_told_until_the_next_start(path: Path) -> None:
+    put_right(path)
+    assert [told(path), told(path)] == [True, False]
+
+
+def test_what_may_have_come_back_is_told_until_the_damaged_file_is_removed(path: Path) -> None:
+    smash(path, *roots(path, "forgotten"))
+    put_right(path)
+    assert [told(path), told(path), told(path)] == [True, True, True]
+    damage.remove_copies(path)
+    assert not told(path)
+
+
 def test_what_was_forgotten_is_whole_where_it_was_in_memory(path: Path) -> None:
     smash(path, *roots(path, "forgotten"))
     known = frozenset({("path", "sessions/a/safe.jsonl")})
