@@ -25,7 +25,7 @@ OLD, NEW = 8, 16
 """Twice as many: taken as bytes alone, a new vector would pass for two old ones."""
 
 
-@pytest.fixture(params=["openai", "ollama"])
+@pytest.fixture(params=["openai", pytest.param("ollama", marks=pytest.mark.long)])
 def double(request: pytest.FixtureRequest) -> Iterator[Double]:
     made = OpenAiDouble(key=KEY, dims=OLD) if request.param == "openai" else OllamaDouble(dims=OLD)
     with serving(made) as serving_double:
@@ -149,6 +149,7 @@ def test_other_dims_while_it_runs(daemon: Daemon, double: Double) -> None:
     assert len(double.inputs) == asked + 1  # the question alone: nothing is built anew
 
 
+@pytest.mark.long
 def test_back_and_forth_is_paid_for_once_each(daemon: Daemon, openai: OpenAiDouble) -> None:
     asking(daemon, openai)
     for dims in (NEW, OLD, NEW):
@@ -169,7 +170,15 @@ BAD_VECTORS: dict[str, tuple[Callable[[list[float]], list[float]], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", BAD_VECTORS)
+@pytest.mark.parametrize(
+    "what",
+    [
+        what
+        if what in ("twice as long", "infinite")
+        else pytest.param(what, marks=pytest.mark.long)
+        for what in BAD_VECTORS
+    ],
+)
 def test_a_text_with_a_vector_that_is_none_is_set_aside_and_no_other(
     daemon: Daemon, spoiled: Spoiled, what: str
 ) -> None:
@@ -200,6 +209,7 @@ def test_questions_that_another_model_answers_are_told_and_rebuild_nothing(
     is_whole(daemon, dims=OLD, chunks=NOTES)
 
 
+@pytest.mark.long
 def test_dims_that_change_while_texts_are_on_their_way(
     daemon: Daemon, openai: OpenAiDouble
 ) -> None:
