@@ -1,6 +1,7 @@
 from collections.abc import Callable, Iterator
 
 import pytest
+from fake_daemon import STUCK_TIMEOUT_S
 from waiting import Standing
 
 
@@ -8,6 +9,12 @@ from waiting import Standing
 def _no_daemon_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the configuration of whoever runs the tests says."""
     monkeypatch.setenv("MEMORYD_NO_AUTOSTART", "1")
+
+
+@pytest.fixture(autouse=True)
+def _greetings_may_take_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine that is so busy that a thread of the test has no turn for seconds."""
+    monkeypatch.setattr("memoryd_client.connecting.HELLO_TIMEOUT_S", STUCK_TIMEOUT_S)
 
 
 @pytest.fixture

@@ -190,7 +190,7 @@ def test_the_second_try_has_what_is_left_of_the_time(connect: Connect, standing:
     with (
         FakeDaemon(ending(vanish), script) as daemon,
         connect(daemon.path) as client,
-        pytest.raises(errors.RequestTimeoutError, match=r"search .* 20 s"),
+        pytest.raises(errors.RequestTimeoutError, match=rf"search .* {STUCK_TIMEOUT_S:g} s"),
     ):
         client.search("tea", timeout_s=STUCK_TIMEOUT_S)
     assert ended.is_set()
