@@ -21,14 +21,9 @@ import msgspec
 
 from memoryd import __version__
 from memoryd.config import AgentConfig, ConfigError, load, meant, usable
+from memoryd.heaps import keep_heaps_few
 from memoryd.logs import FLUSH_S, flushed, log_to
-from memoryd.process import (
-    Signals,
-    keep_heaps_few,
-    leave,
-    occupy_standard_streams,
-    run_until_stopped,
-)
+from memoryd.process import Signals, leave, occupy_standard_streams, run_until_stopped
 from memoryd_client import paths
 
 GC_THRESHOLDS = (2_000, 5, 400)

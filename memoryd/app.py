@@ -19,7 +19,7 @@ from pathlib import Path
 from memoryd import __version__
 from memoryd.agent import Agent
 from memoryd.chunk.parser import ChunkOptions, Parser
-from memoryd.config import AgentConfig, ConfigError
+from memoryd.config import AgentConfig
 from memoryd.daemon_operations import DaemonOperations
 from memoryd.disk import DiskWaits
 from memoryd.embed.pool import EmbedJob, EmbedPool
@@ -28,14 +28,13 @@ from memoryd.embed.shared import SharedPools
 from memoryd.embedding import join_embedding
 from memoryd.events import EventBus
 from memoryd.flow import FileKey, MeteredQueue, ToFeeder, ToParser, ToReconcile, ToWriter
-from memoryd.host import STOP_S, Host, Opened
+from memoryd.heaps import HeapTrimmer
+from memoryd.host import EXPLAINED, STOP_S, Host, Opened
 from memoryd.index.checker import Checker
-from memoryd.index.driver import Error
 from memoryd.index.forget import load_tombstones
 from memoryd.index.peek import peek
 from memoryd.index.rebuild import Stages
 from memoryd.index.rebuilder import Rebuilder, RebuildRequest
-from memoryd.index.schema import IndexRefusedError
 from memoryd.index.store import Store
 from memoryd.index.writer import Writer
 from memoryd.joints import (
@@ -55,8 +54,7 @@ from memoryd.recovery import Findings, Recovery
 from memoryd.reload import Reloader
 from memoryd.search.engine import SearchEngine
 from memoryd.serve.door import Door
-from memoryd.serve.folders import SocketError
-from memoryd.serve.lock import AlreadyRunningError, locked_index
+from memoryd.serve.lock import locked_index
 from memoryd.serve.notify import Notifier
 from memoryd.serve.server import Server
 from memoryd.serve.socket import check_path
@@ -91,8 +89,6 @@ SMALL_QUEUE = 64
 """Hints, sync markers, requests: few and small."""
 FILE_QUEUE = 128
 """Changed files by name, or as chunks: bounds what a large change keeps in memory."""
-EXPLAINED = (OSError, Error, ConfigError, AlreadyRunningError, SocketError, IndexRefusedError)
-"""Faults of the surroundings, which may pass: one agent of several is tried again after them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +160,7 @@ async def run(options: Options, *, stop: asyncio.Event, hangup: asyncio.Event) -
                 Actor("server", server.run),
                 Actor("reloader", reloader.run),
                 Actor("agents", host.run, stop_s=STOP_S),
+                Actor("heaps", HeapTrimmer().run),
                 Actor("watchdog", partial(notifier.run, partial(healthy, host))),
             ],
             stop,

@@ -11,17 +11,22 @@ from pathlib import Path
 from typing import Literal
 
 from memoryd.agent import Agent
-from memoryd.config import AgentConfig, meant
+from memoryd.config import AgentConfig, ConfigError, meant
 from memoryd.index.driver import Error
 from memoryd.index.faults import Fault, fault_of
 from memoryd.index.outage import reason
+from memoryd.index.schema import IndexRefusedError
 from memoryd.operations import Operations
 from memoryd.serve.connection import RequestFailedError
+from memoryd.serve.folders import SocketError
+from memoryd.serve.lock import AlreadyRunningError
 from memoryd.supervise import GRACE_S, HARD_S, Actor, supervise
 from memoryd_client.protocol import ErrorCode
 
 log = logging.getLogger(__name__)
 
+EXPLAINED = (OSError, Error, ConfigError, AlreadyRunningError, SocketError, IndexRefusedError)
+"""Faults of the surroundings, which may pass: one agent of several is tried again after them."""
 RETRY_FIRST_S = 5.0
 RETRY_MAX_S = 300.0
 START_S = 20.0

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ctypes
 import logging
 import os
 import signal
@@ -22,13 +21,6 @@ log = logging.getLogger(__name__)
 THREADS_S = 2.0
 """For threads to end, once all is closed. One that waits for a disk that hangs never does."""
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-HEAPS = 2
-LARGE_BYTES = 1024 * 1024
-"""Of a block that is mapped by itself. Smaller ones, a search makes of 100,000 vectors."""
-SPARE_BYTES = 4 * 1024 * 1024
-"""Free at the end of a heap, that are not given back: they will be wanted for the next search."""
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
-"""Of glibc's malloc.h."""
 
 
 def occupy_standard_streams() -> None:
@@ -38,20 +30,6 @@ def occupy_standard_streams() -> None:
             os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # The lowest number is free.
-
-
-def keep_heaps_few() -> None:
-    """Have glibc allocate from two heaps, and large blocks apart from them. Before any thread.
-
-    By itself it makes a heap for each thread, up to eight a core, and puts ever larger blocks into
-    them, between small ones that stay: so a daemon that has no more in use than before grows for
-    hours. Other allocators have no such settings.
-    """
-    with contextlib.suppress(OSError, AttributeError):
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_M_ARENA_MAX, HEAPS)
-        mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES)
-        mallopt(_M_TRIM_THRESHOLD, SPARE_BYTES)
 
 
 class Signals:
