@@ -93,8 +93,9 @@ class RateLimits:
             self.waits += 1
             self.waited_s += now_s - started_s
         taken = Taken(now_s, tokens)
-        self._taken.append(taken)
-        self._sum += tokens
+        if self._requests or self._tokens:
+            self._taken.append(taken)
+            self._sum += tokens
         return taken
 
     def _pause_s(self, tokens: int) -> float:

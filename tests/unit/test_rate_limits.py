@@ -1,6 +1,7 @@
 """Rate limits: no 60 seconds see too much, queries go first, and everyone has a turn."""
 
 import asyncio
+import gc
 import heapq
 import itertools
 from collections.abc import Coroutine
@@ -271,3 +272,10 @@ async def test_one_that_is_cancelled_after_long_leaves_the_way_to_queries() -> N
 
     await time.run(query())
     assert log == [f"{WINDOW_S:g}"]
+
+
+async def test_where_nothing_is_bounded_no_request_is_remembered() -> None:
+    limits = limits_at(VirtualTime())
+    for _ in range(1_000):
+        limits.correct(await limits.take(10), 20)
+    assert sum(isinstance(thing, Taken) for thing in gc.get_objects()) <= 1
