@@ -52,7 +52,7 @@ async def run(where: Place, seconds: float, speed: float = 1.0) -> Outcome:
         files = Files(where.workspace, transcripts, random.Random(2))
         with daemon(where, variables) as process:
             await asyncio.to_thread(until_ready, where)
-            outcome = await soak(where, process.pid, provider, files, seconds)
+            outcome = await soak(where, process.pid, provider, files, seconds, speed)
             outcome.findings = await asyncio.to_thread(examine, where)
             return outcome
 

@@ -20,6 +20,8 @@ READ_EVERY_S = 2.0
 CHECK_EVERY_S = 1.0
 SEARCHES_AT_ONCE = 16
 CACHE_ENTRIES = 2_000
+PATIENCE_S = 60.0
+"""For an answer."""
 
 
 @dataclass(slots=True)
@@ -56,12 +58,15 @@ def settings(url: str, transcripts: str) -> str:
 
 
 async def soak(
-    where: Place, pid: int, provider: FailingProvider, files: Files, seconds: float
+    where: Place, pid: int, provider: FailingProvider, files: Files, seconds: float, speed: float
 ) -> Outcome:
-    """Put a daemon, which runs on this place, under load for so long; then look for everything."""
+    """Put a daemon, which runs on this place, under load for so long; then look for everything.
+
+    `speed` is how many times as fast its clock goes, by which it judges our patience.
+    """
     outcome = Outcome()
     database = where.root / "index.sqlite"
-    async with AsyncClient(where.socket, timeout_s=60.0, wait_s=60.0) as client:
+    async with AsyncClient(where.socket, timeout_s=PATIENCE_S * speed, wait_s=PATIENCE_S) as client:
         await client.ping()
         started = time.monotonic()
 
