@@ -305,6 +305,32 @@ def test_a_large_file_that_never_rests_is_read_now_and_then(daemon: Daemon) -> N
 
 
 @pytest.mark.long
+def test_a_file_of_100_megabytes_keeps_no_request_waiting_and_is_found_to_its_last_line(
+    daemon: Daemon,
+) -> None:
+    daemon.write("memory/small.md", "what was there before")
+    daemon.start().sync()
+    lines = 2_000_000
+    line = "a common word and much else that takes some room\n"
+    large = daemon.write("memory/large.md", line * lines + "the very last walrus\n")
+    assert large.stat().st_size > 90_000_000
+    with daemon.client() as client:
+        eventually(lambda: client.status().pending_files > 0)
+        answered = 0
+        while client.status().pending_files:
+            assert [hit.path for hit in client.search("before").results] == ["memory/small.md"]
+            answered += 1
+        assert answered > 5
+        client.sync()
+        (found,) = client.search("walrus").results
+        assert (found.path, found.end_line) == ("memory/large.md", lines + 1)
+        large.write_text("only this gnu is left\n")
+        client.sync()
+        assert client.search("walrus").results == []
+    daemon.assert_healthy()
+
+
+@pytest.mark.long
 def test_fifteen_thousand_files_in_three_thousand_folders(daemon: Daemon) -> None:
     for folder in range(3_000):
         for number in range(5):

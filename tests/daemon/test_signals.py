@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from vendors import Fault, OpenAiDouble
 
 from memoryd_client.bodies import IndexBody, SearchBody, SyncBody
 from memoryd_client.errors import MemorydError
-from memoryd_client.protocol import Error, Request, raw
+from memoryd_client.protocol import PROTOCOL_MAX, Error, Hello, Request, Result, Welcome, raw
 
 KEY = "sk-double-Zq7Zq7Zq7Zq7"
 NO_UVLOOP = "raise ImportError('this test goes without')\n"
@@ -143,6 +143,27 @@ def test_a_stop_while_a_batch_job_is_asked_for(many: Daemon, openai: OpenAiDoubl
     openai.batch.outcome = "completed"
     check_the_next_start(many, FILES)
     assert len(openai.batch.jobs) == 1
+
+
+def test_suspended_and_resumed_it_goes_on_as_if_nothing_had_been(
+    many: Daemon, openai: OpenAiDouble
+) -> None:
+    many.start().sync()
+    with many.client() as client:
+        assert client.ping()
+        send(many, signal.SIGSTOP)
+        many.write("memory/meanwhile.md", "a walrus came by")
+        (many.workspace / "memory/7.md").unlink()
+        with closing(Peer(str(many.socket))) as waiting:
+            waiting.send(Hello(PROTOCOL_MAX, PROTOCOL_MAX, "test"), Request(1, "ping"))
+            send(many, signal.SIGCONT)
+            assert isinstance(waiting.receive(), Welcome)
+            assert isinstance(waiting.answer(), Result)
+        client.sync()
+        assert [hit.path for hit in client.search("walrus").results][:1] == ["memory/meanwhile.md"]
+        assert client.search("number7", mode="keyword").results == []
+        assert (client.status().degraded, client.status().failures) == ([], [])
+    many.assert_healthy()
 
 
 def test_a_disk_that_hangs_delays_neither_words_nor_the_stop(daemon: Daemon) -> None:
