@@ -13,7 +13,8 @@ from bench.daemon import anonymous_bytes, resident_bytes
 class Reading(NamedTuple):
     """What a process takes at one moment; `tasks` are its asyncio tasks.
 
-    `anonymous_mib` is what of the resident memory is its own, not pages of files that are mapped.
+    `anonymous_mib` is what of the resident memory is its own, not pages of files that are mapped;
+    `index_mib` what of the index is in use, without the pages that it keeps for what comes next.
     """
 
     at_s: float
@@ -60,7 +61,7 @@ def read(pid: int, database: Path, at_s: float, tasks: int) -> Reading:
         len(os.listdir(f"{folder}/task")),
         tasks,
         wal.stat().st_size / 2**20 if wal.exists() else 0.0,
-        database.stat().st_size / 2**20,
+        _used_bytes(database) / 2**20,
     )
 
 
@@ -83,3 +84,11 @@ def growth(at_s: Sequence[float], values: Sequence[float]) -> Growth:
     off = y - (start + slope * x)
     noise = 1.4826 * float(np.median(np.abs(off - np.median(off))))
     return Growth(start + slope * float(x[0]), slope * float(x[-1] - x[0]), noise)
+
+
+def _used_bytes(database: Path) -> int:
+    """Return what its header says, as of the last checkpoint. See SQLite's file format."""
+    with database.open("rb") as file:
+        header = file.read(100)
+    size, pages, free = (int.from_bytes(header[a:b]) for a, b in ((16, 18), (28, 32), (36, 40)))
+    return size * (pages - free)

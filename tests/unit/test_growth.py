@@ -1,12 +1,16 @@
 """The judge of the soak: what leaks grows, what warms up or swings does not."""
 
 import math
+import os
 import random
+import sys
+from pathlib import Path
 
 import pytest
 
 from bench.soak.cli import grown
-from bench.soak.growth import Reading, growth
+from bench.soak.growth import Reading, growth, read
+from memoryd.index.driver import sqlite
 
 MINUTES = 20
 EVERY_S = 2.0
@@ -69,3 +73,18 @@ def test_what_is_lost_in_the_noise_is_no_growth() -> None:
     rising = [4 * number / COUNT for number in range(COUNT)]
     assert "anonymous_mib" in grown(readings(rising))
     assert grown(readings(rising, noise_mib=4.0)) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, which is Linux's")
+def test_free_pages_of_an_index_are_not_in_use(tmp_path: Path) -> None:
+    database = tmp_path / "index.sqlite"
+    connection = sqlite.connect(database, isolation_level=None)
+    connection.execute("CREATE TABLE t (x)")
+    empty = read(os.getpid(), database, 0.0, 0).index_mib
+    connection.execute("INSERT INTO t VALUES (zeroblob(1048576))")
+    full = read(os.getpid(), database, 0.0, 0).index_mib
+    connection.execute("DELETE FROM t")
+    assert read(os.getpid(), database, 0.0, 0).index_mib == empty
+    assert full - empty >= 1.0
+    assert database.stat().st_size > 2**20
+    connection.close()
