@@ -13,7 +13,7 @@ from pathlib import Path
 from bench.daemon import Place, daemon, environment, place, until_ready
 from bench.figures import Report, at_most, table
 from bench.soak.files import Files
-from bench.soak.growth import Reading, growth, warm
+from bench.soak.growth import Growth, Reading, growth, warm
 from bench.soak.provider import FailingProvider
 from bench.soak.run import Outcome, settings, soak
 
@@ -70,11 +70,12 @@ def examine(where: Place) -> list[str]:
     return [f"{f['check']}: {f['message']}" for f in found if f["level"] == "error"]
 
 
-def grown(readings: list[Reading]) -> list[str]:
-    """Return the names of what is not flat in the second half of the time."""
+def grown(readings: list[Reading]) -> dict[str, Growth]:
+    """Return what is not flat in the second half of the time, by its name."""
     kept = warm(readings)
     at_s = [reading.at_s for reading in kept]
-    return [n for n in FLAT if not growth(at_s, [getattr(r, n) for r in kept]).is_flat]
+    lines = {name: growth(at_s, [getattr(r, name) for r in kept]) for name in FLAT}
+    return {name: line for name, line in lines.items() if not line.is_flat}
 
 
 def tell(report: Report, outcome: Outcome) -> bool:

@@ -11,7 +11,7 @@ from bench.soak.run import Outcome
 
 MINUTE_S = 60.0
 TWO_HOURS_S = 7200.0
-SPEED = 20.0
+SPEED = 10.0
 BOUNDS = {"descriptors": 80, "threads": 40, "tasks": 150, "wal_mib": 64, "resident_mib": 150}
 """Twice what is seen, and more; the write-ahead log's is what SQLite is told to cut it back to."""
 
@@ -37,6 +37,6 @@ def test_a_minute_under_load_loses_nothing_and_stays_within_bounds() -> None:
 
 
 @pytest.mark.long
-def test_two_hours_of_timers_in_six_minutes_lose_nothing_and_nothing_grows() -> None:
+def test_two_hours_of_timers_in_twelve_minutes_lose_nothing_and_nothing_grows() -> None:
     outcome = soaked(TWO_HOURS_S / SPEED, SPEED)
-    assert grown(outcome.readings) == []
+    assert grown(outcome.readings) == {}
