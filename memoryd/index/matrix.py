@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 import numpy as np
+import numpy.ma  # `np.isin` loads it where ids lie far apart: in the middle of a search
 from numpy.typing import NDArray
 
 from memoryd.index.cache import mean_vector

@@ -1,5 +1,8 @@
 """Vectors in memory against the plainest search there is."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -165,3 +168,23 @@ def test_a_chunk_with_one_window_about_the_question_is_found_among_many() -> Non
 def test_what_can_be_no_vector_is_an_error_and_no_noise(embedding: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         VectorMatrix(2).apply((), [MatrixRow(1, 1, embedding)])
+
+
+def test_no_search_waits_for_a_module() -> None:
+    """As one of a daemon did after hours, when the ids of files had come to lie far apart."""
+    searches = """
+import sys
+import subprocess
+import sys
+
+import numpy as np
+from memoryd.index.matrix import VectorMatrix
+from memoryd.index.rows import MatrixRow
+vector = np.ones(4, "<f4") / 2
+matrix = VectorMatrix(4)
+matrix.apply((), [MatrixRow(n, 10**6 * n, vector.tobytes()) for n in range(500)])
+before = set(sys.modules)
+assert len(matrix.search(vector, 500, file_ids=range(0, 10**9, 2 * 10**6))) == 250
+assert set(sys.modules) == before, set(sys.modules) - before
+"""
+    subprocess.run([sys.executable, "-c", searches], check=True, timeout=60)
