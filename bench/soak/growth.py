@@ -40,8 +40,8 @@ class Growth(NamedTuple):
 
     @property
     def bound(self) -> float:
-        """What a change must be above, to be told from noise and to be more than 1 %."""
-        return max(2 * self.noise, 0.01 * self.first)
+        """What a change must be above, to be told from noise and to be more than 2 %."""
+        return max(2 * self.noise, 0.02 * self.first)
 
     @property
     def is_flat(self) -> bool:
