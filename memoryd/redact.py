@@ -8,19 +8,14 @@ Every pattern is anchored at a word that is found first: finding words is the qu
 a pattern then looks at little more than the secret itself, so that no call is long.
 """
 
-import importlib
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+
+from memoryd.own_patterns import compiled, everywhere
 
 MASK = "…[redacted]"
 KEPT_CHARS = 6
-_CUSTOM_WINDOW_CHARS = 2 * 1024
-"""Patterns of one's own see no more at once: the time they take can be the square of it. What half
-the overlap holds is found wherever it stands."""
-_CUSTOM_OVERLAP_CHARS = 1024
 _SHORTEST_CHARS = 4
-_ENDLESS_REPEATS = 100
 
 Span = tuple[int, int]
 Rule = tuple[str, re.Pattern[str]]
@@ -90,15 +85,16 @@ _CODE = rf"""
     |[a-z_][a-z_.]{{0,80}}[(\[]|\$\("""
 _SCHEME = r"(?:(?:bearer|basic|token|apikey)[ \t]{1,4})"
 _END_OF_QUOTED = r"(?=[\"'`\\]|\Z)"
+_OF_BARE = r"""(?:[^\s"'`&;,\\)\]}>.:]
+       |(?![&;,][a-z_][\w.-]{0,40}[=:])(?![)\]}>.,;:]{1,8}(?:[\s"'`\\]|\Z))[&;,)\]}>.:]
+       |\\(?!["'`])|["'`](?![\s,;:.)\]}]|\Z))"""
 _VALUE = rf"""(?:
-    (?P<q>["'`]) {_SCHEME}? (?!{_stands_for_a_secret(_END_OF_QUOTED)})
-        ((?:\\.|(?!(?P=q))[^\\\r\n])*+)
+    (?:(?P<d>")|(?P<s>')|`) {_SCHEME}? (?!{_stands_for_a_secret(_END_OF_QUOTED)})
+    ((?(d)(?:[^"\\\r\n]|\\.)*+|(?(s)(?:[^'\\\r\n]|\\.)*+|(?:[^`\\\r\n]|\\.)*+)))
     |(?P<e>\\{{1,3}}["']) {_SCHEME}? (?!{_stands_for_a_secret(_END_OF_QUOTED)})
-    ((?:(?!(?P=e))[^\r\n])*+)
+    ([^\r\n]*?(?=(?P=e)|[\r\n]|\Z))
     |{_SCHEME}? (?!["'`]|\\{{1,3}}["']|{_CODE}|{_stands_for_a_secret(_END)})
-    ((?:[^\s"'`&;,\\)\]}}>.:]
-       |(?![&;,][a-z_][\w.-]{{0,40}}[=:])(?![)\]}}>.,;:]{{1,8}}(?:[\s"'`\\]|\Z))[&;,)\]}}>.:]
-       |\\(?!["'`])|["'`](?![\s,;:.)\]}}]|\Z))++)
+    ((?={_OF_BARE})\S+?(?!{_OF_BARE}))
     )"""
 _WORD = rf"""[ \t]{{0,20}} (?!{_SCHEME})
     (?:(?-i:[A-Za-z][a-z]{{0,14}})(?:[.,;!?)|\]]|[ \t]{{1,20}}[A-Za-z=|])|[0-9]{{1,5}}{_END})"""
@@ -112,7 +108,7 @@ def _named(word: str, name: str, *, prose: bool) -> Rule:
         (?![_.-]?(?:count|type|limit|budget|usage|name|ur[il]|endpoint|path|file|dir|len|length|size
           |version|ttl|expir\w{{0,6}}|policy|field|header|prefix|format|algorithm|min\w{{0,8}}
           |max\w{{0,8}}|ref|enabled|required)(?![a-z0-9]))
-        (?:[_.-][a-z0-9]{{1,40}}){{0,2}}+ \\{{0,3}}["'`*\]]{{0,3}} [ \t]{{0,20}}+
+        (?>(?:[_.-][a-z0-9]{{1,40}}){{0,2}}) \\{{0,3}}["'`*\]]{{0,3}} [ \t]{{0,20}}+
         (?:={{1,3}}>?|＝|[:：]=?{no_word}) \*{{0,2}} [ \t]{{0,20}}+ {_VALUE}"""
     )
 
@@ -121,10 +117,11 @@ _APART = r"(?:(?<![A-Za-z])|(?-i:(?<=[a-z])(?=[A-Z])))"
 _KEYS = "api access private secret signing encryption master account auth client shared"
 _BEFORE_KEY = "|".join(f"(?<={of}{gap})" for of in _KEYS.split() for gap in ("", "[ _-]"))
 _CREDENTIALS = r"[ \t]{1,4}(?-i:(?=[A-Z]?[a-z._~+/=-]{0,200}[0-9A-Z]))([A-Za-z0-9+/=._~-]{12,}+)"
-_COOKIE = r"(?:[^\s;\"'`\\]|\\(?![\"'`rn])|[\"'`](?![\s,:)\]}]|\Z))++"
+_OF_COOKIE = r"(?:[^\s;\"'`\\]|\\(?![\"'`rn])|[\"'`](?![\s,:)\]}]|\Z))"
 _COOKIES = (
     r"(?i)cookie2?\\{0,3}[\"']?[ \t]{0,20}[:=][ \t]{0,20}\\{0,3}[\"']?"
-    rf"(?=[^\s=;\"'…]{{1,200}}=)({_COOKIE}(?:;[ \t]{{0,4}}{_COOKIE})*+)"
+    rf"(?=[^\s=;\"'…]{{1,200}}=)((?={_OF_COOKIE})[^\r\n]+?"
+    rf"(?!{_OF_COOKIE}|;[ \t]{{0,4}}{_OF_COOKIE}|(?<=[; \t])[ \t]))"
 )
 _NAMED: tuple[Rule, ...] = (
     _named("pass", "pass(?:word|wd|phrase|code)", prose=False),
@@ -159,16 +156,12 @@ _CARD_GROUPS = re.compile(r"1[3-9]|4,4,4(?:,4)?(?:,[1-4])?|4,6,[45]|8,8")
 _CARD_MAX_GROUPS = 5
 
 
-class PatternError(ValueError):
-    """A configured pattern can't be used; the message names it."""
-
-
 class Redactor:
     """Masks the usual secrets, and what more patterns match."""
 
     def __init__(self, patterns: Iterable[str] = ()) -> None:
         """Read the patterns. Raises `PatternError`."""
-        self._more = tuple(map(_compiled, patterns))
+        self._more = tuple(map(compiled, patterns))
 
     def __call__(self, text: str) -> str:
         """Return the text with its secrets masked. Masking twice changes nothing."""
@@ -206,59 +199,9 @@ class Redactor:
             *_at_words(text, small, _NAMED),
             *_passwords_of_addresses(text),
             *_cards(text),
-            *(span for pattern in self._more for span in _everywhere(pattern, text)),
+            *(span for pattern in self._more for span in everywhere(pattern, text)),
         ]
         return _with_masks(text, spans) if spans else text
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    try:
-        compiled = re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        problem = f"redact.patterns: {pattern!r} is no regular expression: {error}"
-        raise PatternError(problem) from None
-    # The only way to see the structure of a pattern; `re` itself reads patterns with it.
-    parser = importlib.import_module("re._parser")
-    if _can_take_forever(parser.parse(pattern), in_a_repeat=False):
-        raise PatternError(
-            f"redact.patterns: {pattern!r} can take for ever: it repeats what can be read in more"
-            " than one way; use possessive repeats (`++`, `*+`) or bounds (`{1,40}`)"
-        )
-    return compiled
-
-
-def _can_take_forever(items: Any, *, in_a_repeat: bool) -> bool:
-    """Say whether a text can be read in very many ways: `(a+)+`, `(a|a)*`, `.*.*`.
-
-    Careful rather than exact: `(?:a+b)+` counts too.
-    """
-    before = ""
-    for operation, argument in items:
-        kind = str(operation)
-        repeats = kind in ("MAX_REPEAT", "MIN_REPEAT")
-        endless = repeats and argument[1] >= _ENDLESS_REPEATS
-        repeated = repr(argument[2]) if endless else ""
-        if before and repeated and (before == repeated or "[(ANY, None)]" in (before, repeated)):
-            return True
-        before = repeated
-        if in_a_repeat and repeats and argument[0] != argument[1]:
-            return True
-        if in_a_repeat and kind == "BRANCH":
-            starts = {repr(branch[:1]) for branch in argument[1]}
-            if len(starts) < len(argument[1]) or not all("(LITERAL," in s for s in starts):
-                return True
-        again = endless or (in_a_repeat and kind not in ("POSSESSIVE_REPEAT", "ATOMIC_GROUP"))
-        if any(_can_take_forever(body, in_a_repeat=again) for body in _bodies(argument)):
-            return True
-    return False
-
-
-def _bodies(argument: Any) -> Iterator[Any]:
-    if hasattr(argument, "getwidth"):
-        yield argument
-    elif isinstance(argument, tuple | list):
-        for part in argument:
-            yield from _bodies(part)
 
 
 def _at_words(text: str, searched: str, rules: tuple[Rule, ...]) -> Iterator[Span]:
@@ -305,20 +248,6 @@ def _is_card(groups: list[str]) -> bool:
     number = "".join(groups)
     doubled = [sum(divmod(2 * int(digit), 10)) for digit in number[-2::-2]]
     return bool(_CARD.fullmatch(number)) and (sum(doubled) + sum(map(int, number[::-2]))) % 10 == 0
-
-
-def _everywhere(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
-    """Yield what a pattern of one's own matches, in windows that share their ends."""
-    start = 0
-    while True:
-        end = start + _CUSTOM_WINDOW_CHARS
-        if end < len(text):
-            space = text.rfind(" ", end - _CUSTOM_OVERLAP_CHARS // 2, end)
-            end = space if space >= 0 else end
-        yield from (match.span() for match in pattern.finditer(text, start, end))
-        if end >= len(text):
-            return
-        start = end - _CUSTOM_OVERLAP_CHARS
 
 
 def _without_key_blocks(text: str) -> str:

@@ -24,7 +24,8 @@ from memoryd.index.extension import expanded, load_apart
 from memoryd.index.peek import Peeked, peek
 from memoryd.index.schema import put_choice
 from memoryd.index.store import Store, StoreOptions
-from memoryd.redact import PatternError, Redactor
+from memoryd.own_patterns import PatternError
+from memoryd.redact import Redactor
 from memoryd.settings import Settings
 from memoryd.source.read import read_file
 from memoryd.terms import TOKENIZER

@@ -8,7 +8,8 @@ MAX_BYTES = 1024 * 1024
 _MAX_PARTS = 32
 _PART = re.compile(r"""[\w-]++|"(?:\\.|[^"\\\n])*+"?|'[^'\n]*+'?""")
 _KEY = re.compile(
-    rf"(?:{_PART.pattern})(?:[ \t]*+\.[ \t]*+(?:{_PART.pattern}))*+|[^\w\"'-]++", re.ASCII
+    rf"(?:{_PART.pattern})(?:[ \t]*+\.[ \t]*+(?:{_PART.pattern})){{0,{_MAX_PARTS}}}|[^\w\"'-]++",
+    re.ASCII,
 )
 """Keys, values that look the same, and what is between them: all of a text, in one pass."""
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoryd.config import ConfigError, load
-from memoryd.redact import PatternError, Redactor
+from memoryd.own_patterns import PatternError
+from memoryd.redact import Redactor
 from memoryd.settings import Section, Settings
 from memoryd.source.extra import extra_root
 

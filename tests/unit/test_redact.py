@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memoryd.redact import _VENDORS, KEPT_CHARS, MASK, PatternError, Redactor
+from memoryd.own_patterns import PatternError
+from memoryd.redact import _VENDORS, KEPT_CHARS, MASK, Redactor
 
 redact = Redactor()
 ALNUM = string.ascii_letters + string.digits
@@ -388,3 +389,20 @@ def test_what_is_no_pattern_is_refused_by_name(pattern: str) -> None:
     with pytest.raises(PatternError) as raised:
         Redactor(["fine", pattern])
     assert str(raised.value).startswith(f"redact.patterns: {pattern!r} is no regular expression")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "secret"),
+    [
+        ("(?:[a-z](?!-))++.-[0-9]{4}", "abcd-1234"),
+        ("#((x)|y|z)++[0-9]{4}", "#xyz1234"),
+        ("#(?:(?=(?:(?:ab?c)*+ab1234))abc)++ab1234", "#abcab1234"),
+    ],
+)
+def test_possessive_repeats_of_ones_own_are_read_as_every_python_should(
+    pattern: str, secret: str
+) -> None:
+    """As Python 3.11.2 reads them, what follows them is looked for too late."""
+    shown = Redactor([pattern])(f"{secret} {secret}")
+    assert secret not in shown
+    assert shown.count(MASK) == 2

@@ -56,7 +56,7 @@ _CHANNELS = (
     "WhatsApp|Telegram|Discord|Slack|Signal|iMessage|BlueBubbles|LINE|Matrix|WebChat|IRC|Nostr"
     "|Google Chat|Microsoft Teams|MS ?Teams|Mattermost|Feishu|Lark|Zalo|Twitch|Nextcloud Talk"
 )
-_PARAGRAPH = r"[^\n]*(?:\n(?![ \t]*(?:\n|\Z))[^\n]*)*+"
+_PARAGRAPH = r"(?s:.*?)(?=\n[ \t]*(?:\n|\Z)|\Z)"
 _USER_LEAD = re.compile(
     r"\s+"
     r"|\[[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d[^\]\n]*\]"

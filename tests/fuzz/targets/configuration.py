@@ -4,7 +4,8 @@ from contextlib import suppress
 
 from fuzz.scratch import folder
 from memoryd.config import ConfigError, load, load_added
-from memoryd.redact import PatternError, Redactor
+from memoryd.own_patterns import PatternError
+from memoryd.redact import Redactor
 from memoryd.source.extra import extra_root
 from memoryd_client.background import autostart
 
