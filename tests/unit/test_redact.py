@@ -206,6 +206,9 @@ def test_card_numbers_are_masked(card: str, before: str, after: str) -> None:
         ("-----BEGIN PRIVATE KEY----- MIIEa -----END PRIVATE KEY----- b", "{}~ b"),
         ('"-----BEGIN PRIVATE KEY-----\\nMIIEa\\n-----END PRIVATE KEY-----"', '"{}~"'),
         ("-----BEGIN PRIVATE KEY----- b3Blbn and no end", "{}~"),
+        ("access_token=abcdefgh1&refresh_token=abc123abc", "access_token=abc~&refresh_token=abc~"),
+        ("password=abcd1234;old_password=efgh5678", "password=ab~;old_password=ef~"),
+        ("token=abcdefgh12).\ntoken=abcdefgh12", "token=abc~).\ntoken=abc~"),
         ('\\"text\\": \\"a\\nsk-proj-0123456789abcdefgh', '\\"text\\": \\"a\\nsk-pro~'),
     ],
 )
