@@ -21,6 +21,7 @@ import msgspec
 
 from memoryd import __version__
 from memoryd.config import AgentConfig, ConfigError, load, meant, usable
+from memoryd.disk import LOOK_S, within
 from memoryd.heaps import keep_heaps_few
 from memoryd.logs import FLUSH_S, flushed, log_to
 from memoryd.process import Signals, leave, occupy_standard_streams, run_until_stopped
@@ -67,7 +68,7 @@ def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
     signals = Signals()
     try:
         configs = load(arguments.config, agent=arguments.agent, workspace=arguments.workspace)
-        if len(configs) == 1 and not configs[0].db_path.exists():
+        if len(configs) == 1 and not _may_be_there(configs[0].db_path):
             usable(configs[0])
     except ConfigError as error:
         return _complain(str(error), EXIT_CONFIG)
@@ -106,6 +107,14 @@ def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
         reason = error.__cause__ or error
         return _complain(f"{error}: {reason}" if reason is not error else str(error), EXIT_CRASHED)
     return EXIT_STOPPED
+
+
+def _may_be_there(path: Path) -> bool:
+    """Say whether a file is there, or may be: its disk does not answer."""
+    try:
+        return within(LOOK_S, path.exists)
+    except TimeoutError:
+        return True
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

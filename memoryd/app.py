@@ -48,13 +48,13 @@ from memoryd.joints import (
     tell_wanted,
     tell_written,
 )
+from memoryd.keeper import IndexKeeper
 from memoryd.lookups import Lookups
 from memoryd.operations import Operations
 from memoryd.recovery import Findings, Recovery
 from memoryd.reload import Reloader
 from memoryd.search.engine import SearchEngine
 from memoryd.serve.door import Door
-from memoryd.serve.lock import locked_index
 from memoryd.serve.notify import Notifier
 from memoryd.serve.server import Server
 from memoryd.serve.socket import check_path
@@ -184,6 +184,7 @@ def _make_pool(
 async def _agent(
     config: AgentConfig,
     restart: Callable[[], None],
+    waits: DiskWaits,
     *,
     pools: SharedPools,
     events: EventBus,
@@ -192,7 +193,6 @@ async def _agent(
 ) -> AsyncIterator[Opened]:
     """Join the parts of one agent; yield it and its actors in the order of the data path."""
     settings = config.settings
-    await check_workspace(config)
     publish = partial(events.publish, agent=config.agent)
     to_reconcile = MeteredQueue[ToReconcile]("reconcile", SMALL_QUEUE)
     to_watch = MeteredQueue[frozenset[Path]]("watch", 1)
@@ -203,15 +203,18 @@ async def _agent(
     to_tracker = MeteredQueue[ToReconcile]("transcripts", SMALL_QUEUE)
 
     async with AsyncExitStack() as stack:
-        is_locked = stack.enter_context(locked_index(config.db_path, daemon.holder))
-        # Of its own: another agent's disk may hang. Nobody waits for a thread that does.
-        name, waits = f"files of {config.agent}", DiskWaits()
+        # Threads of its own: another agent's disk may hang. Nobody waits for one that does.
+        keeper = await stack.enter_async_context(IndexKeeper(config, daemon.holder, waits))
+        config = await keeper.locate(config)
+        await check_workspace(config)
+        is_locked = await keeper.lock()
+        name = f"files of {config.agent}"
         threads = ThreadPoolExecutor(2, thread_name_prefix=name, initializer=waits.adopt)
         stack.callback(threads.shutdown, wait=False, cancel_futures=True)
         lookups = Lookups(config.agent)
         stack.callback(lookups.close)
         recovery = Recovery(await store_options(config, is_locked), findings, restart)
-        await recovery.look()
+        await recovery.look(keeper.run)
         peeked = await peek(config.db_path)
         resolved = choose_provider(settings, peeked)
         shared = await stack.enter_async_context(

@@ -335,4 +335,4 @@ def _db_path(settings: Settings, name: str) -> Path:
     else:
         path = Path(paths.state_dir()) / f"{name}.sqlite"
     # One name for one index: its lock lies beside it, and a rebuild replaces the file itself.
-    return Path(os.path.realpath(path))
+    return real_path(path) or path

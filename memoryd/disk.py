@@ -21,6 +21,7 @@ LOOK_S = 2.0
 MAX_GIVEN_UP = 32
 """Looks that nobody waits for any longer, each with a thread of its own."""
 SILENT = "its disk does not answer"
+_LATER = "what changes there is found when it does; what is indexed can be searched"
 
 
 class DiskWaits:
@@ -55,12 +56,11 @@ class DiskWaits:
         now = self._clock()
         return sum(now - since_s >= HUNG_S for _, since_s in list(self._waiting.values()))
 
-    def warnings(self) -> list[str]:
-        """Return which paths do not answer, and since when, a line each."""
+    def warnings(self, later: str = _LATER) -> list[str]:
+        """Return which paths do not answer, since when, and what comes of it, a line each."""
         return [
             f"the disk of {path} has not answered since {self._time_of(waited_s)}"
-            f" ({waited_s:.0f} s): what changes there is found when it does;"
-            " what is indexed can be searched"
+            f" ({waited_s:.0f} s): {later}"
             for path, waited_s in self.overdue().items()
         ]
 

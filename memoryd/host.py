@@ -12,6 +12,7 @@ from typing import Literal
 
 from memoryd.agent import Agent
 from memoryd.config import AgentConfig, ConfigError, meant
+from memoryd.disk import DiskWaits
 from memoryd.index.driver import Error
 from memoryd.index.faults import Fault, fault_of
 from memoryd.index.outage import reason
@@ -33,6 +34,10 @@ START_S = 20.0
 """One that takes longer to start is not waited for: its disk may hang, and others have to start."""
 STOP_S = GRACE_S + 9 * HARD_S
 """For all agents to stop, side by side: one has 8 actors and an index to close."""
+GIVE_UP_S = 1.0
+"""A start that has waited for a disk for so long is given up when the agent is to stop."""
+
+_LATER = "the agent starts by itself when it does"
 
 State = Literal["starting", "ready", "stopping", "failed"]
 
@@ -46,8 +51,9 @@ class Opened:
     actors: list[Actor]
 
 
-Open = Callable[[AgentConfig, Callable[[], None]], AbstractAsyncContextManager[Opened]]
-"""Opens an agent; what it is given too has the agent started anew, soon."""
+Open = Callable[[AgentConfig, Callable[[], None], DiskWaits], AbstractAsyncContextManager[Opened]]
+"""Opens an agent; what it is given too has it started anew, soon, and knows what its threads wait
+for. While any of these waits, nothing is open yet that has to be closed in order."""
 
 
 @dataclass(slots=True, eq=False)
@@ -64,13 +70,15 @@ class Hosted:
     retry_at_s: float = 0.0
     retry_step_s: float = RETRY_FIRST_S
     again: bool = False
+    waits: DiskWaits = field(default_factory=DiskWaits)
     ready: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def reason(self) -> str | None:
-        """Why it has failed, for people."""
+        """Why it has failed, or which disk keeps it from starting, for people."""
         if self.error is None:
-            return None
+            hung = self.waits.warnings(_LATER) if self.state == "starting" else []
+            return hung[0] if hung else None
         cause = self.error.__cause__
         return f"{self.error}: {cause}" if cause is not None else str(self.error)
 
@@ -114,9 +122,9 @@ class Host:
         self._hosted.pop(agent, None)
 
     async def restart(self, hosted: Hosted) -> None:
-        """Stop an agent in good order and start it again; returns when it is ready, or failed."""
+        """Stop an agent in good order and start it again; returns as `start` does."""
         self._restart_soon(hosted)
-        await hosted.ready.wait()
+        await self._until_ready(hosted)
 
     async def run(self) -> None:
         """Watch over the agents until cancelled, then stop them all, side by side.
@@ -189,7 +197,7 @@ class Host:
         if hosted.opened is None or hosted.state != "ready":
             raise RequestFailedError(
                 ErrorCode.UNAVAILABLE,
-                f"agent {name} is {hosted.state}" + (f": {hosted.reason}" if hosted.error else ""),
+                f"agent {name} is {hosted.state}" + (f": {hosted.reason}" if hosted.reason else ""),
                 retryable=True,
             )
         task = asyncio.current_task()
@@ -217,9 +225,14 @@ class Host:
         hosted.task = asyncio.create_task(self._live(hosted), name=name)
         hosted.task.add_done_callback(lambda _: hosted.ready.set())
         hosted.task.add_done_callback(lambda _: self._changed.set())
+        await self._until_ready(hosted)
+
+    async def _until_ready(self, hosted: Hosted) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(START_S):
                 await hosted.ready.wait()
+        if hosted.state == "starting":
+            log.warning("agent %s: %s", hosted.config.agent, hosted.reason or "it starts slowly")
 
     def _restart_soon(self, hosted: Hosted) -> None:
         if hosted.state == "ready":
@@ -245,7 +258,7 @@ class Host:
 
     async def _live_once(self, hosted: Hosted) -> None:
         restart = partial(self._restart_soon, hosted)
-        async with self._open(hosted.config, restart) as opened:
+        async with self._open(hosted.config, restart, hosted.waits) as opened:
             hosted.opened, hosted.state = opened, "ready"
             hosted.retry_step_s = RETRY_FIRST_S
             hosted.ready.set()
@@ -265,8 +278,10 @@ class Host:
     async def _halt(self, hosted: Hosted) -> None:
         hosted.state, hosted.again = "stopping", False
         hosted.stop.set()
-        if hosted.task is not None:
-            await asyncio.wait({hosted.task})
+        while (task := hosted.task) is not None and not task.done():
+            if hosted.opened is None and hosted.waits.overdue(GIVE_UP_S) and not task.cancelling():
+                task.cancel()
+            await asyncio.wait({task}, timeout=GIVE_UP_S)
 
     async def _wait(self) -> None:
         """Wait until an agent has ended, or the next one is due to be tried again."""

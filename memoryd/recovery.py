@@ -25,6 +25,7 @@ from memoryd.supervise import Actor, innermost
 
 log = logging.getLogger(__name__)
 
+InThread = Callable[[Callable[[], Finding | None]], Awaitable[Finding | None]]
 Findings = dict[Path, Finding]
 """What was found while an index was open, until the next opening puts it right."""
 
@@ -43,14 +44,15 @@ class Recovery:
         self._findings = findings
         self._restart = restart
 
-    async def look(self) -> None:
+    async def look(self, in_thread: InThread = asyncio.to_thread) -> None:
         """Put right what is known, or can be seen before the file is opened.
 
-        Raises `IndexRefusedError`, `FailingDiskError`, or the disk's error.
+        `in_thread` runs what waits for the disk. Raises `IndexRefusedError`, `FailingDiskError`, or
+        the disk's error.
         """
         path = self.options.path
         with _surroundings(path):
-            seen = await asyncio.to_thread(look, path)
+            seen = await in_thread(partial(look, path))
             if (finding := self._findings.get(path, seen)) is not None:
                 await self._recover(finding)
                 self._findings.pop(path, None)

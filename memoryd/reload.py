@@ -91,7 +91,8 @@ class Reloader:
                 wanted = await asyncio.to_thread(self._load)
                 for config in wanted:
                     if config.origin != "added":
-                        await check_workspace(config)
+                        with suppress(TimeoutError):  # the agent's start waits for that disk
+                            await check_workspace(config)
             except ConfigError as error:
                 self._host.problem = f"the configuration can't be read again: {error}"
                 raise

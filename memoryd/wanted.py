@@ -39,12 +39,17 @@ MAX_INPUT_BYTES = 8_000
 async def check_workspace(config: AgentConfig) -> None:
     """Raise `ConfigError` for a workspace that is not there, unless there is an index of it.
 
-    Its disk may come, or answer; what is indexed can be searched until then.
+    Its disk may come, or answer; what is indexed can be searched until then. Raises `TimeoutError`
+    when that can't be seen, for the disk of the index does not answer.
     """
     look = partial(os.path.isdir, config.workspace)
     with suppress(TimeoutError):
         if await asyncio.to_thread(within, LOOK_S, look):
             return
+    try:
+        await asyncio.to_thread(within, LOOK_S, partial(os.path.exists, config.db_path))
+    except TimeoutError:
+        raise TimeoutError(f"the disk of {config.db_path} does not answer") from None
     if (await peek(config.db_path)).workspace != str(config.workspace):
         raise ConfigError(
             config.problem or f"workspace {config.workspace} is not a folder any more"

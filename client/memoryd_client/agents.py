@@ -8,8 +8,8 @@ from memoryd_client.protocol import Body
 class AgentSummary(Body):
     """One agent of the daemon. `state` is `starting`, `ready`, `stopping` or `failed`.
 
-    `reason` says why it has failed, `origin` why it is served: `configuration`, `command line` or
-    `added`.
+    `reason` says why it has failed, or which disk it waits for to start, `origin` why it is served:
+    `configuration`, `command line` or `added`.
     """
 
     agent: str

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -119,7 +120,8 @@ class Store:
         and none can be made.
         """
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make = partial(self.path.parent.mkdir, parents=True, exist_ok=True, mode=0o700)
+            await asyncio.to_thread(make)
             await self._open_database()
         except (OSError, Error) as error:
             if fault_of(error) is not Fault.SURROUNDINGS or not await self._open_to_read():

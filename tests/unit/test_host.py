@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from memoryd.config import AgentConfig
+from memoryd.disk import DiskWaits
 from memoryd.host import RETRY_FIRST_S, STOP_S, Host, Hosted, Opened
 from memoryd.serve.connection import RequestFailedError
 from memoryd.settings import Settings
@@ -34,7 +35,9 @@ class Farm:
         self.host = Host(self.open, explained=(OSError,), clock=lambda: self.now_s)
 
     @asynccontextmanager
-    async def open(self, config: AgentConfig, restart: Callable[[], None]) -> AsyncIterator[Opened]:
+    async def open(
+        self, config: AgentConfig, restart: Callable[[], None], waits: DiskWaits
+    ) -> AsyncIterator[Opened]:
         name = config.agent
         self.opened.append(name)
         self.restart[name] = restart
