@@ -31,6 +31,8 @@ from memoryd.transcripts import Transcripts
 T = TypeVar("T")
 EVERYWHERE = "everywhere"
 """For looks at all places."""
+KEY_FILES = "key files"
+"""For looks at where keys and models are."""
 
 
 @dataclass(slots=True, kw_only=True)

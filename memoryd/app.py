@@ -208,15 +208,15 @@ async def _agent(
         config = await keeper.locate(config)
         await check_workspace(config)
         is_locked = await keeper.lock()
-        name = f"files of {config.agent}"
-        threads = ThreadPoolExecutor(2, thread_name_prefix=name, initializer=waits.adopt)
+        threads = ThreadPoolExecutor(2, f"files of {config.agent}", initializer=waits.adopt)
         stack.callback(threads.shutdown, wait=False, cancel_futures=True)
         lookups = Lookups(config.agent)
         stack.callback(lookups.close)
         recovery = Recovery(await store_options(config, is_locked), findings, restart)
         await recovery.look(keeper.run)
         peeked = await peek(config.db_path)
-        resolved = choose_provider(settings, peeked)
+        in_thread = asyncio.get_running_loop().run_in_executor
+        resolved = await in_thread(threads, choose_provider, settings, peeked)
         shared = await stack.enter_async_context(
             pools.use(settings, resolved.provider, fallback=resolved.is_fallback)
         )

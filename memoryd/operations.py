@@ -6,8 +6,9 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from memoryd import getting, listing, probe, searching, session_listing
-from memoryd.agent import Agent
+from memoryd.agent import KEY_FILES, Agent
 from memoryd.config import ConfigError
+from memoryd.disk import LOOK_S
 from memoryd.embed.provider import ProviderError
 from memoryd.flow import Choose, Hint, SyncMarker
 from memoryd.forgetting import MAX_NAMED_CHARS, forget
@@ -105,7 +106,17 @@ class Operations:
         """
         agent = self._agent
         try:
-            choice = asked_for(provider, agent.config.settings)
+            async with asyncio.timeout(LOOK_S):
+                choice = await agent.look_up(
+                    asked_for, provider, agent.config.settings, at=KEY_FILES
+                )
+        except TimeoutError:
+            raise RequestFailedError(
+                protocol.ErrorCode.UNAVAILABLE,
+                "the file of a key, or of a model, can't be looked at: its disk does not answer",
+                hint="`memctl status` names it in a moment",
+                retryable=True,
+            ) from None
         except (ConfigError, ProviderError) as error:
             raise RequestFailedError(protocol.ErrorCode.BAD_REQUEST, str(error)) from error
         await self._while_writable(self._choose(choice))

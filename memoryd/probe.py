@@ -4,8 +4,10 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
-from memoryd.agent import Agent
+from memoryd.agent import KEY_FILES, Agent
+from memoryd.disk import LOOK_S
 from memoryd.embed.provider import ProviderError
 from memoryd.health import exposed
 from memoryd.index.driver import Connection, Error, ExtensionError
@@ -40,8 +42,10 @@ async def run(agent: Agent) -> ProbeResult:
     choice = agent.resolved.choice
     candidates = []
     if settings.provider == "auto":
-        found = choose_provider(settings, Peeked()).considered
-        candidates = [ProviderCandidate(*candidate) for candidate in found]
+        with suppress(TimeoutError):  # `status` names the disk that does not answer
+            async with asyncio.timeout(LOOK_S):
+                found = await agent.look_up(choose_provider, settings, Peeked(), at=KEY_FILES)
+            candidates = [ProviderCandidate(*candidate) for candidate in found.considered]
     return ProbeResult(
         agent.config.agent,
         identity.provider,

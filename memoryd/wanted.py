@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from memoryd.config import AgentConfig, ConfigError
-from memoryd.disk import LOOK_S, within
+from memoryd.disk import LOOK_S, waiting_for, within
 from memoryd.embed.batch.api import BatchApi
 from memoryd.embed.choice import Resolved, resolve
 from memoryd.embed.gguf import gguf_engine
@@ -57,21 +57,31 @@ async def check_workspace(config: AgentConfig) -> None:
 
 
 def choose_provider(settings: Settings, peeked: Peeked) -> Resolved:
-    """Return which provider an agent is to have, and what else was considered."""
+    """Return which provider an agent is to have, and what else was considered. Blocking."""
     return resolve(
         settings.provider,
         fallback=settings.fallback,
         kept=peeked.choice,
         built_with=None if peeked.built is None else peeked.built.provider,
         model_path=settings.local.model_path,
-        is_file=lambda path: Path(path).expanduser().is_file(),
+        is_file=_is_file,
         key_origin=_key_origin,
     )
 
 
+def _is_file(path: str) -> bool:
+    with waiting_for(path):
+        return Path(path).expanduser().is_file()
+
+
 def _key_origin(name: str) -> str | None:
-    with suppress(PermanentError):  # a file that can't be read is as good as none
-        return key_origin(name)
+    """Return where a key is. A file that can't be read is as good as none.
+
+    It is asked for twice: a wait for a disk that hung may end with an error.
+    """
+    for _ in range(2):
+        with suppress(PermanentError):
+            return key_origin(name)
     return None
 
 
@@ -108,7 +118,7 @@ def _check_certificates() -> None:
 
 
 def asked_for(provider: str, settings: Settings) -> Choice:
-    """Return the choice of a provider by request; `auto` looks for one anew.
+    """Return the choice of a provider by request; `auto` looks for one anew. Blocking.
 
     Raises `ConfigError` if the configuration names another, `ProviderError` for one without a key.
     """

@@ -330,7 +330,7 @@ async def test_ollama_is_sent_a_key_that_the_configuration_names(tmp_path: Path)
 )
 async def test_ollamas_cloud_is_sent_the_key(url: str, origin: str | None) -> None:
     async with remote("ollama", url) as provider:
-        key = provider.http._key()
+        key = provider.http.check_key()
     assert (key.origin if key else None) == origin
 
 
@@ -589,7 +589,7 @@ def test_a_fallback_inherits_nothing_of_the_first_provider(tmp_path: Path) -> No
     assert provider.address == "api.voyageai.com"
     assert provider.options == Options("voyage-4-large")
     assert provider.batch_items == 64
-    key = provider.http._key()
+    key = provider.http.check_key()
     assert key is not None
     assert key.origin == "VOYAGE_API_KEY"
     assert provider.key == make_remote("voyage", Settings()).key

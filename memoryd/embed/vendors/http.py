@@ -12,7 +12,7 @@ import msgspec
 from yarl import URL
 
 from memoryd.embed.provider import PermanentError, ProviderError, RetryableError
-from memoryd.embed.vendors.keys import Key, KeySource, exposed_hint
+from memoryd.embed.vendors.keys import Key, KeyReader, KeySource, exposed_hint
 from memoryd.embed.vendors.refusals import refusal
 from memoryd.embed.vendors.vectors import unreadable
 
@@ -48,6 +48,7 @@ class Http:
         self.base = URL(base_url)
         self._headers = {"User-Agent": "memoryd", **headers}
         self._source = source
+        self._reader = KeyReader(source)
         self._key_headers = key_headers
         self._key_required = key_required
         self._session: aiohttp.ClientSession | None = None
@@ -95,7 +96,7 @@ class Http:
         **options: Any,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request; give the answer if it is a success. Raises `ProviderError`."""
-        key = self._key()
+        key = self._checked(await self._reader.read())
         sent = {**self._headers, **(headers or {})}
         if key is not None:
             sent |= self._key_headers(key.value)
@@ -135,12 +136,13 @@ class Http:
         """Return what the server says, without key, headers and query that it was sent."""
         return without_secrets(text, [*self._key_values, *self._values])
 
-    def check_key(self) -> None:
-        """Raise `PermanentError` if there is no key where one is needed."""
-        self._key()
+    def check_key(self) -> Key | None:
+        """Return the key. Raises `PermanentError` if none is where one is needed. Blocking."""
+        return self._checked(self._source.find())
 
     async def close(self) -> None:
         """Close the connections. Idempotent."""
+        self._reader.close()
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -153,8 +155,7 @@ class Http:
             )
         return self._session
 
-    def _key(self) -> Key | None:
-        key = self._source.find()
+    def _checked(self, key: Key | None) -> Key | None:
         if key is None and self._key_required:
             raise PermanentError(
                 f"There is no key for {self.vendor}: {self._source.wanted}; or choose another"

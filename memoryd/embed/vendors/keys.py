@@ -3,14 +3,17 @@
 So a key that is rotated in its file counts at once. No key is ever part of a message.
 """
 
+import asyncio
 import logging
 import os
 import stat
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from memoryd.embed.provider import PermanentError
+from memoryd.disk import LOOK_S, SILENT, waiting_for
+from memoryd.embed.provider import PermanentError, RetryableError
 from memoryd_client.regular import open_regular
 
 log = logging.getLogger(__name__)
@@ -48,14 +51,22 @@ class KeySource:
 
     def find(self) -> Key | None:
         """Return the key, or None if there is none. Raises `PermanentError` for a bad file."""
+        place = self.place()
+        return _from_file(*place) if isinstance(place, tuple) else place
+
+    def place(self) -> tuple[Path, str] | Key | None:
+        """Return the file that the key is in, and what names it; or the key, or None.
+
+        Raises `PermanentError`. Looks at no disk.
+        """
         if self.file is not None:
-            return _from_file(self.file, "remote.api_key_file")
+            return _expanded(self.file), "remote.api_key_file"
         environment = os.environ if self.environment is None else self.environment
         for name in self.names:
             if value := environment.get(name, "").strip():
                 return _checked(value, name)
             if file := environment.get(f"{name}_FILE", ""):
-                return _from_file(file, f"{name}_FILE")
+                return _expanded(file), f"{name}_FILE"
         return None
 
     @property
@@ -65,8 +76,45 @@ class KeySource:
         return f"set {names}, or remote.api_key_file" if names else "set remote.api_key_file"
 
 
-def _from_file(file: str, origin: str) -> Key:
-    path = Path(os.path.expanduser(file))  # leaves a home of nobody as it is
+class KeyReader:
+    """Reads a key anew for each request; a file in a thread, for its disk may hang."""
+
+    def __init__(self, source: KeySource) -> None:
+        """Read nothing yet."""
+        self._source = source
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="key file")
+        self._reading: asyncio.Future[Key | None] | None = None
+
+    async def read(self) -> Key | None:
+        """Return what `find` does. Raises `RetryableError` while the disk does not answer."""
+        place = self._source.place()
+        if not isinstance(place, tuple):
+            return place
+        reading = self._reading
+        if reading is None or reading.done():  # else a thread waits already
+            find = self._thread.submit(self._source.find)
+            reading = self._reading = asyncio.wrap_future(find)
+            reading.add_done_callback(_seen)
+        if reading not in (await asyncio.wait({reading}, timeout=LOOK_S))[0]:
+            path, origin = place
+            raise RetryableError(f"The key file {path} ({origin}) can't be read: {SILENT}.")
+        return reading.result()
+
+    def close(self) -> None:
+        """Read no more; a thread that hangs is left to itself. Idempotent."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _seen(reading: asyncio.Future[Key | None]) -> None:
+    if not reading.cancelled():
+        reading.exception()  # else asyncio complains when nobody waits for it any more
+
+
+def _expanded(file: str) -> Path:
+    return Path(os.path.expanduser(file))  # leaves a home of nobody as it is
+
+
+def _from_file(path: Path, origin: str) -> Key:
     try:
         text, mode = _read(path)
         value = text.strip()
@@ -83,7 +131,7 @@ def _from_file(file: str, origin: str) -> Key:
 
 def _read(path: Path) -> tuple[str, int]:
     """Return what is in a regular file, and its mode. Raises `OSError`."""
-    with open_regular(path) as file:
+    with waiting_for(path), open_regular(path) as file:
         return file.read(_MAX_FILE_BYTES).decode(), os.fstat(file.fileno()).st_mode
 
 
