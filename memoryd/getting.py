@@ -29,6 +29,12 @@ HINT = (
 
 async def get(agent: Agent, body: GetBody) -> GetResult:
     """Return lines of a memory file, or messages of a transcript. Raises `RequestFailedError`."""
+    if not body.path:
+        raise RequestFailedError(
+            ErrorCode.BAD_REQUEST,
+            "the path is empty",
+            "name a file of the memory, as a search shows it; `memctl files` lists them",
+        )
     wanted = LINES if body.lines is None else body.lines
     if body.start_line < 1 or not 1 <= wanted <= MAX_LINES:
         raise RequestFailedError(

@@ -69,7 +69,9 @@ def _examine(options: Options, daemon: Running | None, socket: Topic) -> Examina
     machine = Topic("limits")
     limits.check_descriptors(machine)
     limits.check_watches(machine, folders, len(configs))
-    findings += machine.fine(f"there is room for {counted(folders, 'watched folder')}")
+    if configs:  # else nothing is known of what there has to be room for
+        machine.fine(f"there is room for {counted(folders, 'watched folder')}")
+    findings += machine.findings
     # Without its workspace an agent is served from its index.
     usable = len(configs) > 1 or any(
         config.problem is None or config.db_path.exists() for config in configs

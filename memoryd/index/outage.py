@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from memoryd.flow import first_of
+from memoryd.index.faults import Fault, fault_of
 
 FIRST_S = 1.0
 MAX_S = 60.0
@@ -146,6 +147,15 @@ def advice(error: Exception) -> str:
     number = error.errno if isinstance(error, OSError) else None
     what = _ADVICE_OF_SYSTEM.get(number or 0) if code is None else _ADVICE.get(code & 0xFF)
     return what or "look after its disk"
+
+
+def reason_and_advice(error: BaseException, path: Path) -> str:
+    """Return what an error says, and what to do about it where it does not say so itself."""
+    if not isinstance(error, Exception) or fault_of(error) is not Fault.SURROUNDINGS:
+        return str(error)
+    if isinstance(error, OSError) and error.errno is None:
+        return str(error)  # one of ours
+    return f"{reason(error)}; {advice(error)}: {path}"
 
 
 def reason(error: Exception) -> str:

@@ -35,7 +35,7 @@ from memoryd.index.dims import take_up
 from memoryd.index.driver import Connection, Error
 from memoryd.index.forget import chunk_hashes, complete, forget, wipe
 from memoryd.index.leftovers import discard, remove_index
-from memoryd.index.outage import check_room
+from memoryd.index.outage import check_room, reason_and_advice
 from memoryd.index.rows import GROUP_BYTES, GROUP_FILES, FileChange, size, write_files
 from memoryd.index.steps import run_steps
 from memoryd.index.store import Store
@@ -124,7 +124,8 @@ class Rebuild:
             finally:
                 await self._new.close()
         except (OSError, Error) as error:
-            raise RebuildError(f"{error}; the old index stays") from error
+            why = reason_and_advice(error, self._store.path)
+            raise RebuildError(f"{why}; the old index stays") from error
         finally:
             await asyncio.shield(self._give_back())
         return RebuildResult(self._embedded, self._reused)
@@ -228,7 +229,8 @@ class Rebuild:
                 explained = (RebuildError, OSError, Error)
                 if not all(isinstance(error, explained) for error in failed.exceptions):
                     raise
-                raise RebuildError(str(failed.exceptions[0])) from failed
+                first = failed.exceptions[0]
+                raise RebuildError(reason_and_advice(first, self._store.path)) from failed
             if self._failed is not None:
                 raise self._failed
             done += len(texts)

@@ -57,6 +57,13 @@ def test_get_works_from_any_subfolder(started: Daemon) -> None:
     }
 
 
+def test_get_without_a_path_says_so(started: Daemon) -> None:
+    for below in ("", "memory"):
+        told = started.memctl("get", "", cwd=started.workspace / below, code=1).stderr
+        assert "the path is empty" in told
+        assert "memctl files" in told
+
+
 def test_exit_codes(started: Daemon) -> None:
     assert "there is no memory/none.md" in started.memctl("get", "memory/none.md", code=4).stderr
     assert "not a memory file" in started.memctl("get", "/etc/passwd", code=1).stderr

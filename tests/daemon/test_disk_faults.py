@@ -345,6 +345,24 @@ def test_an_index_it_may_not_write_is_searched_and_written_when_it_may(hybrid: D
     is_whole(hybrid, files=2)
 
 
+def test_a_new_index_in_a_folder_it_may_not_write_is_told_with_what_to_do(daemon: Daemon) -> None:
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        pytest.skip("needs root: rights are taken from the daemon")
+    daemon.write("MEMORY.md", "number0")
+    daemon.start(before=["setpriv", "--bounding-set=-all", "--inh-caps=-all"]).sync()
+    daemon.database.parent.chmod(0o500)
+    told = daemon.memctl("index", "--force", code=1).stderr
+    assert (
+        "rebuilding failed: Permission denied; make it and its folder readable and writable for"
+        f" memoryd's user: {daemon.database}; the old index stays"
+    ) in told
+    assert "Errno" not in told
+    assert "Errno" not in daemon.log()
+    daemon.database.parent.chmod(0o700)
+    daemon.memctl("index", "--force")
+    assert daemon.paths("number0") == ["MEMORY.md"]
+
+
 def test_an_index_it_may_not_read_is_told_with_what_to_do(daemon: Daemon) -> None:
     if os.geteuid() != 0 or not shutil.which("setpriv"):
         pytest.skip("needs root: rights are taken from the daemon")

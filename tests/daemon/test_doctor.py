@@ -198,6 +198,8 @@ def test_a_configuration_that_cannot_be_used(patient: Patient, text: str, messag
     assert (check, level) == ("configuration", "error")
     assert message in said
     assert not found["ok"]
+    # Nothing is said of what is not known.
+    assert not any("watched folder" in finding["message"] for finding in found["findings"])
 
 
 def test_a_configuration_that_is_not_there(patient: Patient) -> None:
