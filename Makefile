@@ -16,7 +16,7 @@ demo: $(VENV)/.runtime
 install: $(VENV)/.runtime
 
 test: lint types
-	$(BIN)/python -X dev -m pytest -n 4 -m "not long"
+	$(BIN)/python -X dev -m pytest -n 4 --maxschedchunk 1 -m "not long"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -7,6 +7,7 @@ machine passes on all: new ones are for the fuzzer, and for whoever has just cha
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Servers of tests are on this machine, whatever proxy leads away from it.
@@ -19,3 +20,8 @@ for name in [name for name in os.environ if name.startswith("MEMORYD_")]:
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("memoryd", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("memoryd")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with those that take longest: none of them is then what everybody waits for."""
+    items.sort(key=lambda item: item.get_closest_marker("minute") is None)

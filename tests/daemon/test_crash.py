@@ -24,6 +24,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         made.close()
 
 
+@pytest.mark.minute
 @pytest.mark.parametrize("world", [1, 2], indirect=True)
 def test_killed_anywhere_it_equals_an_index_from_scratch(world: World) -> None:
     """At named steps and at random in turns. All steps there are take `test_at_every_step`."""

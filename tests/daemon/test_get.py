@@ -72,7 +72,6 @@ def test_absolute_paths_are_the_same_file(started: Daemon) -> None:
         "memory/a.txt",
         "memory/.git/a.md",
         "memory/a.md\0.md",
-        "",
     ],
 )
 def test_what_is_not_memory_is_denied(started: Daemon, path: str) -> None:

@@ -39,7 +39,7 @@ MODELS = {
         "signal.pause()\n"
     ),
 }
-QUICK = {"dies by a signal", "floods"}
+QUICK = {"floods"}
 TELLS = {"dies by a signal": "exit code -11", "sends no frames": "frame"}
 MOST_GROWTH_MIB = 40
 

@@ -55,6 +55,7 @@ def test_a_scan_that_hangs_is_told_until_it_is_over(daemon: Daemon) -> None:
     daemon.assert_healthy()
 
 
+@pytest.mark.long
 def test_requests_that_hang_keep_no_other_waiting(daemon: Daemon) -> None:
     far = daemon.folder / "far"
     far.mkdir()

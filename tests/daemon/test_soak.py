@@ -29,6 +29,7 @@ def soaked(seconds: float, speed: float = 1.0) -> Outcome:
     return outcome
 
 
+@pytest.mark.minute
 def test_a_minute_under_load_loses_nothing_and_stays_within_bounds() -> None:
     readings = soaked(MINUTE_S).readings
     # A minute is too short to tell growth from warming up: the long one does.

@@ -14,6 +14,7 @@ QUICK_S, LONG_S = 3, 60
 needs_the_fuzzer = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
 
+@pytest.mark.minute
 @needs_the_fuzzer
 def test_nothing_is_found_in_a_minute(tmp_path: Path) -> None:
     _find_nothing(tmp_path, QUICK_S)
