@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from memoryd_client import Client, SearchResult
+from memoryd_client.errors import DaemonNotRunningError
 
 REPOSITORY = Path(__file__).parents[2]
 PATIENCE_S = 120.0
@@ -171,8 +172,12 @@ class Daemon:
                 cwd=self.folder,
             )
         if wait:
-            with self.client() as client:
-                client.ping()
+            try:
+                with self.client() as client:
+                    client.ping()
+            except DaemonNotRunningError as error:
+                ended = f"exit code {self.process.poll()}"
+                raise AssertionError(f"it never served ({ended}):\n{self.log()}") from error
         return self
 
     def stop(self) -> int:
