@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import logging
+import os
 import shutil
 from typing import Any
 
@@ -66,9 +67,11 @@ class Patient(Daemon):
         with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
             for name, value in self.environment.items():
                 patch.setenv(name, value)
+            umask = os.umask(0o022)
             try:
-                status = main(command)
+                status = main(command)  # which closes what it makes to others
             finally:
+                os.umask(umask)
                 logging.disable(logging.NOTSET)
         found = json.loads(printed.getvalue())
         assert code is None or status == code, (status, bad(found))

@@ -340,6 +340,7 @@ def test_permissions_that_are_taken_and_given_back(daemon: Daemon) -> None:
     )
     daemon.write("memory/locked/inside.md", "an ocelot in here\n")
     daemon.write("memory/open.md", "an ocelot out there\n")
+    daemon.write_config()  # that file is theirs too, then
     for path in (daemon.folder, *daemon.folder.rglob("*")):
         os.chown(path, 65534, 65534)
     with daemon.start(before=NOBODY).client():  # as nobody, to whom permissions matter
