@@ -97,7 +97,7 @@ def test_start_then_stop(home: Daemon) -> None:
     assert os.getsid(started.pid) == started.pid != os.getsid(0)
     with home.client() as client:
         assert client.ping().pid == started.pid
-    assert "ready" in log_of(home)
+    eventually(lambda: "ready" in log_of(home))  # which is written by a thread
     assert os.stat(logs.log_path(str(home.socket))).st_mode & 0o777 == 0o600
     assert stop(home) == Stopped(started.pid, [])
     eventually(lambda: is_gone(started.pid))
@@ -163,7 +163,7 @@ def test_restart_sends_one_of_the_foreground_to_the_background(home: Daemon) -> 
     assert second.log_path == logs.log_path(str(home.socket))
     words = holding(lock_of(home)).argv
     assert words[1:6] == ["-X", "dev", "-W", "error", "-m"]
-    assert "ready" in log_of(home)
+    eventually(lambda: "ready" in log_of(home))  # which is written by a thread
 
 
 def test_restart_without_a_daemon_is_a_start(home: Daemon) -> None:

@@ -56,6 +56,10 @@ class Run:
         )
 
 
+SEED, SAME_RUNS = 1, 1_500
+"""For runs that are to be the same each time, on a fast machine and on a slow one."""
+
+
 def missing() -> str | None:
     """Say why nothing can be fuzzed here, None if it can."""
     if importlib.util.find_spec("atheris") is None:
@@ -63,8 +67,8 @@ def missing() -> str | None:
     return None
 
 
-def fuzz(name: str, seconds: int, found: Path) -> Run:
-    """Fuzz a target for so many seconds, in a process of its own.
+def fuzz(name: str, seconds: int, found: Path, *, same: bool = False) -> Run:
+    """Fuzz a target for so many seconds, in a process of its own; `same`: as each time before.
 
     What reaches something new is kept in `found/inputs`, what breaks the target in `found/broken`.
     """
@@ -84,6 +88,7 @@ def fuzz(name: str, seconds: int, found: Path) -> Run:
                 *(f"-dict={words}" for _ in target.dictionary[:1]),  # none may be empty
                 f"-max_len={target.max_bytes}",
                 f"-max_total_time={seconds}",
+                *([f"-seed={SEED}", f"-runs={SAME_RUNS}"] if same else []),
                 f"-artifact_prefix={broken}{os.sep}",
                 "-print_final_stats=1",
                 *map(str, folders),
@@ -142,7 +147,8 @@ def _engine(
     program.chmod(0o700)
     bounds = [f"-timeout={HANG_S}", f"-rss_limit_mb={RSS_LIMIT_MB}"]
     return subprocess.run(
-        [str(program), *bounds, *arguments],
+        # Not by its name: it is "busy" while a process that another thread begins still has it.
+        ["sh", str(program), *bounds, *arguments],
         env={
             **os.environ,
             "PYTHONPATH": str(HERE.parent),
