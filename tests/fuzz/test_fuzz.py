@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.run import Run, fuzz, missing
-from fuzz.target import NAMES
+from fuzz.target import NAMES, load
 
 QUICK_S, LONG_S = 3, 60
 
@@ -39,6 +39,8 @@ def test_what_breaks_a_target_is_found_and_shown(tmp_path: Path) -> None:
 
 def _find_nothing(folder: Path, seconds: int, *, same: bool = False) -> None:
     """Fuzz all targets side by side; fail with what was found, whole, as files may be gone."""
+    for name in NAMES:
+        load(name)  # not in a thread of the pool: what it opens belongs to that
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         runs: list[Run] = list(
             pool.map(lambda name: fuzz(name, seconds, folder / name, same=same), NAMES)
