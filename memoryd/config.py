@@ -20,7 +20,7 @@ import msgspec
 from memoryd.disk import LOOK_S, within
 from memoryd.mistakes import choices, mistakes
 from memoryd.settings import Section, Settings
-from memoryd.shown import shown
+from memoryd.shown import shown_path, shown_settings
 from memoryd_client import paths, toml
 from memoryd_client.regular import open_regular
 
@@ -56,7 +56,7 @@ class AgentConfig:
         resolved: Table = {"workspace": str(self.workspace), "store.path": str(self.db_path)}
         return [
             (key, resolved.get(key, value), self._origin(key))
-            for key, value in shown(self.settings)
+            for key, value in shown_settings(self.settings)
         ]
 
     def _origin(self, key: str) -> str:
@@ -220,7 +220,7 @@ def real_path(path: Path) -> Path | None:
 
 def _check_utf8(workspace: Path) -> None:
     """Raise `ConfigError` for a path that neither an index nor an answer can have in it."""
-    shown = os.fsencode(workspace).decode("utf-8", "backslashreplace")
+    shown = shown_path(workspace)
     if shown != str(workspace):
         raise ConfigError(f"the path of the workspace {shown} is not UTF-8; rename that folder")
 

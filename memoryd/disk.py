@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from memoryd.shown import shown_path
+
 T = TypeVar("T")
 StrPath = str | os.PathLike[str]
 
@@ -48,7 +50,7 @@ class DiskWaits:
         found: dict[str, float] = {}
         for path, since_s in list(self._waiting.values()):
             if (waited_s := now - since_s) >= seconds:
-                shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+                shown = shown_path(path)
                 found[shown] = max(waited_s, found.get(shown, 0.0))
         return found
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from memoryd.agent import Agent
 from memoryd.disk import waiting_for
 from memoryd.flow import FileKey
-from memoryd.source.names import shown
+from memoryd.shown import shown_path
 from memoryd.source.sessions.places import SOURCE, Found, owner_of
 from memoryd.transcripts import Transcripts
 from memoryd_client.sessions import SessionEntry, SessionsBody, SessionsResult
@@ -41,7 +41,7 @@ def elsewhere(transcripts: Transcripts) -> list[str]:
     """Return stores of conversations that are no transcripts, beside the places. Blocking."""
     stores = (place.folder.parent / "agent" / OPENCLAW_STORE for place in transcripts.places.places)
     return [
-        f"{shown(store)}: a store of OpenClaw that is not read"
+        f"{shown_path(store)}: a store of OpenClaw that is not read"
         for store in stores
         if _exists(store)
     ]
@@ -56,7 +56,7 @@ def _missing(transcripts: Transcripts, found: Found) -> list[str]:
     """Return the folders that somebody has asked for and that are not there."""
     if not transcripts.places.configured:
         return []
-    return [shown(place.folder) for place in found.missing]
+    return [shown_path(place.folder) for place in found.missing]
 
 
 def _indexed(agent: Agent) -> set[FileKey]:

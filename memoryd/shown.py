@@ -1,5 +1,6 @@
-"""What is shown of every setting: what may be a secret is left out. Pure."""
+"""How settings and paths are shown: without what may be a secret, or is no text. Pure."""
 
+import os
 import re
 from typing import Any
 
@@ -12,13 +13,18 @@ HIDDEN = "…"
 _QUERY_VALUE = re.compile(r"(^|&)([^=&]*=)?[^&]+")
 
 
-def shown(settings: Settings) -> list[tuple[str, Any]]:
+def shown_settings(settings: Settings) -> list[tuple[str, Any]]:
     """Return every setting as (dotted key, value), in table order."""
     remote = settings.remote
     hidden: dict[str, Any] = {"remote.headers": dict.fromkeys(remote.headers, HIDDEN)}
     if remote.base_url is not None:
         hidden["remote.base_url"] = _address(remote.base_url)
     return [(key, hidden.get(key, value)) for key, value in _leaves(settings)]
+
+
+def shown_path(path: str | os.PathLike[str]) -> str:
+    r"""Return a path, or a text with one in it: bytes that are not UTF-8 as `\xNN`."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _address(url: str) -> str:

@@ -1,10 +1,11 @@
 """What the doctor has to say: findings, gathered by check and agent. Pure."""
 
-import os
 from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
+
+from memoryd.shown import shown_path
 
 Level = Literal["ok", "warning", "error"]
 NAMED = 5
@@ -44,8 +45,8 @@ class Topic:
         return self.findings
 
     def _add(self, level: Level, message: str, fix: str | None) -> None:
-        fix = None if fix is None else shown(fix)
-        self.findings.append(Finding(self._check, level, self._agent, shown(message), fix))
+        fix = None if fix is None else shown_path(fix)
+        self.findings.append(Finding(self._check, level, self._agent, shown_path(message), fix))
 
 
 class Tally:
@@ -69,8 +70,3 @@ class Tally:
     def __str__(self) -> str:
         rest = self.count - len(self._first)
         return ", ".join(self._first) + (f" and {rest} more" if rest else "")
-
-
-def shown(text: str) -> str:
-    """Return a text that has UTF-8: names of files may have none."""
-    return os.fsencode(text).decode("utf-8", "backslashreplace")

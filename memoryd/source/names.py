@@ -1,9 +1,8 @@
 """Which names of files and folders may be memory, whatever the configuration says."""
 
-import os
 from pathlib import Path
 
-from memoryd.disk import StrPath, waiting_for
+from memoryd.disk import waiting_for
 
 ROOT_FILES = ("MEMORY.md", "memory.md")
 MEMORY_FOLDER = "memory"
@@ -34,11 +33,6 @@ def is_utf8(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def shown(path: StrPath) -> str:
-    r"""Return a path as it can be shown: bytes that are not UTF-8 as `\xNN`."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def is_real_folder(path: Path) -> bool:

@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from memoryd.disk import waiting_for
 from memoryd.flow import FileKey, FileStat, file_stat
+from memoryd.shown import shown_path
 from memoryd.source.extra import Root
 from memoryd.source.ignore import IgnoreFiles, Rules
-from memoryd.source.names import IGNORE_FILE, NOT_UTF8, is_markdown, is_utf8, shown
+from memoryd.source.names import IGNORE_FILE, NOT_UTF8, is_markdown, is_utf8
 from memoryd.source.opening import Descent
 
 LINK = "a symbolic link; links are not followed"
@@ -53,13 +54,13 @@ class Scan:
         """Say what could not be read, and why."""
         return [
             ("the workspace " if path == self.workspace else "")
-            + f"{path} {self.skipped[shown(path)]}; what the index has of it is kept"
+            + f"{path} {self.skipped[shown_path(path)]}; what the index has of it is kept"
             for path in self.unread
         ]
 
     def skip(self, path: str, reason: str) -> None:
         """Note why a path is passed over."""
-        self.skipped[shown(path)] = reason
+        self.skipped[shown_path(path)] = reason
 
     def unreadable(self, path: str, error: OSError) -> None:
         """Note that nothing can be known about a path and what is below it."""

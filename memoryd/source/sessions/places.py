@@ -12,7 +12,8 @@ from pathlib import Path
 
 from memoryd.disk import LOOK_S, waiting_for, within
 from memoryd.flow import FileKey, FileStat, file_stat
-from memoryd.source.names import NOT_UTF8, is_utf8, shown
+from memoryd.shown import shown_path
+from memoryd.source.names import NOT_UTF8, is_utf8
 from memoryd.source.opening import Descent, open_file, stat_file, unlink_file
 
 SOURCE = "sessions"
@@ -168,7 +169,7 @@ class Places:
         if not stat_module.S_ISREG(stat.st_mode) or inode in inodes:
             return
         if not is_utf8(str(path)):
-            found.skipped[shown(path)] = NOT_UTF8
+            found.skipped[shown_path(path)] = NOT_UTF8
             return
         inodes.add(inode)
         key = FileKey(SOURCE, f"{SOURCE}/{place.label}/{Path(name).as_posix()}")

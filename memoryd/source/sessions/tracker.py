@@ -28,8 +28,8 @@ from memoryd.flow import (
     TranscriptState,
     Unreadable,
 )
+from memoryd.shown import shown_path
 from memoryd.source.mounts import MEANT, Mounts, Verdict, cannot_be_seen
-from memoryd.source.names import shown
 from memoryd.source.sessions.delta import Delta
 from memoryd.source.sessions.due import Pending, Thresholds, is_due, pending
 from memoryd.source.sessions.format import LeftOutError
@@ -229,7 +229,7 @@ class SessionTracker:
         problems = dict(verdict.away)
         if not meant:  # of a folder that is not there at all nothing is known
             problems |= {
-                place.folder: f"{shown(place.folder)} {MISSING}" for place in found.missing
+                place.folder: f"{shown_path(place.folder)} {MISSING}" for place in found.missing
             }
         gone: list[FileKey] = []
         reasons: dict[str, None] = {}
