@@ -8,10 +8,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TypeVar
 
 from memoryd.shown import shown_path
+from memoryd_client.cli.units import moment
 
 T = TypeVar("T")
 StrPath = str | os.PathLike[str]
@@ -59,16 +61,13 @@ class DiskWaits:
         now = self._clock()
         return sum(now - since_s >= HUNG_S for _, since_s in list(self._waiting.values()))
 
-    def warnings(self, later: str = _LATER) -> list[str]:
-        """Return which paths do not answer, since when, and what comes of it, a line each."""
+    def warnings(self, later: str = _LATER, *, seconds: float = HUNG_S) -> list[str]:
+        """Return which paths have not answered for so long, and what comes of it, a line each."""
         return [
-            f"the disk of {path} has not answered since {self._time_of(waited_s)}"
+            f"the disk of {path} has not answered since {moment(self._wall_clock() - waited_s)}"
             f" ({waited_s:.0f} s): {later}"
-            for path, waited_s in self.overdue().items()
+            for path, waited_s in self.overdue(seconds).items()
         ]
-
-    def _time_of(self, ago_s: float) -> str:
-        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self._wall_clock() - ago_s))
 
     def _begin(self, path: StrPath) -> StrPath | None:
         thread = threading.get_ident()
@@ -110,19 +109,13 @@ _given_up = threading.BoundedSemaphore(MAX_GIVEN_UP)
 
 def within(seconds: float, look: Callable[[], T]) -> T:
     """Look at a disk, but not for longer. Raises what the look does, or `TimeoutError`."""
-    outcome: list[Callable[[], T]] = []
+    outcome = Future[T]()
 
     def run() -> None:
         try:
-            found = look()
-            outcome.append(lambda: found)
+            outcome.set_result(look())
         except BaseException as error:
-            failure = error
-
-            def fail() -> T:
-                raise failure
-
-            outcome.append(fail)
+            outcome.set_exception(error)
         finally:
             _given_up.release()
 
@@ -132,6 +125,6 @@ def within(seconds: float, look: Callable[[], T]) -> T:
     thread.start()
     for _ in range(_TURNS):  # a machine that stood still has used up one of them at the most
         thread.join(seconds / _TURNS)
-    if not outcome:
+    if not outcome.done():
         raise TimeoutError(errno.ETIMEDOUT, SILENT)
-    return outcome[0]()
+    return outcome.result()

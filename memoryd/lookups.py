@@ -34,9 +34,10 @@ class _Place:
             THREADS, thread_name_prefix=name, initializer=self.waits.adopt
         )
 
-    def hangs(self) -> bool:
-        """Say whether no thread is left that might do anything."""
-        return self.waits.count_overdue() >= THREADS
+    def hung(self) -> str | None:
+        """Say what is waited for, if no thread is left that might do anything."""
+        told = self.waits.warnings()
+        return told[0] if told and self.waits.count_overdue() >= THREADS else None
 
 
 class Lookups:
@@ -53,10 +54,10 @@ class Lookups:
         Cancelling leaves it to end by itself: a thread can't be stopped.
         """
         threads = self._of(place)
-        if threads.hangs():
+        if (hung := threads.hung()) is not None:
             raise RequestFailedError(
                 ErrorCode.UNAVAILABLE,
-                threads.waits.warnings()[0],
+                hung,
                 hint="look at that disk; ask again when it answers",
                 retryable=True,
             )

@@ -238,10 +238,10 @@ class Operations:
         first = agent.writer.stats().messages
         while not marker.text.done():
             await asyncio.wait({marker.text}, timeout=PROGRESS_S)
-            if agent.disk_waits.overdue(PATIENCE_S):
+            if hung := agent.disk_waits.warnings(seconds=PATIENCE_S):
                 raise RequestFailedError(
                     protocol.ErrorCode.UNAVAILABLE,
-                    agent.disk_waits.warnings()[0],
+                    hung[0],
                     "look at that disk; what has changed there is taken when it answers",
                     retryable=True,
                 )

@@ -10,6 +10,7 @@ from typing import Any
 
 from memoryd.flow import first_of
 from memoryd.index.faults import Fault, fault_of
+from memoryd_client.cli.units import moment
 
 FIRST_S = 1.0
 MAX_S = 60.0
@@ -59,7 +60,7 @@ class Outage:
         """What people should know, in one line; None while all is well."""
         if self.error is None:
             return None
-        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self._began_at))
+        since = moment(self._began_at)
         return f"the index can't be written since {since}: {self.reason}; changes wait"
 
     @property
