@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from memoryd.flow import FileKey
 from memoryd.index import schema
 from memoryd.index.driver import Connection, transaction
-from memoryd.index.open_files import empty_log
 from memoryd.index.rows import Delta, Legs, delete_rows
+from memoryd.index.write_log import empty_log
 
 Tombstone = tuple[str, str]
 """(kind, value). `path`: the name of a transcript, without what an archive adds to it; `session`:

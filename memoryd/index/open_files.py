@@ -5,6 +5,7 @@ from enum import Enum
 from pathlib import Path
 
 from memoryd.index.driver import Connection, sqlite
+from memoryd.index.write_log import empty_log
 
 _LOGS = ("-wal", "-shm")
 Inode = tuple[int, int]
@@ -103,10 +104,3 @@ def put_back(connection: Connection, path: Path, by_way_of: Path) -> None:
         os.link(by_way_of, path)
     finally:
         by_way_of.unlink(missing_ok=True)
-
-
-def empty_log(connection: Connection) -> None:
-    """Write all that is in the write-ahead log into the database. Raises `OSError` if it can't."""
-    busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    if busy:
-        raise OSError("the write-ahead log is being read")

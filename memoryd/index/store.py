@@ -18,7 +18,7 @@ from memoryd.index.catalog import Catalog, load_catalog
 from memoryd.index.driver import Connection, Database, Error, transaction, try_to_write
 from memoryd.index.faults import Fault, fault_of
 from memoryd.index.matrix import VectorMatrix, load_vectors
-from memoryd.index.open_files import Moved, OpenFiles, copy_to, empty_log, has_log, put_back
+from memoryd.index.open_files import Moved, OpenFiles, copy_to, has_log, put_back
 from memoryd.index.outage import Outage, is_full
 from memoryd.index.readers import ReaderPool
 from memoryd.index.rows import Legs
@@ -107,10 +107,8 @@ class Store:
 
         If they are not as many as the index's, that is to be rebuilt.
         """
-        before, self.wanted = (
-            self.wanted,
-            dims.follow(connection, self.wanted, self.identity, number),
-        )
+        before = self.wanted
+        self.wanted = dims.follow(connection, before, self.identity, number)
         return self.wanted != before
 
     async def open(self) -> None:
@@ -159,7 +157,11 @@ class Store:
 
     async def moved(self) -> Moved | None:
         """Say whether the index's files are no longer what is open."""
-        return await self.database.run(lambda _: self._files.moved())
+        return (await self.place())[0]
+
+    async def place(self) -> tuple[Moved | None, bool]:
+        """Say what has become of the index's files, and whether others still find its lock."""
+        return await self.database.run(lambda _: (self._files.moved(), self.options.is_locked()))
 
     async def reopen(self) -> Moved | None:
         """Open the write connection anew; and all others, if the files are gone.
@@ -180,7 +182,7 @@ class Store:
                 copy = self._beside("back")
                 await self.database.run(lambda c: put_back(c, self.path, copy))
             else:
-                await self.database.run(empty_log)
+                await self.database.run(write_log.empty_log)
             async with self.readers.emptied():
                 await self._close_database()
                 self._files.remove_logs()
@@ -298,7 +300,7 @@ class Store:
 
         def keep(connection: Connection) -> None:
             # What is in the log would be taken for a part of the other file.
-            empty_log(connection)
+            write_log.empty_log(connection)
             copy_to(connection, copy)
 
         try:

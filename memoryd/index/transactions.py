@@ -119,7 +119,7 @@ class Transactions:
                 if outage.end():
                     log.info("%s can be written again", store.path)
                 self._on_recovered()
-                if moved is Moved.GONE and not await self._is_locked():
+                if moved is Moved.GONE and not (await store.place())[1]:
                     self._restart()  # which locks it first
                 return done
 
@@ -131,22 +131,18 @@ class Transactions:
         """
         if self._restarting:
             return
-        if (moved := await self._store.moved()) is None:
-            if not await self._is_locked():
-                self._restarting = True
-                log.warning("the lock file of %s was removed; it is locked anew", self._store.path)
-                self._restart()
+        moved, is_locked = await self._store.place()
+        if moved is None and is_locked:
             return
-        if moved is not Moved.REPLACED:
+        if moved not in (None, Moved.REPLACED):
             raise MovedError(f"it {moved.value}")
         self._restarting = True
-        log.warning("%s %s while it was open; that is opened now", self._store.path, moved.value)
+        if moved is None:
+            log.warning("the lock file of %s was removed; it is locked anew", self._store.path)
+        else:
+            what = moved.value
+            log.warning("%s %s while it was open; that is opened now", self._store.path, what)
         self._restart()
-
-    async def _is_locked(self) -> bool:
-        """Say whether others still find the lock of the index."""
-        store = self._store
-        return await store.database.run(lambda _: store.options.is_locked())
 
     def _follow(self, connection: Connection, deltas: Iterable[Delta], *, bad: bool) -> None:
         store = self._store

@@ -14,6 +14,13 @@ def set_up(connection: Connection) -> None:
     connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
 
 
+def empty_log(connection: Connection) -> None:
+    """Write all that is in the write-ahead log into the database. Raises `OSError` if it can't."""
+    busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if busy:
+        raise OSError("the write-ahead log is being read")
+
+
 def write_back(connection: Connection) -> None:
     """Leave nothing in the log, and give freed pages back to the disk, before closing."""
     connection.execute("PRAGMA optimize")
