@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-_DIMS_SIGN = ":"
+DIMS_SIGN = ":"
 """Stands in no key that a provider has by itself: these are hexadecimal."""
 
 
@@ -58,7 +58,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
         Its key is another, so that those of both dims are kept apart wherever they are.
         """
-        key = f"{self.first_key}{_DIMS_SIGN}{dims}"
+        key = f"{self.first_key}{DIMS_SIGN}{dims}"
         return msgspec.structs.replace(self, dims=dims, provider_key=key)
 
     def with_dims_of(self, built: "Identity") -> "Identity":
@@ -68,7 +68,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def first_key(self) -> str:
         """The provider's key without any dims."""
-        return self.provider_key.partition(_DIMS_SIGN)[0]
+        return self.provider_key.partition(DIMS_SIGN)[0]
 
     def _same_key(self, other: "Identity") -> bool:
         return self.first_key == other.first_key or self._key_is_unknown(other)

@@ -3,7 +3,7 @@
 import msgspec
 
 from memoryd.flow import BatchJob, JobChange
-from memoryd.identity import Identity
+from memoryd.identity import DIMS_SIGN, Identity
 from memoryd.index.driver import Connection
 from memoryd.index.faults import DamagedIndexError
 
@@ -40,8 +40,8 @@ def load_jobs(connection: Connection, identity: Identity) -> list[BatchJob]:
     found = connection.execute(
         "SELECT key, provider, model, provider_key, created_at, hashes, attempts, remote_id"
         " FROM batch_jobs WHERE provider = ?1 AND model = ?2"
-        " AND (provider_key = ?3 OR provider_key LIKE ?3 || ':%') ORDER BY created_at",
-        (identity.provider, identity.model, identity.first_key),
+        " AND (provider_key = ?3 OR provider_key LIKE ?3 || ?4 || '%') ORDER BY created_at",
+        (identity.provider, identity.model, identity.first_key, DIMS_SIGN),
     )
     return [
         BatchJob(key, provider, model, provider_key, created_at, _texts(hashes), *progress)

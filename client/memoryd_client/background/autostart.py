@@ -3,6 +3,7 @@
 import os
 
 from memoryd_client import paths
+from memoryd_client.regular import open_regular
 
 READY_S = 30.0
 
@@ -25,8 +26,6 @@ def autostart(socket_path: str) -> bool:
 def is_wanted(config_path: str) -> bool:
     """Read the configuration. One that is broken is told of by the daemon, not here."""
     try:
-        from memoryd_client.regular import open_regular
-
         with open_regular(config_path) as file:
             from memoryd_client import toml
 
