@@ -12,19 +12,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from memoryd.agent.factories import wanted_identity
 from memoryd.chunk.parser import ChunkOptions, parse
-from memoryd.config import AgentConfig
+from memoryd.config.load import AgentConfig
 from memoryd.embed.local import LocalProvider
 from memoryd.embed.local_worker import DIMS
-from memoryd.flow import FileChanged, ParsedFile
-from memoryd.index import rows
+from memoryd.index import statements
+from memoryd.index.batching import run_steps
 from memoryd.index.driver import bundled_extension
 from memoryd.index.schema import merge_segments
-from memoryd.index.steps import run_steps
 from memoryd.index.store import Store, StoreOptions
-from memoryd.source.discover import Discovery
-from memoryd.source.read import read_file
-from memoryd.wanted import wanted_identity
+from memoryd.messages import FileChanged, ParsedFile
+from memoryd.source.notes.discover import Discovery
+from memoryd.source.notes.read import read_file
 
 SECTIONS_PER_NOTE = 10
 WORDS_PER_SECTION = 180
@@ -112,14 +112,14 @@ async def build_index(config: AgentConfig) -> int:
     chunks = 0
     try:
         files = _parsed(config, store)
-        while group := list(itertools.islice(files, rows.GROUP_FILES)):
-            texts = [rows.text_hash(chunk.text) for file in group for chunk in file.chunks]
+        while group := list(itertools.islice(files, statements.GROUP_FILES)):
+            texts = [statements.text_hash(chunk.text) for file in group for chunk in file.chunks]
             legs = store.legs
             if store.identity.dims is not None:
                 vectors = unit_vectors(len(texts), seed=chunks).astype("<f4")
                 named = [(text, v.tobytes()) for text, v in zip(texts, vectors, strict=True)]
-                await store.database.run(partial(rows.put_vectors, legs=legs, vectors=named))
-            write = partial(rows.write_files, legs=legs, changes=group)
+                await store.database.run(partial(statements.put_vectors, legs=legs, vectors=named))
+            write = partial(statements.write_files, legs=legs, changes=group)
             await run_steps(store.database, write)
             chunks += len(texts)
         while await store.database.run(merge_segments):

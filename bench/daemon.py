@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from memoryd.config import AgentConfig, load
+from memoryd.config.load import AgentConfig, load
 from memoryd_client import Client, MemorydError
 
 READY_S = 60.0

@@ -17,8 +17,8 @@ from bench.corpus import Prose, write_notes
 from bench.daemon import Place, daemon, peak_bytes, place, resident_bytes, until_ready
 from bench.figures import Report, at_most
 from memoryd.index.driver import sqlite
-from memoryd.source.discover import Discovery
-from memoryd.terms import FTS5_TOKENIZE
+from memoryd.source.notes.discover import Discovery
+from memoryd.text.tokenize import FTS5_TOKENIZE
 
 NOTES = 10_000
 FEWER_NOTES = 2_500

@@ -23,17 +23,17 @@ from bench.corpus import (
 )
 from bench.daemon import place
 from bench.figures import Report, at_least, at_most, percentile
+from memoryd.config.settings import Query
 from memoryd.embed.local import CALIBRATION
 from memoryd.embed.local_worker import DIMS
 from memoryd.index.driver import Connection
-from memoryd.index.matrix import VectorMatrix
 from memoryd.index.store import Store
+from memoryd.index.vector_matrix import VectorMatrix
 from memoryd.search import lexical
 from memoryd.search.corpus import read_corpus
 from memoryd.search.engine import SearchEngine
-from memoryd.search.legs import VectorLeg
-from memoryd.settings import Query
-from memoryd.terms import query_terms
+from memoryd.search.retrievers import VectorLeg
+from memoryd.text.tokenize import query_terms
 from memoryd_client.bodies import SearchBody
 
 K = 24

@@ -10,9 +10,9 @@ from bench.corpus import Prose, write_notes
 from bench.daemon import Place, daemon, peak_bytes, place, resident_bytes, until_ready
 from bench.figures import Report, at_most, percentile
 from bench.wire import Prober, echo, indexing
-from memoryd.redact import Redactor
-from memoryd.source.sessions.delta import DeltaOptions, read_delta
-from memoryd.source.sessions.detect import by_name, detect
+from memoryd.source.transcripts.delta import DeltaOptions, read_delta
+from memoryd.source.transcripts.detect import by_name, detect
+from memoryd.text.redact import Redactor
 from memoryd_client import Client, MemorydError
 
 MESSAGES = 10_000

@@ -20,11 +20,11 @@ from pathlib import Path
 import msgspec
 
 from memoryd import __version__
-from memoryd.config import AgentConfig, ConfigError, load, meant, usable
-from memoryd.disk import LOOK_S, within
-from memoryd.heaps import keep_heaps_few
-from memoryd.logs import FLUSH_S, flushed, log_to
-from memoryd.process import Signals, leave, occupy_standard_streams, run_until_stopped
+from memoryd.config.load import AgentConfig, ConfigError, load, meant, usable
+from memoryd.daemon.log_writer import FLUSH_S, flushed, log_to
+from memoryd.daemon.malloc import keep_heaps_few
+from memoryd.daemon.process import Signals, leave, occupy_standard_streams, run_until_stopped
+from memoryd.fs.hang import LOOK_S, within
 from memoryd_client import paths
 
 GC_THRESHOLDS = (2_000, 5, 400)
@@ -77,11 +77,11 @@ def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Late, so that a bad configuration is told at once.
     from memoryd.app import Options, run
+    from memoryd.fs.directories import SocketError
+    from memoryd.fs.lockfile import AlreadyRunningError
     from memoryd.index.driver import Error
     from memoryd.index.schema import IndexRefusedError
-    from memoryd.serve.folders import SocketError
-    from memoryd.serve.lock import AlreadyRunningError
-    from memoryd.supervise import ActorFailedError
+    from memoryd.supervisor import ActorFailedError
 
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.freeze()  # what is loaded by now stays

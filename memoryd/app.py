@@ -17,27 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from memoryd import __version__
-from memoryd.agent import Agent
-from memoryd.chunk.parser import ChunkOptions, Parser
-from memoryd.config import AgentConfig
-from memoryd.daemon_operations import DaemonOperations
-from memoryd.disk import DiskWaits
-from memoryd.embed.pool import EmbedJob, EmbedPool
-from memoryd.embed.provider import Provider
-from memoryd.embed.shared import SharedPools
-from memoryd.embedding import join_embedding
-from memoryd.events import EventBus
-from memoryd.flow import FileKey, MeteredQueue, ToFeeder, ToParser, ToReconcile, ToWriter
-from memoryd.heaps import HeapTrimmer
-from memoryd.host import EXPLAINED, STOP_S, Host, Opened
-from memoryd.index.checker import Checker
-from memoryd.index.forget import load_tombstones
-from memoryd.index.peek import peek
-from memoryd.index.rebuild import Stages
-from memoryd.index.rebuilder import Rebuilder, RebuildRequest
-from memoryd.index.store import Store
-from memoryd.index.writer import Writer
-from memoryd.joints import (
+from memoryd.agent.adapters import (
     embed_or_fail,
     healthy,
     mounts_of,
@@ -48,27 +28,9 @@ from memoryd.joints import (
     tell_wanted,
     tell_written,
 )
-from memoryd.keeper import IndexKeeper
-from memoryd.lookups import Lookups
-from memoryd.operations import Operations
-from memoryd.recovery import Findings, Recovery
-from memoryd.reload import Reloader
-from memoryd.search.engine import SearchEngine
-from memoryd.serve.door import Door
-from memoryd.serve.notify import Notifier
-from memoryd.serve.server import Server
-from memoryd.serve.socket import check_path
-from memoryd.settings import Settings
-from memoryd.source.discover import Discovery
-from memoryd.source.mounts import unless_away
-from memoryd.source.reconcile import Reconciler
-from memoryd.source.sessions.tracker import SessionTracker
-from memoryd.source.watch import Watcher
-from memoryd.status import Daemon, Status
-from memoryd.supervise import Actor, done_before, supervise
-from memoryd.terms import load_stop_words
-from memoryd.transcripts import Transcripts, known, notes
-from memoryd.wanted import (
+from memoryd.agent.agent import Agent
+from memoryd.agent.embedding import join_embedding
+from memoryd.agent.factories import (
     check_workspace,
     choose_provider,
     keep_choice,
@@ -79,6 +41,44 @@ from memoryd.wanted import (
     store_options,
     wanted_identity,
 )
+from memoryd.agent.index_lock import IndexKeeper
+from memoryd.agent.recovery import Findings, Recovery
+from memoryd.agent.transcripts import Transcripts, known, notes
+from memoryd.api.handlers import Operations
+from memoryd.api.status import Daemon, Status
+from memoryd.chunk.parser import ChunkOptions, Parser
+from memoryd.config.load import AgentConfig
+from memoryd.config.settings import Settings
+from memoryd.daemon.agents import EXPLAINED, STOP_S, Host, Opened
+from memoryd.daemon.handlers import DaemonOperations
+from memoryd.daemon.malloc import HeapTrimmer
+from memoryd.daemon.reload import Reloader
+from memoryd.embed.pool import EmbedJob, EmbedPool
+from memoryd.embed.pool_registry import SharedPools
+from memoryd.embed.provider import Provider
+from memoryd.events import EventBus
+from memoryd.fs.hang import DiskWaits
+from memoryd.fs.lookups import Lookups
+from memoryd.index.forget import load_tombstones
+from memoryd.index.peek import peek
+from memoryd.index.rebuild.actor import Rebuilder, RebuildRequest
+from memoryd.index.rebuild.rebuild import Stages
+from memoryd.index.repair.checker import Checker
+from memoryd.index.store import Store
+from memoryd.index.writer import Writer
+from memoryd.messages import FileKey, MeteredQueue, ToFeeder, ToParser, ToReconcile, ToWriter
+from memoryd.search.engine import SearchEngine
+from memoryd.server.endpoint import Door
+from memoryd.server.server import Server
+from memoryd.server.systemd import Notifier
+from memoryd.server.unix_socket import check_path
+from memoryd.source.mounts import unless_away
+from memoryd.source.notes.discover import Discovery
+from memoryd.source.notes.reconcile import Reconciler
+from memoryd.source.notes.watch import Watcher
+from memoryd.source.transcripts.tracker import SessionTracker
+from memoryd.supervisor import Actor, done_before, supervise
+from memoryd.text.tokenize import load_stop_words
 from memoryd_client import paths
 from memoryd_client.background.holder import this_process
 from memoryd_client.protocol import CAPABILITIES, PROTOCOL_MAX, Welcome

@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.daemon import READY_S, Place, daemon, place
 from bench.quality.model import Ask
 from bench.quality.options import QUIET, Options, of_the_index, to_toml
-from memoryd.config import load
+from memoryd.config.load import load
 from memoryd_client import Client, MemorydError
 from memoryd_client.bodies import Hit
 

@@ -26,15 +26,7 @@ from memoryd_client.errors import (
     ShuttingDownError,
     from_frame,
 )
-from memoryd_client.protocol import (
-    Error,
-    ErrorCode,
-    Item,
-    Progress,
-    Result,
-    ServerFrame,
-    Welcome,
-)
+from memoryd_client.protocol import Error, ErrorCode, Item, Progress, Result, ServerFrame, Welcome
 
 CLOSE_TIMEOUT_S = 1.0
 """A daemon that does not read for so long at the end of a connection loses what it was sent."""

@@ -43,12 +43,7 @@ from memoryd_client.bodies import (
 )
 from memoryd_client.errors import BadRequestError
 from memoryd_client.protocol import Body, Op
-from memoryd_client.sessions import (
-    ForgetBody,
-    ForgetResult,
-    SessionsBody,
-    SessionsResult,
-)
+from memoryd_client.sessions import ForgetBody, ForgetResult, SessionsBody, SessionsResult
 from memoryd_client.status import StatusResult
 
 ResultT = TypeVar("ResultT", bound=Body)

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from memoryd.chunk.weigh import pieces, weigh, well_formed
-from memoryd.flow import Chunk
+from memoryd.messages import Chunk
+from memoryd.text.token_estimate import pieces, weigh, well_formed
 
 _MIN_BUDGET_UNITS = 32
 _MAX_HEADING_CHARS = 200

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from memoryd.chunk.markdown import chunk_markdown
-from memoryd.disk import waiting_for
-from memoryd.flow import (
+from memoryd.fs.hang import waiting_for
+from memoryd.messages import (
     FileChanged,
     FileContent,
     FileGone,

@@ -6,8 +6,8 @@ goes on from the record with which the last chunk begins gets the chunks of the 
 
 from typing import NamedTuple
 
-from memoryd.chunk.weigh import pieces, weigh, well_formed, wrapped
-from memoryd.flow import Chunk
+from memoryd.messages import Chunk
+from memoryd.text.token_estimate import pieces, weigh, well_formed, wrapped
 
 LINE_CHARS = 800
 _MIN_BUDGET_UNITS = 32

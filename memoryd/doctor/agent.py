@@ -2,18 +2,13 @@
 
 import os
 
-from memoryd.config import AgentConfig
+from memoryd.config.load import AgentConfig
 from memoryd.doctor import leftovers, limits, permissions
 from memoryd.doctor.finding import Finding, Topic
 from memoryd.doctor.index import IndexDoctor
 from memoryd.doctor.model import key_files
 from memoryd.doctor.running import Running
-from memoryd.doctor.serving import (
-    check_open_file,
-    check_others,
-    check_serving,
-    is_rebuilding,
-)
+from memoryd.doctor.serving import check_open_file, check_others, check_serving, is_rebuilding
 from memoryd_client import paths
 
 

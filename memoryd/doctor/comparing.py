@@ -4,7 +4,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from memoryd.config import AgentConfig, ConfigError
+from memoryd.agent.factories import reader
+from memoryd.agent.transcripts import Transcripts
+from memoryd.config.load import AgentConfig, ConfigError
 from memoryd.doctor.conversations import Conversations
 from memoryd.doctor.disk import Differences, Notes, What, changed_since
 from memoryd.doctor.finding import Finding, Tally, Topic
@@ -12,9 +14,7 @@ from memoryd.doctor.running import Running, in_sync
 from memoryd.doctor.structure import REBUILD
 from memoryd.identity import Identity
 from memoryd.index.driver import Connection, Error
-from memoryd.source.discover import Discovery
-from memoryd.transcripts import Transcripts
-from memoryd.wanted import reader
+from memoryd.source.notes.discover import Discovery
 from memoryd_client.cli.units import counted
 
 LOOKS = 3

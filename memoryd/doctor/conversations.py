@@ -5,19 +5,19 @@ from pathlib import Path
 
 import msgspec
 
+from memoryd.agent.transcripts import Transcripts
 from memoryd.doctor.disk import Difference, Differences, IndexedFile, expected, indexed_file
 from memoryd.doctor.rows import read
-from memoryd.flow import FileKey, TranscriptState
 from memoryd.identity import Identity
 from memoryd.index.catalog import decode_transcript
 from memoryd.index.driver import Connection
 from memoryd.index.forget import load_tombstones
 from memoryd.index.schema import get_places
+from memoryd.messages import FileKey, TranscriptState
 from memoryd.source.mounts import Mounts
-from memoryd.source.sessions.format import LeftOutError
-from memoryd.source.sessions.places import SOURCE
-from memoryd.source.sessions.store import NAME as STORE
-from memoryd.transcripts import Transcripts
+from memoryd.source.transcripts.format import LeftOutError
+from memoryd.source.transcripts.locations import SOURCE
+from memoryd.source.transcripts.openclaw_json5 import NAME as STORE
 
 
 class Conversations:

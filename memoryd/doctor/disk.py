@@ -7,15 +7,15 @@ from typing import Literal, NamedTuple
 
 from memoryd.chunk.parser import ChunkOptions, parse
 from memoryd.doctor.rows import read
-from memoryd.flow import Chunk, FileChanged, FileContent, FileGone, FileKey, Unreadable
 from memoryd.identity import Identity
 from memoryd.index.driver import Connection
-from memoryd.index.rows import chunk_id, text_hash
 from memoryd.index.schema import get_places
-from memoryd.source.discover import SOURCE as NOTES
-from memoryd.source.discover import Discovery
+from memoryd.index.statements import chunk_id, text_hash
+from memoryd.messages import Chunk, FileChanged, FileContent, FileGone, FileKey, Unreadable
 from memoryd.source.mounts import Mounts
-from memoryd.source.sessions.places import SOURCE as SESSIONS
+from memoryd.source.notes.discover import SOURCE as NOTES
+from memoryd.source.notes.discover import Discovery
+from memoryd.source.transcripts.locations import SOURCE as SESSIONS
 
 What = Literal["new", "changed", "gone", "wrong", "unreadable"]
 

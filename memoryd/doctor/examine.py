@@ -4,8 +4,8 @@ import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from memoryd.added import AddedError, read_added
-from memoryd.config import AgentConfig, ConfigError, load, load_added
+from memoryd.config.load import AgentConfig, ConfigError, load, load_added
+from memoryd.config.registered import AddedError, read_added
 from memoryd.doctor import limits, permissions, running
 from memoryd.doctor.agent import AgentDoctor
 from memoryd.doctor.driver import check_driver

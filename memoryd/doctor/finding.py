@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from memoryd.shown import shown_path
+from memoryd.config.shown import shown_path
 
 Level = Literal["ok", "warning", "error"]
 NAMED = 5

@@ -5,22 +5,22 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from memoryd.config import AgentConfig
+from memoryd.agent.factories import choose_provider, store_options, wanted_identity
+from memoryd.config.load import AgentConfig
 from memoryd.doctor import rows, structure, vectors
 from memoryd.doctor.comparing import compare
 from memoryd.doctor.finding import Finding, Topic
 from memoryd.doctor.model import check_model
 from memoryd.doctor.reading import ChangedError, opened
 from memoryd.doctor.running import Running
-from memoryd.embed.choice import Resolved
 from memoryd.embed.provider import Provider
+from memoryd.embed.resolve import Resolved
 from memoryd.identity import Identity
 from memoryd.index.driver import Connection, Error, in_words
 from memoryd.index.faults import Fault, fault_of
 from memoryd.index.peek import Peeked
 from memoryd.index.schema import get_choice
 from memoryd.index.store import StoreOptions
-from memoryd.wanted import choose_provider, store_options, wanted_identity
 from memoryd_client.cli.units import counted
 
 LOOKS = 3

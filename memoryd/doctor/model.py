@@ -4,16 +4,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
-from memoryd.config import ConfigError
+from memoryd.agent.factories import make_provider
+from memoryd.config.load import ConfigError
+from memoryd.config.settings import Settings
 from memoryd.doctor.finding import Topic
-from memoryd.embed.choice import Resolved
 from memoryd.embed.engine import Engine
 from memoryd.embed.gguf import gguf_engine
 from memoryd.embed.local import bundled
 from memoryd.embed.provider import Provider, ProviderError
+from memoryd.embed.resolve import Resolved
 from memoryd.embed.vendors.names import APIS
-from memoryd.settings import Settings
-from memoryd.wanted import make_provider
 
 PROBE = "`memctl probe` tries it out"
 

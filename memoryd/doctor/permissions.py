@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from memoryd.doctor.finding import Topic
-from memoryd.serve.folders import open_to_others
+from memoryd.fs.directories import open_to_others
 
 _OTHERS = 0o077
 _OTHERS_WRITE = 0o022

@@ -8,14 +8,14 @@ import msgspec
 
 from memoryd.doctor.finding import Tally, Topic
 from memoryd.doctor.structure import REBUILD
-from memoryd.flow import Chunk, FileKey
 from memoryd.identity import Identity
 from memoryd.index.catalog import decode_remarks, decode_transcript
 from memoryd.index.driver import Connection, has_fts5
-from memoryd.index.rows import chunk_id, text_hash
 from memoryd.index.schema import fts_columns
-from memoryd.source.sessions.places import SOURCE as SESSIONS
-from memoryd.terms import TOKENIZER
+from memoryd.index.statements import chunk_id, text_hash
+from memoryd.messages import Chunk, FileKey
+from memoryd.source.transcripts.locations import SOURCE as SESSIONS
+from memoryd.text.tokenize import TOKENIZER
 
 _BATCH_ROWS = 500
 _CHUNKS = (

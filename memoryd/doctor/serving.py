@@ -8,7 +8,7 @@ from pathlib import Path
 from memoryd.doctor.finding import Topic
 from memoryd.doctor.reading import is_held, lock_of
 from memoryd.doctor.running import Running, in_sync
-from memoryd.index.leftovers import unfinished
+from memoryd.index.rebuild.leftovers import unfinished
 from memoryd_client import MemorydError
 from memoryd_client.background import holder
 from memoryd_client.cli.units import counted

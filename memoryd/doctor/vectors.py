@@ -4,9 +4,9 @@ from memoryd.doctor.finding import Tally, Topic
 from memoryd.doctor.rows import read
 from memoryd.doctor.structure import MOVED_ASIDE, REBUILD
 from memoryd.identity import Identity
-from memoryd.index.check import is_embedding, is_same
 from memoryd.index.driver import Connection, Error
-from memoryd.index.pending import count_pending, count_set_aside
+from memoryd.index.queries import count_pending, count_set_aside
+from memoryd.index.repair.checks import is_embedding, is_same
 from memoryd_client.cli.units import counted
 
 _OF_MODEL = "provider = ? AND model = ? AND provider_key = ?"

@@ -10,10 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from memoryd.embed.batch.batches import Batches
+from memoryd.embed.batch.jobs import Batches
 from memoryd.embed.pool import EmbedPool
-from memoryd.flow import Embedded, GivesDims, SyncMarker, Text, ToFeeder, ToWriter, first_of
 from memoryd.identity import Identity
+from memoryd.messages import Embedded, GivesDims, SyncMarker, Text, ToFeeder, ToWriter, first_of
 
 READ_ROWS = 256
 GATHER_S = 1.0

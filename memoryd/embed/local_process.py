@@ -8,14 +8,7 @@ from contextlib import suppress
 
 import msgspec
 
-from memoryd.embed.worker import (
-    FRAME_HEADER,
-    LOADED_ID,
-    MAX_FRAME_BYTES,
-    Reply,
-    Request,
-    pack,
-)
+from memoryd.embed.worker import FRAME_HEADER, LOADED_ID, MAX_FRAME_BYTES, Reply, Request, pack
 
 _EXIT_S = 1.0
 _STDERR_TAIL_BYTES = 4_000

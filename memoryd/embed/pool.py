@@ -11,9 +11,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from memoryd.embed.calls import Calls
-from memoryd.embed.hold import Hold
-from memoryd.embed.limits import RateLimits
+from memoryd.embed.circuit_breaker import Hold
 from memoryd.embed.provider import (
     BadTextError,
     BatchTooLargeError,
@@ -24,9 +22,11 @@ from memoryd.embed.provider import (
     in_batches,
     utf8_bytes,
 )
-from memoryd.embed.queries import Queries, Vector
+from memoryd.embed.provider_client import Calls
+from memoryd.embed.query_embedder import Queries, Vector
+from memoryd.embed.rate_limit import RateLimits
 from memoryd.embed.windows import windows
-from memoryd.flow import Text
+from memoryd.messages import Text
 
 ATTEMPT_PAUSES_S = (0.5, 1.0)
 """Between calls in quick succession; when the last one fails too, the pool is blocked."""

@@ -2,7 +2,7 @@
 
 import re
 
-from memoryd.chunk.weigh import pieces, weigh
+from memoryd.text.token_estimate import pieces, weigh
 
 _LINE_UNITS = 200
 """A line that weighs more is taken apart into sentences."""

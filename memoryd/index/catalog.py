@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from memoryd.flow import FileKey, FileStat, TranscriptState
 from memoryd.index.driver import Connection
+from memoryd.messages import FileKey, FileStat, TranscriptState
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ What is kept of them are tombstones, so that they don't come back: hashes of tex
 import hashlib
 from collections.abc import Iterable
 
-from memoryd.flow import FileKey
 from memoryd.index import schema
 from memoryd.index.driver import Connection, transaction
-from memoryd.index.rows import Delta, Legs, delete_rows
+from memoryd.index.statements import Delta, Legs, delete_rows
 from memoryd.index.write_log import empty_log
+from memoryd.messages import FileKey
 
 Tombstone = tuple[str, str]
 """(kind, value). `path`: the name of a transcript, without what an archive adds to it; `session`:

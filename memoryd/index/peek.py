@@ -9,7 +9,7 @@ import msgspec
 
 from memoryd.identity import Choice, Identity
 from memoryd.index.driver import Connection, Database, Error
-from memoryd.index.open_files import has_log
+from memoryd.index.file_identity import has_log
 from memoryd.index.schema import get_choice, get_identity, get_workspace
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from memoryd.fs.atomic_replace import outlast
 from memoryd.index.driver import Connection, Database, Error
 from memoryd.index.faults import Fault, fault_of
-from memoryd.index.open_files import Moved
-from memoryd.index.swap import outlast
+from memoryd.index.file_identity import Moved
 
 T = TypeVar("T")
 POOL_SIZE = 3

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import msgspec
 
-from memoryd.flow import Places
 from memoryd.identity import Choice, Identity
 from memoryd.index.cache import mean_vector, with_known_dims
 from memoryd.index.driver import Connection, Error, has_fts5, transaction
 from memoryd.index.faults import DamagedIndexError, Fault, fault_of
-from memoryd.terms import FTS5_TOKENIZE, index_text
+from memoryd.messages import Places
+from memoryd.text.tokenize import FTS5_TOKENIZE, index_text
 
 VERSION = 3
 AUTOMERGE = 8

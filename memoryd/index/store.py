@@ -11,18 +11,18 @@ from pathlib import Path
 
 import msgspec
 
-from memoryd.flow import FileKey
+from memoryd.fs.atomic_replace import outlast, put_in_place
 from memoryd.identity import Identity
-from memoryd.index import cache, dims, pending, schema, write_log
+from memoryd.index import cache, dimension_change, queries, schema, write_log
 from memoryd.index.catalog import Catalog, load_catalog
 from memoryd.index.driver import Connection, Database, Error, transaction, try_to_write
 from memoryd.index.faults import Fault, fault_of
-from memoryd.index.matrix import VectorMatrix, load_vectors
-from memoryd.index.open_files import Moved, OpenFiles, copy_to, has_log, put_back
-from memoryd.index.outage import Outage, is_full
+from memoryd.index.file_identity import Moved, OpenFiles, copy_to, has_log, put_back
 from memoryd.index.readers import ReaderPool
-from memoryd.index.rows import Legs
-from memoryd.index.swap import outlast, put_in_place
+from memoryd.index.statements import Legs
+from memoryd.index.vector_matrix import VectorMatrix, load_vectors
+from memoryd.index.write_outage import Outage, is_full
+from memoryd.messages import FileKey
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class Store:
 
     def vector_problem(self) -> str | None:
         """Say why the vectors of the index can't be compared with a query's, or None."""
-        return dims.problem(self.wanted, self.identity)
+        return dimension_change.problem(self.wanted, self.identity)
 
     def follow_dims(self, connection: Connection, number: int) -> bool:
         """Note how many numbers the provider's vectors have now; say whether that is news.
@@ -108,7 +108,7 @@ class Store:
         If they are not as many as the index's, that is to be rebuilt.
         """
         before = self.wanted
-        self.wanted = dims.follow(connection, before, self.identity, number)
+        self.wanted = dimension_change.follow(connection, before, self.identity, number)
         return self.wanted != before
 
     async def open(self) -> None:
@@ -328,8 +328,8 @@ class Store:
 
     def _read_state(self, connection: Connection) -> None:
         self.catalog = Catalog(load_catalog(connection))
-        self.set_aside = pending.count_set_aside(connection)
-        self.wanted = dims.settled(connection, self.wanted, self.identity)
+        self.set_aside = queries.count_set_aside(connection)
+        self.wanted = dimension_change.settled(connection, self.wanted, self.identity)
 
     def _prepare(self, connection: Connection) -> Identity:
         write_log.set_up(connection)

@@ -9,12 +9,12 @@ import logging
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from typing import TypeVar
 
-from memoryd.index import pending
+from memoryd.index import queries
+from memoryd.index.batching import run_steps
 from memoryd.index.driver import Connection, Database, Error
 from memoryd.index.faults import Fault, fault_of
-from memoryd.index.open_files import Moved, MovedError
-from memoryd.index.rows import Delta
-from memoryd.index.steps import run_steps
+from memoryd.index.file_identity import Moved, MovedError
+from memoryd.index.statements import Delta
 from memoryd.index.store import Store
 
 log = logging.getLogger(__name__)
@@ -150,7 +150,7 @@ class Transactions:
             for delta in deltas:
                 matrix.apply(delta.removed, delta.added)
         if bad or store.set_aside:
-            store.set_aside = pending.count_set_aside(connection)
+            store.set_aside = queries.count_set_aside(connection)
 
 
 async def _nothing(database: Database) -> None:

@@ -5,7 +5,26 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from memoryd.flow import (
+from memoryd.index import batch_jobs, schema
+from memoryd.index.batching import free
+from memoryd.index.catalog import FileRow
+from memoryd.index.driver import Error, sqlite
+from memoryd.index.forget import complete, forget, wipe
+from memoryd.index.rebuild.leftovers import unfinished
+from memoryd.index.statements import (
+    GROUP_BYTES,
+    GROUP_FILES,
+    STEP_CHUNKS,
+    Delta,
+    FileChange,
+    Touched,
+    size,
+    write_files,
+)
+from memoryd.index.store import Store
+from memoryd.index.transactions import Transactions
+from memoryd.index.vector_writer import Paid
+from memoryd.messages import (
     Choose,
     Embedded,
     FileGone,
@@ -22,25 +41,6 @@ from memoryd.flow import (
     ToWriter,
     Unreadable,
 )
-from memoryd.index import jobs, schema
-from memoryd.index.catalog import FileRow
-from memoryd.index.driver import Error, sqlite
-from memoryd.index.forget import complete, forget, wipe
-from memoryd.index.leftovers import unfinished
-from memoryd.index.paid import Paid
-from memoryd.index.rows import (
-    GROUP_BYTES,
-    GROUP_FILES,
-    STEP_CHUNKS,
-    Delta,
-    FileChange,
-    Touched,
-    size,
-    write_files,
-)
-from memoryd.index.steps import free
-from memoryd.index.store import Store
-from memoryd.index.transactions import Transactions
 
 log = logging.getLogger(__name__)
 
@@ -260,7 +260,7 @@ class Writer:
                 await self._transactions.run(lambda c: schema.put_choice(c, message.choice))
                 _resolve(message.done)
             case JobChange():
-                await self._transactions.run(lambda c: jobs.write_job(c, message))
+                await self._transactions.run(lambda c: batch_jobs.write_job(c, message))
                 _resolve(message.done)
             case Places():
                 await self._transactions.run(lambda c: schema.put_places(c, message))

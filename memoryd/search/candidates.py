@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from memoryd.flow import FileKey
 from memoryd.index.driver import Connection
+from memoryd.messages import FileKey
 from memoryd.search.corpus import Corpus, read_lengths
 from memoryd.search.evidence import NO_EVIDENCE, ChunkText, Evidence, Question, weigh
 from memoryd.search.query import Query
+from memoryd.search.term_match import Finder, fold
 from memoryd.search.verbatim import level
-from memoryd.search.words import Finder, fold
-from memoryd.terms import Term, index_text, unspaced_share
+from memoryd.text.tokenize import Term, index_text, unspaced_share
 
 _WORDS = re.compile(r"\w+")
 EXACT_ROWS = 20

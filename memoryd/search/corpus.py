@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from memoryd.index.driver import Connection
-from memoryd.terms import Term, match_expression
+from memoryd.text.tokenize import Term, match_expression
 
 _AVERAGES = 1
 """The row of `chunks_fts_data` that holds them."""

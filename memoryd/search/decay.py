@@ -8,7 +8,7 @@ import datetime
 import math
 import re
 
-from memoryd.flow import FileKey, FileStat
+from memoryd.messages import FileKey, FileStat
 
 _DATED_NAME = re.compile(r"(?:^|/)(\d{4}-\d{2}-\d{2})[^/]*\.md$")
 

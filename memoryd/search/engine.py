@@ -12,20 +12,20 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from memoryd.flow import FileKey
+from memoryd.config.settings import Query as QuerySettings
 from memoryd.index.store import Store
+from memoryd.messages import FileKey
 from memoryd.search import decay, fuse
-from memoryd.search.answer import Answer
 from memoryd.search.balance import balance
-from memoryd.search.distinct import spread, without_duplicates
+from memoryd.search.diversify import spread, without_duplicates
 from memoryd.search.evidence import Question
 from memoryd.search.filters import Filters
 from memoryd.search.fuse import Candidate
-from memoryd.search.hits import explained, load_hits, within
-from memoryd.search.legs import FileIds, Legs, VectorLeg
+from memoryd.search.gather import Answer
 from memoryd.search.query import MAX_GLOB_CHARS, MAX_GLOB_STARS, SOURCES, parse
+from memoryd.search.results import explained, load_hits, within
+from memoryd.search.retrievers import FileIds, Legs, VectorLeg
 from memoryd.search.snippet import Reader, highlights
-from memoryd.settings import Query as QuerySettings
 from memoryd_client.bodies import SearchBody, SearchResult
 
 Number = TypeVar("Number", int, float)

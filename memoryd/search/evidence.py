@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from memoryd.search import verbatim
 from memoryd.search.corpus import Corpus
-from memoryd.search.words import Finder, Place, fold
-from memoryd.terms import Term, is_unspaced, query_sequence, query_terms
+from memoryd.search.term_match import Finder, Place, fold
+from memoryd.text.tokenize import Term, is_unspaced, query_sequence, query_terms
 
 K1, B = 1.2, 0.75
 """Of BM25, as usual."""

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from memoryd.flow import FileKey, FileStat
+from memoryd.messages import FileKey, FileStat
 
 _DATED_NAME = re.compile(r"(?:^|/)(\d{4}-\d{2}-\d{2})(?:[^/]*)\.md$")
 

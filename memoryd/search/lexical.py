@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from memoryd.index.driver import Connection
-from memoryd.terms import Term, match_expression
+from memoryd.text.tokenize import Term, match_expression
 
 BODY_WEIGHT = 1.0
 CONTEXT_WEIGHT = 0.5

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
-from memoryd.search.words import Finder, Place, fold
-from memoryd.terms import Term
+from memoryd.search.term_match import Finder, Place, fold
+from memoryd.text.tokenize import Term
 
 SHARE, RARE, NEAR = 3.0, 3.0, 4.0
 SHARE_BEFORE, RARE_BEFORE, SHARE_TWO_BEFORE, ASKED_BEFORE = -3.0, 3.0, 2.0, 4.0

@@ -3,8 +3,8 @@
 import re
 import unicodedata
 
-from memoryd.search.words import fold
-from memoryd.terms import is_unspaced
+from memoryd.search.term_match import fold
+from memoryd.text.tokenize import is_unspaced
 
 _QUOTED = re.compile(r'["“”„«»「『]([^"“”«»」』]{2,200})["“”«»」』]')
 _AROUND = ".,;:!?()[]{}<>\"'“”‘’`…。、？！，；：（）「」"

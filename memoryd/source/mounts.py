@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from memoryd.disk import waiting_for
-from memoryd.flow import FileContent, FileKey
-from memoryd.source.names import is_utf8
+from memoryd.fs.hang import waiting_for
+from memoryd.messages import FileContent, FileKey
+from memoryd.source.filenames import is_utf8
 
 Identity = tuple[int, int]
 MEANT = "what the index has of it is kept; if it is to go: `memctl index`"

@@ -13,14 +13,7 @@ from fake_daemon import STUCK_TIMEOUT_S, FakeDaemon, Peer, answering
 from memctl_process import process
 
 from memoryd_client import memctl
-from memoryd_client.bodies import (
-    Event,
-    EventsBody,
-    EventsResult,
-    FileEntry,
-    FilesBody,
-    FilesResult,
-)
+from memoryd_client.bodies import Event, EventsBody, EventsResult, FileEntry, FilesBody, FilesResult
 from memoryd_client.cli.streams import PAGE_FILES, event_line
 from memoryd_client.protocol import Error
 

@@ -226,7 +226,7 @@ class World:
             time.sleep(0.005)
 
     def _leave_an_unfinished_rebuild(self) -> None:
-        at = "memoryd.index.rebuild:Rebuild._fill:after"
+        at = "memoryd.index.rebuild.rebuild:Rebuild._fill:after"
         assert self.crash(Step(at, "rebuild", "a rebuild is cut off"))
         assert list(self.daemon.database.parent.glob("*.rebuild-*"))
 

@@ -13,12 +13,7 @@ from harness import PATIENCE_S, Daemon, eventually
 
 from memoryd_client import Client
 from memoryd_client.agents import AgentSummary
-from memoryd_client.errors import (
-    BadRequestError,
-    DeniedError,
-    UnavailableError,
-    UnknownAgentError,
-)
+from memoryd_client.errors import BadRequestError, DeniedError, UnavailableError, UnknownAgentError
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from harness import PATIENCE_S, Daemon, eventually
 
-from memoryd.logs import LOG_MAX_BYTES
+from memoryd.daemon.log_writer import LOG_MAX_BYTES
 from memoryd_client.background import control as background
 from memoryd_client.background import holder, logs
 from memoryd_client.background.control import Started, Stopped

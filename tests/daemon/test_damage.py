@@ -283,7 +283,9 @@ def test_damaged_while_it_runs_it_answers_again_and_disturbs_no_other_agent(
             patiently(lambda: bool(client.search("Note 7").results))
         assert other.ping().pid == pid
     settle(filled)
-    assert "memoryd.host: agent main: " not in filled.log(), "it has not failed for a moment"
+    assert "memoryd.daemon.agents: agent main: " not in filled.log(), (
+        "it has not failed for a moment"
+    )
     # Nothing in the file could be read; what is in memory of it keeps transcripts out.
     wanted["tombstones"] = [("path", SAFE)]
     with filled.client() as client:
@@ -481,12 +483,12 @@ class Kill:
         *map(
             long,
             (
-                Kill("memoryd.index.check:damaged_tables:after"),
-                Kill("memoryd.index.salvage:read_span:after"),
-                Kill("memoryd.index.salvage:insert_tombstones:after"),
-                Kill("memoryd.index.damage:_commit:before"),
-                Kill("memoryd.index.damage:_commit:after"),
-                Kill("memoryd.index.damage:finish:before", 2),
+                Kill("memoryd.index.repair.checks:damaged_tables:after"),
+                Kill("memoryd.index.repair.salvage:read_span:after"),
+                Kill("memoryd.index.repair.salvage:insert_tombstones:after"),
+                Kill("memoryd.index.repair.recover:_commit:before"),
+                Kill("memoryd.index.repair.recover:_commit:after"),
+                Kill("memoryd.index.repair.recover:finish:before", 2),
                 Kill("os:replace:before"),
                 Kill("os:replace:after"),
                 Kill("os:rename:before"),
@@ -494,12 +496,12 @@ class Kill:
                 Kill("os:rename:after", 3),
                 Kill("os:replace:before", 2),
                 Kill("os:replace:after", 2),
-                Kill("memoryd.index.damage:finish:after", 2),
-                Kill("memoryd.index.damage:take_note:after"),
-                Kill("memoryd.index.damage:_drop_damaged:before", table="words"),
-                Kill("memoryd.index.damage:_drop_damaged:after", table="words"),
-                Kill("memoryd.index.damage:_cut_out:before", table="chunks_fts_data"),
-                Kill("memoryd.index.damage:_cut_out:after", table="chunks_fts_data"),
+                Kill("memoryd.index.repair.recover:finish:after", 2),
+                Kill("memoryd.index.repair.recover:take_note:after"),
+                Kill("memoryd.index.repair.recover:_drop_damaged:before", table="words"),
+                Kill("memoryd.index.repair.recover:_drop_damaged:after", table="words"),
+                Kill("memoryd.index.repair.recover:_cut_out:before", table="chunks_fts_data"),
+                Kill("memoryd.index.repair.recover:_cut_out:after", table="chunks_fts_data"),
             ),
         ),
     ],

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from memoryd import supervise
+from memoryd import supervisor
 from memoryd.__main__ import _parser
-from memoryd.settings import Section, Settings
+from memoryd.config.settings import Section, Settings
 from memoryd_client import agents, bodies, errors, paths, protocol, sessions, status
 from memoryd_client.cli import arguments
 
@@ -259,11 +259,11 @@ def stopping_s() -> float:
     """Return the most that the actors may take to stop, as `supervise` counts it."""
     actors = sum(
         isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Actor"
-        for module in ("memoryd/app.py", "memoryd/embedding.py")
+        for module in ("memoryd/app.py", "memoryd/agent/embedding.py")
         for node in ast.walk(ast.parse(read(module)))
     )
     assert actors > 1
-    return supervise.GRACE_S + actors * supervise.HARD_S
+    return supervisor.GRACE_S + actors * supervisor.HARD_S
 
 
 def test_the_service_is_told_apart_and_given_time() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from harness import PATIENCE_S, Daemon, eventually
 
-from memoryd.config import ConfigError, load
+from memoryd.config.load import ConfigError, load
 from memoryd_client import paths
 from memoryd_client.background import logs
 from memoryd_client.background.autostart import is_wanted

@@ -10,7 +10,7 @@ from harness import Daemon
 from serving import serving
 from vendors import OpenAiDouble
 
-from memoryd.redact import Redactor
+from memoryd.text.redact import Redactor
 
 KEY = "sk-double"
 CHUNKS = 10_000

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from shell import HOME_SHOWN, Printed, Shell, python
 from shell_examples import Block, Step, blocks, is_shell, is_shown, steps
 
-from memoryd import config
+from memoryd.config import load
 
 PAGES_WITH_A_DAEMON = (
     "client/README.md",
@@ -202,7 +202,7 @@ def test_configurations_can_be_used(
     monkeypatch.setenv("HOME", str(tmp_path))
     file = tmp_path / "config.toml"
     file.write_text(block.text, encoding="utf-8")
-    assert config.load(file)
+    assert load.load(file)
 
 
 def test_every_block_runs_or_is_listed() -> None:

@@ -17,18 +17,18 @@ import pytest
 from fuzz.targets.transcripts import OPTIONS
 from memoryd.chunk.markdown import chunk_markdown
 from memoryd.embed.provider import ProviderError
+from memoryd.embed.vendors.http_errors import refusal
 from memoryd.embed.vendors.openai import OpenAiApi
-from memoryd.embed.vendors.refusals import refusal
-from memoryd.flow import split_lines
-from memoryd.redact import Redactor
+from memoryd.messages import split_lines
 from memoryd.search.query import parse
 from memoryd.search.snippet import Reader, cut, highlights
 from memoryd.search.verbatim import level, units
-from memoryd.source.decode import Decoder
-from memoryd.source.private import mask_private
-from memoryd.source.sessions import delta
-from memoryd.source.sessions.clean import clean
-from memoryd.terms import Term, index_text, query_terms
+from memoryd.source.notes.decode import Decoder
+from memoryd.source.notes.private import mask_private
+from memoryd.source.transcripts import delta
+from memoryd.source.transcripts.strip import clean
+from memoryd.text.redact import Redactor
+from memoryd.text.tokenize import Term, index_text, query_terms
 from memoryd_client import toml
 
 SMALL_BYTES = 50_000

@@ -1,8 +1,8 @@
 """An index for words alone, for tests that need no vectors."""
 
 from memoryd.identity import Identity
-from memoryd.index.rows import Legs
-from memoryd.terms import TOKENIZER
+from memoryd.index.statements import Legs
+from memoryd.text.tokenize import TOKENIZER
 
 IDENTITY = Identity(
     provider="none",

@@ -6,20 +6,13 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple
 
 import pytest
-from vendors import (
-    Double,
-    GeminiDouble,
-    MistralDouble,
-    OllamaDouble,
-    OpenAiDouble,
-    VoyageDouble,
-)
+from vendors import Double, GeminiDouble, MistralDouble, OllamaDouble, OpenAiDouble, VoyageDouble
 
+from memoryd.config.settings import Remote, Settings
 from memoryd.embed.pool import EmbedPool
 from memoryd.embed.provider import Provider
-from memoryd.embed.vendors.make import make_remote
+from memoryd.embed.vendors.factory import make_remote
 from memoryd.embed.vendors.remote import RemoteProvider
-from memoryd.settings import Remote, Settings
 
 KEY = "sk-double-Zq7+Zq7/Zq7Zq7Zq7Zq7"
 

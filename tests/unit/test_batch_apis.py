@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from vendors import STATE_STYLES, Fault, GeminiDouble, OpenAiDouble, StateStyle, VoyageDouble
 
+from memoryd.config.settings import Remote, Settings
 from memoryd.embed.batch.api import BatchApi, JobState, Line
 from memoryd.embed.provider import BatchTooLargeError, PermanentError, RetryableError
-from memoryd.embed.vendors.make import make_batch, make_remote
-from memoryd.settings import Remote, Settings
+from memoryd.embed.vendors.factory import make_batch, make_remote
 
 VENDORS: dict[str, Any] = {"openai": OpenAiDouble, "voyage": VoyageDouble, "gemini": GeminiDouble}
 TEXTS = ["one", "two", "three", 'four "quoted" 漢字 🦭']

@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryd.embed.batch.batches import Batches
+from memoryd.config.settings import Batch
 from memoryd.embed.batch.files import BatchFile, collect, halves
+from memoryd.embed.batch.jobs import Batches
 from memoryd.embed.batch.mode import BatchMode
-from memoryd.embed.batch.openai import OpenAiBatch
-from memoryd.embed.batch.voyage import VoyageBatch
-from memoryd.embed.calls import Calls
+from memoryd.embed.provider_client import Calls
 from memoryd.embed.vendors.api import Options
+from memoryd.embed.vendors.credentials import KeySource
 from memoryd.embed.vendors.http import Http
-from memoryd.embed.vendors.keys import KeySource
 from memoryd.embed.vendors.openai import OpenAiApi
+from memoryd.embed.vendors.openai_batch import OpenAiBatch
 from memoryd.embed.vendors.voyage import VoyageApi
-from memoryd.flow import Text, ToWriter
-from memoryd.settings import Batch
+from memoryd.embed.vendors.voyage_batch import VoyageBatch
+from memoryd.messages import Text, ToWriter
 
 
 def api(kind: type[OpenAiBatch] = OpenAiBatch) -> OpenAiBatch:

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from memoryd.flow import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.identity import Identity
-from memoryd.index import check, rows
-from memoryd.index.check import Problem
-from memoryd.index.checker import AGAIN_S, DAY_S, Checker
+from memoryd.index import statements
 from memoryd.index.driver import bundled_extension, sqlite
+from memoryd.index.repair import checks
+from memoryd.index.repair.checker import AGAIN_S, DAY_S, Checker
+from memoryd.index.repair.checks import Problem
 from memoryd.index.store import Store, StoreOptions
-from memoryd.terms import TOKENIZER
+from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
+from memoryd.text.tokenize import TOKENIZER
 
 IDENTITY = Identity(
     provider="local",
@@ -26,7 +27,7 @@ IDENTITY = Identity(
     chunk_overlap=80,
     tokenizer=TOKENIZER,
 )
-TEXTS = [f"boiler number{n}" for n in range(2 * check.PORTION_ROWS + 10)]
+TEXTS = [f"boiler number{n}" for n in range(2 * checks.PORTION_ROWS + 10)]
 UNIT = struct.pack("<4f", 1, 0, 0, 0)
 OTHER = struct.pack("<4f", 0, 1, 0, 0)
 
@@ -45,10 +46,10 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     await made.open()
     chunks = [Chunk(n, n, text, "House") for n, text in enumerate(TEXTS, start=1)]
     parsed = ParsedFile(FileKey("memory", "a.md"), FileStat(1, 1, 1), "h", chunks)
-    await made.database.run(lambda c: rows.replace_file(c, made.legs, parsed))
-    vectors = [(rows.text_hash(text), UNIT) for text in TEXTS[:-1]]
-    vectors.append((rows.text_hash(TEXTS[-1]), UNIT + OTHER))
-    await made.database.run(lambda c: rows.put_vectors(c, made.legs, vectors))
+    await made.database.run(lambda c: statements.replace_file(c, made.legs, parsed))
+    vectors = [(statements.text_hash(text), UNIT) for text in TEXTS[:-1]]
+    vectors.append((statements.text_hash(TEXTS[-1]), UNIT + OTHER))
+    await made.database.run(lambda c: statements.put_vectors(c, made.legs, vectors))
     await made.load_matrix()
     try:
         yield made
@@ -76,7 +77,7 @@ async def test_a_sound_index_has_no_problem(store: Store) -> None:
     assert await found(store) is None
 
 
-@pytest.mark.parametrize("row", [1, check.PORTION_ROWS, check.PORTION_ROWS + 1, len(TEXTS)])
+@pytest.mark.parametrize("row", [1, checks.PORTION_ROWS, checks.PORTION_ROWS + 1, len(TEXTS)])
 @pytest.mark.parametrize(
     ("column", "value", "said"),
     [
@@ -114,7 +115,7 @@ async def test_a_text_that_is_no_utf_8_is_damage(store: Store) -> None:
     await change(store, "UPDATE chunks SET text = CAST(x'ff' AS TEXT) WHERE row_id = 300")
     with pytest.raises(sqlite.OperationalError) as raised:
         await found(store)
-    assert check.problem_of(raised.value).word == "content"
+    assert checks.problem_of(raised.value).word == "content"
 
 
 @pytest.mark.parametrize(
@@ -157,7 +158,7 @@ async def test_words_that_are_lost_are_a_problem_of_theirs_alone(store: Store) -
 async def test_terms_of_another_memoryd_are_no_problem(store: Store) -> None:
     await change(store, "UPDATE chunks_fts_content SET c0 = 'x' WHERE id = 300")
     connection = store.readers
-    _, problem = await connection.read(lambda c: check.check_chunks(c, 256, words=False))
+    _, problem = await connection.read(lambda c: checks.check_chunks(c, 256, words=False))
     assert problem is None
 
 
@@ -192,7 +193,7 @@ async def test_keywords_that_do_not_lead_to_their_chunks(store: Store) -> None:
     problem = await found(store)
     assert problem is not None
     assert problem.table == "chunks_fts"
-    by_writer = await store.database.run(check.check_words)
+    by_writer = await store.database.run(checks.check_words)
     assert by_writer is not None
     assert by_writer.table == "chunks_fts"
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.chunk.markdown import chunk_markdown
-from memoryd.chunk.weigh import weigh, well_formed
-from memoryd.flow import Chunk
+from memoryd.messages import Chunk
+from memoryd.text.token_estimate import weigh, well_formed
 
 FAMILY = "👨‍👩‍👧‍👦"
 SOLID = [

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.chunk.transcript import LINE_CHARS, Position, TranscriptChunker
-from memoryd.chunk.weigh import weigh, well_formed
-from memoryd.flow import Chunk
+from memoryd.messages import Chunk
+from memoryd.text.token_estimate import weigh, well_formed
 
 FAMILY = "👨‍👩‍👧‍👦"
 LETTERS = ["a", "word", "ж", "漢字", "e\u0301", "🇩🇪🇫🇷", FAMILY, "x" * 70, ". ", " ", "\ud83d"]

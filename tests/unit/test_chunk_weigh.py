@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.chunk.weigh import pieces, weigh, well_formed
+from memoryd.text.token_estimate import pieces, weigh, well_formed
 
 FAMILY = "👨‍👩‍👧‍👦"
 CHARACTERS = [
@@ -144,7 +144,7 @@ def test_it_makes_no_difference_how_much_is_looked_at_at_once(
 ) -> None:
     text = "".join(parts)
     whole = list(pieces(text, units=units, max_bytes=max_bytes))
-    with patch("memoryd.chunk.weigh._WINDOW_CHARS", window):
+    with patch("memoryd.text.token_estimate._WINDOW_CHARS", window):
         assert list(pieces(text, units=units, max_bytes=max_bytes)) == whole
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.source.sessions.clean import block_text, clean, said, seconds
+from memoryd.source.transcripts.strip import block_text, clean, said, seconds
 
 Role = Literal["user", "assistant"]
 

@@ -16,17 +16,17 @@ from typing import Any
 
 import pytest
 
+from memoryd.config.settings import Batch
 from memoryd.embed.batch.api import JobState
-from memoryd.embed.batch.batches import Batches
+from memoryd.embed.batch.jobs import Batches
 from memoryd.embed.batch.mode import BatchMode
-from memoryd.flow import BatchJob, FileKey, FileStat, JobChange
 from memoryd.identity import Identity
+from memoryd.messages import BatchJob, FileKey, FileStat, JobChange
 from memoryd.search.decay import dated, factor
 from memoryd.search.filters import Filters
-from memoryd.settings import Batch
-from memoryd.source.sessions.due import Thresholds
-from memoryd.source.sessions.places import Found
-from memoryd.source.sessions.tracker import SessionTracker
+from memoryd.source.transcripts.due import Thresholds
+from memoryd.source.transcripts.locations import Found
+from memoryd.source.transcripts.tracker import SessionTracker
 
 YEAR_S = 365 * 86_400.0
 NOW_S = 1_800_000_000.0

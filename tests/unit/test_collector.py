@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from memoryd.__main__ import GC_THRESHOLDS
-from memoryd.flow import FileKey
+from memoryd.messages import FileKey
 
 MANY = 300_000
 """About what a scan of 15,000 files makes."""

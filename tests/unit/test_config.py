@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from memoryd import config
-from memoryd.config import AgentConfig, ConfigError
-from memoryd.settings import Settings
+from memoryd.config import load as config
+from memoryd.config.load import AgentConfig, ConfigError
+from memoryd.config.settings import Settings
 
 
 @pytest.fixture

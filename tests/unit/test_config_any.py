@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryd.config import ConfigError, load
-from memoryd.own_patterns import PatternError
-from memoryd.redact import Redactor
-from memoryd.settings import Section, Settings
-from memoryd.source.extra import extra_root
+from memoryd.config.load import ConfigError, load
+from memoryd.config.settings import Section, Settings
+from memoryd.source.notes.roots import extra_root
+from memoryd.text.own_patterns import PatternError
+from memoryd.text.redact import Redactor
 
 
 def keys(section: type[Section], above: str = "") -> Iterator[str]:

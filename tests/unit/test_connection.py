@@ -7,14 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from memoryd.serve.caller import Caller
-from memoryd.serve.connection import (
-    MAX_IN_FLIGHT,
-    Connection,
-    Handler,
-    RequestFailedError,
-)
-from memoryd.serve.limits import Load
+from memoryd.server.caller import Caller
+from memoryd.server.connection import MAX_IN_FLIGHT, Connection, Handler, RequestFailedError
+from memoryd.server.limits import Load
 from memoryd_client.bodies import PingResult
 from memoryd_client.framing import FrameBuffer, pack
 from memoryd_client.protocol import (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.flow import FileKey, FileStat
+from memoryd.messages import FileKey, FileStat
 from memoryd.search.decay import date_in_name, dated, factor
 
 TODAY = datetime.date(2026, 11, 28)

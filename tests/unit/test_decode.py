@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.flow import split_lines
-from memoryd.source.decode import Decoder, Lines
+from memoryd.messages import split_lines
+from memoryd.source.notes.decode import Decoder, Lines
 
 
 def fed(blocks: list[bytes]) -> Decoder:

@@ -11,10 +11,10 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.flow import Chunk, TranscriptState
-from memoryd.source.sessions import delta as delta_module
-from memoryd.source.sessions.delta import Delta, DeltaOptions, read_delta, read_records
-from memoryd.source.sessions.format import Message, Record, TranscriptFormat
+from memoryd.messages import Chunk, TranscriptState
+from memoryd.source.transcripts import delta as delta_module
+from memoryd.source.transcripts.delta import Delta, DeltaOptions, read_delta, read_records
+from memoryd.source.transcripts.format import Message, Record, TranscriptFormat
 
 
 class Stub:

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from descriptors import path_of
 
-from memoryd.flow import FileKey
-from memoryd.settings import ExtraPath
-from memoryd.source.discover import Discovery
-from memoryd.source.walk import Scan
+from memoryd.config.settings import ExtraPath
+from memoryd.messages import FileKey
+from memoryd.source.notes.discover import Discovery
+from memoryd.source.notes.walk import Scan
 
 
 @pytest.fixture
@@ -349,7 +349,7 @@ def test_a_bind_mount_of_a_folder_into_itself(workspace: Path) -> None:
     (workspace / "memory/sub/loop").mkdir(parents=True)
     memory, loop = str(workspace / "memory"), str(workspace / "memory/sub/loop")
     script = (
-        "import sys; from pathlib import Path; from memoryd.source.discover import Discovery;"
+        "import sys; from pathlib import Path; from memoryd.source.notes.discover import Discovery;"
         "scan = Discovery(Path(sys.argv[1]), ()).scan();"
         "print([key.path for key in scan.files], scan.skipped)"
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memoryd.disk import HUNG_S, MAX_GIVEN_UP, DiskWaits, waiting_for, within
+from memoryd.fs.hang import HUNG_S, MAX_GIVEN_UP, DiskWaits, waiting_for, within
 
 
 class Disk:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.search.distinct import LEAST_WORDS, SAME, spread, without_duplicates
+from memoryd.search.diversify import LEAST_WORDS, SAME, spread, without_duplicates
 from memoryd.search.fuse import Candidate
 
 WORDS = [f"word{n}" for n in range(400)]

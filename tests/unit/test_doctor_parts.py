@@ -14,8 +14,8 @@ from memoryd.doctor.finding import Tally, Topic
 from memoryd.doctor.leftovers import check_leftovers
 from memoryd.doctor.reading import ChangedError, opened
 from memoryd.doctor.running import Running, Started, started
-from memoryd.flow import FileKey
 from memoryd.index.driver import Connection, sqlite
+from memoryd.messages import FileKey
 from memoryd_client import Client
 from memoryd_client.background.holder import Holder
 from memoryd_client.cli.units import counted

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from memoryd.serve import door as doors
-from memoryd.serve import socket as sockets
-from memoryd.serve.door import Door
-from memoryd.serve.lock import AlreadyRunningError, locked
-from memoryd.serve.socket import listening
+from memoryd.fs.lockfile import AlreadyRunningError, locked
+from memoryd.server import endpoint as doors
+from memoryd.server import unix_socket as sockets
+from memoryd.server.endpoint import Door
+from memoryd.server.unix_socket import listening
 from memoryd_client.background.holder import read, this_process
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from memoryd.flow import FileStat, TranscriptState
-from memoryd.source.sessions.due import Pending, Thresholds, is_due, pending
+from memoryd.messages import FileStat, TranscriptState
+from memoryd.source.transcripts.due import Pending, Thresholds, is_due, pending
 
 LIMITS = Thresholds(delta_bytes=100, delta_messages=5, idle_s=60.0)
 

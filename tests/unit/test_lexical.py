@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from keywords import IDENTITY, LEGS
 
-from memoryd.flow import Chunk, FileKey, FileStat, ParsedFile
-from memoryd.index import rows, schema
+from memoryd.index import schema, statements
 from memoryd.index.driver import Connection, sqlite
+from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.search import lexical
 from memoryd.search.corpus import read_corpus
-from memoryd.terms import Term, query_terms
+from memoryd.text.tokenize import Term, query_terms
 
 
 class Notes:
@@ -25,7 +25,7 @@ class Notes:
     def add(self, path: str, *texts: str, heading: str = "", source: str = "memory") -> int:
         chunks = [Chunk(n, n, text, heading) for n, text in enumerate(texts, start=1)]
         parsed = ParsedFile(FileKey(source, path), FileStat(1, 1, 1), path, chunks)
-        return rows.replace_file(self.connection, LEGS, parsed).file_id
+        return statements.replace_file(self.connection, LEGS, parsed).file_id
 
     def search(
         self, terms: list[Term], k: int, *, file_ids: set[int] | None = None

@@ -5,7 +5,7 @@ import sqlite3
 
 from memoryd.search import lexical
 from memoryd.search.corpus import read_corpus
-from memoryd.terms import FTS5_TOKENIZE, match_expression, query_terms
+from memoryd.text.tokenize import FTS5_TOKENIZE, match_expression, query_terms
 
 
 def test_ranking_the_rare_is_ranking_all() -> None:

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from memoryd.serve import lock as locking
-from memoryd.serve.folders import SocketError
-from memoryd.serve.lock import AlreadyRunningError, locked, locked_index
+from memoryd.fs import lockfile as locking
+from memoryd.fs.directories import SocketError
+from memoryd.fs.lockfile import AlreadyRunningError, locked, locked_index
 from memoryd_client.background.holder import Holder, is_held, read, this_process
 
 HOLD = """
 import sys
 from pathlib import Path
-from memoryd.serve.lock import locked
+from memoryd.fs.lockfile import locked
 with locked(Path(sys.argv[1]), "x"):
     print("held", flush=True)
     sys.stdin.read()

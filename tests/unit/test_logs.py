@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from memoryd import logs
-from memoryd.logs import Log
+from memoryd.daemon import log_writer
+from memoryd.daemon.log_writer import Log
 
 
 class Slow(logging.Handler):
@@ -53,7 +53,7 @@ def test_lines_are_written_in_their_order_with_what_went_wrong(slow: Slow) -> No
 def test_too_many_lines_are_counted_and_told_of(
     slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "MAX_WAITING", 3)
+    monkeypatch.setattr(log_writer, "MAX_WAITING", 3)
     log = Log(slow)
     for number in range(10):
         log.handle(record(str(number)))

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from memoryd import lookups, searching
-from memoryd.disk import HUNG_S, DiskWaits, waiting_for
-from memoryd.flow import FileKey
-from memoryd.lookups import MAX_PLACES, MAX_WAITING, THREADS, Lookups
-from memoryd.serve.connection import RequestFailedError
+from memoryd.api import search
+from memoryd.fs import lookups
+from memoryd.fs.hang import HUNG_S, DiskWaits, waiting_for
+from memoryd.fs.lookups import MAX_PLACES, MAX_WAITING, THREADS, Lookups
+from memoryd.messages import FileKey
+from memoryd.server.connection import RequestFailedError
 
 
 @pytest.fixture
@@ -67,13 +68,13 @@ async def test_a_search_does_not_wait_for_a_disk_that_hangs(
     )
     key = FileKey("memory", "gone.md")
     warnings: list[str] = []
-    monkeypatch.setattr(searching, "LOOK_S", 60.0)
-    assert await searching.gone_from_disk(agent, warnings, {key}) == {key}
+    monkeypatch.setattr(search, "LOOK_S", 60.0)
+    assert await search.gone_from_disk(agent, warnings, {key}) == {key}
     assert warnings == []
     hanging = [asyncio.create_task(looks.run(str(tmp_path), disk.wait)) for _ in range(THREADS)]
     await asyncio.sleep(0)
-    monkeypatch.setattr(searching, "LOOK_S", 0.01)
-    assert await searching.gone_from_disk(agent, warnings, {key}) == set()
+    monkeypatch.setattr(search, "LOOK_S", 0.01)
+    assert await search.gone_from_disk(agent, warnings, {key}) == set()
     assert len(warnings) == 1
     assert "does not answer" in warnings[0]
     disk.set()

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from memoryd.index.matrix import BEST_WINDOW_WEIGHT, VectorMatrix
-from memoryd.index.rows import MatrixRow
+from memoryd.index.statements import MatrixRow
+from memoryd.index.vector_matrix import BEST_WINDOW_WEIGHT, VectorMatrix
 
 DIMS = 4
 NEVER = 1_000_000
@@ -178,8 +178,8 @@ import subprocess
 import sys
 
 import numpy as np
-from memoryd.index.matrix import VectorMatrix
-from memoryd.index.rows import MatrixRow
+from memoryd.index.vector_matrix import VectorMatrix
+from memoryd.index.statements import MatrixRow
 vector = np.ones(4, "<f4") / 2
 matrix = VectorMatrix(4)
 matrix.apply((), [MatrixRow(n, 10**6 * n, vector.tobytes()) for n in range(500)])

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from memoryd.flow import FileContent, FileKey
-from memoryd.source.discover import Discovery
+from memoryd.messages import FileContent, FileKey
 from memoryd.source.mounts import Mounts, cannot_be_seen, identity_of, unless_away
-from memoryd.source.walk import Scan
+from memoryd.source.notes.discover import Discovery
+from memoryd.source.notes.walk import Scan
 
 
 class Stage:

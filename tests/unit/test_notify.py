@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from memoryd.serve.notify import Notifier, inherited_socket
+from memoryd.server.systemd import Notifier, inherited_socket
 
 HAND_OVER = """
 import os, socket, sys
-from memoryd.serve.notify import inherited_socket
+from memoryd.server.systemd import inherited_socket
 os.dup2(int(sys.argv[1]), 3)
 pid = {"own": str(os.getpid()), "other": "1"}[sys.argv[2]]
 listener = inherited_socket({"LISTEN_PID": pid, "LISTEN_FDS": sys.argv[3]})

@@ -13,8 +13,8 @@ import pytest
 from descriptors import path_of
 from swapping import swapping
 
-from memoryd.source import opening
-from memoryd.source.opening import Descent, LinkError, open_file, stat_file, unlink_file
+from memoryd.fs import safe_open
+from memoryd.fs.safe_open import Descent, LinkError, open_file, stat_file, unlink_file
 
 ROUNDS = 3_000
 PATIENCE_S = 60.0
@@ -26,10 +26,10 @@ def place(
 ) -> Iterator[Path]:
     """Give a folder with files, on each kind of system there is."""
     if request.param == "without O_PATH":
-        monkeypatch.setattr(opening, "_O_PATH", 0)
+        monkeypatch.setattr(safe_open, "_O_PATH", 0)
         on_the_way = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-        monkeypatch.setattr(opening, "_ON_THE_WAY", on_the_way)
-        monkeypatch.setattr(opening, "_THROUGH", on_the_way | os.O_NOFOLLOW)
+        monkeypatch.setattr(safe_open, "_ON_THE_WAY", on_the_way)
+        monkeypatch.setattr(safe_open, "_THROUGH", on_the_way | os.O_NOFOLLOW)
     elif request.param == "without /proc":
         real = os.open
 

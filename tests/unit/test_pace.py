@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from memoryd.flow import FileChanged, FileKey
-from memoryd.source.pace import FREE_BYTES, READ_BYTES_PER_S, Pace
+from memoryd.messages import FileChanged, FileKey
+from memoryd.source.notes.pace import FREE_BYTES, READ_BYTES_PER_S, Pace
 
 MIB = 1024 * 1024
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from memoryd.chunk.parser import AHEAD_BYTES, BATCH_FILES, ChunkOptions, Parser
-from memoryd.flow import (
+from memoryd.messages import (
     FileChanged,
     FileContent,
     FileGone,

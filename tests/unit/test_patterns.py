@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryd.source.ignore import IgnoreFiles, Rules
-from memoryd.source.names import IGNORE_FILE
-from memoryd.source.patterns import MAX_PATTERNS, PatternError, Patterns
+from memoryd.source.filenames import IGNORE_FILE
+from memoryd.source.notes.ignore import IgnoreFiles, Rules
+from memoryd.source.notes.patterns import MAX_PATTERNS, PatternError, Patterns
 
 
 def verdict(lines: list[str], path: str) -> bool | None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from memoryd.flow import FileKey
-from memoryd.source.sessions.places import SOURCE, Places, is_archive, is_transcript, owner_of
+from memoryd.messages import FileKey
+from memoryd.source.transcripts.locations import SOURCE, Places, is_archive, is_transcript, owner_of
 
 
 def places(*paths: str, formats: tuple[str, ...] = ("openclaw",), agent: str = "main") -> Places:

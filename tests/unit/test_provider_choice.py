@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from memoryd.embed.choice import ORDER, Candidate, Resolved, resolve
+from memoryd.config.settings import ExtraPath, Local, Remote, Settings, Store
+from memoryd.config.validate import mistakes
 from memoryd.embed.provider import PermanentError
-from memoryd.embed.vendors.keys import Key, KeySource
+from memoryd.embed.resolve import ORDER, Candidate, Resolved, resolve
+from memoryd.embed.vendors.credentials import Key, KeySource
 from memoryd.identity import Choice
-from memoryd.mistakes import mistakes
-from memoryd.settings import ExtraPath, Local, Remote, Settings, Store
 
 SECRET = "sk-secret-0123456789"
 

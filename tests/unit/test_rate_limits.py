@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryd.embed.limits import WINDOW_S, RateLimits, Taken
+from memoryd.embed.rate_limit import WINDOW_S, RateLimits, Taken
 
 
 class VirtualTime:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from memoryd.flow import FileStat
-from memoryd.source import read as read_module
-from memoryd.source.discover import Discovery
-from memoryd.source.private import NOT_CLOSED
-from memoryd.source.read import Excerpt, NotMemoryError, read_file, read_lines
+from memoryd.messages import FileStat
+from memoryd.source.notes import read as read_module
+from memoryd.source.notes.discover import Discovery
+from memoryd.source.notes.private import NOT_CLOSED
+from memoryd.source.notes.read import Excerpt, NotMemoryError, read_file, read_lines
 
 LONG_AGO_NS = 1_600_000_000_000_000_000
 

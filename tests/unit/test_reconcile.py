@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from descriptors import path_of
 
-from memoryd.flow import (
+from memoryd.messages import (
     FileChanged,
     FileGone,
     FileKey,
@@ -21,10 +21,10 @@ from memoryd.flow import (
     ToReconcile,
     ToWriter,
 )
-from memoryd.source.discover import Discovery
 from memoryd.source.mounts import Mounts
-from memoryd.source.reconcile import Reconciler
-from memoryd.source.walk import Scan
+from memoryd.source.notes.discover import Discovery
+from memoryd.source.notes.reconcile import Reconciler
+from memoryd.source.notes.walk import Scan
 
 
 class Stage:
@@ -365,7 +365,7 @@ async def test_a_hint_below_a_folder_that_may_not_be_entered_gives_up_nothing(
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as patched:
-        patched.setattr("memoryd.source.discover.stat_file", refuse)
+        patched.setattr("memoryd.source.notes.discover.stat_file", refuse)
         stage.inbox.put_nowait(Hint(frozenset({file})))
         await eventually(lambda: stage.reconciler.stats().scans > scans)
     assert await stage.sync() == []

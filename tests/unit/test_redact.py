@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memoryd.own_patterns import PatternError
-from memoryd.redact import _VENDORS, KEPT_CHARS, MASK, Redactor
+from memoryd.text.own_patterns import PatternError
+from memoryd.text.redact import _VENDORS, KEPT_CHARS, MASK, Redactor
 
 redact = Redactor()
 ALNUM = string.ascii_letters + string.digits

@@ -16,7 +16,7 @@ from memoryd.embed.provider import (
     ProviderError,
     RetryableError,
 )
-from memoryd.embed.vendors.refusals import refusal, retry_after_s
+from memoryd.embed.vendors.http_errors import refusal, retry_after_s
 
 NOW_S = 1_700_000_000.0
 LONG_AGO_S, LATER_S = 1_600_000_000.0, 1_800_000_000.0

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from memoryd import reload
-from memoryd.reload import Reloader
-from memoryd.serve.connection import RequestFailedError
+from memoryd.daemon import reload
+from memoryd.daemon.reload import Reloader
+from memoryd.server.connection import RequestFailedError
 
 
 async def test_only_so_many_workspaces_may_be_added(

@@ -11,20 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryd.flow import Chunk, FileGone, FileKey, FileStat, ParsedFile
 from memoryd.identity import Identity
-from memoryd.index import cache, carry_over, pending, rows, schema
+from memoryd.index import cache, queries, schema, statements
+from memoryd.index.batching import run_at_once
 from memoryd.index.catalog import load_catalog
-from memoryd.index.driver import (
-    Connection,
-    Database,
-    bundled_extension,
-    load_extension,
-    sqlite,
-)
-from memoryd.index.rows import Delta, Legs
-from memoryd.index.steps import run_at_once
-from memoryd.terms import TOKENIZER
+from memoryd.index.driver import Connection, Database, bundled_extension, load_extension, sqlite
+from memoryd.index.rebuild import carry_over
+from memoryd.index.statements import Delta, Legs
+from memoryd.messages import Chunk, FileGone, FileKey, FileStat, ParsedFile
+from memoryd.text.tokenize import TOKENIZER
 
 IDENTITY = Identity(
     provider="local",
@@ -43,12 +38,12 @@ TEXTS = ["boiler", "valve", "今天玩", "gasket\nvalve", "", "İ x"]
 Matrix = dict[int, tuple[int, bytes]]
 
 
-def write(connection: Connection, change: rows.FileChange) -> Delta:
-    return run_at_once(rows.write_files(connection, LEGS, [change]))[0]
+def write(connection: Connection, change: statements.FileChange) -> Delta:
+    return run_at_once(statements.write_files(connection, LEGS, [change]))[0]
 
 
 def parsed(path: str, *chunks: Chunk, source: str = "memory") -> ParsedFile:
-    digest = rows.text_hash(repr(chunks))
+    digest = statements.text_hash(repr(chunks))
     return ParsedFile(FileKey(source, path), STAT, digest, list(chunks))
 
 
@@ -68,7 +63,7 @@ class Index:
 
     def put(self, path: str, *chunks: Chunk, legs: Legs = LEGS, source: str = "memory") -> Delta:
         file = parsed(path, *chunks, source=source)
-        return self.apply(rows.replace_file(self.connection, legs, file))
+        return self.apply(statements.replace_file(self.connection, legs, file))
 
     def delete(self, path: str, *, source: str = "memory") -> Delta:
         return self.apply(write(self.connection, FileGone(FileKey(source, path))))
@@ -79,12 +74,12 @@ class Index:
             FileGone(FileKey("memory", path)) if chunks is None else parsed(path, *chunks)
             for path, chunks in group.items()
         ]
-        for delta in run_at_once(rows.write_files(self.connection, LEGS, changes)):
+        for delta in run_at_once(statements.write_files(self.connection, LEGS, changes)):
             self.apply(delta)
 
     def give(self, *texts: str) -> Delta:
-        vectors = [(rows.text_hash(text), vector(text)) for text in texts]
-        return self.apply(rows.put_vectors(self.connection, LEGS, vectors))
+        vectors = [(statements.text_hash(text), vector(text)) for text in texts]
+        return self.apply(statements.put_vectors(self.connection, LEGS, vectors))
 
     def sql(self, statement: str, *parameters: object) -> list[tuple[object, ...]]:
         return self.connection.execute(statement, parameters).fetchall()
@@ -272,7 +267,7 @@ def test_a_row_is_never_used_for_another_chunk(index: Index) -> None:
 def test_a_touched_file_has_its_new_stat_alone(index: Index) -> None:
     index.put("a.md", chunk("boiler"))
     row = index.row_of("boiler")
-    touched = rows.Touched(FileKey("memory", "a.md"), FileStat(7, 8, 9), ())
+    touched = statements.Touched(FileKey("memory", "a.md"), FileStat(7, 8, 9), ())
     write(index.connection, touched)
     assert index.sql("SELECT mtime_ns, size, inode FROM files") == [(7, 8, 9)]
     assert index.row_of("boiler") == row
@@ -280,8 +275,8 @@ def test_a_touched_file_has_its_new_stat_alone(index: Index) -> None:
 
 def test_chunk_ids_name_place_text_and_model() -> None:
     def id_of(path: str = "a.md", line: int = 1, text: str = "x", model: str = "m") -> str:
-        return rows.chunk_id(
-            FileKey("memory", path), chunk(text, line), rows.text_hash(text), model
+        return statements.chunk_id(
+            FileKey("memory", path), chunk(text, line), statements.text_hash(text), model
         )
 
     assert id_of() == id_of()
@@ -293,19 +288,21 @@ def test_chunk_ids_name_place_text_and_model() -> None:
 
 def test_waiting_chunks_are_told_in_order_and_once(index: Index) -> None:
     index.put("a.md", chunk("boiler", 1), chunk("valve", 2), chunk("boiler", 3))
-    waiting = pending.read_pending(index.connection, 0, 10)
+    waiting = queries.read_pending(index.connection, 0, 10)
     assert [text for _, _, text in waiting] == ["boiler", "valve", "boiler"]
-    assert pending.read_pending(index.connection, waiting[0][0], 1) == waiting[1:2]
-    assert pending.count_pending(index.connection) == 2
+    assert queries.read_pending(index.connection, waiting[0][0], 1) == waiting[1:2]
+    assert queries.count_pending(index.connection) == 2
     index.give("boiler")
-    assert [text for _, _, text in pending.read_pending(index.connection, 0, 10)] == ["valve"]
+    assert [text for _, _, text in queries.read_pending(index.connection, 0, 10)] == ["valve"]
 
 
 def test_a_text_that_cannot_be_embedded_is_asked_for_no_more(index: Index) -> None:
     index.put("a.md", chunk("boiler"))
-    rows.put_vectors(index.connection, LEGS, [], [(rows.text_hash("boiler"), "too odd")])
-    assert pending.read_pending(index.connection, 0, 10) == []
-    assert pending.count_pending(index.connection) == 0
+    statements.put_vectors(
+        index.connection, LEGS, [], [(statements.text_hash("boiler"), "too odd")]
+    )
+    assert queries.read_pending(index.connection, 0, 10) == []
+    assert queries.count_pending(index.connection) == 0
     assert index.one("SELECT reason FROM set_aside") == "too odd"
 
 
@@ -317,8 +314,8 @@ def test_a_vector_whose_chunk_is_gone_is_kept_in_the_cache_alone(index: Index) -
 
 def test_vectors_of_another_model_are_not_taken(index: Index) -> None:
     other = msgspec.structs.replace(IDENTITY, model="other")
-    vectors = [(rows.text_hash("boiler"), vector("boiler"))]
-    rows.put_vectors(index.connection, Legs(other, fts=True, vec=True), vectors)
+    vectors = [(statements.text_hash("boiler"), vector("boiler"))]
+    statements.put_vectors(index.connection, Legs(other, fts=True, vec=True), vectors)
     delta = index.put("a.md", chunk("boiler"))
     assert (delta.reused, delta.pending) == (0, True)
 
@@ -332,7 +329,9 @@ def test_memory_and_disk_hold_the_same_vector_when_one_comes_twice(
         other.give("boiler")
     carry_over.copy_cache(index.connection, tmp_path / "other.sqlite")
     jitter = struct.pack("<2f", 1.0, 7.5)
-    index.apply(rows.put_vectors(index.connection, LEGS, [(rows.text_hash("boiler"), jitter)]))
+    index.apply(
+        statements.put_vectors(index.connection, LEGS, [(statements.text_hash("boiler"), jitter)])
+    )
     (on_disk,) = index.sql("SELECT embedding FROM chunks JOIN embedding_cache USING (vector_id)")
     assert index.sql("SELECT embedding FROM chunks_vec") == [on_disk]
     assert [embedding for _, embedding in index.matrix.values()] == [on_disk[0]]
@@ -345,7 +344,7 @@ def test_pruning_never_takes_a_vector_in_use(index: Index) -> None:
     index.put("a.md", chunk("boiler"))
     index.give("boiler", "valve", "gasket")
     assert cache.prune_cache(index.connection, 0) == 2
-    assert index.sql("SELECT hash FROM embedding_cache") == [(rows.text_hash("boiler"),)]
+    assert index.sql("SELECT hash FROM embedding_cache") == [(statements.text_hash("boiler"),)]
     assert cache.prune_cache(index.connection, 0) == 0
 
 
@@ -353,11 +352,13 @@ def test_pruning_takes_the_least_recently_used_down_to_the_bound(index: Index) -
     index.give("boiler", "valve", "gasket")
     for used_at, text in enumerate(("valve", "gasket", "boiler")):
         index.sql(
-            "UPDATE embedding_cache SET used_at = ? WHERE hash = ?", used_at, rows.text_hash(text)
+            "UPDATE embedding_cache SET used_at = ? WHERE hash = ?",
+            used_at,
+            statements.text_hash(text),
         )
     assert cache.prune_cache(index.connection, 2) == 1
     left = {hash_ for (hash_,) in index.sql("SELECT hash FROM embedding_cache")}
-    assert left == {rows.text_hash("gasket"), rows.text_hash("boiler")}
+    assert left == {statements.text_hash("gasket"), statements.text_hash("boiler")}
 
 
 def test_without_a_bound_nothing_is_pruned(index: Index) -> None:
@@ -388,7 +389,7 @@ def test_a_file_that_cannot_be_taken_over_leaves_no_trace(index: Index, tmp_path
 
 
 def test_a_file_of_many_chunks_has_them_in_order(index: Index) -> None:
-    count = 2 * rows.STEP_CHUNKS + 77
+    count = 2 * statements.STEP_CHUNKS + 77
     delta = index.put("a.md", *(chunk(f"number{n}", n) for n in range(1, count + 1)))
     assert delta.chunks == count
     found = index.sql("SELECT start_line, text FROM chunks ORDER BY row_id")
@@ -399,10 +400,10 @@ def test_a_file_of_many_chunks_has_them_in_order(index: Index) -> None:
 
 def test_a_large_file_is_written_and_removed_a_step_at_a_time(index: Index) -> None:
     """The connection has its turn for others in between; readers see nothing of it yet."""
-    large = parsed("a.md", *(chunk(f"number{n}", n) for n in range(1, 3 * rows.STEP_CHUNKS)))
+    large = parsed("a.md", *(chunk(f"number{n}", n) for n in range(1, 3 * statements.STEP_CHUNKS)))
     for change in (large, FileGone(large.key)):
         before = index.content()
-        steps = rows.write_files(index.connection, LEGS, [change])
+        steps = statements.write_files(index.connection, LEGS, [change])
         assert [next(steps) for _ in range(2)] == [None, None]
         assert index.connection.in_transaction
         steps.close()
@@ -417,17 +418,17 @@ def test_several_files_share_a_transaction(index: Index) -> None:
     index.put("old.md", chunk("boiler"))
     index.put("gone.md", chunk("garden"))
     index.give("boiler", "valve")
-    changes: list[rows.FileChange] = [
+    changes: list[statements.FileChange] = [
         parsed("new.md", chunk("valve"), chunk("boiler", 2)),
         FileGone(FileKey("memory", "gone.md")),
         parsed("old.md", chunk("gasket"), chunk("boiler", 2)),
         FileGone(FileKey("memory", "never.md")),
-        rows.Touched(FileKey("memory", "never.md"), FileStat(1, 1, 1), ()),
+        statements.Touched(FileKey("memory", "never.md"), FileStat(1, 1, 1), ()),
         parsed("empty.md"),
     ]
     began: list[str] = []
     index.connection.set_trace_callback(began.append)
-    deltas = run_at_once(rows.write_files(index.connection, LEGS, changes))
+    deltas = run_at_once(statements.write_files(index.connection, LEGS, changes))
     index.connection.set_trace_callback(None)
     assert [sql for sql in began if sql.startswith(("BEGIN", "COMMIT"))] == [
         "BEGIN IMMEDIATE",
@@ -455,7 +456,7 @@ def test_what_is_remarked_on_a_file_stays_with_it(index: Index) -> None:
 
     write(index.connection, replace(parsed("a.md"), remarks=("not UTF-8", "1 NUL")))
     assert remarks() == ("not UTF-8", "1 NUL")
-    write(index.connection, rows.Touched(key, STAT, ("something else",)))
+    write(index.connection, statements.Touched(key, STAT, ("something else",)))
     assert remarks() == ("something else",)
     write(index.connection, parsed("a.md", chunk("boiler")))
     assert remarks() == ()
@@ -520,7 +521,7 @@ def test_any_changes_leave_what_building_from_scratch_gives(
                     cache.prune_cache(changed.connection, bound)
         changed.check()
         known = {str(hash_) for (hash_,) in changed.sql("SELECT hash FROM embedding_cache")}
-        scratch.give(*(text for text in TEXTS if rows.text_hash(text) in known))
+        scratch.give(*(text for text in TEXTS if statements.text_hash(text) in known))
         for path, chunks in files.items():
             scratch.put(path, *chunks)
         assert changed.content() == scratch.content()

@@ -16,15 +16,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memoryd.identity import Choice, Identity
-from memoryd.index import check, damage, schema
+from memoryd.index import schema
 from memoryd.index.cache import put_vec
-from memoryd.index.check import Problem
-from memoryd.index.damage import FailingDiskError, Finding, Recovered, copies, finish, look, recover
 from memoryd.index.driver import Database, bundled_extension
 from memoryd.index.faults import DamagedIndexError, Fault, fault_of
-from memoryd.index.header import header_problem, seems_ours
+from memoryd.index.repair import checks
+from memoryd.index.repair import recover as repair
+from memoryd.index.repair.checks import Problem
+from memoryd.index.repair.header import header_problem, seems_ours
+from memoryd.index.repair.recover import (
+    FailingDiskError,
+    Finding,
+    Recovered,
+    copies,
+    finish,
+    look,
+    recover,
+)
 from memoryd.index.schema import IndexRefusedError
-from memoryd.terms import TOKENIZER
+from memoryd.text.tokenize import TOKENIZER
 
 WORKSPACE = Path("/home/ann/work")
 IDENTITY = Identity(
@@ -114,7 +124,7 @@ def rows(path: Path, query: str) -> list[Any]:
 def note(path: Path) -> Recovered:
     connection = Database(path)._connect()
     try:
-        found = damage.take_note(connection, path)
+        found = repair.take_note(connection, path)
         assert found is not None
         return found
     finally:
@@ -183,7 +193,7 @@ def test_a_page_of_what_was_forgotten_is_lost_and_told(path: Path) -> None:
 def told(path: Path) -> bool:
     """Open an index once more; say whether it is told what became of it."""
     with closing(Database(path)._connect()) as connection:
-        return damage.take_note(connection, path) is not None
+        return repair.take_note(connection, path) is not None
 
 
 def test_what_became_of_it_is_told_until_the_next_start(path: Path) -> None:
@@ -195,7 +205,7 @@ def test_what_may_have_come_back_is_told_until_the_damaged_file_is_removed(path:
     smash(path, *roots(path, "forgotten"))
     put_right(path)
     assert [told(path), told(path), told(path)] == [True, True, True]
-    damage.remove_copies(path)
+    repair.remove_copies(path)
     assert not told(path)
 
 
@@ -327,12 +337,12 @@ def test_whatever_is_damaged_nothing_wrong_is_kept(
         put_right(path)
     except IndexRefusedError:
         refused = True
-    damage.remove_copies(path)
+    repair.remove_copies(path)
     if refused:
         return
     assert rows(path, "PRAGMA integrity_check") == [("ok",)]
     for dims, embedding in rows(path, "SELECT dims, embedding FROM embedding_cache"):
-        assert check.is_embedding(embedding, dims)
+        assert checks.is_embedding(embedding, dims)
     path.unlink()
 
 
@@ -446,7 +456,7 @@ def test_the_last_three_are_kept_with_their_logs(path: Path, sound: bytes) -> No
     assert [copy.name[20:28] for copy in copies(path)] == ["20261130", "20261201", "20261202"]
     left = {file.name[20:28] for file in path.parent.iterdir() if "damaged" in file.name}
     assert left == {"20261130", "20261201", "20261202"}
-    damage.remove_copies(path)
+    repair.remove_copies(path)
     assert [file.name for file in path.parent.iterdir() if "damaged" in file.name] == []
 
 
@@ -483,7 +493,7 @@ def test_it_is_told_until_the_next_start(path: Path) -> None:
     found = note(path)
     assert found.copy in found.message
     connection = Database(path)._connect()
-    assert damage.take_note(connection, path) is None
+    assert repair.take_note(connection, path) is None
     connection.close()
 
 
@@ -521,7 +531,7 @@ def test_nothing_is_moved_when_the_new_file_cannot_be_written(
 
     smash(path, *roots(path, "files"))
     before = path.read_bytes()
-    monkeypatch.setattr(damage, "_commit", full)
+    monkeypatch.setattr(recover, "_commit", full)
     with pytest.raises(sqlite3.OperationalError):
         put_right(path)
     assert path.read_bytes() == before
@@ -545,5 +555,5 @@ def test_a_text_that_is_no_utf_8_any_more_is_damage(undecodable: sqlite3.Connect
     with pytest.raises(sqlite3.OperationalError) as raised:
         undecodable.execute("SELECT value FROM meta").fetchall()
     assert fault_of(raised.value) is Fault.DAMAGED
-    assert check.problem_of(raised.value).word == "content"
+    assert checks.problem_of(raised.value).word == "content"
     assert fault_of(DamagedIndexError("x")) is Fault.DAMAGED

@@ -9,15 +9,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from memoryd.flow import Chunk, FileKey, FileStat, ParsedFile, Places
 from memoryd.identity import Identity
-from memoryd.index import cache, rows, schema
+from memoryd.index import cache, schema, statements
 from memoryd.index.catalog import load_catalog
 from memoryd.index.driver import Connection, Database, Error, bundled_extension
 from memoryd.index.faults import DamagedIndexError
-from memoryd.index.rows import Legs
 from memoryd.index.schema import IndexRefusedError
-from memoryd.terms import TOKENIZER
+from memoryd.index.statements import Legs
+from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile, Places
+from memoryd.text.tokenize import TOKENIZER
 
 IDENTITY = Identity(
     provider="local",
@@ -65,15 +65,17 @@ def ensure(connection: Connection, dims: int = 4) -> None:
 def put(connection: Connection, legs: Legs, path: str, *texts: str) -> None:
     chunks = [Chunk(n, n, text, "") for n, text in enumerate(texts, start=1)]
     parsed = ParsedFile(FileKey("memory", path), FileStat(1, 1, 1), str(texts), chunks)
-    rows.replace_file(connection, legs, parsed)
+    statements.replace_file(connection, legs, parsed)
 
 
 def give(connection: Connection, legs: Legs, *texts: str) -> None:
-    rows.put_vectors(connection, legs, [(rows.text_hash(t), vector(t)) for t in texts])
+    statements.put_vectors(connection, legs, [(statements.text_hash(t), vector(t)) for t in texts])
 
 
 def vector(text: str) -> bytes:
-    return b"".join(rows.text_hash(text).encode()[n : n + 1] + b"\0\x80\x3f" for n in range(4))
+    return b"".join(
+        statements.text_hash(text).encode()[n : n + 1] + b"\0\x80\x3f" for n in range(4)
+    )
 
 
 def words(connection: Connection, word: str) -> list[str]:
@@ -194,7 +196,7 @@ def test_its_files_are_read_once_more_and_their_chunks_stay(version_1: Path) -> 
         chunks = [Chunk(1, 1, "boiler", "House"), Chunk(2, 2, "valve", "House")]
         key, remarks = FileKey("memory", "MEMORY.md"), ("not UTF-8",)
         parsed = ParsedFile(key, FileStat(1, 9, 9), "new", chunks, remarks)
-        delta = rows.replace_file(connection, Legs(identity, fts=True, vec=True), parsed)
+        delta = statements.replace_file(connection, Legs(identity, fts=True, vec=True), parsed)
         assert (delta.added, delta.removed, delta.pending) == ([], [], False)
         assert contents(connection) == before
         assert load_catalog(connection)[key].remarks == remarks

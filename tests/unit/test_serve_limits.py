@@ -15,10 +15,10 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from memoryd.serve import connection, limits, server
-from memoryd.serve.door import Door
-from memoryd.serve.limits import FAIR_BYTES, MAX_INCOMING_BYTES, MAX_OUTGOING_BYTES, Load, Seldom
-from memoryd.serve.server import Server
+from memoryd.server import connection, limits, server
+from memoryd.server.endpoint import Door
+from memoryd.server.limits import FAIR_BYTES, MAX_INCOMING_BYTES, MAX_OUTGOING_BYTES, Load, Seldom
+from memoryd.server.server import Server
 from memoryd_client.background.holder import this_process
 from memoryd_client.bodies import PingResult
 from memoryd_client.framing import FrameBuffer, pack

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from memoryd.search.snippet import Reader, Snippet, highlights
 from memoryd.search.snippet import cut as cut_by
-from memoryd.terms import Term, query_terms
+from memoryd.text.tokenize import Term, query_terms
 
 
 def cut(text: str, start: int, end: int, terms: list[Term], max_chars: int) -> Snippet:

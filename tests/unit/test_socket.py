@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from memoryd.serve import socket as sockets
-from memoryd.serve.folders import SocketError
-from memoryd.serve.lock import AlreadyRunningError
-from memoryd.serve.socket import check_path, inherited_or_listening, listening
+from memoryd.fs.directories import SocketError
+from memoryd.fs.lockfile import AlreadyRunningError
+from memoryd.server import unix_socket as sockets
+from memoryd.server.unix_socket import check_path, inherited_or_listening, listening
 from memoryd_client.peer import peer_uid
 
 

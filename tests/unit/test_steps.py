@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from memoryd.index.batching import run_at_once, run_steps
 from memoryd.index.driver import Connection, Database, transaction
-from memoryd.index.steps import run_at_once, run_steps
 
 
 @pytest.fixture

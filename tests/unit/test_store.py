@@ -15,15 +15,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from memoryd.flow import Chunk, FileKey, FileStat, ParsedFile, Salvage, ToFeeder, ToWriter
 from memoryd.identity import Identity
-from memoryd.index import pending, rows
+from memoryd.index import queries, statements
 from memoryd.index.driver import Connection, Error, bundled_extension
 from memoryd.index.readers import POOL_SIZE
 from memoryd.index.schema import IndexRefusedError
 from memoryd.index.store import Store, StoreOptions
 from memoryd.index.writer import Writer
-from memoryd.terms import TOKENIZER
+from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile, Salvage, ToFeeder, ToWriter
+from memoryd.text.tokenize import TOKENIZER
 
 IDENTITY = Identity(
     provider="local",
@@ -68,10 +68,12 @@ async def put(store: Store, path: str, *texts: str, vectors: bool = True) -> Non
     chunks = [Chunk(n, n, text, "") for n, text in enumerate(texts, start=1)]
     parsed = ParsedFile(FileKey("memory", path), STAT, str(texts), chunks)
     dims = store.identity.dims or 0
-    made = [(rows.text_hash(t), struct.pack(f"<{dims}f", 1, *[0] * (dims - 1))) for t in texts]
-    await store.database.run(lambda c: rows.replace_file(c, store.legs, parsed))
+    made = [
+        (statements.text_hash(t), struct.pack(f"<{dims}f", 1, *[0] * (dims - 1))) for t in texts
+    ]
+    await store.database.run(lambda c: statements.replace_file(c, store.legs, parsed))
     if dims and vectors:
-        await store.database.run(lambda c: rows.put_vectors(c, store.legs, made))
+        await store.database.run(lambda c: statements.put_vectors(c, store.legs, made))
 
 
 async def build(options: StoreOptions, identity: Identity, *texts: str) -> Path:
@@ -253,7 +255,7 @@ async def test_the_cache_is_pruned_at_the_opening(options: StoreOptions) -> None
     async with opened(dataclasses.replace(options, cache_max_entries=0)) as store:
         count = "SELECT hash FROM embedding_cache"
         left = await store.readers.read(lambda c: c.execute(count).fetchall())
-    assert left == [(rows.text_hash("valve"),)]
+    assert left == [(statements.text_hash("valve"),)]
 
 
 # --- vectors in memory
@@ -316,7 +318,7 @@ async def test_a_vector_taken_over_from_an_unfinished_rebuild_is_not_paid_for_ag
         inbox.put_nowait(message)
         await message.done
         writing.cancel()
-        assert await store.readers.read(lambda c: pending.read_pending(c, 0, 10)) == []
+        assert await store.readers.read(lambda c: queries.read_pending(c, 0, 10)) == []
         assert store.matrix is not None
         assert len(store.matrix) == 1
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from memoryd import supervise as supervise_module
-from memoryd.supervise import Actor, ActorFailedError, done_before, supervise
+from memoryd import supervisor as supervise_module
+from memoryd.supervisor import Actor, ActorFailedError, done_before, supervise
 
 Run = Callable[[], Coroutine[Any, Any, None]]
 

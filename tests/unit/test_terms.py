@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.terms import (
-    MAX_QUERY_TERMS,
-    Term,
-    index_text,
-    match_expression,
-    query_terms,
-)
+from memoryd.text.tokenize import MAX_QUERY_TERMS, Term, index_text, match_expression, query_terms
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=60)
 

@@ -9,13 +9,13 @@ import pytest
 from keywords import IDENTITY
 from writing import Bench, file, key, opened, texts
 
-from memoryd.flow import Embedded, FileGone, SyncMarker
 from memoryd.index import store as stores
 from memoryd.index.driver import Connection, Database, Error, sqlite
-from memoryd.index.outage import Outage
-from memoryd.index.rows import STEP_CHUNKS, text_hash
 from memoryd.index.schema import VERSION, IndexRefusedError
+from memoryd.index.statements import STEP_CHUNKS, text_hash
 from memoryd.index.transactions import Transactions
+from memoryd.index.write_outage import Outage
+from memoryd.messages import Embedded, FileGone, SyncMarker
 
 TOO_MANY = 10
 """Tries in a row that no test makes."""

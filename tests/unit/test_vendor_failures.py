@@ -15,7 +15,7 @@ from aiohttp.client_reqrep import ConnectionKey
 from remotes import KEY, NAMES, VENDORS, FakeClock, double_of, pool_of, remote, set_keys
 from vendors import TRANSIENT, AnyFault, Fault, GeminiDouble, OpenAiDouble, RateLimit, embedding
 
-from memoryd.embed.hold import AFTER_MAX_S
+from memoryd.embed.circuit_breaker import AFTER_MAX_S
 from memoryd.embed.pool import EmbedOutcome
 from memoryd.embed.provider import (
     BadTextError,
@@ -27,7 +27,7 @@ from memoryd.embed.provider import (
 )
 from memoryd.embed.vendors import http as http_module
 from memoryd.embed.vendors.http import ERROR_BODY_BYTES, without_secrets
-from memoryd.embed.vendors.refusals import SHOWN_CHARS, refusal
+from memoryd.embed.vendors.http_errors import SHOWN_CHARS, refusal
 from memoryd.embed.vendors.remote import RemoteProvider
 
 TEXTS = ["one", "two three", "four"]

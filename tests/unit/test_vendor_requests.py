@@ -10,13 +10,13 @@ import pytest
 from remotes import KEY, NAMES, VENDORS, WITH_KEY, clear, double_of, remote, set_keys
 from vendors import Double, Fault, GeminiDouble, OllamaDouble, OpenAiDouble, Seen, embedding
 
-from memoryd.config import ConfigError
+from memoryd.config.load import ConfigError
+from memoryd.config.settings import Remote, Settings
 from memoryd.embed.provider import FloatMatrix, PermanentError, utf8_bytes
 from memoryd.embed.vendors.api import Options
-from memoryd.embed.vendors.make import is_secret_header, make_remote
+from memoryd.embed.vendors.factory import is_secret_header, make_remote
 from memoryd.embed.vendors.names import APIS, key_origin
 from memoryd.embed.vendors.remote import LARGE_BYTES
-from memoryd.settings import Remote, Settings
 
 TEXTS = ["one", "two three", 'four "quoted" 漢字 🦭']
 INDEXED = ("openai", "voyage", "mistral")

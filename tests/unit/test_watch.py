@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from watchfiles._rust_notify import WatchfilesRustInternalError
 
-from memoryd.flow import Hint, ToReconcile
-from memoryd.source import watch
-from memoryd.source.inotify import check_watches, explained
-from memoryd.source.watch import MANY_PATHS, OVERFLOW_EVENTS, Watcher
+from memoryd.messages import Hint, ToReconcile
+from memoryd.source.notes import watch
+from memoryd.source.notes.inotify import check_watches, explained
+from memoryd.source.notes.watch import MANY_PATHS, OVERFLOW_EVENTS, Watcher
 
 FOLDERS = frozenset({Path("/memory"), Path("/memory/sub")})
 ADDED, MODIFIED, DELETED = 1, 2, 3

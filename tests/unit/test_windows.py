@@ -5,8 +5,8 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memoryd.chunk.weigh import weigh
 from memoryd.embed.windows import windows
+from memoryd.text.token_estimate import weigh
 
 PROSE = st.text("ab c.!?\n漢字。 é🦭", max_size=400)
 

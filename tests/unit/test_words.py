@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoryd.index.driver import Connection, sqlite
-from memoryd.search.words import Finder, fold, stem
-from memoryd.terms import FTS5_TOKENIZE, Term, index_text, match_expression, query_terms
+from memoryd.search.term_match import Finder, fold, stem
+from memoryd.text.tokenize import FTS5_TOKENIZE, Term, index_text, match_expression, query_terms
 
 ENGLISH = (
     *("deploy", "run", "relat", "generaliz", "happ", "fl", "d", "agre", "hop", "fizz", "sk", "cr"),

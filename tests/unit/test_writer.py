@@ -7,16 +7,12 @@ from pathlib import Path
 import pytest
 from writing import Bench, file, key, opened, texts
 
-from memoryd.flow import (
-    FileGone,
-    SyncMarker,
-    ToFeeder,
-)
-from memoryd.index import pending
-from memoryd.index.rows import GROUP_BYTES, GROUP_FILES, STEP_CHUNKS
+from memoryd.index import queries
 from memoryd.index.schema import AUTOMERGE
+from memoryd.index.statements import GROUP_BYTES, GROUP_FILES, STEP_CHUNKS
 from memoryd.index.store import Store
 from memoryd.index.writer import MERGE_AFTER_FILES
+from memoryd.messages import FileGone, SyncMarker, ToFeeder
 
 UNSTORABLE = "\ud800"
 
@@ -111,7 +107,7 @@ async def test_a_large_file_is_there_as_a_whole(bench: Bench) -> None:
     await bench.write(file("a.md", *words))
     assert await bench.store.readers.read(texts) == words
     assert bench.store.catalog.rows[key("a.md")].chunks == len(words)
-    assert await bench.store.readers.read(pending.count_pending) == len(words)
+    assert await bench.store.readers.read(queries.count_pending) == len(words)
 
 
 async def test_a_touched_file_is_not_written_anew(bench: Bench) -> None:

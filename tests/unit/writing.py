@@ -7,10 +7,10 @@ from pathlib import Path
 
 from keywords import IDENTITY
 
-from memoryd.flow import Chunk, FileKey, FileStat, ParsedFile, ToFeeder, ToWriter, Unreadable
 from memoryd.index.driver import Connection
 from memoryd.index.store import Store, StoreOptions
 from memoryd.index.writer import Writer
+from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile, ToFeeder, ToWriter, Unreadable
 
 
 class Bench:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from memoryd.embed.batch.api import BatchApi
-from memoryd.flow import Text
+from memoryd.messages import Text
 
 
 @dataclass(slots=True, eq=False)

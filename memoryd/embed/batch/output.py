@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from memoryd.embed.batch.api import BatchApi, JobState
 from memoryd.embed.provider import RetryableError, unit_rows
-from memoryd.flow import BatchJob, Embedded, ToWriter
 from memoryd.identity import Identity
+from memoryd.messages import BatchJob, Embedded, ToWriter
 
 STORED_AT_ONCE = 64
 _UNREADABLE = (

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memoryd.flow import BatchJob
+from memoryd.messages import BatchJob
 
 
 @dataclass(slots=True, eq=False)

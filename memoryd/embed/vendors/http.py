@@ -12,9 +12,9 @@ import msgspec
 from yarl import URL
 
 from memoryd.embed.provider import PermanentError, ProviderError, RetryableError
-from memoryd.embed.vendors.keys import Key, KeyReader, KeySource, exposed_hint
-from memoryd.embed.vendors.refusals import refusal
-from memoryd.embed.vendors.vectors import unreadable
+from memoryd.embed.vendors.credentials import Key, KeyReader, KeySource, exposed_hint
+from memoryd.embed.vendors.decode import unreadable
+from memoryd.embed.vendors.http_errors import refusal
 
 ERROR_BODY_BYTES = 8 * 1024
 MAX_ANSWER_BYTES = 256 * 1024 * 1024

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 
 from memoryd.embed.vendors.api import Api
+from memoryd.embed.vendors.credentials import KeySource
 from memoryd.embed.vendors.gemini import GeminiApi
-from memoryd.embed.vendors.keys import KeySource
 from memoryd.embed.vendors.mistral import MistralApi
 from memoryd.embed.vendors.ollama import OllamaApi
 from memoryd.embed.vendors.openai import OpenAiApi

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from memoryd.embed.vendors.api import Answer, Options, Purpose, bearer
-from memoryd.embed.vendors.vectors import Reader, Vector, in_order, matrix
+from memoryd.embed.vendors.decode import Reader, Vector, in_order, matrix
 
 
 class Item(msgspec.Struct):

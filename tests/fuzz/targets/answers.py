@@ -6,8 +6,8 @@ import numpy as np
 
 from memoryd.embed.provider import ProviderError, unit_rows
 from memoryd.embed.vendors.http import without_secrets
+from memoryd.embed.vendors.http_errors import refusal, retry_after_s
 from memoryd.embed.vendors.names import APIS
-from memoryd.embed.vendors.refusals import refusal, retry_after_s
 
 SEEDS = [
     b'\x01{"data":[{"embedding":[1,2.5],"index":0}],"usage":{"total_tokens":3}}',

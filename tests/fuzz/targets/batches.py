@@ -6,19 +6,19 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
 from memoryd.embed.batch.api import BatchApi, JobState
-from memoryd.embed.batch.gemini import GeminiBatch
-from memoryd.embed.batch.openai import OpenAiBatch
 from memoryd.embed.batch.output import bring_home
-from memoryd.embed.batch.voyage import VoyageBatch
 from memoryd.embed.provider import ProviderError
 from memoryd.embed.vendors.api import Options, bearer
+from memoryd.embed.vendors.credentials import KeySource
 from memoryd.embed.vendors.gemini import GeminiApi
+from memoryd.embed.vendors.gemini_batch import GeminiBatch
 from memoryd.embed.vendors.http import Http, decoded
-from memoryd.embed.vendors.keys import KeySource
 from memoryd.embed.vendors.openai import OpenAiApi
+from memoryd.embed.vendors.openai_batch import OpenAiBatch
 from memoryd.embed.vendors.voyage import VoyageApi
-from memoryd.flow import BatchJob, Embedded, ToWriter
+from memoryd.embed.vendors.voyage_batch import VoyageBatch
 from memoryd.identity import Identity
+from memoryd.messages import BatchJob, Embedded, ToWriter
 
 SEEDS = [
     b'{"id":"b","status":"completed","output_file_id":"f","error_file_id":null}\n'

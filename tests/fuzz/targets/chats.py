@@ -1,7 +1,7 @@
 """Chats of OpenClaw's older store: JSON5 documents."""
 
 from fuzz.scratch import folder
-from memoryd.source.sessions import store
+from memoryd.source.transcripts import openclaw_json5
 
 SEEDS = [
     b"{id: 'x', messages: [{role: 'user', content: 'hi'}, {message: {role: 'assistant',"
@@ -19,14 +19,16 @@ def check(data: bytes) -> None:
     path = folder() / "chat.json5"
     path.write_bytes(data)
     try:
-        chat, stat, _, inode = store.load(path, path.parent)
+        chat, stat, _, inode = openclaw_json5.load(path, path.parent)
     except OSError as error:
         if not error.strerror:
             raise
         return
-    said = [store.message(item) for _, item in store.numbered(chat)]
+    said = [openclaw_json5.message(item) for _, item in openclaw_json5.numbered(chat)]
     for message in said:
         if message is not None:
             message.text.encode()
-    state = store.state(chat, stat, inode, sum(message is not None for message in said), "")
+    state = openclaw_json5.state(
+        chat, stat, inode, sum(message is not None for message in said), ""
+    )
     assert state.lines == len(said)

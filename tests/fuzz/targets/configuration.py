@@ -3,10 +3,10 @@
 from contextlib import suppress
 
 from fuzz.scratch import folder
-from memoryd.config import ConfigError, load, load_added
-from memoryd.own_patterns import PatternError
-from memoryd.redact import Redactor
-from memoryd.source.extra import extra_root
+from memoryd.config.load import ConfigError, load, load_added
+from memoryd.source.notes.roots import extra_root
+from memoryd.text.own_patterns import PatternError
+from memoryd.text.redact import Redactor
 from memoryd_client.background import autostart
 
 SEEDS = [

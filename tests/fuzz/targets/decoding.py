@@ -2,8 +2,8 @@
 
 import codecs
 
-from memoryd.flow import split_lines
-from memoryd.source.decode import Decoder
+from memoryd.messages import split_lines
+from memoryd.source.notes.decode import Decoder
 
 SEEDS = [
     b"\x03a\r\nb\rc\n\nd",

@@ -9,22 +9,22 @@ from pathlib import Path
 import numpy as np
 
 from fuzz.scratch import folder
-from memoryd.config import AgentConfig, load
+from memoryd.agent.recovery import Recovery
+from memoryd.api.facts import read_facts
+from memoryd.config.load import AgentConfig, load
 from memoryd.doctor.index import IndexDoctor
-from memoryd.flow import BatchJob, Chunk, FileKey, FileStat, JobChange, ParsedFile, Places
 from memoryd.identity import Choice, Identity
-from memoryd.index import jobs, rows, schema
-from memoryd.index.damage import FailingDiskError
+from memoryd.index import batch_jobs, schema, statements
 from memoryd.index.driver import Connection, Error, sqlite
-from memoryd.index.facts import read_facts
 from memoryd.index.faults import DamagedIndexError, Fault, fault_of
 from memoryd.index.find_text import find_text
 from memoryd.index.forget import load_tombstones, message_hash
 from memoryd.index.peek import peek
+from memoryd.index.repair.recover import FailingDiskError
 from memoryd.index.schema import IndexRefusedError, get_places
 from memoryd.index.store import Store, StoreOptions
-from memoryd.recovery import Recovery
-from memoryd.terms import TOKENIZER
+from memoryd.messages import BatchJob, Chunk, FileKey, FileStat, JobChange, ParsedFile, Places
+from memoryd.text.tokenize import TOKENIZER
 
 COLUMNS = (
     ("meta", "value"),
@@ -133,17 +133,17 @@ def _whole() -> Path:
     connection.execute("PRAGMA journal_mode = WAL")
     schema.prepare(connection, _config()[1].workspace.resolve(), IDENTITY)
     schema.ensure_fts(connection)
-    legs = rows.Legs(IDENTITY, fts=True, vec=False)
+    legs = statements.Legs(IDENTITY, fts=True, vec=False)
     for number, (source, name) in enumerate((("memory", "MEMORY.md"), ("sessions", "sessions/a"))):
         chunks = [Chunk(1, 1, f"a walrus{number}", "", "1"), Chunk(2, 2, "a seal", "Head", "2")]
         key = FileKey(source, name)
         parsed = ParsedFile(key, FileStat(1, 1, 1), str(number), chunks, ("a remark",))
-        rows.replace_file(connection, legs, parsed)
-    seal = rows.text_hash("a seal")
-    rows.put_vectors(connection, legs, [(seal, VECTOR)], [(message_hash("x"), "it says no")])
+        statements.replace_file(connection, legs, parsed)
+    seal = statements.text_hash("a seal")
+    statements.put_vectors(connection, legs, [(seal, VECTOR)], [(message_hash("x"), "it says no")])
     job = BatchJob("ours", "none", "fts-only", "", 0.0, [seal])
     connection.execute("INSERT INTO forgotten VALUES ('message', ?)", (message_hash("y"),))
-    jobs.write_job(connection, JobChange(job, done=_loop.create_future()))
+    batch_jobs.write_job(connection, JobChange(job, done=_loop.create_future()))
     schema.put_choice(connection, Choice("none", "found", "x", "auto"))
     schema.put_places(connection, Places("memory", {"/x": (1, 2)}))
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -207,6 +207,6 @@ async def _read(store: Store) -> None:
     for kind, value in await store.readers.read(load_tombstones):
         assert isinstance(kind, str)
         assert isinstance(value, str)
-    await store.readers.read(lambda c: jobs.load_jobs(c, IDENTITY))
+    await store.readers.read(lambda c: batch_jobs.load_jobs(c, IDENTITY))
     await store.readers.read(lambda c: get_places(c, "memory"))
     await store.readers.read(lambda c: find_text(c, "walrus"))

@@ -6,13 +6,13 @@ from contextlib import suppress
 import msgspec
 
 from fuzz.scratch import folder
-from memoryd.added import AddedError, read_added
+from memoryd.config.registered import AddedError, read_added
 from memoryd.embed.provider import PermanentError
+from memoryd.embed.vendors.credentials import KeySource
 from memoryd.embed.vendors.gemini import GeminiApi
-from memoryd.embed.vendors.keys import KeySource
 from memoryd.index import schema
 from memoryd.index.driver import Connection, sqlite
-from memoryd.serve.notify import Notifier, inherited_socket
+from memoryd.server.systemd import Notifier, inherited_socket
 from memoryd_client.background import holder, logs
 
 SEEDS = [

@@ -3,8 +3,8 @@
 from itertools import pairwise
 
 from memoryd.chunk.markdown import chunk_markdown
-from memoryd.chunk.weigh import weigh, well_formed
-from memoryd.flow import split_lines
+from memoryd.messages import split_lines
+from memoryd.text.token_estimate import weigh, well_formed
 
 SEEDS = [
     b"\x01\x01\x40# Title\n\nText.\n\n## Below\n- a\n  - b\n\n```sh\n# no heading\n```\n",

@@ -4,7 +4,7 @@ from contextlib import suppress
 from unittest import mock
 
 from fuzz.scratch import folder
-from memoryd.source.sessions import archive
+from memoryd.source.transcripts import archive
 
 try:
     import zstandard

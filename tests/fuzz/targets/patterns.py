@@ -2,9 +2,9 @@
 
 from contextlib import suppress
 
-from memoryd.flow import split_lines
-from memoryd.source.extra import Selection
-from memoryd.source.patterns import PatternError, Patterns
+from memoryd.messages import split_lines
+from memoryd.source.notes.patterns import PatternError, Patterns
+from memoryd.source.notes.roots import Selection
 
 SEEDS = [
     b"memory/a.md\0*.md\n!a.md\n# x\n/memory/\n",

@@ -2,8 +2,8 @@
 
 import re
 
-from memoryd.flow import split_lines
-from memoryd.source.private import mask_private
+from memoryd.messages import split_lines
+from memoryd.source.notes.private import mask_private
 
 SEEDS = [
     b"a <private>hidden</private> b\n",

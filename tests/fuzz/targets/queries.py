@@ -4,17 +4,17 @@ import datetime
 import time
 from pathlib import Path
 
-from memoryd.flow import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.identity import Identity
-from memoryd.index import rows, schema
+from memoryd.index import schema, statements
 from memoryd.index.driver import Connection, sqlite
+from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.search import lexical
 from memoryd.search.corpus import read_corpus
 from memoryd.search.filters import date_of
 from memoryd.search.query import parse
 from memoryd.search.snippet import Reader, cut, highlights
 from memoryd.search.verbatim import level, units
-from memoryd.terms import MAX_QUERY_TERMS, TOKENIZER, query_terms
+from memoryd.text.tokenize import MAX_QUERY_TERMS, TOKENIZER, query_terms
 
 SEEDS = [
     b'what did "the cat" eat -fish path:memory/*.md source:memory since:2026-01-01',
@@ -49,12 +49,12 @@ def _index() -> Connection:
     connection: Connection = sqlite.connect(":memory:", isolation_level=None)
     schema.prepare(connection, Path("/w"), _IDENTITY)
     assert schema.ensure_fts(connection) is None
-    legs = rows.Legs(_IDENTITY, fts=True, vec=False)
+    legs = statements.Legs(_IDENTITY, fts=True, vec=False)
     for number, text in enumerate(TEXTS):
         lines = text.count("\n") + 1
         key = FileKey("memory", f"memory/2026-01-0{number + 1}.md")
         parsed = ParsedFile(key, FileStat(1, 1, 1), str(number), [Chunk(1, lines, text, "H")])
-        rows.replace_file(connection, legs, parsed)
+        statements.replace_file(connection, legs, parsed)
     return connection
 
 

@@ -1,7 +1,7 @@
 """Masking of secrets in any text."""
 
-from memoryd.flow import split_lines
-from memoryd.redact import Redactor
+from memoryd.messages import split_lines
+from memoryd.text.redact import Redactor
 
 SEEDS = [
     b"key sk-proj-abcdefghijklmnop1234 and password: hunter2hunter2\n",

@@ -6,11 +6,11 @@ import os
 from contextlib import suppress
 from unittest import mock
 
+from memoryd.config.settings import Remote, Settings
 from memoryd.embed.provider import ProviderError
 from memoryd.embed.vendors import http
-from memoryd.embed.vendors.make import make_remote
+from memoryd.embed.vendors.factory import make_remote
 from memoryd.embed.vendors.remote import RemoteProvider
-from memoryd.settings import Remote, Settings
 
 KEY = "opensesame-1234567890"
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"

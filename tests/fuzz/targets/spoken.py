@@ -1,8 +1,8 @@
 """What agents wrap around messages, and keys of sessions: texts that patterns look at."""
 
-from memoryd.flow import split_lines
-from memoryd.source.sessions.clean import clean, seconds
-from memoryd.source.sessions.detect import excluded_key
+from memoryd.messages import split_lines
+from memoryd.source.transcripts.detect import excluded_key
+from memoryd.source.transcripts.strip import clean, seconds
 
 SEEDS = [
     b"[WhatsApp +1 2026-01-02 10:00 UTC] hello",

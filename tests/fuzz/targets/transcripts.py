@@ -4,11 +4,11 @@ from functools import partial
 from pathlib import Path
 
 from fuzz.scratch import folder
-from memoryd.redact import Redactor
-from memoryd.settings import Settings
-from memoryd.source.sessions import delta
-from memoryd.source.sessions.delta import DeltaOptions
-from memoryd.source.sessions.detect import by_name, detect
+from memoryd.config.settings import Settings
+from memoryd.source.transcripts import delta
+from memoryd.source.transcripts.delta import DeltaOptions
+from memoryd.source.transcripts.detect import by_name, detect
+from memoryd.text.redact import Redactor
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "sessions"
 SEEDS = [

@@ -1,0 +1,226 @@
+"""How an agent's transcripts are found, read and shown: its settings put into functions."""
+
+import errno
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from memoryd.agent.factories import redactor
+from memoryd.chunk.transcript import Position, TranscriptChunker
+from memoryd.config.load import AgentConfig
+from memoryd.fs.safe_open import LinkError
+from memoryd.identity import Identity
+from memoryd.index.catalog import Catalog, FileRow
+from memoryd.index.forget import message_hash
+from memoryd.messages import (
+    FileChanged,
+    FileGone,
+    FileKey,
+    FileStat,
+    ParsedFile,
+    TranscriptState,
+    Unreadable,
+)
+from memoryd.source.notes.read import NotMemoryError
+from memoryd.source.transcripts import openclaw_json5
+from memoryd.source.transcripts.delta import (
+    Delta,
+    DeltaOptions,
+    Excerpt,
+    masked_json,
+    messages,
+    read_delta,
+    read_records,
+    spoken,
+)
+from memoryd.source.transcripts.detect import by_name, detect, excluded, family
+from memoryd.source.transcripts.due import Thresholds
+from memoryd.source.transcripts.format import LeftOutError, Record, TranscriptFormat
+from memoryd.source.transcripts.locations import SOURCE, Found, Places, is_transcript, owner_of
+from memoryd_client.bodies import GetBody, GetResult
+
+
+class Transcripts:
+    """The transcripts of one agent, for those who follow, rebuild or show them."""
+
+    def __init__(self, config: AgentConfig, identity: Identity) -> None:
+        """Read the settings. Raises `ConfigError` when a pattern of `redact` can't be used."""
+        sessions, sync = config.settings.sessions, config.settings.sync.sessions
+        self.tombstones: set[tuple[str, str]] = set()
+        self.places = Places(
+            sessions.paths, sessions.formats, agent=config.agent, environ=os.environ
+        )
+        self.thresholds = Thresholds(sync.delta_bytes, sync.delta_messages, sync.idle_seconds)
+        self.options = DeltaOptions(
+            detect=partial(self._detect, enabled=sessions.formats),
+            by_name=by_name,
+            redact=redactor(config.settings),
+            base=self.places.base,
+            tokens=identity.chunk_tokens,
+            max_bytes=identity.max_input_bytes,
+            forgotten=lambda text: ("message", message_hash(text)) in self.tombstones,
+        )
+
+    def find(self) -> Found:
+        """Return all transcripts there are, but those that were forgotten. Blocking."""
+        found = self.places.find()
+        for key in [key for key in found.files if ("path", stem(key.path)) in self.tombstones]:
+            del found.files[key]
+        return found
+
+    def read(self, path: Path, base: TranscriptState | None) -> Delta:
+        """Read what was added to a transcript since `base`. Blocking. Raises `OSError`."""
+        if path.name.endswith(openclaw_json5.SUFFIX):
+            return self._read_chat(path)
+        return read_delta(path, base=base, options=self._options_for(path))
+
+    def _read_chat(self, path: Path) -> Delta:
+        """Read a whole chat of the older store; what is as it was keeps its rows all the same."""
+        chat, stat, digest, inode = openclaw_json5.load(path, self.places.base(path))
+        options = self._options_for(path)
+        chunker = TranscriptChunker(tokens=options.tokens, max_bytes=options.max_bytes)
+        count = 0
+        for number, text in self._spoken(chat):
+            count += 1
+            chunker.add(Position(0, number), text)
+        state = openclaw_json5.state(chat, stat, inode, count, options.owner)
+        if ("session", state.session) in self.tombstones:
+            raise LeftOutError(errno.EILSEQ, "its session was forgotten")
+        chunks, _ = chunker.finish(Position(0, 1))
+        return Delta(stat, digest, state, chunks, from_line=1, bytes_read=stat.size)
+
+    def _spoken(self, chat: Record) -> Iterator[tuple[int, str]]:
+        """Yield the messages of a chat as they are spoken, with their numbers."""
+        for number, item in openclaw_json5.numbered(chat):
+            if (message := openclaw_json5.message(item)) is not None:
+                text = spoken(message, self.options.redact)
+                if not self.options.forgotten(text):
+                    yield number, text
+
+    def messages(self, path: Path) -> Iterator[str]:
+        """Yield every message of a transcript, as it is spoken. Blocking. Raises `OSError`."""
+        if path.name.endswith(openclaw_json5.SUFFIX):
+            chat, *_ = openclaw_json5.load(path, self.places.base(path))
+            yield from (text for _, text in self._spoken(chat))
+        else:
+            yield from messages(path, self.options)
+
+    def _excerpt(self, path: Path, body: GetBody, max_lines: int, max_chars: int) -> Excerpt:
+        if not path.name.endswith(openclaw_json5.SUFFIX):
+            return read_records(
+                path,
+                options=self.options,
+                start_line=body.start_line,
+                max_lines=max_lines,
+                max_chars=max_chars,
+                raw=body.raw,
+            )
+        chat, *_ = openclaw_json5.load(path, self.places.base(path))
+        said = [(n, text) for n, text in self._spoken(chat) if n >= body.start_line]
+        if body.raw:
+            items = dict(openclaw_json5.numbered(chat))
+            said = [(n, masked_json(items[n], self.options.redact)) for n, _ in said]
+        taken = said[:max_lines]
+        rest = said[max_lines:]
+        total = sum(1 for _ in openclaw_json5.numbered(chat))
+        lines = [text[:max_chars] for _, text in taken]
+        return Excerpt(lines, total, rest[0][0] if rest else None)
+
+    def parse(self, change: FileChanged) -> ParsedFile | Unreadable | FileGone:
+        """Read a whole transcript, for a rebuild. Blocking; never raises for what is on disk."""
+        try:
+            delta = self.read(change.real_path, None)
+        except (FileNotFoundError, LeftOutError):
+            return FileGone(change.key)
+        except OSError as error:
+            return Unreadable(change.key, error.strerror or str(error))
+        return ParsedFile(change.key, delta.stat, delta.hash, delta.chunks, transcript=delta.state)
+
+    def _detect(self, head: Sequence[Record], enabled: Collection[str]) -> TranscriptFormat | None:
+        """Return the format of a transcript. Raises `LeftOutError` for one that is left out."""
+        if (reason := excluded(head)) is not None:
+            raise LeftOutError(errno.EILSEQ, f"a {reason}")
+        found = detect(head, enabled)
+        if found is not None and ("session", found.session(head)) in self.tombstones:
+            raise LeftOutError(errno.EILSEQ, "its session was forgotten")
+        return found
+
+    def is_name(self, path: str) -> bool:
+        """Say whether a path of a request means a transcript: it begins as their names do."""
+        return path.startswith(f"{SOURCE}/")
+
+    def place_of(self, path: str) -> str:
+        """Return the start of such a name, which tells where it is looked for."""
+        return "/".join(path.split("/", 2)[:2])
+
+    def get(self, body: GetBody, max_lines: int, max_chars: int) -> GetResult:
+        """Return messages of a transcript, or its records. Blocking.
+
+        Raises `NotMemoryError`, `FileNotFoundError` or another `OSError`.
+        """
+        path = self.places.real_path(FileKey(SOURCE, body.path))
+        if (
+            path is None
+            or not is_transcript(str(path))
+            or ("path", stem(body.path)) in self.tombstones
+        ):
+            raise NotMemoryError("it is not the name of a transcript")
+        try:
+            excerpt = self._excerpt(path, body, max_lines, max_chars)
+        except LinkError as error:
+            raise NotMemoryError("symbolic links are not followed") from error
+        return GetResult(
+            path=body.path,
+            text="\n".join(excerpt.lines),
+            start_line=body.start_line,
+            lines=len(excerpt.lines),
+            total_lines=excerpt.total_lines,
+            truncated=excerpt.next_line is not None and len(excerpt.lines) < max_lines,
+            next_from=excerpt.next_line,
+        )
+
+    def _options_for(self, path: Path) -> DeltaOptions:
+        return replace(self.options, owner=owner_of(path))
+
+
+def stem(path: str) -> str:
+    """Return the name of a transcript without what an archive adds to it."""
+    name, ending, _ = path.partition(".jsonl")
+    return name + ending
+
+
+def known(
+    catalog: Catalog, formats: Collection[str]
+) -> dict[FileKey, tuple[FileStat, TranscriptState | None]]:
+    """Return what the index has of transcripts.
+
+    One of a format that is not wanted any more looks as if it had changed, to be looked at again.
+    """
+    return {
+        key: (row.stat, row.transcript)
+        if row.transcript is not None and family(row.transcript.format) in ("", *formats)
+        else (FileStat(-1, 0, 0), None)
+        for key, row in catalog.rows.items()
+        if key.source == SOURCE
+    }
+
+
+def visible(
+    rows: Mapping[FileKey, FileRow], visibility: str, agent: str, session: str, key: FileKey
+) -> bool:
+    """Say whether a search may see a file: notes always, transcripts as `visibility` says."""
+    if key.source != SOURCE:
+        return True
+    state = rows[key].transcript if key in rows else None
+    if state is None:
+        return False
+    if visibility == "self":
+        return bool(session) and state.session == session
+    return state.owner in ("", agent)
+
+
+def notes(catalog: Catalog) -> dict[FileKey, FileStat]:
+    """Return what the index has of everything else. Any thread may ask."""
+    return {key: row.stat for key, row in catalog.copy().items() if key.source != SOURCE}

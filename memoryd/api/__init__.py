@@ -1,0 +1,1 @@
+"""Handlers of the requests to one agent, one module per operation."""

@@ -1,0 +1,67 @@
+"""Pages of the files that an agent knows: those that are indexed, and those that are not."""
+
+import bisect
+from collections.abc import Iterable
+
+from memoryd.agent.agent import Agent
+from memoryd.index.catalog import Catalog
+from memoryd.index.pages import read_files
+from memoryd.messages import FileKey
+from memoryd.source.notes.discover import SOURCE
+from memoryd.source.transcripts.locations import SOURCE as SESSIONS
+from memoryd_client.bodies import FileEntry, FilesBody, FilesResult
+
+STATES = ("indexed", "remarked", "skipped", "failed")
+MAX_PAGE = 1_000
+
+
+def remarks(catalog: Catalog) -> dict[FileKey, str]:
+    """Return what there is to know about files that are indexed all the same."""
+    return {key: "; ".join(row.remarks) for key, row in catalog.rows.items() if row.remarks}
+
+
+def skipped(agent: Agent) -> list[tuple[str, str, str]]:
+    """Return what is passed over: source, path as it can be shown, and why."""
+    found = [(SOURCE, path, why) for path, why in agent.reconciler.stats().skipped]
+    if agent.tracker is not None:
+        found += [(SESSIONS, path, why) for path, why in agent.tracker.stats().skipped.items()]
+    return found
+
+
+async def page(agent: Agent, body: FilesBody) -> FilesResult:
+    """Return the files of `body.state` whose paths follow `body.after`, `body.limit` at most."""
+    if body.state == "indexed":
+        return await _indexed(agent, body)
+    found: Iterable[tuple[str, str, str]]
+    match body.state:
+        case "skipped":
+            found = skipped(agent)
+        case "failed":
+            found = ((*key, reason) for key, reason in agent.unreadable.items())
+        case _:
+            found = ((*key, remark) for key, remark in remarks(agent.store.catalog).items())
+    entries = sorted(
+        (FileEntry(path, body.state, source, reason=why) for source, path, why in found),
+        key=lambda entry: entry.path,
+    )
+    start = 0
+    if body.after is not None:
+        start = bisect.bisect_right(entries, body.after, key=lambda entry: entry.path)
+    return _page(entries[start : start + body.limit + 1], len(entries), body)
+
+
+async def _indexed(agent: Agent, body: FilesBody) -> FilesResult:
+    after, limit = body.after, body.limit + 1
+    found = await agent.store.readers.read(lambda c: read_files(c, after, limit))
+    known = remarks(agent.store.catalog)
+    entries = [
+        FileEntry(path, body.state, source, size, chunks, known.get(FileKey(source, path)))
+        for path, source, size, chunks in found
+    ]
+    return _page(entries, len(agent.store.catalog.rows), body)
+
+
+def _page(entries: list[FileEntry], total: int, body: FilesBody) -> FilesResult:
+    """Return a page of entries, one more than which shows that there is another page."""
+    shown = entries[: body.limit]
+    return FilesResult(shown, total, shown[-1].path if len(entries) > len(shown) else None)

@@ -1,0 +1,117 @@
+"""Lines of a memory file or of a transcript, for clients; and why they can't be had."""
+
+import errno
+import os
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from memoryd.agent.agent import Agent
+from memoryd.messages import FileKey
+from memoryd.server.connection import ECHO_CHARS, RequestFailedError
+from memoryd.source.notes.read import Excerpt, NotMemoryError, read_lines
+from memoryd.source.transcripts.locations import SOURCE as SESSIONS
+from memoryd_client.bodies import GetBody, GetResult
+from memoryd_client.protocol import ErrorCode
+
+LINES = 120
+MAX_LINES = 5_000
+MAX_CHARS = 12_000
+OF_THE_DISK = frozenset(
+    {errno.EIO, errno.ENXIO, errno.ENODEV, errno.ENOTCONN, errno.ESTALE, errno.ETIMEDOUT}
+)
+"""What is wrong with the disk then, not with the file."""
+HINT = (
+    "bring its disk back and ask again; `memctl search` shows what the index has of it;"
+    " if it is to go: `memctl index`"
+)
+
+
+async def get(agent: Agent, body: GetBody) -> GetResult:
+    """Return lines of a memory file, or messages of a transcript. Raises `RequestFailedError`."""
+    if not body.path:
+        raise RequestFailedError(
+            ErrorCode.BAD_REQUEST,
+            "the path is empty",
+            "name a file of the memory, as a search shows it; `memctl files` lists them",
+        )
+    wanted = LINES if body.lines is None else body.lines
+    if body.start_line < 1 or not 1 <= wanted <= MAX_LINES:
+        raise RequestFailedError(
+            ErrorCode.BAD_REQUEST,
+            f"start_line must be at least 1 and lines from 1 to {MAX_LINES}",
+        )
+    shown = body.path[:ECHO_CHARS]
+    try:
+        return await _read(agent, body, wanted)
+    except NotMemoryError as error:
+        raise RequestFailedError(
+            ErrorCode.DENIED,
+            f"{shown} can't be read: {error}",
+            "memory is MEMORY.md, memory/**/*.md and the configured extra_paths",
+        ) from error
+    except FileNotFoundError as error:
+        if (reason := await _why_away(agent, body.path)) is not None:
+            raise _unreachable(shown, reason) from error
+        raise RequestFailedError(
+            ErrorCode.NOT_FOUND, f"there is no {shown} in the memory"
+        ) from error
+    except (OSError, ValueError) as error:
+        reason = str(error)
+        if isinstance(error, OSError):
+            reason = error.strerror or reason
+            if error.errno in OF_THE_DISK:
+                raise _unreachable(shown, reason) from error
+        raise RequestFailedError(ErrorCode.DENIED, f"{shown} can't be read: {reason}") from error
+
+
+async def _read(agent: Agent, body: GetBody, wanted: int) -> GetResult:
+    transcripts = agent.transcripts
+    if transcripts is not None and transcripts.is_name(body.path):
+        place = transcripts.place_of(body.path)
+        return await agent.look_up(transcripts.get, body, wanted, MAX_CHARS, at=place)
+    read = partial(
+        read_lines,
+        agent.discovery,
+        body.path,
+        start_line=body.start_line,
+        max_lines=wanted,
+        max_chars=MAX_CHARS,
+    )
+    path = absolute(agent.discovery.workspace, body.path)
+    return _result(body, await agent.look_up(read, at=path))
+
+
+def _result(body: GetBody, excerpt: Excerpt) -> GetResult:
+    after = body.start_line + len(excerpt.lines)
+    more = bool(excerpt.lines) and after <= excerpt.total_lines
+    return GetResult(
+        path=excerpt.path,
+        text="\n".join(excerpt.lines),
+        start_line=body.start_line,
+        lines=len(excerpt.lines),
+        total_lines=excerpt.total_lines,
+        truncated=excerpt.cut,
+        next_from=after if more else None,
+    )
+
+
+async def _why_away(agent: Agent, path: str) -> str | None:
+    """Say why a file that is not there may be on a disk that is not; None: it is gone."""
+    real_path: Path | None = absolute(agent.discovery.workspace, path)
+    if agent.transcripts is not None and agent.transcripts.is_name(path):
+        real_path = agent.transcripts.places.real_path(FileKey(SESSIONS, path))
+    with suppress(OSError):
+        return None if real_path is None else await agent.look_up(agent.why_away, real_path)
+    return None
+
+
+def _unreachable(path: str, reason: str) -> RequestFailedError:
+    return RequestFailedError(
+        ErrorCode.UNAVAILABLE, f"{path} can't be reached: {reason}", HINT, retryable=True
+    )
+
+
+def absolute(workspace: Path, path: str) -> Path:
+    """Return where a path lies that is absolute or relative to the workspace."""
+    return Path(os.path.normpath(workspace / path))

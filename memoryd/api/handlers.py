@@ -1,0 +1,261 @@
+"""What each request to one agent does; nothing here knows of sockets."""
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from memoryd.agent.agent import KEY_FILES, Agent
+from memoryd.agent.factories import asked_for
+from memoryd.api import files, get, probe, search, transcripts
+from memoryd.api.forget import MAX_NAMED_CHARS, forget
+from memoryd.api.status import Status
+from memoryd.api.unwritable import while_writable
+from memoryd.config.load import ConfigError
+from memoryd.embed.provider import ProviderError
+from memoryd.fs.hang import LOOK_S
+from memoryd.identity import Choice
+from memoryd.index.rebuild.actor import RebuildRequest
+from memoryd.index.rebuild.rebuild import RebuildError, RebuildResult
+from memoryd.messages import Choose, Hint, SyncMarker
+from memoryd.server.caller import Caller
+from memoryd.server.connection import ECHO_CHARS, RequestFailedError
+from memoryd_client import bodies, protocol
+from memoryd_client import status as wire
+from memoryd_client.sessions import ForgetBody, ForgetResult, SessionsBody, SessionsResult
+
+T = TypeVar("T")
+PROGRESS_S = 0.1
+PATIENCE_S = 30.0
+"""A disk that has not answered for so long is not waited for any more."""
+
+
+class Operations:
+    """The ops of one agent."""
+
+    def __init__(self, agent: Agent, status: Status) -> None:
+        self._agent = agent
+        self._status = status
+
+    def degraded(self) -> list[str]:
+        """Return everything about the agent that doesn't work as it should, a line each."""
+        return self._status.health.degraded()
+
+    async def status(self, body: bodies.Empty, caller: Caller) -> wire.StatusResult:
+        """Tell everything about the agent."""
+        return await self._status.collect()
+
+    async def config(self, body: bodies.Empty, caller: Caller) -> bodies.ConfigResult:
+        """Tell the effective settings."""
+        return config_result(self._agent)
+
+    async def search(self, body: bodies.SearchBody, caller: Caller) -> bodies.SearchResult:
+        """Search. What is noticed but not yet searchable makes the answer `stale`."""
+        return await search.search(self._agent, self._status, body)
+
+    async def get(self, body: bodies.GetBody, caller: Caller) -> bodies.GetResult:
+        """Return lines of a memory file."""
+        return await get.get(self._agent, body)
+
+    async def sync(self, body: bodies.SyncBody, caller: Caller) -> bodies.SyncResult:
+        """Wait until everything changed before is searchable."""
+        await self._while_writable(self._sync(vectors=body.vectors, caller=caller))
+        store = self._agent.store
+        return bodies.SyncResult(
+            files=len(store.catalog.rows),
+            chunks=store.catalog.chunks,
+            pending_vectors=self._agent.pending_chunks(),
+            warnings=self._status.health.warnings(),
+        )
+
+    async def index(self, body: bodies.IndexBody, caller: Caller) -> bodies.IndexResult:
+        """Bring the index up to date, or build a new one with `force`."""
+        return await self._while_writable(self._index(body, caller))
+
+    async def _index(self, body: bodies.IndexBody, caller: Caller) -> bodies.IndexResult:
+        started = time.perf_counter()
+        writer = self._agent.writer
+        before = writer.stats()
+        rebuilt: RebuildResult | None = None
+        if self._agent.reconciler.stats().away:
+            await self._sync(vectors=False, caller=caller, meant=True)
+        if body.force or body.provider is not None:
+            rebuilt = await self._rebuild(caller, if_different=not body.force)
+        await self._sync(vectors=True, caller=caller, meant=True)
+        after = writer.stats()
+        store = self._agent.store
+        return bodies.IndexResult(
+            files=len(store.catalog.rows),
+            chunks=store.catalog.chunks,
+            embedded=after.vectors_written - before.vectors_written
+            if rebuilt is None
+            else rebuilt.embedded,
+            reused=after.vectors_reused - before.vectors_reused
+            if rebuilt is None
+            else rebuilt.reused,
+            seconds=time.perf_counter() - started,
+            rebuilt=rebuilt is not None,
+            pending_vectors=self._agent.pending_chunks(),
+            warnings=self._status.health.warnings(),
+        )
+
+    async def choose(self, provider: str) -> bool:
+        """Write down who is to embed from the next start on. Returns whether that is another one.
+
+        Raises `RequestFailedError` for a provider that can't be had.
+        """
+        agent = self._agent
+        try:
+            async with asyncio.timeout(LOOK_S):
+                choice = await agent.look_up(
+                    asked_for, provider, agent.config.settings, at=KEY_FILES
+                )
+        except TimeoutError:
+            raise RequestFailedError(
+                protocol.ErrorCode.UNAVAILABLE,
+                "the file of a key, or of a model, can't be looked at: its disk does not answer",
+                hint="`memctl status` names it in a moment",
+                retryable=True,
+            ) from None
+        except (ConfigError, ProviderError) as error:
+            raise RequestFailedError(protocol.ErrorCode.BAD_REQUEST, str(error)) from error
+        await self._while_writable(self._choose(choice))
+        if choice.provider != agent.resolved.provider or agent.resolved.is_fallback:
+            return True
+        agent.resolved = agent.resolved._replace(choice=choice)
+        return False
+
+    async def files(self, body: bodies.FilesBody, caller: Caller) -> bodies.FilesResult:
+        """Return one page of the files that the agent knows."""
+        if not 1 <= body.limit <= files.MAX_PAGE or body.state not in files.STATES:
+            raise RequestFailedError(
+                protocol.ErrorCode.BAD_REQUEST,
+                f"limit must be from 1 to {files.MAX_PAGE} and state one of"
+                f" {', '.join(files.STATES)}",
+            )
+        return await files.page(self._agent, body)
+
+    async def probe(self, body: bodies.Empty, caller: Caller) -> bodies.ProbeResult:
+        """Try out everything that search needs."""
+        return await probe.run(self._agent)
+
+    async def session_start(
+        self, body: bodies.SessionStartBody, caller: Caller
+    ) -> bodies.SessionStartResult:
+        """Get ready for questions: take what has changed, start the model. Waits for neither."""
+        agent = self._agent
+        if not agent.config.settings.sync.on_session_start:
+            return bodies.SessionStartResult(syncing=False)
+        if agent.watcher is not None:
+            agent.watcher.hurry()
+        await agent.to_reconcile.put(Hint(reason="a session starts"))
+        if agent.tracker is not None:
+            await agent.to_tracker.put(Hint(reason="a session starts"))
+        if agent.provider is not None:
+            agent.provider.warm()
+        return bodies.SessionStartResult(syncing=True)
+
+    async def transcript_updated(
+        self, body: bodies.TranscriptUpdatedBody, caller: Caller
+    ) -> bodies.TranscriptUpdatedResult:
+        """Look at a file at once that its writer says has changed."""
+        agent, shown = self._agent, body.path[:ECHO_CHARS]
+        path = get.absolute(agent.discovery.workspace, body.path)
+        hint = Hint(frozenset({path}), "its writer says so")
+        if agent.transcripts is not None and agent.transcripts.places.key(path) is not None:
+            await agent.to_tracker.put(hint)
+            return bodies.TranscriptUpdatedResult(True)
+        try:
+            found = await agent.look_up(agent.discovery.look, path, at=path)
+        except (OSError, ValueError):
+            found = None  # it can't be seen, or there is a NUL in its name
+        if found is None:
+            reason = f"{shown} is neither a memory file nor in a place of transcripts"
+            if agent.transcripts is None:
+                reason = f"{shown} is not a memory file, and transcripts are not enabled"
+            return bodies.TranscriptUpdatedResult(False, reason)
+        await agent.to_reconcile.put(hint)
+        return bodies.TranscriptUpdatedResult(True)
+
+    async def sessions(
+        self, body: SessionsBody, caller: Caller
+    ) -> SessionsResult:
+        """Return one page of the transcripts that the agent knows."""
+        if not 1 <= body.limit <= files.MAX_PAGE:
+            raise RequestFailedError(
+                protocol.ErrorCode.BAD_REQUEST, f"limit must be from 1 to {files.MAX_PAGE}"
+            )
+        return await transcripts.page(self._agent, body)
+
+    async def forget(self, body: ForgetBody, caller: Caller) -> ForgetResult:
+        """Forget transcripts, or messages in them, for good."""
+        agent = self._agent
+        named = [name for name in (body.session, body.path, body.match) if name is not None]
+        if len(named) != 1 or not named[0].strip():
+            raise RequestFailedError(
+                protocol.ErrorCode.BAD_REQUEST, "say what to forget: one of session, path and match"
+            )
+        if len(named[0]) > MAX_NAMED_CHARS:
+            raise RequestFailedError(
+                protocol.ErrorCode.BAD_REQUEST,
+                f"what is to be forgotten is named with {MAX_NAMED_CHARS} characters at most",
+                "a part of the text is enough",
+            )
+        if agent.transcripts is None:
+            raise RequestFailedError(
+                protocol.ErrorCode.BAD_REQUEST,
+                "transcripts are not enabled",
+                "a note is forgotten by deleting it, or what it says",
+            )
+        return await self._while_writable(forget(agent, agent.transcripts, body))
+
+    async def _while_writable(self, work: Coroutine[Any, Any, T]) -> T:
+        return await while_writable(self._agent.store.outage, work)
+
+    async def _choose(self, choice: Choice) -> None:
+        message = Choose(choice)
+        await self._agent.to_writer.put(message)
+        await message.done
+
+    async def _rebuild(self, caller: Caller, *, if_different: bool) -> RebuildResult | None:
+        done: asyncio.Future[RebuildResult | None] = asyncio.get_running_loop().create_future()
+        request = RebuildRequest("asked for", done, caller.progress, if_different)
+        await self._agent.to_rebuilder.put(request)
+        try:
+            return await done
+        except RebuildError as error:
+            raise RequestFailedError(
+                protocol.ErrorCode.UNAVAILABLE, f"rebuilding failed: {error}", retryable=True
+            ) from error
+
+    async def _sync(self, *, vectors: bool, caller: Caller, meant: bool = False) -> None:
+        """Send a marker along the data path and report progress until it has come through."""
+        agent = self._agent
+        marker = SyncMarker(meant=meant)
+        await agent.to_reconcile.put(marker)
+        first = agent.writer.stats().messages
+        while not marker.text.done():
+            await asyncio.wait({marker.text}, timeout=PROGRESS_S)
+            if hung := agent.disk_waits.warnings(seconds=PATIENCE_S):
+                raise RequestFailedError(
+                    protocol.ErrorCode.UNAVAILABLE,
+                    hung[0],
+                    "look at that disk; what has changed there is taken when it answers",
+                    retryable=True,
+                )
+            handled = agent.writer.stats().messages - first
+            caller.progress(handled, handled + agent.pending_files(), "indexing")
+        total = agent.pending_chunks()
+        while vectors and not marker.vectors.done():
+            caller.progress(total - agent.pending_chunks(), total, "embedding")
+            await asyncio.wait({marker.vectors}, timeout=PROGRESS_S)
+
+
+def config_result(agent: Agent) -> bodies.ConfigResult:
+    """Return the effective settings of an agent as they go over the wire."""
+    config = agent.config
+    return bodies.ConfigResult(
+        agent=config.agent,
+        files=[str(file) for file in config.files],
+        values=[bodies.ConfigValue(*value) for value in config.values()],
+    )

@@ -1,0 +1,128 @@
+"""Tries out what search needs: the embedding provider, sqlite-vec and FTS5."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from memoryd.agent.agent import KEY_FILES, Agent
+from memoryd.agent.factories import choose_provider
+from memoryd.api.health import exposed
+from memoryd.embed.provider import ProviderError
+from memoryd.fs.hang import LOOK_S
+from memoryd.index.driver import Connection, Error, ExtensionError
+from memoryd.index.extension import expanded, load_apart
+from memoryd.index.peek import Peeked
+from memoryd_client.bodies import Check, ProbeResult, ProviderCandidate
+
+STORE_S = 10.0
+
+
+class CheckFailedError(Exception):
+    """A check failed, for this reason; `hint` says what to do."""
+
+    def __init__(self, reason: str, hint: str) -> None:
+        super().__init__(reason)
+        self.hint = hint
+
+
+async def run(agent: Agent) -> ProbeResult:
+    """Make all checks, side by side. A check never raises; it tells."""
+    settings, identity = agent.config.settings, agent.store.identity
+    vectors = settings.provider != "none" and settings.store.vector.enabled
+    checks = await asyncio.gather(
+        _check("embedding", settings.provider != "none", lambda: _embedding(agent)),
+        *([] if agent.batches is None else [_check("batch", True, lambda: _batch(agent))]),
+        _check("vector", vectors, lambda: _vector(agent)),
+        _check("keyword", True, lambda: _keyword(agent)),
+    )
+    if (hint := "; ".join(exposed(agent))) and checks[0].ok:
+        checks[0].hint = hint
+    choice = agent.resolved.choice
+    candidates = []
+    if settings.provider == "auto":
+        with suppress(TimeoutError):  # `status` names the disk that does not answer
+            async with asyncio.timeout(LOOK_S):
+                found = await agent.look_up(choose_provider, settings, Peeked(), at=KEY_FILES)
+            candidates = [ProviderCandidate(*candidate) for candidate in found.considered]
+    return ProbeResult(
+        agent.config.agent,
+        identity.provider,
+        identity.model,
+        list(checks),
+        None if choice is None else choice.why,
+        candidates,
+    )
+
+
+async def _check(name: str, required: bool, attempt: Callable[[], Awaitable[str]]) -> Check:
+    if not required:
+        return Check(name, ok=False, required=False, took_ms=0.0, reason="switched off")
+    started = time.perf_counter()
+    detail, reason, hint = "", None, None
+    try:
+        detail = await attempt()
+    except CheckFailedError as error:
+        reason, hint = str(error), error.hint
+    took_ms = (time.perf_counter() - started) * 1000
+    return Check(name, reason is None, True, took_ms, detail, reason, hint)
+
+
+async def _embedding(agent: Agent) -> str:
+    pool = agent.pool
+    if pool is None:
+        raise CheckFailedError("there is no provider", "set provider in the configuration")
+    # A text that nobody has asked for yet: no cache may answer in the provider's place.
+    text = f"memoryd probe {secrets.token_hex(4)}"
+    try:
+        vector = await pool.embed_query(text, insist=True)
+    except ProviderError as error:
+        hint = "keywords go on; embedding is tried again by itself"
+        raise CheckFailedError(str(error), hint) from error
+    identity = agent.store.wanted
+    return f"{identity.provider} {identity.model}, {len(vector)} dimensions"
+
+
+async def _batch(agent: Agent) -> str:
+    assert agent.batches is not None  # noqa: S101 - the caller has asked
+    try:
+        await agent.batches.check()
+    except ProviderError as error:
+        hint = "texts are embedded without it meanwhile"
+        raise CheckFailedError(str(error), hint) from error
+    return f"{len(agent.batches.stats())} jobs under way"
+
+
+async def _vector(agent: Agent) -> str:
+    options = agent.store.options
+    path = agent.config.settings.store.vector.extension_path or options.extension
+    if path is None:
+        reason = options.extension_error or "there is no extension"
+        raise CheckFailedError(reason, "install sqlite-vec")
+    try:
+        version = await load_apart(expanded(path))
+    except ExtensionError as error:
+        hint = "search goes on without it; see store.vector.extension_path in the configuration"
+        raise CheckFailedError(str(error), hint) from error
+    if agent.store.vec_error is not None:
+        hint = "it loads by now: `memctl restart`"
+        raise CheckFailedError(f"the running index does without: {agent.store.vec_error}", hint)
+    return f"sqlite-vec {version}"
+
+
+async def _keyword(agent: Agent) -> str:
+    if agent.store.fts_error is not None:
+        raise CheckFailedError(agent.store.fts_error, "use a Python whose SQLite has FTS5")
+    try:
+        async with asyncio.timeout(STORE_S):
+            count = await agent.store.readers.read(_count_fts)
+    except (Error, TimeoutError) as error:
+        reason = str(error) or f"no answer within {STORE_S:g} s"
+        raise CheckFailedError(reason, "`memctl index --force` builds the index anew") from error
+    return f"FTS5, {count} chunks"
+
+
+def _count_fts(connection: Connection) -> int:
+    connection.execute("SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH 'memoryd'").fetchone()
+    return int(connection.execute("SELECT count(*) FROM chunks_fts_docsize").fetchone()[0])

@@ -1,0 +1,84 @@
+"""Pages of the transcripts that an agent knows, and what is kept where nobody reads it."""
+
+import bisect
+from pathlib import Path
+
+from memoryd.agent.agent import Agent
+from memoryd.agent.transcripts import Transcripts
+from memoryd.config.shown import shown_path
+from memoryd.fs.hang import waiting_for
+from memoryd.messages import FileKey
+from memoryd.source.transcripts.locations import SOURCE, Found, owner_of
+from memoryd_client.sessions import SessionEntry, SessionsBody, SessionsResult
+
+OPENCLAW_STORE = "openclaw-agent.sqlite"
+"""Where newer OpenClaw keeps conversations, in the folder `agent` beside that of transcripts."""
+
+
+async def page(agent: Agent, body: SessionsBody) -> SessionsResult:
+    """Return the transcripts whose names follow `body.after`, `body.limit` at most."""
+    transcripts = agent.transcripts
+    if transcripts is None:
+        return SessionsResult(enabled=False, sessions=[], total=0)
+    found = await agent.look_up(transcripts.find)
+    keys = sorted(found.files.keys() | _indexed(agent))
+    start = 0 if body.after is None else bisect.bisect_right(keys, FileKey(SOURCE, body.after))
+    shown = keys[start : start + body.limit]
+    return SessionsResult(
+        enabled=True,
+        sessions=[_entry(agent, transcripts, key, found) for key in shown],
+        total=len(keys),
+        next_after=shown[-1].path if start + len(shown) < len(keys) else None,
+        missing=_missing(transcripts, found),
+        elsewhere=[
+            *(f"{path}: {why}" for path, why in sorted(found.skipped.items())),
+            *await agent.look_up(elsewhere, transcripts),
+        ],
+    )
+
+
+def elsewhere(transcripts: Transcripts) -> list[str]:
+    """Return stores of conversations that are no transcripts, beside the places. Blocking."""
+    stores = (place.folder.parent / "agent" / OPENCLAW_STORE for place in transcripts.places.places)
+    return [
+        f"{shown_path(store)}: a store of OpenClaw that is not read"
+        for store in stores
+        if _exists(store)
+    ]
+
+
+def _exists(path: Path) -> bool:
+    with waiting_for(path):
+        return path.exists()
+
+
+def _missing(transcripts: Transcripts, found: Found) -> list[str]:
+    """Return the folders that somebody has asked for and that are not there."""
+    if not transcripts.places.configured:
+        return []
+    return [shown_path(place.folder) for place in found.missing]
+
+
+def _indexed(agent: Agent) -> set[FileKey]:
+    return {key for key in agent.store.catalog.rows if key.source == SOURCE}
+
+
+def _entry(agent: Agent, transcripts: Transcripts, key: FileKey, found: Found) -> SessionEntry:
+    path = transcripts.places.real_path(key) or Path(key.path)
+    row = agent.store.catalog.rows.get(key)
+    entry = SessionEntry(key.path, str(path), "new", owner=owner_of(path))
+    if row is not None and row.transcript is not None:
+        state = row.transcript
+        entry.state = "indexed"
+        entry.format, entry.session = state.format, state.session
+        entry.messages, entry.malformed, entry.chunks = state.messages, state.malformed, row.chunks
+    if key in found.files and (row is None or row.stat != found.files[key][1]):
+        read = 0 if row is None or row.transcript is None else row.transcript.offset
+        size = found.files[key][1].size
+        entry.pending_bytes = size - read if size >= read else size
+        entry.state = "new" if row is None else "pending"
+    if (reason := agent.unreadable.get(key)) is not None:
+        entry.state, entry.reason = "failed", reason
+    if agent.tracker is not None and (why := agent.tracker.stats().left_out.get(key)) is not None:
+        entry.state, entry.reason, entry.pending_bytes = "left out", why, 0
+    return entry

@@ -1,0 +1,1 @@
+"""Settings: the schema, the file, validation and registered workspaces."""

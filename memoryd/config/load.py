@@ -1,0 +1,338 @@
+"""Reads the configuration file and says where each effective value comes from.
+
+`[agents.<id>]` is laid over `[defaults]` key by key, nested tables included; `settings` has the
+types and defaults. Every mistake is a `ConfigError` that names the file, the key and the nearest
+right key.
+"""
+
+import difflib
+import hashlib
+import os
+import stat
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from memoryd.config.settings import Section, Settings
+from memoryd.config.shown import shown_path, shown_settings
+from memoryd.config.validate import choices, mistakes
+from memoryd.fs.hang import LOOK_S, within
+from memoryd_client import paths, toml
+from memoryd_client.regular import open_regular
+
+Table = dict[str, Any]
+Origin = Literal["configuration", "command line", "added"]
+DEFAULT_AGENT = "main"
+
+
+class ConfigError(Exception):
+    """The configuration can't be used; the message says where and what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    """One agent, ready to run: `workspace` and `db_path` are absolute, links resolved.
+
+    `problem` says why it can't run at present: its workspace is no folder. `exposed` is the file if
+    it has secrets, which values of headers may be, and others can read it.
+    """
+
+    agent: str
+    workspace: Path
+    db_path: Path
+    settings: Settings
+    origins: dict[str, str]
+    files: tuple[Path, ...]
+    origin: Origin
+    problem: str | None = field(default=None, compare=False)
+    exposed: Path | None = field(default=None, compare=False)
+
+    def values(self) -> list[tuple[str, Any, str]]:
+        """Return every effective setting as (dotted key, value, origin), in table order."""
+        resolved: Table = {"workspace": str(self.workspace), "store.path": str(self.db_path)}
+        return [
+            (key, resolved.get(key, value), self._origin(key))
+            for key, value in shown_settings(self.settings)
+        ]
+
+    def _origin(self, key: str) -> str:
+        inside = next((o for k, o in self.origins.items() if k.startswith(f"{key}.")), "default")
+        return self.origins.get(key, inside)
+
+
+def load(
+    config_file: Path | None = None, *, agent: str | None = None, workspace: Path | None = None
+) -> list[AgentConfig]:
+    """Load the agents that a daemon is to serve, in the order of the file; at least one.
+
+    `config_file` None means the default location, where it may be missing; a file that is named
+    must exist. `agent` (`--agent`) chooses one of the file's. `workspace` (`--workspace`) wins over
+    the file: the agent is then the one configured for that folder, else a nameless one with the
+    `[defaults]`; so it is when the file has no agents. Raises `ConfigError`.
+    """
+    source = _Source.read(config_file)
+    if agent is not None:
+        if agent not in source.agents:
+            known = ", ".join(sorted(source.agents)) or "none"
+            raise ConfigError(f"no agent {agent!r} in {source.file} (configured: {known})")
+        return [source.agent(agent, workspace)]
+    if workspace is not None:
+        return [source.agent(source.owner_of(workspace), workspace)]
+    configs = [source.agent(name) for name in source.agents] or [source.agent(None)]
+    indexes: dict[Path, str] = {}
+    for config in configs:
+        other = indexes.setdefault(config.db_path, config.agent)
+        if other != config.agent:
+            raise ConfigError(
+                f"{source.file}: agents {other} and {config.agent} have the same index"
+                f" {config.db_path}; set store.path of one of them"
+            )
+    return configs
+
+
+def load_added(config_file: Path | None, workspace: Path) -> AgentConfig:
+    """Load the agent for a workspace that a running daemon takes in. Raises `ConfigError`.
+
+    It is the one configured for that folder, else one that is named after the folder and its path.
+    """
+    source = _Source.read(config_file)
+    name = source.owner_of(workspace)
+    config = source.agent(name, workspace)
+    agent = config.agent if name is not None else added_name(config.workspace)
+    return replace(config, agent=agent, origin="added")
+
+
+def meant(configs: list[AgentConfig], folder: Path) -> AgentConfig | None:
+    """Return the agent that a client in `folder` means when it names none.
+
+    It is the one in whose workspace the folder lies, the innermost if there are several; else
+    `main`; else the only one; None when there are several.
+    """
+    around = [c for c in configs if folder.is_relative_to(c.workspace)]
+    if around:
+        return max(around, key=lambda config: len(config.workspace.parts))
+    default = [c for c in configs if c.agent == DEFAULT_AGENT] or configs
+    return default[0] if len(default) == 1 else None
+
+
+def usable(config: AgentConfig) -> AgentConfig:
+    """Return the configuration. Raises `ConfigError` when its workspace can't be used."""
+    if config.problem is not None:
+        raise ConfigError(config.problem)
+    return config
+
+
+def index_name(workspace: Path) -> str:
+    """Return the name of a workspace's index: its folder, and 8 hex digits for its real path."""
+    safe = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in workspace.name)
+    return f"{safe or 'root'}-{_path_digits(workspace)}"
+
+
+def added_name(workspace: Path) -> str:
+    """Return the id of an agent for an added workspace: as `index_name`, in the folder's script."""
+    words = "".join(c if c.isalnum() or c == "_" else " " for c in workspace.name).split()
+    return f"{'-'.join(words) or 'root'}-{_path_digits(workspace)}"
+
+
+def _path_digits(workspace: Path) -> str:
+    return hashlib.sha256(str(workspace).encode("utf-8", "surrogateescape")).hexdigest()[:8]
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A configuration file that has been read and whose outline is right."""
+
+    file: Path
+    exists: bool
+    defaults: Table
+    agents: dict[str, Table]
+
+    @classmethod
+    def read(cls, config_file: Path | None) -> "_Source":
+        file = config_file or Path(paths.config_path())
+        document = _read(file)
+        if config_file is not None and document is None:
+            raise ConfigError(f"{file}: no such configuration file")
+        exists, document = document is not None, document or {}
+        _check_top_level(document, file)
+        return cls(file, exists, document.get("defaults", {}), document.get("agents", {}))
+
+    def owner_of(self, workspace: Path) -> str | None:
+        """Return the agent configured for a folder."""
+        wanted = real_path(workspace)
+        for name, table in self.agents.items():
+            root = table.get("workspace")
+            if isinstance(root, str) and real_path(Path(root)) == wanted is not None:
+                return name
+        return None
+
+    def agent(self, name: str | None, workspace: Path | None = None) -> AgentConfig:
+        """Merge the settings of one agent; `name` None: one without a name."""
+        merged: Table = {}
+        origins: dict[str, str] = {}
+        _merge(merged, self.defaults, f"{self.file} [defaults]", origins)
+        if name is not None:
+            _merge(merged, self.agents[name], f"{self.file} [agents.{name}]", origins)
+        if workspace is not None:
+            _merge(merged, {"workspace": str(workspace)}, "--workspace", origins)
+        settings = _convert(merged, origins, self.file)
+        _check(settings, origins, self.file)
+        origins.setdefault("workspace", "current directory")
+        given = Path(settings.workspace or ".").expanduser()
+        root, reason = _seen(given)
+        problem = None
+        if reason is not None:
+            origin = origins["workspace"]
+            problem = f"workspace {given} ({origin}) {reason}; create it or name another"
+        _check_utf8(root)
+        return AgentConfig(
+            agent=name or DEFAULT_AGENT,
+            workspace=root,
+            db_path=_db_path(settings, name or index_name(root)),
+            settings=settings,
+            origins=origins,
+            files=(self.file,) if self.exists else (),
+            origin="configuration" if name is not None else "command line",
+            problem=problem,
+            exposed=self.file if settings.remote.headers and self._is_exposed() else None,
+        )
+
+    def _is_exposed(self) -> bool:
+        with suppress(OSError):
+            return bool(stat.S_IMODE(self.file.stat().st_mode) & 0o077)
+        return False
+
+
+def real_path(path: Path) -> Path | None:
+    """Return where a path leads, as far as its disk answers; None for what is no path."""
+    try:
+        expanded = path.expanduser()
+        return Path(within(LOOK_S, partial(os.path.realpath, expanded)))
+    except TimeoutError:
+        return Path(os.path.abspath(expanded))
+    except (RuntimeError, ValueError):  # the home of nobody; NUL
+        return None
+
+
+def _check_utf8(workspace: Path) -> None:
+    """Raise `ConfigError` for a path that neither an index nor an answer can have in it."""
+    shown = shown_path(workspace)
+    if shown != str(workspace):
+        raise ConfigError(f"the path of the workspace {shown} is not UTF-8; rename that folder")
+
+
+def _seen(path: Path) -> tuple[Path, str | None]:
+    """Return where a workspace is, links resolved, and why it can't be one, None if it can."""
+
+    def look() -> tuple[Path, str | None]:
+        real = Path(os.path.realpath(path))
+        try:
+            return real, None if path.is_dir() else "is not a folder"
+        except OSError as error:
+            return real, f"can't be looked at ({error.strerror})"
+
+    try:
+        return within(LOOK_S, look)
+    except TimeoutError as error:
+        return Path(os.path.abspath(path)), f"can't be looked at ({error.strerror})"
+
+
+def _read(file: Path) -> Table | None:
+    """Return what a file says, None if there is none. Raises `ConfigError`."""
+    try:
+        with open_regular(file) as opened:
+            return toml.loads(opened.read(toml.MAX_BYTES + 1))
+    except ValueError as error:
+        raise ConfigError(f"{file}: {error}") from error
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ConfigError(f"{file}: can't be read: {error.strerror}") from error
+
+
+def _check_top_level(document: Table, file: Path) -> None:
+    for key, value in document.items():
+        if key == "autostart":
+            if not isinstance(value, bool):
+                raise ConfigError(f"{file}: autostart must be true or false")
+            continue
+        if key not in ("defaults", "agents"):
+            raise ConfigError(f"{file}: unknown table [{key}]; use [defaults] or [agents.<id>]")
+        if not isinstance(value, dict):
+            raise ConfigError(f"{file}: {key} must be a table: [{key}]")
+    for name, table in document.get("agents", {}).items():
+        if not isinstance(table, dict):
+            raise ConfigError(f"{file}: agents.{name} must be a table: [agents.{name}]")
+        if not name or not all(c.isalnum() or c in "-_." for c in name) or name.startswith("."):
+            raise ConfigError(
+                f"{file}: agent id {name!r} must be made of letters, digits, '-', '_' and '.'"
+            )
+
+
+def _merge(target: Table, table: Table, origin: str, origins: dict[str, str], at: str = "") -> None:
+    for key, value in table.items():
+        dotted = f"{at}{key}"
+        if isinstance(value, dict):
+            below = target.setdefault(key, {})
+            if not isinstance(below, dict):
+                below = target[key] = {}
+            _merge(below, value, origin, origins, f"{dotted}.")
+        else:
+            target[key] = value
+            origins[dotted] = origin
+
+
+def _convert(merged: Table, origins: dict[str, str], file: Path) -> Settings:
+    _check_keys(merged, Settings, origins, file)
+    try:
+        return msgspec.convert(merged, Settings, strict=True)
+    except msgspec.ValidationError as error:
+        reason, _, where = str(error).partition(" - at `$.")
+        key = where.rstrip("`")
+        if reason.startswith("Invalid enum value"):
+            reason += f"; it may be {', '.join(choices(key))}"
+        raise ConfigError(f"{origins.get(key, file)}: {key or 'settings'}: {reason}") from error
+
+
+def _check(settings: Settings, origins: dict[str, str], file: Path) -> None:
+    for key, problem in mistakes(settings):
+        raise ConfigError(f"{origins.get(key, file)}: {key}: {problem}")
+
+
+def _check_keys(
+    table: Table, section: type[Section], origins: dict[str, str], file: Path, at: str = ""
+) -> None:
+    fields = {f.encode_name: f.type for f in msgspec.structs.fields(section)}
+    for key, value in table.items():
+        dotted = f"{at}{key}"
+        if key not in fields:
+            origin = next((o for k, o in origins.items() if f"{k}.".startswith(f"{dotted}.")), file)
+            near = difflib.get_close_matches(dotted, _all_keys(Settings), n=1, cutoff=0.6)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ConfigError(f"{origin}: unknown key {dotted}{hint}")
+        if isinstance(fields[key], type) and issubclass(fields[key], Section):
+            if not isinstance(value, dict):
+                raise ConfigError(f"{origins.get(dotted, file)}: {dotted} must be a table")
+            _check_keys(value, fields[key], origins, file, f"{dotted}.")
+
+
+def _all_keys(section: type[Section], at: str = "") -> list[str]:
+    keys: list[str] = []
+    for f in msgspec.structs.fields(section):
+        keys.append(f"{at}{f.encode_name}")
+        if isinstance(f.type, type) and issubclass(f.type, Section):
+            keys += _all_keys(f.type, f"{at}{f.encode_name}.")
+    return keys
+
+
+def _db_path(settings: Settings, name: str) -> Path:
+    if settings.store.path is not None:
+        path = Path(settings.store.path).expanduser()
+    else:
+        path = Path(paths.state_dir()) / f"{name}.sqlite"
+    # One name for one index: its lock lies beside it, and a rebuild replaces the file itself.
+    return real_path(path) or path

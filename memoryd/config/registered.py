@@ -1,0 +1,57 @@
+"""The workspaces that were added by request, written down so that they are served again."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from memoryd.config.load import ConfigError
+from memoryd.fs.atomic_replace import rename_over
+from memoryd_client.regular import open_regular
+
+MAX_BYTES = 1024 * 1024
+
+
+class AddedError(ConfigError):
+    """What was written down can't be read: which workspaces are to be served is not known."""
+
+
+def read_added(path: Path) -> list[str]:
+    """Return the workspaces that were written down; none if there is no file.
+
+    Raises `AddedError`.
+    """
+    try:
+        with open_regular(path) as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise ValueError(f"it has more than {MAX_BYTES} bytes")
+        return msgspec.json.decode(data, type=list[str])
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise AddedError(
+            f"{path}, where added workspaces are written down, can't be read: {reason};"
+            " put it right or move it away, then `memctl reload`"
+        ) from error
+
+
+def write_added(path: Path, workspaces: list[str]) -> None:
+    """Write workspaces down, all or nothing; no file for none. Raises `OSError`."""
+    if not workspaces:
+        path.unlink(missing_ok=True)
+        return
+    new = unfinished(path)
+    try:
+        new.write_bytes(msgspec.json.format(msgspec.json.encode(workspaces), indent=2) + b"\n")
+        rename_over(new, path)
+    except OSError:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+        raise
+
+
+def unfinished(path: Path) -> Path:
+    """Return where the file is written before it takes its place."""
+    return path.with_name(f"{path.name}.new")

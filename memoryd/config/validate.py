@@ -1,0 +1,97 @@
+"""What is wrong with settings whose types are right: values that don't go together. Pure."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+from urllib.parse import urlsplit
+
+import msgspec
+
+from memoryd.config.settings import Settings
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""RFC 9110, 5.6.2."""
+
+Mistake = tuple[str, str]
+"""(dotted key, what is wrong with it)"""
+
+
+def mistakes(settings: Settings) -> Iterator[Mistake]:
+    """Yield every mistake."""
+    yield from _homes(settings)
+    yield from _provider(settings)
+    for name, value in settings.remote.headers.items():
+        if not _HEADER_NAME.fullmatch(name) or not value.isprintable():
+            yield f"remote.headers.{name}", "this can't be sent as a header"
+    key_header = settings.remote.api_key_header
+    if key_header is not None and not _HEADER_NAME.fullmatch(key_header):
+        yield "remote.api_key_header", "this is no name of a header"
+
+
+def choices(key: str) -> list[str]:
+    """Return the words that the setting with a dotted key may be, where it is one of a few."""
+    kind: Any = Settings
+    for name in key.split("."):
+        kind = {f.encode_name: f.type for f in msgspec.structs.fields(kind)}[name.partition("[")[0]]
+    return list(_words(kind))
+
+
+def _words(kind: Any) -> Iterator[str]:
+    for argument in get_args(kind):
+        if isinstance(argument, str):
+            yield argument
+        else:
+            yield from _words(argument)
+
+
+def _homes(settings: Settings) -> Iterator[Mistake]:
+    named = [
+        ("workspace", settings.workspace),
+        ("store.path", settings.store.path or ""),
+        ("remote.api_key_file", settings.remote.api_key_file or ""),
+        ("local.model_path", settings.local.model_path or ""),
+        *(
+            ("extra_paths", extra if isinstance(extra, str) else extra.path)
+            for extra in settings.extra_paths
+        ),
+    ]
+    for key, path in named:
+        if "\0" in path:
+            yield key, "a path can't hold a NUL"
+            continue
+        try:
+            Path(path).expanduser()
+        except RuntimeError:
+            yield key, f"{path}: there is no such user"
+
+
+def _provider(settings: Settings) -> Iterator[Mistake]:
+    remote = settings.remote
+    if settings.provider == "auto":
+        for key, value in (
+            ("model", settings.model),
+            ("remote.base_url", remote.base_url),
+            ("remote.api_key_file", remote.api_key_file),
+            ("remote.api_key_header", remote.api_key_header),
+        ):
+            if value is not None:
+                yield key, 'this is for one provider; name it: provider = "openai", for instance'
+    if settings.fallback == settings.provider != "none":
+        yield "fallback", "this must be another provider than `provider`"
+    if remote.base_url is not None and not is_web_address(remote.base_url):
+        yield (
+            "remote.base_url",
+            "this must be an address like https://host/v1, without a user name or password",
+        )
+
+
+def is_web_address(url: str) -> bool:
+    """Say whether a text is an address that requests can be sent to, without a password."""
+    try:
+        parts = urlsplit(url)
+        (parts.hostname or "").encode("idna")
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return usable and parts.username is None and parts.password is None and " " not in url

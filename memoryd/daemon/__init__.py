@@ -1,0 +1,1 @@
+"""The process around the agents: their supervision, reload, log and memory."""

@@ -1,0 +1,323 @@
+"""The agents of one daemon: started, stopped, found, and started again when one has failed."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from memoryd.agent.agent import Agent
+from memoryd.api.handlers import Operations
+from memoryd.config.load import AgentConfig, ConfigError, meant
+from memoryd.fs.directories import SocketError
+from memoryd.fs.hang import DiskWaits
+from memoryd.fs.lockfile import AlreadyRunningError
+from memoryd.index.driver import Error
+from memoryd.index.faults import Fault, fault_of
+from memoryd.index.schema import IndexRefusedError
+from memoryd.index.write_outage import reason
+from memoryd.server.connection import RequestFailedError
+from memoryd.supervisor import GRACE_S, HARD_S, Actor, supervise
+from memoryd_client.protocol import ErrorCode
+
+log = logging.getLogger(__name__)
+
+EXPLAINED = (OSError, Error, ConfigError, AlreadyRunningError, SocketError, IndexRefusedError)
+"""Faults of the surroundings, which may pass: one agent of several is tried again after them."""
+RETRY_FIRST_S = 5.0
+RETRY_MAX_S = 300.0
+START_S = 20.0
+"""One that takes longer to start is not waited for: its disk may hang, and others have to start."""
+STOP_S = GRACE_S + 9 * HARD_S
+"""For all agents to stop, side by side: one has 8 actors and an index to close."""
+GIVE_UP_S = 1.0
+"""A start that has waited for a disk for so long is given up when the agent is to stop."""
+
+_LATER = "the agent starts by itself when it does"
+
+State = Literal["starting", "ready", "stopping", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An agent whose parts are joined, and what runs it, in the order of the data path."""
+
+    agent: Agent
+    operations: Operations
+    actors: list[Actor]
+
+
+Open = Callable[[AgentConfig, Callable[[], None], DiskWaits], AbstractAsyncContextManager[Opened]]
+"""Opens an agent; what it is given too has it started anew, soon, and knows what its threads wait
+for. While any of these waits, nothing is open yet that has to be closed in order."""
+
+
+@dataclass(slots=True, eq=False)
+class Hosted:
+    """One agent of the daemon. `opened` is set while it is `ready`, `error` once it has failed."""
+
+    config: AgentConfig
+    state: State = "starting"
+    opened: Opened | None = None
+    error: Exception | None = None
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+    requests: set[asyncio.Task[object]] = field(default_factory=set)
+    retry_at_s: float = 0.0
+    retry_step_s: float = RETRY_FIRST_S
+    again: bool = False
+    waits: DiskWaits = field(default_factory=DiskWaits)
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def reason(self) -> str | None:
+        """Why it has failed, or which disk keeps it from starting, for people."""
+        if self.error is None:
+            hung = self.waits.warnings(_LATER) if self.state == "starting" else []
+            return hung[0] if hung else None
+        cause = self.error.__cause__
+        return f"{self.error}: {cause}" if cause is not None else str(self.error)
+
+
+class Host:
+    """In: configurations. It runs an agent for each, as long as it runs itself.
+
+    An agent that fails for a reason in `explained` is started again after a while, whether others
+    work or not. For any other reason, the host ends with the error.
+    """
+
+    def __init__(
+        self,
+        open_agent: Open,
+        *,
+        explained: tuple[type[Exception], ...],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.problem: str | None = None
+        self._open = open_agent
+        self._explained = explained
+        self._clock = clock
+        self._hosted: dict[str, Hosted] = {}
+        self._changed = asyncio.Event()
+        self._closed_by_s: float | None = None
+
+    def all(self) -> list[Hosted]:
+        """Return all agents, in the order they came."""
+        return list(self._hosted.values())
+
+    async def start(self, config: AgentConfig) -> Hosted:
+        """Start an agent; returns when it is ready or has failed, or still `starting`."""
+        hosted = self._hosted[config.agent] = Hosted(config)
+        await self._launch(hosted)
+        return hosted
+
+    async def stop(self, agent: str) -> None:
+        """Stop an agent in good order and forget it; requests to it fail."""
+        hosted = self._hosted[agent]
+        await self._halt(hosted)
+        self._hosted.pop(agent, None)
+
+    async def restart(self, hosted: Hosted) -> None:
+        """Stop an agent in good order and start it again; returns as `start` does."""
+        self._restart_soon(hosted)
+        await self._until_ready(hosted)
+
+    async def run(self) -> None:
+        """Watch over the agents until cancelled, then stop them all, side by side.
+
+        One that has failed is tried again, ever more rarely. Raises an error that nothing explains.
+        """
+        try:
+            await self._watch_over()
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """Stop all agents, side by side, and wait for them `STOP_S` in all. Idempotent."""
+        if self._closed_by_s is None:
+            self._closed_by_s = self._clock() + STOP_S
+        halts = {asyncio.create_task(self._halt(h)): h.config.agent for h in self.all()}
+        if halts:
+            left_s = max(0.0, self._closed_by_s - self._clock())
+            _, late = await asyncio.wait(halts, timeout=left_s)
+            for task in late:
+                task.cancel()
+                log.error("agent %s did not stop within %g s", halts[task], STOP_S)
+
+    async def _watch_over(self) -> None:
+        while True:
+            await self._wait()
+            for hosted in self.all():
+                if hosted.error is not None and not self._is_explained(hosted.error):
+                    raise hosted.error
+            for hosted in self.all():
+                if hosted.state == "failed" and hosted.retry_at_s <= self._clock():
+                    hosted.stop = asyncio.Event()
+                    await self._launch(hosted)
+
+    def keep(self, config: AgentConfig) -> None:
+        """Have an agent go on with a configuration that is as its own, but for who can read it."""
+        hosted = self._hosted[config.agent]
+        hosted.config = config
+        if hosted.opened is not None:
+            hosted.opened.agent.config = config
+
+    def retry(self) -> None:
+        """Try every agent that has failed again now."""
+        for hosted in self._hosted.values():
+            hosted.retry_at_s = self._clock()
+        self._changed.set()
+
+    def find(self, agent: str | None, folder: str) -> Hosted:
+        """Return the agent that a client means.
+
+        It is the one it names; else the one in whose workspace its folder lies, the innermost if
+        there are several; else `main`; else the only one. Raises `RequestFailedError`.
+        """
+        if agent is not None:
+            if agent in self._hosted:
+                return self._hosted[agent]
+            raise _unknown(f"there is no agent {agent[:100]!r}", list(self._hosted))
+        config = meant([hosted.config for hosted in self.all()], Path(folder or "/"))
+        if config is not None:
+            return self._hosted[config.agent]
+        raise _unknown("several agents are served and none is meant", list(self._hosted))
+
+    @contextmanager
+    def serving(self, hosted: Hosted) -> Iterator[Opened]:
+        """Work for a request, which is given up when the agent stops meanwhile.
+
+        Raises `RequestFailedError` when the agent is not ready, or no longer.
+        """
+        name = hosted.config.agent
+        if hosted.opened is None or hosted.state != "ready":
+            raise RequestFailedError(
+                ErrorCode.UNAVAILABLE,
+                f"agent {name} is {hosted.state}" + (f": {hosted.reason}" if hosted.reason else ""),
+                retryable=True,
+            )
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - requests are tasks
+        hosted.requests.add(task)
+        try:
+            yield hosted.opened
+        except asyncio.CancelledError:
+            if hosted.state == "ready" or task.uncancel() > 0:
+                raise
+            raise RequestFailedError(
+                ErrorCode.UNAVAILABLE, f"agent {name} has been stopped", retryable=True
+            ) from None
+        except Exception as error:
+            if (refusal := _of_index(hosted, error)) is None:
+                raise
+            raise refusal from error
+        finally:
+            hosted.requests.discard(task)
+
+    async def _launch(self, hosted: Hosted) -> None:
+        hosted.state, hosted.error = "starting", None
+        hosted.ready.clear()
+        name = f"agent {hosted.config.agent}"
+        hosted.task = asyncio.create_task(self._live(hosted), name=name)
+        hosted.task.add_done_callback(lambda _: hosted.ready.set())
+        hosted.task.add_done_callback(lambda _: self._changed.set())
+        await self._until_ready(hosted)
+
+    async def _until_ready(self, hosted: Hosted) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(START_S):
+                await hosted.ready.wait()
+        if hosted.state == "starting":
+            log.warning("agent %s: %s", hosted.config.agent, hosted.reason or "it starts slowly")
+
+    def _restart_soon(self, hosted: Hosted) -> None:
+        if hosted.state == "ready":
+            hosted.again = True
+            hosted.ready.clear()
+            hosted.stop.set()
+
+    async def _live(self, hosted: Hosted) -> None:
+        try:
+            while True:
+                await self._live_once(hosted)
+                if not hosted.again:
+                    break
+                hosted.again = False
+                hosted.state, hosted.stop = "starting", asyncio.Event()
+        except Exception as error:
+            hosted.error, hosted.state = error, "failed"
+            hosted.retry_at_s = self._clock() + hosted.retry_step_s
+            hosted.retry_step_s = min(2 * hosted.retry_step_s, RETRY_MAX_S)
+            log.warning("agent %s: %s", hosted.config.agent, hosted.reason)
+        finally:
+            hosted.opened = None
+
+    async def _live_once(self, hosted: Hosted) -> None:
+        restart = partial(self._restart_soon, hosted)
+        async with self._open(hosted.config, restart, hosted.waits) as opened:
+            hosted.opened, hosted.state = opened, "ready"
+            hosted.retry_step_s = RETRY_FIRST_S
+            hosted.ready.set()
+            try:
+                await supervise(
+                    opened.actors,
+                    hosted.stop,
+                    on_stopping=lambda: _give_up(hosted),
+                    explained=self._explained,
+                )
+            finally:
+                hosted.opened = None
+
+    def _is_explained(self, error: Exception) -> bool:
+        return isinstance(error.__cause__ or error, self._explained)
+
+    async def _halt(self, hosted: Hosted) -> None:
+        hosted.state, hosted.again = "stopping", False
+        hosted.stop.set()
+        while (task := hosted.task) is not None and not task.done():
+            if hosted.opened is None and hosted.waits.overdue(GIVE_UP_S) and not task.cancelling():
+                task.cancel()
+            await asyncio.wait({task}, timeout=GIVE_UP_S)
+
+    async def _wait(self) -> None:
+        """Wait until an agent has ended, or the next one is due to be tried again."""
+        due = [h.retry_at_s for h in self._hosted.values() if h.state == "failed"]
+        timeout_s = max(0.0, min(due) - self._clock()) if due else None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._changed.wait()
+        self._changed.clear()
+
+
+def _give_up(hosted: Hosted) -> None:
+    """End the requests that are being worked on: what they need is about to go."""
+    hosted.state = "stopping"
+    for task in hosted.requests:
+        task.cancel()
+
+
+def _of_index(hosted: Hosted, error: Exception) -> RequestFailedError | None:
+    """Return what a request is told whose error is one of the index, not of the request."""
+    name, fault = hosted.config.agent, fault_of(error)
+    if fault is Fault.DAMAGED:
+        message = f"the index of agent {name} is damaged ({error}) and is put right now"
+        hint = "ask again in a moment; `memctl status` tells what became of it"
+    elif fault is Fault.SURROUNDINGS and isinstance(error, Error):
+        message = f"the index of agent {name} can't be read: {reason(error)}"
+        hint = f"look after the disk of {hosted.config.db_path}"
+    else:
+        return None
+    return RequestFailedError(ErrorCode.UNAVAILABLE, message, hint, retryable=True)
+
+
+def _unknown(message: str, agents: list[str]) -> RequestFailedError:
+    known = ", ".join(agents) or "none"
+    return RequestFailedError(
+        ErrorCode.UNKNOWN_AGENT,
+        f"{message} (served: {known})",
+        hint="name one, or be in its workspace; `memctl agents` lists them",
+    )

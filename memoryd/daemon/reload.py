@@ -1,0 +1,220 @@
+"""Brings the agents that run up to the configuration, while the daemon runs.
+
+Workspaces that were added by request are written down beside the indexes, one file per socket, so
+that they are served after the next start too.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from memoryd.agent.factories import check_workspace
+from memoryd.api.health import exposed_hint
+from memoryd.config.load import AgentConfig, ConfigError, load, load_added, usable
+from memoryd.config.registered import AddedError, read_added, unfinished, write_added
+from memoryd.daemon.agents import Host, Hosted
+from memoryd.server.connection import RequestFailedError
+from memoryd_client.agents import ReloadResult
+from memoryd_client.protocol import ErrorCode
+
+log = logging.getLogger(__name__)
+
+MAX_ADDED = 100
+"""Workspaces that clients may add: each has threads, connections and watches of its own."""
+
+
+class Reloader:
+    """Starts, stops and restarts agents as their configurations come, change and go.
+
+    In: `hangup`, set by SIGHUP. `config_file`, `agent` and `workspace` are what the command line
+    said, `added_path` is where added workspaces are written down.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        hangup: asyncio.Event,
+        *,
+        config_file: Path | None,
+        agent: str | None,
+        workspace: Path | None,
+        added_path: Path,
+        on_reloading: Callable[[], None],
+        on_reloaded: Callable[[], None],
+    ) -> None:
+        self._host = host
+        self._hangup = hangup
+        self._config_file = config_file
+        self._agent = agent
+        self._workspace = workspace
+        self._added_path = added_path
+        self._on_reloading = on_reloading
+        self._on_reloaded = on_reloaded
+        self._lock = asyncio.Lock()
+
+    async def run(self) -> None:
+        """Reload at every hang-up signal, until cancelled."""
+        while True:
+            await self._hangup.wait()
+            self._hangup.clear()
+            try:
+                await self.reload()
+            except ConfigError as error:
+                log.error("the old configuration stays in force: %s", error)
+
+    async def start(self) -> None:
+        """Start every agent. Raises `ConfigError`, or the error of the first when none works."""
+        with suppress(OSError):
+            # Of a write that was cut off; the file beside it is whole.
+            unfinished(self._added_path).unlink(missing_ok=True)
+        try:
+            configs = await asyncio.to_thread(self._load)
+        except AddedError as error:
+            self._host.problem = str(error)
+            log.error("added workspaces are not served: %s", error)
+            configs = await asyncio.to_thread(self._load, with_added=False)
+        await asyncio.gather(*(self._host.start(config) for config in configs))
+        errors = [hosted.error for hosted in self._host.all() if hosted.error is not None]
+        if len(errors) == len(self._host.all()):
+            raise errors[0]
+
+    async def reload(self) -> ReloadResult:
+        """Read the configuration and bring the agents up to it, one after the other.
+
+        Raises `ConfigError`; then nothing has changed.
+        """
+        async with self._lock:
+            self._on_reloading()
+            try:
+                wanted = await asyncio.to_thread(self._load)
+                for config in wanted:
+                    if config.origin != "added":
+                        with suppress(TimeoutError):  # the agent's start waits for that disk
+                            await check_workspace(config)
+            except ConfigError as error:
+                self._host.problem = f"the configuration can't be read again: {error}"
+                raise
+            else:
+                self._host.problem = None
+                return await self._bring_up_to(wanted)
+            finally:
+                self._on_reloaded()
+
+    async def add(self, workspace: Path) -> tuple[Hosted, bool]:
+        """Serve one more workspace. Returns its agent, and whether it is new.
+
+        Raises `ConfigError` or `RequestFailedError` when it can't be served.
+        """
+        async with self._lock:
+            await self._check_added()
+            config = usable(await asyncio.to_thread(load_added, self._config_file, workspace))
+            for hosted in self._host.all():
+                if hosted.config.workspace == config.workspace:
+                    return hosted, False
+                if hosted.config.db_path == config.db_path:
+                    raise ConfigError(
+                        f"{config.db_path} is the index of agent {hosted.config.agent} already;"
+                        " set store.path for each agent, not in [defaults]"
+                    )
+            if sum(h.config.origin == "added" for h in self._host.all()) >= MAX_ADDED:
+                raise RequestFailedError(
+                    ErrorCode.BUSY,
+                    f"{MAX_ADDED} workspaces are added already",
+                    "drop one, or put them into the configuration",
+                )
+            hosted = await self._host.start(config)
+            if hosted.reason is not None:
+                await self._host.stop(config.agent)
+                raise RequestFailedError(ErrorCode.UNAVAILABLE, hosted.reason)
+            try:
+                await self._write_down()
+            except OSError as error:
+                await self._host.stop(config.agent)
+                raise _not_written(self._added_path, error, "it is not served") from error
+            return hosted, True
+
+    async def drop(self, config: AgentConfig) -> AgentConfig:
+        """Stop serving a workspace that was added. Raises `RequestFailedError` for any other."""
+        if config.origin != "added":
+            where = f"in {config.files[0]}" if config.files else "by how memoryd was started"
+            raise RequestFailedError(
+                ErrorCode.DENIED,
+                f"agent {config.agent} was not added, it is configured {where}",
+                hint="change it there, then `memctl reload` (or restart memoryd)",
+            )
+        async with self._lock:
+            await self._check_added()
+            await self._host.stop(config.agent)
+            try:
+                await self._write_down()
+            except OSError as error:
+                what = "it is served no longer, but will be again after the next start"
+                raise _not_written(self._added_path, error, what) from error
+        return config
+
+    async def _bring_up_to(self, wanted: list[AgentConfig]) -> ReloadResult:
+        files = [str(file) for config in wanted[:1] for file in config.files]
+        result = ReloadResult(files, [], [], [], [], [])
+        ids = {config.agent for config in wanted}
+        for hosted in self._host.all():
+            if hosted.config.agent not in ids:
+                await self._host.stop(hosted.config.agent)
+                result.stopped.append(hosted.config.agent)
+        there = {hosted.config.agent: hosted.config for hosted in self._host.all()}
+        for config in wanted:
+            if there.get(config.agent) == config:
+                result.unchanged.append(config.agent)
+                self._host.keep(config)
+                continue
+            if config.agent in there:
+                await self._host.stop(config.agent)
+            hosted = await self._host.start(config)
+            kind = result.restarted if config.agent in there else result.started
+            (result.failed if hosted.reason is not None else kind).append(config.agent)
+        self._host.retry()
+        log.info("the configuration has been read again: %s", _told(result))
+        return result
+
+    def _load(self, *, with_added: bool = True) -> list[AgentConfig]:
+        """Return what is to be served: the configured agents, then the added workspaces."""
+        configs = load(self._config_file, agent=self._agent, workspace=self._workspace)
+        served = {config.workspace for config in configs}
+        for workspace in read_added(self._added_path) if with_added else ():
+            config = load_added(self._config_file, Path(workspace))
+            if config.workspace not in served:
+                served.add(config.workspace)
+                configs.append(config)
+        for file in {c.exposed for c in configs if c.exposed is not None}:
+            log.warning("%s", exposed_hint(file))
+        return configs
+
+    async def _check_added(self) -> None:
+        """Raise `RequestFailedError` where a list that can't be read would be written over."""
+        try:
+            await asyncio.to_thread(read_added, self._added_path)
+        except AddedError as error:
+            raise RequestFailedError(ErrorCode.UNAVAILABLE, str(error)) from error
+
+    async def _write_down(self) -> None:
+        added = [str(h.config.workspace) for h in self._host.all() if h.config.origin == "added"]
+        await asyncio.to_thread(write_added, self._added_path, added)
+
+
+def _not_written(path: Path, error: OSError, what: str) -> RequestFailedError:
+    return RequestFailedError(
+        ErrorCode.UNAVAILABLE,
+        f"{path} can't be written: {error.strerror}; {what}",
+        "free space on its disk or make it writable, then ask again",
+    )
+
+
+def _told(result: ReloadResult) -> str:
+    parts = {
+        "started": result.started,
+        "stopped": result.stopped,
+        "restarted": result.restarted,
+        "failed": result.failed,
+    }
+    return "; ".join(f"{what}: {', '.join(who)}" for what, who in parts.items() if who) or "no news"

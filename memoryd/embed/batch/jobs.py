@@ -1,0 +1,326 @@
+"""Batch jobs of one index: made of what waits, written down, polled by one task, brought home.
+
+A job is a row of the index before the provider knows of it, and carries our own name there: after
+a crash it is found again, by its id or by that name, and its vectors are not paid for twice.
+"""
+
+import asyncio
+import logging
+import random
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from memoryd.config.settings import Batch
+from memoryd.embed.batch.api import BatchApi, JobState
+from memoryd.embed.batch.files import BatchFile, collect, halves
+from memoryd.embed.batch.mode import BatchMode
+from memoryd.embed.batch.output import Output, bring_home
+from memoryd.embed.batch.running import JobStats, Running
+from memoryd.embed.provider import BatchTooLargeError, PermanentError, ProviderError, RetryableError
+from memoryd.embed.provider_client import Calls
+from memoryd.identity import Identity
+from memoryd.messages import BatchJob, JobChange, Text, ToWriter, first_of
+
+log = logging.getLogger(__name__)
+
+SEND_PAUSES_S = (0.3, 1.0)
+POLL_GROWTH = 1.5
+POLL_MAX_S = 300.0
+JITTER = 0.2
+WAIT_S = 1.0
+
+
+class Batches:
+    """In: texts, from the feeder. Out: rows of jobs, and vectors, to the writer.
+
+    `held` are the hashes of texts in jobs; `inline` those of texts that no job has brought a vector
+    for, which are embedded as any other.
+    """
+
+    def __init__(
+        self,
+        writer: asyncio.Queue[ToWriter],
+        *,
+        api: BatchApi,
+        mode: BatchMode,
+        settings: Batch,
+        identity: Callable[[], Identity | None],
+        folder: Path,
+        calls: Calls,
+        known: Callable[[], Awaitable[list[BatchJob]]],
+        on_change: Callable[[], None],
+        sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        """`on_change` is called when texts have become free; `folder` is for what is uploaded.
+
+        `known` reads the jobs that were left. While `identity` returns None the index can't take
+        vectors of the provider, and jobs are left alone.
+        """
+        self.mode = mode
+        self.held: set[str] = set()
+        self.inline: set[str] = set()
+        self._writer = writer
+        self._api = api
+        self._settings = settings
+        self._identity = identity
+        self._folder = folder
+        self._calls = calls
+        self._known = known
+        self._on_change = on_change
+        self._sleep = sleep
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._jitter = jitter
+        self._slots = asyncio.Semaphore(settings.concurrency)
+        self._group: asyncio.TaskGroup | None = None
+        self._running: dict[str, Running] = {}
+        self._changed = asyncio.Event()
+        self._second_run: set[str] = set()
+
+    async def run(self) -> None:
+        """Take up the jobs that were left, and poll all, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for job in await self._known():
+                self.held.update(job.hashes)
+                group.create_task(self._take_up(job), name="batch job")
+            while True:
+                while self._identity() is None:
+                    await self._sleep(WAIT_S)
+                for running in list(self._running.values()):
+                    if running.due_s <= self._clock():
+                        await self._look(running)
+                await self._until_due()
+
+    @property
+    def on(self) -> bool:
+        """Whether jobs are made."""
+        return self.mode.off_reason is None and self._group is not None
+
+    def wanted(self, waiting: int) -> bool:
+        """Say whether so many texts are worth a job."""
+        return waiting >= (self._settings.min_texts if self._settings.enabled == "auto" else 1)
+
+    async def submit(self, pages: AsyncIterator[list[Text]]) -> None:
+        """Make jobs of texts, and have them sent."""
+        files = collect(pages, self._api, ready=self._calls.ready, folder=self._folder)
+        try:
+            async for file in files:
+                self.held.update(file.hashes)
+                again = not self._second_run.isdisjoint(file.hashes)
+                self._second_run.difference_update(file.hashes)
+                await self._start(file, attempts=2 if again else 1)
+        except OSError as error:
+            self.mode.failed(f"What is to be uploaded can't be written: {error.strerror}.")
+
+    def stats(self) -> list[JobStats]:
+        """Return all jobs."""
+        now_s = self._wall_clock()
+        return [
+            JobStats(
+                running.job.remote_id or running.job.key,
+                running.shown,
+                len(running.job.hashes),
+                max(0.0, now_s - running.job.created_at),
+            )
+            for running in self._running.values()
+        ]
+
+    async def check(self) -> None:
+        """Return, and use the API again, if it answers. Raises `ProviderError`."""
+        await self._api.check()
+        self.mode.reset()
+        self._on_change()
+
+    async def _start(self, file: BatchFile, *, attempts: int) -> None:
+        """Write a job down, then have it sent."""
+        identity = self._identity()
+        assert self._group is not None and identity is not None  # noqa: S101, PT018 - it is `on`
+        job = BatchJob(
+            key=secrets.token_hex(8),
+            provider=identity.provider,
+            model=identity.model,
+            provider_key=identity.provider_key,
+            created_at=self._wall_clock(),
+            hashes=file.hashes,
+            attempts=attempts,
+        )
+        await self._write(job)
+        self._group.create_task(self._send(job, file), name="batch job")
+
+    async def _send(self, job: BatchJob, file: BatchFile) -> None:
+        """Give a job to the provider; one that is too large in halves."""
+        await self._enter(job, "being sent")
+        self._calls.counts.requests += 1
+        try:
+            remote_id = await self._submitted(job, file)
+        except BatchTooLargeError as error:
+            if len(job.hashes) > 1:
+                for half in await asyncio.to_thread(halves, file, self._api, self._folder):
+                    await self._start(half, attempts=job.attempts)
+                await self._end(job)
+            else:
+                await self._fail(job, str(error), ())
+        except ProviderError as error:
+            if isinstance(error, PermanentError) and error.missing:
+                self.mode.turn_off(f"There is no batch API: {error}")
+            await self._fail(job, str(error), ())
+        except OSError as error:
+            await self._fail(job, f"what is to be uploaded can't be written: {error.strerror}", ())
+        else:
+            await self._sent(job, remote_id)
+        finally:
+            file.close()
+
+    async def _submitted(self, job: BatchJob, file: BatchFile) -> str:
+        for pause_s in SEND_PAUSES_S:
+            try:
+                with file.opened() as lines:
+                    return await self._api.submit(lines, job.key)
+            except RetryableError as error:
+                wait_s = error.after_s or pause_s * (1 + JITTER * self._jitter())
+            await self._sleep(min(wait_s, POLL_MAX_S))
+        with file.opened() as lines:
+            return await self._api.submit(lines, job.key)
+
+    async def _take_up(self, job: BatchJob) -> None:
+        """Go on with a job that a former process has left."""
+        await self._enter(job, "left by a former process")
+        remote_id = job.remote_id
+        try:
+            remote_id = remote_id or await self._api.find(job.key)
+        except ProviderError as error:
+            log.warning("batch job %s can't be looked for: %s", job.key, error)
+        if remote_id is None:  # it never got there
+            await self._end(job)
+            self._free(job.hashes)
+        else:
+            await self._sent(job, remote_id)
+
+    async def _sent(self, job: BatchJob, remote_id: str) -> None:
+        """Write down where a job is, and have it polled."""
+        job = msgspec.structs.replace(job, remote_id=remote_id)
+        await self._write(job)
+        running = self._running[job.key]
+        running.job, running.shown = job, "submitted"
+        running.due_s = self._clock() + running.pause_s
+        log.info("batch job %s has %d texts", remote_id, len(job.hashes))
+        self._changed.set()
+
+    async def _look(self, running: Running) -> None:
+        """Ask how a job stands, and do what follows."""
+        job = running.job
+        try:
+            state = await self._api.look(job.remote_id or "")
+            running.shown = state.shown
+            if state.state != "running":
+                await self._finish(job, state)
+                return
+        except ProviderError as error:
+            if isinstance(error, PermanentError) and error.missing:
+                await self._fail(job, f"the provider knows nothing of it: {error}", ())
+                return
+            running.shown = f"can't be asked for: {error}"
+            self.mode.last_error = str(error)
+        if self._clock() - running.made_s >= self._settings.timeout_minutes * 60:
+            await self._time_out(job)
+            return
+        running.pause_s = min(running.pause_s * POLL_GROWTH, POLL_MAX_S)
+        running.due_s = self._clock() + running.pause_s * (1 + JITTER * self._jitter())
+
+    async def _finish(self, job: BatchJob, state: JobState) -> None:
+        """Store what a job has made; the rest is embedded as any other. Raises `ProviderError`."""
+        output = await self._bring_home(job, state)
+        if output.good and state.state == "done":
+            self.mode.worked()
+        missing = [digest for digest in job.hashes if digest not in output.good]
+        reason = output.error or state.message or "there was no answer in it"
+        if missing and output.good:
+            log.warning(
+                "batch job %s: %d texts without a vector: %s", job.key, len(missing), reason
+            )
+            self.mode.last_error = reason
+            self.inline.update(missing)
+        elif missing:
+            await self._fail(job, reason, output.good)
+            return
+        await self._end(job)
+        self._free(job.hashes)
+
+    async def _bring_home(self, job: BatchJob, state: JobState) -> Output:
+        output = await bring_home(
+            self._api, job, state, writer=self._writer, identity=self._identity
+        )
+        self._calls.counts.items += len(output.good)
+        self._calls.provider.tokens_used += output.tokens
+        return output
+
+    async def _time_out(self, job: BatchJob) -> None:
+        """Give up waiting: keep what is there, run the rest once more, the second time not."""
+        minutes = f"{self._settings.timeout_minutes:g} minutes"
+        good: set[str] = set()
+        try:
+            await self._api.cancel(job.remote_id or "")
+            state = await self._api.look(job.remote_id or "")
+            good = (await self._bring_home(job, state)).good
+        except ProviderError as error:
+            log.warning("batch job %s can't be cancelled: %s", job.key, error)
+        if job.attempts > 1:
+            await self._fail(job, f"It was not done in {minutes}, twice.", good, count=2)
+            return
+        log.warning("batch job %s was not done in %s; it is run once more", job.key, minutes)
+        self._second_run.update(set(job.hashes) - good)
+        await self._end(job)
+        self._free(job.hashes)
+
+    async def _fail(
+        self, job: BatchJob, reason: str, good: Iterable[str], *, count: int = 1
+    ) -> None:
+        """End a job that has brought nothing, or not enough."""
+        log.warning("batch job %s has failed: %s", job.key, reason)
+        self.mode.failed(reason, count=count)
+        self.inline.update(set(job.hashes).difference(good))
+        await self._end(job)
+        self._free(job.hashes)
+
+    async def _enter(self, job: BatchJob, shown: str) -> None:
+        """Wait until there is room for one more job at the provider."""
+        await self._slots.acquire()
+        pause_s, made_s = self._settings.poll_interval_ms / 1000, self._clock() - self._age_s(job)
+        self._running[job.key] = Running(job, shown, pause_s, made_s)
+
+    def _age_s(self, job: BatchJob) -> float:
+        """Return how old a job is; half its time is left to it, should a clock have been wrong."""
+        most_s = self._settings.timeout_minutes * 60 / 2
+        return min(max(0.0, self._wall_clock() - job.created_at), most_s)
+
+    async def _end(self, job: BatchJob) -> None:
+        await self._write(job, over=True)
+        del self._running[job.key]
+        self._slots.release()
+
+    def _free(self, hashes: Iterable[str]) -> None:
+        self.held.difference_update(hashes)
+        self._on_change()
+
+    async def _write(self, job: BatchJob, *, over: bool = False) -> None:
+        message = JobChange(job, over)
+        await self._writer.put(message)
+        await message.done
+
+    async def _until_due(self) -> None:
+        """Wait until a job is to be looked at, or there is a new one."""
+        due_s = min((r.due_s for r in self._running.values()), default=float("inf"))
+        waits: list[Awaitable[Any]] = [self._changed.wait()]
+        if due_s < float("inf"):
+            waits.append(self._sleep(max(0.0, due_s - self._clock())))
+        await first_of(*waits)
+        self._changed.clear()

@@ -1,0 +1,93 @@
+"""One pool and one model for all agents with the same embedding settings."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import msgspec
+
+from memoryd.config.settings import Settings
+from memoryd.embed.batch.mode import BatchMode
+from memoryd.embed.pool import EmbedJob, EmbedPool
+from memoryd.embed.provider import Provider
+from memoryd.messages import MeteredQueue
+
+Make = Callable[[Settings, str, bool], tuple[Provider, EmbedPool, MeteredQueue[EmbedJob]] | None]
+"""(settings, provider, whether as a fallback) → None for keywords only."""
+
+
+@dataclass(slots=True, eq=False)
+class SharedPool:
+    """A pool that works, its provider, and how many agents use it."""
+
+    provider: Provider
+    pool: EmbedPool
+    queue: MeteredQueue[EmbedJob]
+    work: asyncio.Task[None]
+    users: int = 0
+    batch_mode: BatchMode = field(default_factory=BatchMode)
+
+    async def watch(self) -> None:
+        """Wait until the pool ends, which it only does by an error: that is raised here too."""
+        await asyncio.shield(self.work)
+
+
+class SharedPools:
+    """Makes a pool for its first user and ends it after its last."""
+
+    def __init__(self, make: Make) -> None:
+        """Make none yet."""
+        self._make = make
+        self._pools: dict[bytes, SharedPool] = {}
+
+    @asynccontextmanager
+    async def use(
+        self, settings: Settings, provider: str, *, fallback: bool = False
+    ) -> AsyncIterator[SharedPool | None]:
+        """Give the pool of a provider with these settings, None for keywords only."""
+        key = _key(settings, provider, fallback)
+        shared = self._pools.get(key)
+        if shared is None:
+            if (made := self._make(settings, provider, fallback)) is None:
+                yield None
+                return
+            work = asyncio.create_task(made[1].run(), name="embed pool")
+            shared = self._pools[key] = SharedPool(*made, work)
+        shared.users += 1
+        try:
+            yield shared
+        finally:
+            shared.users -= 1
+            if shared.users == 0:
+                del self._pools[key]
+                await _end(shared)
+
+
+def _key(settings: Settings, provider: str, fallback: bool) -> bytes:
+    """Return what two agents must have in common to share a pool."""
+    if provider == "local":
+        return msgspec.json.encode([provider, settings.local, _texts(settings)])
+    return msgspec.json.encode(
+        [provider, fallback, settings.remote, settings.redact.patterns, _texts(settings)]
+    )
+
+
+def _texts(settings: Settings) -> list[object]:
+    """Return what decides about the vector of a text."""
+    return [
+        settings.model,
+        settings.output_dimensionality,
+        settings.input_type,
+        settings.query_input_type,
+        settings.document_input_type,
+        settings.query_prefix,
+        settings.document_prefix,
+    ]
+
+
+async def _end(shared: SharedPool) -> None:
+    shared.work.cancel()
+    # An error of it has been raised by `watch`.
+    await asyncio.wait({shared.work})
+    await shared.provider.close()

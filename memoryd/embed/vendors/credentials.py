@@ -1,0 +1,155 @@
+"""Where API keys come from: the environment or a file; they are read anew for every request.
+
+So a key that is rotated in its file counts at once. No key is ever part of a message.
+"""
+
+import asyncio
+import logging
+import os
+import stat
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from memoryd.embed.provider import PermanentError, RetryableError
+from memoryd.fs.hang import LOOK_S, SILENT, waiting_for
+from memoryd_client.regular import open_regular
+
+log = logging.getLogger(__name__)
+
+_MAX_KEY_CHARS = 16_384
+_MAX_FILE_BYTES = 4 * _MAX_KEY_CHARS
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key and where it was found, for people. Only `value` is secret.
+
+    `exposed` is the file that it was found in, if others can read that.
+    """
+
+    value: str
+    origin: str
+    exposed: Path | None = None
+
+    def __repr__(self) -> str:
+        return f"Key(origin={self.origin!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class KeySource:
+    """Where the key of a provider may be: a configured file, else the first variable that is set.
+
+    Each variable `NAME` has a sibling `NAME_FILE`, which names a file. `environment` None is that
+    of the process.
+    """
+
+    names: tuple[str, ...]
+    file: str | None = None
+    environment: Mapping[str, str] | None = None
+
+    def find(self) -> Key | None:
+        """Return the key, or None if there is none. Raises `PermanentError` for a bad file."""
+        place = self.place()
+        return _from_file(*place) if isinstance(place, tuple) else place
+
+    def place(self) -> tuple[Path, str] | Key | None:
+        """Return the file that the key is in, and what names it; or the key, or None.
+
+        Raises `PermanentError`. Looks at no disk.
+        """
+        if self.file is not None:
+            return _expanded(self.file), "remote.api_key_file"
+        environment = os.environ if self.environment is None else self.environment
+        for name in self.names:
+            if value := environment.get(name, "").strip():
+                return _checked(value, name)
+            if file := environment.get(f"{name}_FILE", ""):
+                return _expanded(file), f"{name}_FILE"
+        return None
+
+    @property
+    def wanted(self) -> str:
+        """What to set, for people."""
+        names = " or ".join(self.names)
+        return f"set {names}, or remote.api_key_file" if names else "set remote.api_key_file"
+
+
+class KeyReader:
+    """Reads a key anew for each request; a file in a thread, for its disk may hang."""
+
+    def __init__(self, source: KeySource) -> None:
+        """Read nothing yet."""
+        self._source = source
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="key file")
+        self._reading: asyncio.Future[Key | None] | None = None
+
+    async def read(self) -> Key | None:
+        """Return what `find` does. Raises `RetryableError` while the disk does not answer."""
+        place = self._source.place()
+        if not isinstance(place, tuple):
+            return place
+        reading = self._reading
+        if reading is None or reading.done():  # else a thread waits already
+            find = self._thread.submit(self._source.find)
+            reading = self._reading = asyncio.wrap_future(find)
+            reading.add_done_callback(_seen)
+        if reading not in (await asyncio.wait({reading}, timeout=LOOK_S))[0]:
+            path, origin = place
+            raise RetryableError(f"The key file {path} ({origin}) can't be read: {SILENT}.")
+        return reading.result()
+
+    def close(self) -> None:
+        """Read no more; a thread that hangs is left to itself. Idempotent."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _seen(reading: asyncio.Future[Key | None]) -> None:
+    if not reading.cancelled():
+        reading.exception()  # else asyncio complains when nobody waits for it any more
+
+
+def _expanded(file: str) -> Path:
+    return Path(os.path.expanduser(file))  # leaves a home of nobody as it is
+
+
+def _from_file(path: Path, origin: str) -> Key:
+    try:
+        text, mode = _read(path)
+        value = text.strip()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise PermanentError(f"The key file {path} ({origin}) can't be read: {reason}.") from None
+    if not value:
+        raise PermanentError(f"The key file {path} ({origin}) is empty.")
+    exposed = path if stat.S_IMODE(mode) & 0o077 else None
+    if exposed is not None:
+        _warn_once(exposed)
+    return _checked(value, f"{origin} ({path})", exposed)
+
+
+def _read(path: Path) -> tuple[str, int]:
+    """Return what is in a regular file, and its mode. Raises `OSError`."""
+    with waiting_for(path), open_regular(path) as file:
+        return file.read(_MAX_FILE_BYTES).decode(), os.fstat(file.fileno()).st_mode
+
+
+def exposed_hint(path: Path) -> str:
+    """Say that others can read a key file, and what to do."""
+    return f"others can read the key file {path}; `chmod 600` it"
+
+
+def _checked(value: str, origin: str, exposed: Path | None = None) -> Key:
+    if len(value) > _MAX_KEY_CHARS or not value.isprintable() or not value.isascii():
+        raise PermanentError(f"The key of {origin} holds characters that no key has.")
+    return Key(value, origin, exposed)
+
+
+_warned: set[Path] = set()
+
+
+def _warn_once(path: Path) -> None:
+    if path not in _warned:
+        _warned.add(path)
+        log.warning("%s", exposed_hint(path))

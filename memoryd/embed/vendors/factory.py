@@ -1,0 +1,104 @@
+"""Makes providers over HTTP, and their batch APIs, as the settings say."""
+
+import os
+from collections.abc import Callable, Mapping
+
+from yarl import URL
+
+from memoryd.config.load import ConfigError
+from memoryd.config.settings import Remote, Settings
+from memoryd.config.validate import is_web_address
+from memoryd.embed.batch.api import BatchApi
+from memoryd.embed.prefixes import prefixes
+from memoryd.embed.provider import Provider
+from memoryd.embed.vendors.api import Api, Options
+from memoryd.embed.vendors.credentials import KeySource
+from memoryd.embed.vendors.gemini import GeminiApi
+from memoryd.embed.vendors.gemini_batch import GeminiBatch
+from memoryd.embed.vendors.http import Http, KeyHeaders
+from memoryd.embed.vendors.names import APIS
+from memoryd.embed.vendors.openai import OpenAiApi
+from memoryd.embed.vendors.openai_batch import OpenAiBatch
+from memoryd.embed.vendors.remote import RemoteProvider
+from memoryd.embed.vendors.voyage import VoyageApi
+from memoryd.embed.vendors.voyage_batch import VoyageBatch
+
+_OLLAMA_CLOUD = "ollama.com"
+_SECRET_NAMES = ("key", "token", "auth", "secret", "cookie", "credential", "password")
+
+
+def make_remote(name: str, settings: Settings, *, own: bool = True) -> RemoteProvider:
+    """Return the provider of a vendor.
+
+    `own` False: as a fallback, which has neither the address nor the key nor the model that the
+    settings name for the first provider.
+    """
+    api = APIS[name]()
+    remote = settings.remote if own else Remote(batch=settings.remote.batch)
+    elsewhere = remote.base_url or (api.url_name and os.environ.get(api.url_name))
+    address, query, rest = (elsewhere or api.default_url).partition("?")
+    base_url = f"{api.url(address)}{query}{rest}"  # Azure's have a query
+    if not is_web_address(base_url):
+        raise ConfigError(
+            f"{api.url_name} must be an address like https://host/v1, without a user name or"
+            " password"
+        )
+    # What the environment holds for Ollama's cloud is not for a server of one's own.
+    cloud = name != "ollama" or URL(base_url).host == _OLLAMA_CLOUD
+    source = KeySource(api.key_names if cloud else (), remote.api_key_file)
+    key_headers: KeyHeaders = api.key_headers
+    if (header := remote.api_key_header) is not None:
+        key_headers = _in_header(header)
+    http = Http(
+        name,
+        base_url,
+        headers=remote.headers,
+        source=source,
+        key_headers=key_headers,
+        key_required=api.key_required and not elsewhere,
+    )
+    return RemoteProvider(
+        api,
+        http,
+        _options(api, settings, own=own),
+        batch_items=remote.batch_items,
+        batch_bytes=remote.batch_tokens,
+        concurrency=remote.non_batch_concurrency,
+        key_of={n: v for n, v in remote.headers.items() if not is_secret_header(n)},
+    )
+
+
+def make_batch(provider: Provider) -> BatchApi | None:
+    """Return the batch API of a provider, None if it has none."""
+    if not isinstance(provider, RemoteProvider):
+        return None
+    http, api, options = provider.http, provider.api, provider.options
+    if isinstance(api, GeminiApi):
+        return GeminiBatch(http, api, options)
+    if isinstance(api, VoyageApi):
+        return VoyageBatch(http, api, options)
+    return OpenAiBatch(http, api, options) if api.name == OpenAiApi.name else None
+
+
+def is_secret_header(name: str) -> bool:
+    """Say whether a header's value is to be kept from people's eyes, by its name."""
+    return any(part in name.lower() for part in _SECRET_NAMES)
+
+
+def _options(api: Api, settings: Settings, *, own: bool) -> Options:
+    if not own:
+        settings = Settings()
+    model = api.model(settings.model or api.default_model)
+    wanted = prefixes(model, query=settings.query_prefix, document=settings.document_prefix)
+    return Options(
+        model=model,
+        dimensions=settings.output_dimensionality,
+        query_type=settings.query_input_type or settings.input_type,
+        document_type=settings.document_input_type or settings.input_type,
+        query_prefix=wanted.query,
+        document_prefix=wanted.document,
+    )
+
+
+def _in_header(name: str) -> Callable[[str], Mapping[str, str]]:
+    return lambda key: {name: key}

@@ -1,0 +1,1 @@
+"""File system primitives: safe opening, locks, atomic replacement, hanging disks."""

@@ -1,0 +1,151 @@
+"""Lock files: one daemon for one socket, and for one index."""
+
+import errno
+import fcntl
+import logging
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from memoryd.fs.directories import SocketError, private_folder
+from memoryd_client.background import holder as locks
+from memoryd_client.background.holder import Holder
+
+log = logging.getLogger(__name__)
+
+_LOCK_PAUSE_S = 0.005
+_LOCK_TRIES = 400
+"""Two seconds in all: far more than those who share a lock keep it for."""
+
+
+class AlreadyRunningError(Exception):
+    """Another process holds the lock; the message names it."""
+
+
+@contextmanager
+def locked(path: Path, what: str, holder: Holder | None = None) -> Iterator[Callable[[], bool]]:
+    """Hold an exclusive lock on `path` (created if need be), which tells who `holder` is.
+
+    Without one it is this process. Gives what says, each time it is called, whether others still
+    find the lock: who removes the file makes room for another one. Raises `AlreadyRunningError`,
+    or `SocketError` when the file is no place for a lock of ours. The kernel gives the lock back
+    however the process ends; the file is left, for removing it would let two daemons lock two files
+    of one name.
+    """
+    private_folder(path.parent)
+    descriptor = _taken(path, what)
+    try:
+        try:
+            locks.write(descriptor, holder or locks.this_process())
+        except OSError as error:
+            log.warning("%s is locked, but can't say by whom: %s", path, error.strerror)
+        yield partial(_is_at, descriptor, path)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked_index(path: Path, holder: Holder) -> Iterator[Callable[[], bool]]:
+    """Hold the lock of an index, whose path has no symbolic link in it.
+
+    Gives and raises what `locked` does, and `SocketError` when the index has another name too:
+    another daemon could lock that one, and SQLite would keep two logs of what is not yet in the
+    file.
+    """
+    with locked(Path(f"{path}.lock"), f"the index {path}", holder) as is_found:
+        try:
+            found = os.lstat(path)
+            names = 1 if stat.S_ISDIR(found.st_mode) else found.st_nlink
+        except FileNotFoundError:
+            names = 1
+        if names > 1:
+            raise SocketError(
+                f"the index {path} has {names} names (hard links), and is only safe with one;"
+                f" remove the others (`find / -samefile {path}`), or make this one a copy"
+            )
+        yield is_found
+
+
+def _taken(path: Path, what: str) -> int:
+    """Open a lock file and take its lock. Raises `AlreadyRunningError` or `SocketError`."""
+    for _ in range(_LOCK_TRIES):
+        descriptor = _opened(path)
+        try:
+            if not _lock(descriptor):
+                owner = locks.read_from(descriptor)
+                process = "unknown" if owner is None else owner.pid
+                raise AlreadyRunningError(
+                    f"{what} is in use by another memoryd (process {process})"
+                )
+            if _is_at(descriptor, path):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # Somebody removed it meanwhile, and may have made another one.
+    raise SocketError(f"{path} does not stay where it is; see who removes it")
+
+
+def _opened(path: Path) -> int:
+    # A FIFO in its place would keep us waiting, a link have us write to another file.
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        try:
+            descriptor = os.open(path, flags, 0o600)
+        except OSError as error:
+            if error.errno != errno.EROFS:
+                raise
+            # It can be locked all the same.
+            descriptor = os.open(path, os.O_RDONLY | flags & ~(os.O_RDWR | os.O_CREAT))
+    except OSError as error:
+        linked = error.errno == errno.ELOOP
+        reason = "it is a symbolic link; remove it" if linked else error.strerror
+        raise SocketError(f"{path} can't be used as a lock: {reason}") from error
+    found = os.fstat(descriptor)
+    reason = None
+    if not stat.S_ISREG(found.st_mode):
+        reason = "it is not a regular file; move it away"
+    elif found.st_uid != os.geteuid():
+        reason = f"it belongs to another user (uid {found.st_uid}); choose another place"
+    elif found.st_nlink > 1:
+        reason = "it has another name too (a hard link); remove it"
+    if reason is not None:
+        os.close(descriptor)
+        raise SocketError(f"{path} can't be used as a lock: {reason}")
+    if found.st_mode & 0o077:
+        os.fchmod(descriptor, 0o600)  # Who can open it can hold the lock.
+    return descriptor
+
+
+def _lock(descriptor: int) -> bool:
+    """Take the exclusive lock, unless somebody else has it.
+
+    A client that asks whether a daemon runs, or removes a stale socket, shares the lock for a
+    moment: that is waited for.
+    """
+    for _ in range(_LOCK_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            time.sleep(_LOCK_PAUSE_S)
+        else:
+            return True
+    return False
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True  # what can't be looked at is no news

@@ -1,0 +1,198 @@
+"""Opens files and folders below a folder that is trusted, name by name: no link is followed.
+
+A path is looked up again by every call that is given it, so a check of a path says nothing about
+what is opened a moment later. Here each folder on the way is opened in the one before it, and what
+is checked is what is then read. Nothing but a regular file is ever opened: opening a pipe wakes who
+waits at its other end, and opening a device may do anything.
+"""
+
+import errno
+import io
+import os
+import stat as stat_module
+
+from memoryd.fs.hang import StrPath, waiting_for
+
+_O_PATH: int = getattr(os, "O_PATH", 0)
+"""Linux: a descriptor that stands for a file without opening it."""
+_ON_THE_WAY = (_O_PATH or os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+_THROUGH = _ON_THE_WAY | os.O_NOFOLLOW
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class LinkError(OSError):
+    """The path goes through a symbolic link."""
+
+
+def open_file(path: StrPath, below: StrPath) -> int:
+    """Open a regular file for reading and return its descriptor.
+
+    `below` is a folder that may be reached through links, and the path begins with it. Raises
+    `OSError`.
+    """
+    with waiting_for(path):
+        folder, name = _folder_of(path, below)
+        try:
+            return _open_regular(name, folder, path)
+        finally:
+            os.close(folder)
+
+
+class RegularFile(io.FileIO):
+    """A regular file that is read without a buffer. Opening it is `open_file`."""
+
+    def __init__(self, path: StrPath, below: StrPath) -> None:
+        super().__init__(open_file(path, below), "rb")
+        self._path = path
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Read some bytes."""
+        with waiting_for(self._path):
+            return super().read(-1 if size is None else size)
+
+
+def stat_file(path: StrPath, below: StrPath) -> os.stat_result:
+    """Return the stat of a file, or of a link in its place. Raises `OSError`."""
+    with waiting_for(path):
+        folder, name = _folder_of(path, below)
+        try:
+            return os.stat(name, dir_fd=folder, follow_symlinks=False)
+        finally:
+            os.close(folder)
+
+
+def unlink_file(path: StrPath, below: StrPath, identity: tuple[int, int]) -> None:
+    """Remove a regular file that has this (device, inode). Raises `OSError`."""
+    with waiting_for(path):
+        folder, name = _folder_of(path, below)
+        try:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            _check_regular(found, path)
+            if (found.st_dev, found.st_ino) != identity:
+                raise OSError(errno.ESTALE, "it is another file by now", str(path))
+            os.unlink(name, dir_fd=folder)
+        finally:
+            os.close(folder)
+
+
+class Descent:
+    """A walk through folders, which are held open: the next one is a step from its parent.
+
+    Holds as many descriptors as the folder it is in has folders above it, up to the trusted one.
+    """
+
+    def __init__(self, below: StrPath) -> None:
+        """Begin in a folder that may be reached through links. Raises `OSError`."""
+        self._below = str(below)
+        self._names: list[str] = []
+        with waiting_for(below):
+            self._descriptors = [os.open(below, _ON_THE_WAY)]
+
+    def enter(self, path: str, *, listed: bool = True) -> int:
+        """Go to a folder; return its descriptor, which is good until the next one is entered.
+
+        `listed`: for `os.scandir`, for which the folder has to be readable. Raises `OSError`.
+        """
+        *on_the_way, last = ["."] if path == self._below else _names(path, self._below)
+        common = 0
+        for ours, wanted in zip(self._names, on_the_way, strict=False):
+            if ours != wanted:
+                break
+            common += 1
+        self._leave(common)
+        with waiting_for(path):
+            for name in on_the_way[common:]:
+                self._go(name, _THROUGH, path)
+            return self._go(last, _LIST if listed else _THROUGH, path)
+
+    def identity(self) -> tuple[int, int]:
+        """Return the (device, inode) of the folder that it began in."""
+        found = os.fstat(self._descriptors[0])
+        return found.st_dev, found.st_ino
+
+    def close(self) -> None:
+        """Close all folders."""
+        self._leave(-1)
+
+    def _go(self, name: str, flags: int, path: str) -> int:
+        self._descriptors.append(_step(name, self._descriptors[-1], flags, path))
+        self._names.append(name)
+        return self._descriptors[-1]
+
+    def _leave(self, depth: int) -> None:
+        while len(self._descriptors) > depth + 1:
+            os.close(self._descriptors.pop())
+        del self._names[max(depth, 0) :]
+
+
+def _names(path: StrPath, below: StrPath) -> list[str]:
+    text, prefix = os.fspath(path), os.fspath(below).rstrip("/") + "/"
+    names = text.removeprefix(prefix).split("/")
+    if not text.startswith(prefix) or not all(names) or ".." in names:
+        raise OSError(errno.EINVAL, "not a path below its place", text)
+    return names
+
+
+def _folder_of(path: StrPath, below: StrPath) -> tuple[int, str]:
+    """Return the descriptor of the folder that a file is in, and the file's name there."""
+    *folders, name = _names(path, below)
+    descriptor = os.open(below, _ON_THE_WAY)
+    for folder in folders:
+        try:
+            inner = _step(folder, descriptor, _THROUGH, path)
+        finally:
+            os.close(descriptor)
+        descriptor = inner
+    return descriptor, name
+
+
+def _step(name: str, folder: int, flags: int, path: StrPath) -> int:
+    try:
+        return os.open(name, flags, dir_fd=folder)
+    except OSError as error:
+        # Which of the two a link gives is another one on each system.
+        if error.errno in (errno.ENOTDIR, errno.ELOOP) and _is_link(name, folder):
+            raise _link(path) from error
+        error.filename = os.fspath(path)
+        raise
+
+
+def _open_regular(name: str, folder: int, path: StrPath) -> int:
+    if _O_PATH:
+        found = os.open(name, _O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            _check_regular(os.fstat(found), path)
+            return os.open(f"/proc/self/fd/{found}", _READ)
+        except FileNotFoundError:
+            pass  # no /proc here
+        finally:
+            os.close(found)
+    before = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    _check_regular(before, path)
+    descriptor = os.open(name, _READ | os.O_NOFOLLOW, dir_fd=folder)
+    try:
+        _check_regular(os.fstat(descriptor), path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check_regular(found: os.stat_result, path: StrPath) -> None:
+    if stat_module.S_ISLNK(found.st_mode):
+        raise _link(path)
+    if not stat_module.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
+def _is_link(name: str, folder: int) -> bool:
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return stat_module.S_ISLNK(found.st_mode)
+
+
+def _link(path: StrPath) -> LinkError:
+    return LinkError(errno.ELOOP, "symbolic links are not followed", str(path))

@@ -1,0 +1,1 @@
+"""Rebuild of an index beside the one that answers."""

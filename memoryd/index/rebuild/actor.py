@@ -1,0 +1,150 @@
+"""Runs rebuilds, one at a time: on request, and by itself when the settings have changed."""
+
+import asyncio
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from memoryd.index.rebuild.rebuild import Rebuild, RebuildError, RebuildResult, Stages
+from memoryd.index.store import Store
+from memoryd.messages import Hint, ProgressCallback, ToReconcile, ToWriter
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 60.0
+
+
+@dataclass(slots=True, eq=False)
+class RebuildRequest:
+    """Somebody wants a new index. Cancelling `done` gives the rebuild up.
+
+    `if_different`: only if the present one was built with other settings. Then what a rebuild for
+    that reason has done already is the answer, or None if there was none.
+    """
+
+    reason: str
+    done: asyncio.Future[RebuildResult | None]
+    on_progress: ProgressCallback = field(default=lambda completed, total, label: None)
+    if_different: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RebuilderStats:
+    """The rebuild under way, if any, and why the last one failed."""
+
+    reason: str | None
+    completed: int
+    total: int
+    label: str
+    last_error: str | None
+
+
+class Rebuilder:
+    """In: requests; None: what is wanted has changed.
+
+    Out: finished index files, to the writer; then hints to look for changes.
+    """
+
+    def __init__(
+        self,
+        inbox: asyncio.Queue[RebuildRequest | None],
+        writer: asyncio.Queue[ToWriter],
+        hints: Collection[asyncio.Queue[ToReconcile]],
+        *,
+        store: Store,
+        stages: Stages,
+    ) -> None:
+        self._inbox = inbox
+        self._writer = writer
+        self._hints = hints
+        self._store = store
+        self._stages = stages
+        self._reason: str | None = None
+        self._progress = (0, 0, "")
+        self._last_error: str | None = None
+        self._by_itself: RebuildResult | None = None
+        self._hurried = False
+
+    async def run(self) -> None:
+        """Rebuild until cancelled; first of all if the settings differ from the index's."""
+        await self._store.swept.wait()
+        while True:
+            request = await self._next()
+            if request is None and self._store.difference() is not None:
+                outcome = await self._rebuild(
+                    self._store.difference() or "", lambda *progress: None
+                )
+                self._by_itself = outcome if isinstance(outcome, RebuildResult) else None
+            elif request is not None and not request.done.done():
+                await self._serve(request)
+
+    def stats(self) -> RebuilderStats:
+        """Return the state."""
+        return RebuilderStats(self._reason, *self._progress, self._last_error)
+
+    async def _next(self) -> RebuildRequest | None:
+        """Return the next request, or None when a rebuild may be due for itself."""
+        while True:
+            due = self._store.difference() is not None and self._store.writable
+            if due and self._last_error is None:
+                return None
+            try:
+                async with asyncio.timeout(RETRY_S if due else None):
+                    request = await self._inbox.get()
+            except TimeoutError:
+                self._hurried = False
+                return None
+            if request is not None:
+                return request
+            # A provider that gives now these dims and now those would keep it busy.
+            if not self._hurried:
+                self._hurried = True
+                return None
+
+    async def _serve(self, request: RebuildRequest) -> None:
+        if request.if_different and self._store.difference() is None:
+            done_already, self._by_itself = self._by_itself, None
+            request.done.set_result(done_already)
+            return
+        async with asyncio.TaskGroup() as group:
+            work = group.create_task(self._rebuild(request.reason, request.on_progress))
+            request.done.add_done_callback(lambda _: work.cancel())
+        if not request.done.done():
+            outcome = work.result()
+            if isinstance(outcome, RebuildError):
+                request.done.set_exception(outcome)
+            else:
+                request.done.set_result(outcome)
+
+    async def _rebuild(
+        self, reason: str, on_progress: ProgressCallback
+    ) -> RebuildResult | RebuildError:
+        def note(completed: int, total: int, label: str) -> None:
+            self._progress = completed, total, label
+            on_progress(completed, total, label)
+
+        log.info("building a new index beside the old one: %s", reason)
+        self._reason = reason
+        before = self._store.generation
+        try:
+            rebuild = Rebuild(self._store, self._writer, self._stages, note)
+            result = await rebuild.run()
+        except RebuildError as error:
+            self._last_error = str(error)
+            log.warning("rebuilding failed: %s", error)
+            return error
+        finally:
+            self._reason = None
+            # Given up while it was swapped, it is in place all the same.
+            if self._store.generation != before:
+                self._last_error = None
+                self._hurried = False
+                log.info("the new index is in place")
+                await self._tell()
+        return result
+
+    async def _tell(self) -> None:
+        """Have the sources looked at: the new index may not know the very latest changes."""
+        for queue in self._hints:
+            # A full queue holds hints enough, but of single files, so that it is waited for.
+            await queue.put(Hint(reason="rebuilt"))

@@ -1,0 +1,301 @@
+"""Builds a new index beside the old one and has the writer put it in its place.
+
+The old index answers meanwhile and goes on taking changes. Embeddings are seeded from it, and
+those made for a rebuild that fails, or is cut off, are taken back into it: nothing is paid twice.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from memoryd.fs.atomic_replace import check_closed, outlast
+from memoryd.index import queries, statements
+from memoryd.index.batching import run_steps
+from memoryd.index.cache import find_dims, find_vectors
+from memoryd.index.catalog import Catalog, load_catalog
+from memoryd.index.dimension_change import take_up
+from memoryd.index.driver import Connection, Error
+from memoryd.index.forget import chunk_hashes, complete, forget, wipe
+from memoryd.index.rebuild.carry_over import adopt_vectors, copy_cache, copy_records
+from memoryd.index.rebuild.leftovers import discard, remove_index
+from memoryd.index.statements import GROUP_BYTES, GROUP_FILES, FileChange, size, write_files
+from memoryd.index.store import Store
+from memoryd.index.write_outage import check_room, reason_and_advice
+from memoryd.messages import (
+    Embedded,
+    FileChanged,
+    FileGone,
+    FileKey,
+    FileStat,
+    GivesDims,
+    Paid,
+    ParsedFile,
+    ProgressCallback,
+    Replace,
+    Salvage,
+    ToWriter,
+    Unreadable,
+)
+
+ROUNDS = 3
+"""Scans until the new index has seen every change; what comes later the next scan finds."""
+
+READ_ROWS = 256
+
+Embed = Callable[
+    [list[tuple[str, str]]],
+    Awaitable[tuple[list[tuple[str, bytes]], list[tuple[str, str]], int | None]],
+]
+"""(text hash, text) pairs → (vectors, texts that can't be embedded with the reason), by hash, and
+the vectors' dims. Raises `RebuildError` while the provider is out of order."""
+
+
+class RebuildError(Exception):
+    """The rebuild did not come to its end; the old index stays. The message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildResult:
+    """What a finished rebuild did: texts embedded anew, and chunks that had a cached vector."""
+
+    embedded: int
+    reused: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """What a rebuild needs of the other stages: functions, so that it reaches for none of them.
+
+    `later`: vectors of another model than the present index's are made once the new one is in
+    place, as is best for batch jobs; none could be searched before. `under_way` are the hashes of
+    texts that are being embedded for the present index.
+    """
+
+    scan: Callable[[], Awaitable[dict[FileKey, tuple[Path, FileStat]]]]
+    parse: Callable[[FileChanged], Awaitable[ParsedFile | Unreadable | FileGone]]
+    embed: Embed | None
+    batch_items: int
+    under_way: Callable[[], Collection[str]] = tuple
+    later: bool = False
+
+
+class Rebuild:
+    """One rebuild of `store`, for the identity it is wanted to have. Run it once."""
+
+    def __init__(
+        self,
+        store: Store,
+        writer: asyncio.Queue[ToWriter],
+        stages: Stages,
+        on_progress: ProgressCallback,
+    ) -> None:
+        self._store = store
+        self._writer = writer
+        self._stages = stages
+        self._on_progress = on_progress
+        self._path = Path(f"{store.path}.rebuild-{os.getpid()}")
+        self._new = Store(replace(store.options, path=self._path), store.wanted)
+        self._seen_vectors = 0
+        self._failed: Exception | None = None
+        self._unstored: list[Paid] = []
+        self._embedded = 0
+        self._reused = 0
+
+    async def run(self) -> RebuildResult:
+        """Build and swap. Raises `RebuildError`; then, and when cancelled, the old one stays.
+
+        Once the swap is asked for it can't be called off: it is a moment, and waited for.
+        """
+        self._store.forgotten_meanwhile.clear()
+        try:
+            await asyncio.to_thread(remove_index, self._path)
+            await self._new.open()
+            try:
+                await self._seed()
+                await self._fill()
+                done = asyncio.get_running_loop().create_future()
+                identity = self._new.identity
+                await self._writer.put(Replace(self._path, identity, self._finish, done))
+                await outlast(done)
+            finally:
+                await self._new.close()
+        except (OSError, Error) as error:
+            why = reason_and_advice(error, self._store.path)
+            raise RebuildError(f"{why}; the old index stays") from error
+        finally:
+            await asyncio.shield(self._give_back())
+        return RebuildResult(self._embedded, self._reused)
+
+    async def _give_back(self) -> None:
+        """Keep the embeddings of a rebuild that has not come to its end, then remove its file."""
+        if await asyncio.to_thread(self._path.exists):
+            done = asyncio.get_running_loop().create_future()
+            message = Salvage(self._path, self._unstored, done)
+            await self._writer.put(message)
+            await message.done
+        await asyncio.to_thread(discard, self._path)
+
+    async def _seed(self) -> None:
+        live, new = self._store.path, self._new
+        if new.identity.dims is None:
+            # Else not known before the provider answers, which it may have no reason to.
+            identity = new.identity
+            dims = await self._store.readers.read(lambda c: find_dims(c, identity))
+            if dims is not None:
+                await new.database.run(lambda c: new.learn_dims(c, dims))
+        self._seen_vectors = await new.database.run(lambda c: copy_records(c, live))
+        await new.database.run(lambda c: copy_cache(c, live))
+        await new.database.run(lambda c: take_up(c, new.identity))
+
+    async def _finish(self) -> None:
+        """Take over what the old index has been given meanwhile besides files; then close.
+
+        The writer has it done, right before the swap. Files that were forgotten may have been read
+        before they were: they go, and what may be known of them is read again.
+        """
+        new, live, forgotten = self._new, self._store.path, self._store.forgotten_meanwhile
+
+        def take_over(connection: Connection) -> None:
+            copy_records(connection, live)
+            if forgotten:
+                digests = chunk_hashes(connection, [key.path for key in forgotten])
+                tombstones = [("chunk", digest) for digest in digests]
+                forget(connection, new.legs, forgotten, tombstones)
+                wipe(connection)
+                complete(connection, new.legs)
+            copy_cache(connection, live, after=self._seen_vectors)
+            adopt_vectors(connection, new.legs)
+
+        await new.database.run(take_over)
+        await new.close()
+        check_closed(self._path)
+
+    async def _fill(self) -> None:
+        for _ in range(ROUNDS):
+            changed = await self._take_files()
+            await self._embed_pending()
+            if not changed:
+                return
+
+    async def _take_files(self) -> bool:
+        """Bring the new index up to what is on disk. Returns whether anything was not yet there."""
+        new = self._new
+        found = await self._stages.scan()
+        there = new.catalog.stats()
+        changed = [key for key, (_, stat) in found.items() if there.get(key) != stat]
+        gone = there.keys() - found.keys()
+        group: list[FileChange] = [FileGone(key) for key in gone]
+        for done, key in enumerate(changed):
+            self._on_progress(done, len(changed), "reading files")
+            parsed = await self._stages.parse(FileChanged(key, found[key][0]))
+            if isinstance(parsed, ParsedFile):
+                group.append(parsed)
+            if len(group) >= GROUP_FILES or sum(map(size, group)) >= GROUP_BYTES:
+                await self._write(group)
+                group = []
+        await self._write(group)
+        if changed or gone:
+            new.catalog = Catalog(await new.database.run(load_catalog))
+        return bool(changed or gone)
+
+    async def _write(self, changes: list[FileChange]) -> None:
+        new = self._new
+        deltas = await run_steps(new.database, lambda c: write_files(c, new.legs, changes))
+        self._reused += sum(delta.reused for delta in deltas)
+
+    async def _embed_pending(self) -> None:
+        if self._stages.embed is None or (self._stages.later and not self._same_vectors):
+            return
+        new = self._new
+        total = await new.database.run(queries.count_pending)
+        after = done = 0
+        while batch := await self._read_pending(after):
+            after = batch[-1][0]
+            self._on_progress(min(done, total), total, "embedding")
+            texts = await self._unpaid({digest: text for _, digest, text in batch})
+            size = self._stages.batch_items
+            if texts:
+                await asyncio.to_thread(check_room, self._path, len(texts), new.identity.dims)
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for start in range(0, len(texts), size):
+                        group.create_task(self._embed(texts[start : start + size]))
+            except BaseExceptionGroup as failed:
+                # Not except*: some releases of 3.11 wrap what is raised inside of it once more.
+                explained = (RebuildError, OSError, Error)
+                if not all(isinstance(error, explained) for error in failed.exceptions):
+                    raise
+                first = failed.exceptions[0]
+                raise RebuildError(reason_and_advice(first, self._store.path)) from failed
+            if self._failed is not None:
+                raise self._failed
+            done += len(texts)
+        self._on_progress(total, total, "embedding")
+
+    @property
+    def _same_vectors(self) -> bool:
+        return self._new.identity.same_vectors(self._store.identity)
+
+    async def _unpaid(self, texts: dict[str, str]) -> list[tuple[str, str]]:
+        """Return those texts that the old index neither has a vector of nor is getting one.
+
+        What it is getting is taken over at the swap, or comes after it. The others are ours from
+        now on: the feeder leaves them alone.
+        """
+        if not self._same_vectors:
+            return list(texts.items())
+        for digest in self._stages.under_way():
+            texts.pop(digest, None)
+        self._store.in_rebuild.update(texts)
+        identity, digests = self._store.identity, list(texts)
+        known = await self._store.readers.read(lambda c: find_vectors(c, identity, digests))
+        if known:
+            new = self._new
+            await new.database.run(
+                lambda c: statements.put_vectors(c, new.legs, list(known.items()))
+            )
+            self._reused += len(known)
+        return [(digest, text) for digest, text in texts.items() if digest not in known]
+
+    async def _read_pending(self, after: int) -> list[tuple[int, str, str]]:
+        return await self._new.database.run(lambda c: queries.read_pending(c, after, READ_ROWS))
+
+    async def _embed(self, texts: list[tuple[str, str]]) -> None:
+        assert self._stages.embed is not None  # noqa: S101 - the caller has asked
+        if self._failed is not None:
+            return  # nothing more is bought that can't be stored
+        vectors, bad, dims = await self._stages.embed(texts)
+        new = self._new
+        try:
+            await new.database.run(lambda c: self._put(c, vectors, bad, dims))
+        except (OSError, Error) as error:
+            # What others have asked for meanwhile is waited for, and kept like this.
+            self._failed = error
+            made_for = msgspec.structs.replace(new.identity, dims=dims)
+            self._unstored += [(made_for, *vector) for vector in vectors]
+            return
+        if dims not in (None, new.identity.dims):
+            await self._writer.put(Embedded(new.identity, vectors, bad, dims))
+            await self._writer.put(GivesDims(dims))
+            raise RebuildError(
+                f"the provider gives vectors of {dims} dimensions now, not {new.identity.dims}"
+            )
+        self._embedded += len(vectors)
+
+    def _put(
+        self,
+        connection: Connection,
+        vectors: list[tuple[str, bytes]],
+        bad: list[tuple[str, str]],
+        dims: int | None,
+    ) -> None:
+        """Store vectors, the first of which tell the index its dims; none of other dims."""
+        new = self._new
+        if new.identity.dims is None and dims is not None:
+            new.learn_dims(connection, dims)
+        if dims in (None, new.identity.dims):
+            statements.put_vectors(connection, new.legs, vectors, bad)

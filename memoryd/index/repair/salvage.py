@@ -1,0 +1,308 @@
+"""Reads what a damaged index still holds of what can't be made again from the files.
+
+That are embeddings, which have been paid for; what was forgotten, which must not come back; batch
+jobs; and who chose the provider. Pages that can't be read are stepped over, and what is read is
+looked at before it is taken.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from memoryd.identity import Choice, Identity
+from memoryd.index import schema
+from memoryd.index.driver import Connection, Database, Error
+from memoryd.index.forget import HASHED_KINDS, KINDS, Tombstone
+from memoryd.index.repair.checks import is_embedding, is_hash, is_same
+
+READ_ROWS = 256
+_TRIES = 2_000_000
+"""Of rows that can't be read, one by one: a few seconds."""
+_LEAST_ROW_BYTES = 128
+_CACHE = "provider, model, provider_key, hash, dims, embedding, used_at"
+_JOBS = "key, provider, model, provider_key, created_at, attempts, remote_id, hashes"
+_HEX = "0123456789abcdef"
+
+Row = tuple[Any, ...]
+
+
+class Span(NamedTuple):
+    """Rows with ids up to `reached`; `lost` ids could not be read, if there was a row at all."""
+
+    rows: list[Row]
+    reached: int
+    lost: int
+
+
+@dataclass(slots=True)
+class Salvaged:
+    """What was kept. `whole`: all that was forgotten is known."""
+
+    embeddings: int = 0
+    jobs: int = 0
+    tombstones: int = 0
+    whole: bool = False
+
+
+def check_owner(connection: Connection, workspace: Path) -> None:
+    """Raise `IndexRefusedError` for an index that says that it is another's, or newer."""
+    with suppress(Error):
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if schema.VERSION < version < 256:
+            raise schema.newer(version)
+    with suppress(Error):
+        owner = connection.execute("SELECT value FROM meta WHERE key = 'workspace'").fetchone()
+        if owner is not None and owner[0] != str(workspace):
+            raise schema.of_another(owner[0], workspace)
+
+
+async def salvage(
+    source: Database, target: Database, tombstones: Collection[Tombstone]
+) -> Salvaged:
+    """Copy what can be read of a damaged index into a new one.
+
+    `tombstones` are those that are known from elsewhere. What can't be read of the old one is left
+    out; errors of the new one are raised. Call it within a transaction of that.
+    """
+    found, whole = await source.run(_read_tombstones)
+    found |= set(tombstones)
+    await insert_tombstones(target, found)
+    await _insert(target, "meta", 2, await source.run(_read_meta))
+    await _insert(target, "set_aside", 2, sorted(await source.run(_read_set_aside)))
+    return Salvaged(
+        await _copy_rows(source, target, "embedding_cache", "vector_id", _CACHE, _good_cached),
+        await _copy_rows(source, target, "batch_jobs", "rowid", _JOBS, _good_jobs),
+        len(found),
+        whole,
+    )
+
+
+async def insert_tombstones(target: Database, tombstones: Collection[Tombstone]) -> int:
+    """Write down what was forgotten. Returns how many marks that are."""
+    await _insert(target, "forgotten", 2, sorted(tombstones))
+    return len(tombstones)
+
+
+def open_to_salvage(connection: Connection) -> None:
+    """Let the connection read what it can. Raises the driver's error if that is nothing."""
+    # Without this, SQLite refuses a file that is shorter than its header says.
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+
+
+def _read_meta(connection: Connection) -> list[Row]:
+    good: list[Row] = []
+    for key, type_ in (("identity", Identity), ("choice", Choice)):
+        rows, _ = _scan(connection, "SELECT key, value FROM meta WHERE key = ?", (key,))
+        with suppress(msgspec.MsgspecError, TypeError):
+            good += [row for row in rows if msgspec.json.decode(row[1], type=type_)]
+    return good
+
+
+def _read_tombstones(connection: Connection) -> tuple[set[Tombstone], bool]:
+    """Return the tombstones that can be read, and whether these are all."""
+    query = "SELECT kind, value FROM forgotten"
+    rows, whole = _scan(connection, query)
+    with suppress(Error):
+        if connection.execute("PRAGMA user_version").fetchone()[0] == 1:
+            return set(), True  # nothing could be forgotten then
+    with suppress(Error):
+        whole = whole and _is_sound(connection, "forgotten")
+    if not whole:
+        for kind in KINDS:
+            for order in ("ASC", "DESC"):
+                one = f"{query} WHERE kind = ? ORDER BY value {order}"
+                rows += _scan(connection, one, (kind,))[0]
+            for start, end in _prefixes():
+                between = f"{query} WHERE kind = ? AND value >= ? AND value < ?"
+                rows += _scan(connection, between, (kind, start, end))[0]
+    good = {row for row in rows if _is_tombstone(row)}
+    return good, whole and len(good) == len(set(rows))
+
+
+def _read_set_aside(connection: Connection) -> set[tuple[str, str]]:
+    query = "SELECT hash, reason FROM set_aside"
+    rows, whole = _scan(connection, query)
+    if not whole:
+        rows += _scan(connection, f"{query} ORDER BY hash DESC")[0]
+        for start, end in _prefixes():
+            rows += _scan(connection, f"{query} WHERE hash >= ? AND hash < ?", (start, end))[0]
+    return {row for row in rows if is_hash(row[0]) and isinstance(row[1], str)}
+
+
+def _prefixes() -> Iterable[tuple[str, str]]:
+    """Yield bounds that part hashes, so that one bad page hides no more than its neighbours."""
+    for first in _HEX:
+        for second in _HEX:
+            yield first + second, first + second + "g"
+
+
+def _scan(connection: Connection, query: str, parameters: Row = ()) -> tuple[list[Row], bool]:
+    """Return the rows up to the first that can't be read, and whether there is none such."""
+    rows: list[Row] = []
+    try:
+        for row in connection.execute(query, parameters):
+            rows.append(row)
+    except Error:
+        return rows, False
+    return rows, True
+
+
+def _is_sound(connection: Connection, table: str) -> bool:
+    return bool(connection.execute(f"PRAGMA integrity_check({table})").fetchall() == [("ok",)])
+
+
+async def _copy_rows(
+    source: Database,
+    target: Database,
+    table: str,
+    key: str,
+    columns: str,
+    good: Callable[[Connection, list[Row]], list[Row]],
+) -> int:
+    """Copy the good rows of a table that is read by number. Returns how many were new."""
+    last = await source.run(partial(_last_id, table=table, key=key, path=source.path))
+    after = lost = kept = 0
+    while after < last and lost < _TRIES:
+        span = await source.run(
+            partial(read_span, table=table, key=key, columns=columns, after=after, last=last)
+        )
+        after, lost = span.reached, lost + span.lost
+        rows = await source.run(partial(_call, good, span.rows))
+        kept += await _insert(target, f"{table} ({columns})", columns.count(",") + 1, rows)
+    return kept
+
+
+def _last_id(connection: Connection, table: str, key: str, path: Path) -> int:
+    """Return a number that no row's is above, as far as can be told."""
+    found = [0]
+    for query, parameters in (
+        (f"SELECT max({key}) FROM {table}", ()),
+        ("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)),
+    ):
+        with suppress(Error):
+            row = connection.execute(query, parameters).fetchone()
+            if row is not None and isinstance(row[0], int):
+                found.append(row[0])
+    if max(found) == 0:
+        rows, whole = _scan(connection, f"SELECT {key} FROM {table} LIMIT 1")
+        # Its last page can't be read, and no row is smaller.
+        found.append(0 if whole and not rows else path.stat().st_size // _LEAST_ROW_BYTES)
+    return max(found)
+
+
+def read_span(
+    connection: Connection, *, table: str, key: str, columns: str, after: int, last: int
+) -> Span:
+    """Read the next rows by number, past those that can't be read."""
+    query = f"SELECT {key}, {columns} FROM {table} WHERE {key} > ? AND {key} <= ? ORDER BY {key}"
+    rows, whole = _scan(connection, f"{query} LIMIT {READ_ROWS}", (after, last))
+    lost = 0
+    if whole:
+        reached = rows[-1][0] if len(rows) == READ_ROWS else last
+    else:
+        reached = min(last, after + READ_ROWS)
+        rows, lost = _read_halves(connection, query, after, reached)
+    # A damaged page may name any number: never go back.
+    reached = min(last, max(after + 1, reached)) if isinstance(reached, int) else after + READ_ROWS
+    return Span(rows, reached, lost)
+
+
+def _read_halves(
+    connection: Connection, query: str, after: int, last: int
+) -> tuple[list[Row], int]:
+    rows, whole = _scan(connection, f"{query} LIMIT {last - after}", (after, last))
+    if whole:
+        return rows, 0
+    if last - after <= 1:
+        return [], 1
+    middle = (after + last) // 2
+    lower, lost = _read_halves(connection, query, after, middle)
+    upper, lost_too = _read_halves(connection, query, middle, last)
+    return lower + upper, lost + lost_too
+
+
+async def _insert(target: Database, into: str, width: int, rows: list[Row]) -> int:
+    """Insert rows that are not there yet. Returns how many that were."""
+    if not rows:
+        return 0
+    statement = f"INSERT OR IGNORE INTO {into} VALUES ({', '.join('?' * width)})"
+    return await target.run(lambda c: int(c.executemany(statement, rows).rowcount))
+
+
+def _call(
+    good: Callable[[Connection, list[Row]], list[Row]], rows: list[Row], connection: Connection
+) -> list[Row]:
+    return good(connection, rows)
+
+
+def _good_cached(connection: Connection, rows: list[Row]) -> list[Row]:
+    """Return embeddings that are whole, and the same as sqlite-vec's where that has them."""
+    good: list[Row] = []
+    for vector_id, *values in rows:
+        if not _is_cached(*values):
+            continue
+        dims, embedding = values[4:6]
+        query = "SELECT embedding FROM chunks_vec WHERE rowid = ?"
+        for (other,) in _scan(connection, query, (vector_id,))[0]:
+            if is_embedding(other, dims) and not is_same(embedding, dims, other):
+                break
+        else:
+            good.append(tuple(values))
+    return good
+
+
+def _good_jobs(connection: Connection, rows: list[Row]) -> list[Row]:
+    return [row[1:] for row in rows if _is_job(*row[1:])]
+
+
+def _is_tombstone(row: Row) -> bool:
+    kind, value = row
+    return kind in KINDS and bool(value) and (kind not in HASHED_KINDS or is_hash(value))
+
+
+def _is_cached(
+    provider: object,
+    model: object,
+    key: object,
+    digest: object,
+    dims: object,
+    embedding: object,
+    used_at: object,
+) -> bool:
+    return (
+        all(isinstance(name, str) for name in (provider, model, key))
+        and is_hash(digest)
+        and is_embedding(embedding, dims)
+        and isinstance(used_at, int)
+    )
+
+
+def _is_job(
+    key: object,
+    provider: object,
+    model: object,
+    provider_key: object,
+    created_at: object,
+    attempts: object,
+    remote_id: object,
+    hashes: object,
+) -> bool:
+    if not isinstance(hashes, str):
+        return False
+    try:
+        named = msgspec.json.decode(hashes, type=list[str])
+    except msgspec.MsgspecError:
+        return False
+    return (
+        all(isinstance(name, str) for name in (key, provider, model, provider_key))
+        and isinstance(created_at, float)
+        and isinstance(attempts, int)
+        and (remote_id is None or isinstance(remote_id, str))
+        and all(map(is_hash, named))
+    )

@@ -1,0 +1,333 @@
+"""The SQL that changes an index, each change one transaction on the writer's thread.
+
+Chunks that stay keep their rows, so that an edit of one line costs one chunk and not the file.
+Many rows are inserted at a time and files share a transaction: each commit makes SQLite write the
+same pages of the indexes again, and FTS5 a segment that it has to merge later.
+"""
+
+import hashlib
+import time
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from memoryd.identity import Identity
+from memoryd.index.batching import run_at_once
+from memoryd.index.bulk import insert_rows, last_id
+from memoryd.index.cache import keep_vectors, put_vec, take_vectors
+from memoryd.index.catalog import encode_remarks, encode_transcript
+from memoryd.index.driver import Connection, transaction
+from memoryd.index.schema import fts_columns
+from memoryd.messages import Chunk, FileGone, FileKey, FileStat, ParsedFile
+
+STEP_CHUNKS = 512
+"""Inserted, or deleted, in one go: about 30 ms."""
+GROUP_FILES = 128
+GROUP_BYTES = 1024 * 1024
+"""What may share a transaction: about 50 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Legs:
+    """Which derived tables this connection keeps, and whose rows it writes."""
+
+    identity: Identity
+    fts: bool
+    vec: bool
+
+    @property
+    def dims(self) -> int:
+        """How many numbers a vector has; there are vectors by now."""
+        assert self.identity.dims is not None  # noqa: S101 - learned from the first
+        return self.identity.dims
+
+
+class MatrixRow(NamedTuple):
+    """A chunk's vector on its way into memory."""
+
+    row_id: int
+    file_id: int
+    embedding: bytes
+
+
+@dataclass(slots=True)
+class Delta:
+    """What a transaction changed, for the vectors and the catalog in memory."""
+
+    file_id: int = 0
+    chunks: int = 0
+    pending: bool = False
+    reused: int = 0
+    removed: list[int] = field(default_factory=list)
+    added: list[MatrixRow] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """A file whose content is as it was: only its stat is new, or what is remarked on it."""
+
+    key: FileKey
+    stat: FileStat
+    remarks: tuple[str, ...]
+
+
+FileChange = ParsedFile | FileGone | Touched
+_Rows = dict[str, tuple[int, str]]
+"""Row and heading of a file's chunks, by chunk id."""
+
+
+def size(change: FileChange) -> int:
+    """Return about how many bytes of text a change writes."""
+    return change.stat.size if isinstance(change, ParsedFile) else 0
+
+
+def text_hash(text: str) -> str:
+    """Return the SHA-256 that names a text in the cache, as hex."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def chunk_id(key: FileKey, chunk: Chunk, digest: str, model: str) -> str:
+    """Return a chunk's stable id: SHA-256 of `source:path:start:end:text-hash:model`, as hex."""
+    name = f"{key.source}:{key.path}:{chunk.start_line}:{chunk.end_line}:{digest}:{model}"
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+def write_files(
+    connection: Connection, legs: Legs, changes: Sequence[FileChange]
+) -> Generator[None, None, list[Delta]]:
+    """Bring the rows of some files, each named once, up to date in one transaction.
+
+    A generator, so that a large file keeps the thread for a moment at a time: each step writes a
+    bounded number of rows, and the last one commits and returns what changed by file. Closed before
+    that, or failed, it leaves everything as it was.
+    """
+    deltas = [Delta() for _ in changes]
+    with transaction(connection):
+        known = _file_ids(connection, changes)
+        ids = known | _put_file_rows(connection, changes, known)
+        inserts = _Inserts(connection, legs)
+        for change, delta in zip(changes, deltas, strict=True):
+            delta.file_id = ids.get(change.key, 0)
+            match change:
+                case ParsedFile():
+                    at, first = delta.file_id, change.from_line
+                    old = _rows_of(connection, at, first) if change.key in known else {}
+                    yield from _replace(connection, legs, change, old, delta, inserts)
+                case FileGone():
+                    yield from _delete(connection, legs, delta)
+                case Touched():
+                    _touch(connection, change)
+        inserts.flush()
+    return deltas
+
+
+def replace_file(connection: Connection, legs: Legs, parsed: ParsedFile) -> Delta:
+    """Make the rows of one file those of its present content, at one go."""
+    return run_at_once(write_files(connection, legs, [parsed]))[0]
+
+
+def _file_ids(connection: Connection, changes: Sequence[FileChange]) -> dict[FileKey, int]:
+    paths = msgspec.json.encode([change.key.path for change in changes]).decode()
+    found = connection.execute(
+        "SELECT source, path, file_id FROM files WHERE path IN (SELECT value FROM json_each(?))",
+        (paths,),
+    )
+    return {FileKey(source, path): file_id for source, path, file_id in found.fetchall()}
+
+
+def _put_file_rows(
+    connection: Connection, changes: Sequence[FileChange], known: dict[FileKey, int]
+) -> dict[FileKey, int]:
+    """Give known files their new hash and stat, and new ones a row. Returns the ids of the new."""
+    last = last_id(connection, "files")
+    new: dict[FileKey, int] = {}
+    inserted: list[tuple[object, ...]] = []
+    for change in changes:
+        if not isinstance(change, ParsedFile):
+            continue
+        notes = encode_remarks(change.remarks), encode_transcript(change.transcript)
+        content = change.hash, *change.stat, *notes
+        if change.key in known:
+            connection.execute(
+                "UPDATE files SET hash = ?, mtime_ns = ?, size = ?, inode = ?, remarks = ?,"
+                " transcript = ? WHERE file_id = ?",
+                (*content, known[change.key]),
+            )
+        else:
+            last = new[change.key] = last + 1
+            inserted.append((last, *change.key, *content))
+    columns = "file_id, source, path, hash, mtime_ns, size, inode, remarks, transcript"
+    insert_rows(connection, f"files ({columns})", inserted)
+    return new
+
+
+def _rows_of(connection: Connection, file_id: int, from_line: int = 1) -> _Rows:
+    found = connection.execute(
+        "SELECT id, row_id, heading FROM chunks WHERE file_id = ? AND start_line >= ?",
+        (file_id, from_line),
+    )
+    return {id_: (row_id, heading) for id_, row_id, heading in found.fetchall()}
+
+
+def _replace(
+    connection: Connection,
+    legs: Legs,
+    parsed: ParsedFile,
+    old: _Rows,
+    delta: Delta,
+    inserts: "_Inserts",
+) -> Generator[None, None, None]:
+    seen: set[str] = set()
+    for number, chunk in enumerate(parsed.chunks, start=1):
+        digest = text_hash(chunk.text)
+        id_ = chunk_id(parsed.key, chunk, digest, legs.identity.model)
+        if id_ not in seen:  # as equal parts of an overlong line are
+            seen.add(id_)
+            row_id, heading = old.pop(id_, (None, ""))
+            # A heading can change above a chunk that stays, and is part of what is searched.
+            if row_id is not None and heading != chunk.heading:
+                _delete_chunk(connection, legs, row_id, delta)
+                row_id = None
+            if row_id is None:
+                inserts.add(_Insert(parsed.key, delta, id_, digest, chunk))
+        if number % STEP_CHUNKS == 0:
+            inserts.flush()
+            yield
+    delta.chunks = len(seen)
+    if parsed.from_line > 1:
+        before = "SELECT count(*) FROM chunks WHERE file_id = ? AND start_line < ?"
+        delta.chunks += connection.execute(before, (delta.file_id, parsed.from_line)).fetchone()[0]
+    yield from _delete_chunks(connection, legs, old, delta)
+
+
+def _delete(connection: Connection, legs: Legs, delta: Delta) -> Generator[None, None, None]:
+    yield from _delete_chunks(connection, legs, _rows_of(connection, delta.file_id), delta)
+    connection.execute("DELETE FROM files WHERE file_id = ?", (delta.file_id,))
+
+
+def _touch(connection: Connection, touched: Touched) -> None:
+    connection.execute(
+        "UPDATE files SET mtime_ns = ?, size = ?, inode = ?, remarks = ?"
+        " WHERE path = ? AND source = ?",
+        (*touched.stat, encode_remarks(touched.remarks), touched.key.path, touched.key.source),
+    )
+
+
+def put_vectors(
+    connection: Connection,
+    legs: Legs,
+    vectors: Sequence[tuple[str, bytes]],
+    bad: Iterable[tuple[str, str]] = (),
+) -> Delta:
+    """Store embeddings by text hash and give them to the chunks that wait for them.
+
+    A text whose chunk is gone by now is cached all the same: it has been paid for. `bad` are texts
+    that can't be embedded, by hash, with the reason.
+    """
+    delta = Delta()
+    with transaction(connection):
+        # One that was there before wins: disk and memory must hold the same.
+        for digest, vector_id, embedding in keep_vectors(connection, legs.identity, vectors):
+            waiting = connection.execute(
+                "UPDATE chunks SET vector_id = ? WHERE hash = ? AND vector_id IS NULL"
+                " RETURNING row_id, file_id",
+                (vector_id, digest),
+            ).fetchall()
+            delta.added += [MatrixRow(row, file, embedding) for row, file in waiting]
+            if waiting and legs.vec:
+                put_vec(connection, vector_id, embedding, legs.dims)
+        connection.executemany("INSERT OR REPLACE INTO set_aside VALUES (?, ?)", bad)
+    return delta
+
+
+class _Insert(NamedTuple):
+    """A chunk on its way into the tables."""
+
+    key: FileKey
+    delta: Delta
+    id: str
+    digest: str
+    chunk: Chunk
+
+
+class _Inserts:
+    """Collects new chunks of one file or many, and inserts them all at once."""
+
+    def __init__(self, connection: Connection, legs: Legs) -> None:
+        self._connection = connection
+        self._legs = legs
+        self._waiting: list[_Insert] = []
+        self._last_row = last_id(connection, "chunks")
+
+    def add(self, insert: _Insert) -> None:
+        """Take one more."""
+        self._waiting.append(insert)
+
+    def flush(self) -> None:
+        """Insert what waits, with the vectors that are cached, and say so in the deltas."""
+        if not self._waiting:
+            return
+        connection, legs, model = self._connection, self._legs, self._legs.identity.model
+        now = int(time.time())
+        digests = [insert.digest for insert in self._waiting]
+        cached = take_vectors(connection, legs.identity, digests)
+        chunks: list[tuple[object, ...]] = []
+        words: list[tuple[object, ...]] = []
+        for key, delta, id_, digest, chunk in self._waiting:
+            self._last_row = row_id = self._last_row + 1
+            vector_id = None
+            if digest in cached:
+                vector_id, embedding = cached[digest]
+                delta.reused += 1
+                delta.added.append(MatrixRow(row_id, delta.file_id, embedding))
+            else:
+                delta.pending = True
+            place = delta.file_id, chunk.start_line, chunk.end_line
+            content = digest, model, chunk.heading, chunk.text, chunk.line_map
+            chunks.append((row_id, id_, *place, *content, vector_id, now))
+            if legs.fts:
+                words.append((row_id, *fts_columns(chunk.text, key.path, chunk.heading)))
+        insert_rows(
+            connection,
+            "chunks (row_id, id, file_id, start_line, end_line, hash, model, heading, text,"
+            " line_map, vector_id, updated_at)",
+            chunks,
+        )
+        insert_rows(connection, "chunks_fts (rowid, body, context)", words)
+        if legs.vec:
+            for vector_id, embedding in cached.values():
+                put_vec(connection, vector_id, embedding, legs.dims)
+        self._waiting.clear()
+
+
+def _delete_chunks(
+    connection: Connection, legs: Legs, old: _Rows, delta: Delta
+) -> Generator[None, None, None]:
+    for number, (row_id, _) in enumerate(old.values(), start=1):
+        _delete_chunk(connection, legs, row_id, delta)
+        if number % STEP_CHUNKS == 0:
+            yield
+
+
+def _delete_chunk(connection: Connection, legs: Legs, row_id: int, delta: Delta) -> None:
+    (vector_id,) = connection.execute(
+        "DELETE FROM chunks WHERE row_id = ? RETURNING vector_id", (row_id,)
+    ).fetchone()
+    if legs.fts:
+        connection.execute("DELETE FROM chunks_fts WHERE rowid = ?", (row_id,))
+    if vector_id is not None and legs.vec:
+        connection.execute(
+            "DELETE FROM chunks_vec WHERE rowid = ?"
+            " AND NOT EXISTS (SELECT 1 FROM chunks WHERE vector_id = ?)",
+            (vector_id, vector_id),
+        )
+    delta.removed.append(row_id)
+
+
+def delete_rows(connection: Connection, legs: Legs, file_id: int) -> Delta:
+    """Remove a file and all its rows, within a transaction of the caller's."""
+    delta = Delta(file_id)
+    run_at_once(_delete(connection, legs, delta))
+    return delta

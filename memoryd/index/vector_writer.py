@@ -1,0 +1,100 @@
+"""Brings what the provider has made into the index, or into its cache at least."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from memoryd.index import dimension_change, statements
+from memoryd.index.cache import prune_cache
+from memoryd.index.driver import Database, Error
+from memoryd.index.rebuild.carry_over import (
+    adopt_vectors,
+    all_forgotten,
+    keep_paid,
+    read_paid,
+    salvage,
+)
+from memoryd.index.rebuild.leftovers import discard
+from memoryd.index.store import Store
+from memoryd.index.transactions import Transactions
+from memoryd.messages import Embedded
+from memoryd.messages import Paid as PaidVector
+
+log = logging.getLogger(__name__)
+
+PRUNE_EVERY_VECTORS = 1_000
+IN_MEMORY_BYTES = 64 * 1024 * 1024
+"""10,000 vectors of 1,536 numbers: so much is kept of a file that must make room for itself."""
+
+
+class Paid:
+    """The writer's hand for vectors."""
+
+    def __init__(self, store: Store, transactions: Transactions) -> None:
+        self._store = store
+        self._transactions = transactions
+        self._unpruned = 0
+
+    async def put(self, message: Embedded) -> int:
+        """Store vectors; return how many the index has taken. Those of other dims are cached."""
+        store, transactions = self._store, self._transactions
+        taken = 0
+        # Otherwise it was made for an index that a rebuild has replaced meanwhile.
+        made_for = message.identity
+        if made_for.same_vectors(store.identity) or made_for.same_model(store.identity):
+            vectors, number = message.vectors, _dims_of(message)
+            if store.identity.dims is None and number is not None:
+                await transactions.run(lambda c: store.learn_dims(c, number))
+            if number is not None and number != store.identity.dims:
+                await transactions.run(
+                    lambda c: dimension_change.keep_for_later(c, store.identity, number, vectors)
+                )
+                vectors = []
+            await transactions.change(
+                lambda c: [statements.put_vectors(c, store.legs, vectors, message.bad)],
+                bad=bool(message.bad),
+            )
+            taken = len(vectors)
+            self._unpruned += len(message.vectors)
+        if self._unpruned >= PRUNE_EVERY_VECTORS:
+            self._unpruned = 0
+            limit = store.options.cache_max_entries
+            await transactions.at_leisure(lambda c: prune_cache(c, limit), lambda _: 0)
+        return taken
+
+    async def take_over(self, leftover: Path, paid: Sequence[PaidVector] = ()) -> None:
+        """Take what an unfinished rebuild has embedded, and remove its file.
+
+        On a full disk it is in the way of just that: then it is read into memory, as much as may
+        be, and removed first. `paid` is what it could not take itself.
+        """
+        store, kept = self._store, list(paid)
+        try:
+            await store.database.run(lambda c: salvage(c, leftover))
+        except Error as error:
+            found = await self._read(leftover)
+            log.warning("%s: %s; %d embeddings of it are kept", leftover, error, len(found))
+            kept += found
+        await asyncio.to_thread(discard, leftover)
+        if kept and not store.forgotten_meanwhile:
+            await self._transactions.run(lambda c: keep_paid(c, kept))
+        await self._transactions.change(lambda c: [adopt_vectors(c, store.legs)], bad=False)
+
+    async def _read(self, leftover: Path) -> list[PaidVector]:
+        """Return the newest embeddings of a file, as many as are kept in memory."""
+        forgotten = await self._store.readers.read(all_forgotten)
+        with suppress(Error, OSError):
+            async with Database(leftover, readonly=True) as database:
+                return await database.run(
+                    lambda c: read_paid(c, forgotten, max_bytes=IN_MEMORY_BYTES)
+                )
+        return []
+
+
+def _dims_of(message: Embedded) -> int | None:
+    """Return how many numbers each vector has; None if there is no vector."""
+    if not message.vectors:
+        return None
+    return message.dims or len(message.vectors[0][1]) // 4

@@ -1,0 +1,167 @@
+"""The state of an index that can't be written: why, since when, and when that is tried again."""
+
+import asyncio
+import errno
+import os
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from memoryd.index.faults import Fault, fault_of
+from memoryd.messages import first_of
+from memoryd_client.cli.units import moment
+
+FIRST_S = 1.0
+MAX_S = 60.0
+_ROOM_BYTES = 64 * 1024
+"""The index of a write-ahead log alone takes half of it."""
+
+_MOST_DIMS = 3_072
+"""Of the models in use, where it is not known yet."""
+
+_FULL = "free some space on its disk"
+_CLOSED = "make it and its folder readable and writable for memoryd's user"
+_LOCKED = "another program keeps it locked: end that"
+_ADVICE = {3: _CLOSED, 5: _LOCKED, 6: _LOCKED, 8: _CLOSED, 13: _FULL, 14: _CLOSED}
+"""By SQLite's primary result code."""
+_ADVICE_OF_SYSTEM = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EROFS: _CLOSED,
+    errno.EACCES: _CLOSED,
+    errno.EPERM: _CLOSED,
+}
+
+
+class Outage:
+    """`error` is None while all is well. Pauses between tries double."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.error: Exception | None = None
+        self._is_full = False
+        self._path = path
+        self._sleep = sleep
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._began_at = self._retry_at_s = self._step_s = 0.0
+        self._failed = asyncio.Event()
+        self._hurried = asyncio.Event()
+
+    @property
+    def warning(self) -> str | None:
+        """What people should know, in one line; None while all is well."""
+        if self.error is None:
+            return None
+        since = moment(self._began_at)
+        return f"the index can't be written since {since}: {self.reason}; changes wait"
+
+    @property
+    def reason(self) -> str:
+        """Why, without any advice."""
+        if self.error is None:
+            return ""
+        if self._is_full:
+            return "the disk is full"  # which SQLite does not tell of all its files
+        return reason(self.error)
+
+    @property
+    def advice(self) -> str:
+        """What people can do about it."""
+        what = _FULL if self._is_full or self.error is None else advice(self.error)
+        return f"{what}: {self._path}; it is tried again by itself"
+
+    @property
+    def retry_in_s(self) -> float | None:
+        """In how long it is tried again."""
+        return None if self.error is None else max(0.0, self._retry_at_s - self._clock())
+
+    def fail(self, error: Exception, *, is_full: bool) -> bool:
+        """Note that a try has failed, on a disk that is full or not. Returns whether it begins."""
+        begins = self.error is None
+        if begins:
+            self._began_at, self._step_s = self._wall_clock(), FIRST_S
+        else:
+            self._step_s = min(2 * self._step_s, MAX_S)
+        self.error, self._is_full = error, is_full
+        self._retry_at_s = self._clock() + self._step_s
+        self._hurried.clear()  # who has asked for this try has had it
+        self._failed.set()
+        self._failed.clear()  # those who wait now have been woken by then
+        return begins
+
+    def end(self) -> bool:
+        """Note that a try has succeeded. Returns whether it was an outage."""
+        was = self.error is not None
+        self.error = None
+        return was
+
+    def hurry(self) -> None:
+        """Have it tried now."""
+        if self.error is not None:
+            self._hurried.set()
+
+    async def until_retry(self) -> None:
+        """Wait for the time of the next try, or for `hurry`."""
+        pause = self._sleep(max(0.0, self._retry_at_s - self._clock()))
+        await first_of(pause, self._hurried.wait())
+        self._hurried.clear()
+
+    async def until_failure(self) -> None:
+        """Wait until a try fails."""
+        await self._failed.wait()
+
+
+def check_room(path: Path, vectors: int, dims: int | None) -> None:
+    """Raise `OSError` if a disk can't take so many vectors more. Blocking.
+
+    They are written to the log and to the file, and to the table of sqlite-vec too.
+    """
+    needed = vectors * 4 * (dims or _MOST_DIMS) * 4 + _ROOM_BYTES
+    found = os.statvfs(path.parent)
+    if found.f_bavail * found.f_frsize < needed:
+        raise OSError(
+            f"nothing more is embedded: the disk has no room for {vectors} vectors; {_FULL}"
+        )
+
+
+def is_full(folder: Path) -> bool:
+    """Say whether a disk has no room. Blocking."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return False
+    no_names = found.f_files > 0 and found.f_favail == 0
+    return no_names or found.f_bavail * found.f_frsize < _ROOM_BYTES
+
+
+def advice(error: Exception) -> str:
+    """Return what people can do about a fault of what surrounds an index."""
+    code = getattr(error, "sqlite_errorcode", None)
+    number = error.errno if isinstance(error, OSError) else None
+    what = _ADVICE_OF_SYSTEM.get(number or 0) if code is None else _ADVICE.get(code & 0xFF)
+    return what or "look after its disk"
+
+
+def reason_and_advice(error: BaseException, path: Path) -> str:
+    """Return what an error says, and what to do about it where it does not say so itself."""
+    if not isinstance(error, Exception) or fault_of(error) is not Fault.SURROUNDINGS:
+        return str(error)
+    if isinstance(error, OSError) and error.errno is None:
+        return str(error)  # one of ours
+    return f"{reason(error)}; {advice(error)}: {path}"
+
+
+def reason(error: Exception) -> str:
+    """Return what an error says, and what exactly SQLite has met."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    name = getattr(error, "sqlite_errorname", "")
+    return f"{error} ({name})" if name.startswith("SQLITE_IOERR") else str(error)

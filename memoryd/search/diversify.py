@@ -1,0 +1,107 @@
+"""Keeps an answer from saying the same thing twice. Pure.
+
+Near duplicates (a copied note, chunks that overlap, a transcript that quotes a note) never take two
+places. Maximal marginal relevance, as an option, spreads an answer further (Carbonell and
+Goldstein, 1998), with the reference's similarity: Jaccard over words, for unspaced scripts over
+characters and their bigrams.
+"""
+
+import re
+from collections.abc import Mapping
+
+from memoryd.search.fuse import Candidate
+from memoryd.text.tokenize import is_unspaced
+
+SHINGLE_WORDS = 3
+LEAST_WORDS = 20
+"""Shorter texts are no duplicates: one word, or the file it stands in, makes another fact."""
+MOST_CHARS_PER_WORD = 20
+SAME = 0.9
+"""Of the shorter text's runs of three words, so many stand in the other."""
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+def without_duplicates(
+    candidates: list[Candidate], texts: Mapping[int, str], *, most: int
+) -> list[Candidate]:
+    """Return the candidates, best first, but for near duplicates of better ones.
+
+    Only as many are compared as can be shown (`most`); the rest is left out.
+    """
+    kept: list[Candidate] = []
+    shown: list[tuple[frozenset[str], list[str]]] = []
+    for candidate in candidates:
+        if len(kept) == most:
+            break
+        words = _words(texts.get(candidate.row_id, ""))
+        if len(words) >= LEAST_WORDS:
+            distinct = frozenset(words)
+            if any(_is_same(distinct, words, *other) for other in shown):
+                continue
+            shown.append((distinct, words))
+        kept.append(candidate)
+    return kept
+
+
+def spread(
+    candidates: list[Candidate], texts: Mapping[int, str], *, balance: float, most: int
+) -> list[Candidate]:
+    """Return at most so many candidates by maximal marginal relevance.
+
+    Each time the one is taken with the highest `balance` x score - (1 - `balance`) x similarity to
+    what was taken already; scores are min-max normalised.
+    """
+    scores = [candidate.score for candidate in candidates]
+    low, high = min(scores, default=0.0), max(scores, default=0.0)
+    span = (high - low) or 1.0
+    tokens = {c.row_id: _tokens(texts.get(c.row_id, "")) for c in candidates}
+    left, taken = list(candidates), list[Candidate]()
+    nearest = dict.fromkeys(tokens, 0.0)
+    while left and len(taken) < most:
+        best = max(
+            left,
+            key=lambda c: balance * (c.score - low) / span - (1 - balance) * nearest[c.row_id],
+        )
+        left.remove(best)
+        taken.append(best)
+        for other in left:
+            similar = _jaccard(tokens[best.row_id], tokens[other.row_id])
+            nearest[other.row_id] = max(nearest[other.row_id], similar)
+    return taken
+
+
+def _words(text: str) -> list[str]:
+    """Return words; of a text that puts no spaces between them, characters."""
+    words = text.lower().split()
+    return list("".join(words)) if len(text) > MOST_CHARS_PER_WORD * len(words) else words
+
+
+def _is_same(
+    distinct: frozenset[str], words: list[str], others: frozenset[str], other: list[str]
+) -> bool:
+    # Most pairs differ in their words already; runs of words are only looked at where they don't.
+    if len(distinct & others) < SAME * min(len(distinct), len(others)):
+        return False
+    one, two = _shingles(words), _shingles(other)
+    return len(one & two) >= SAME * min(len(one), len(two))
+
+
+def _shingles(words: list[str]) -> frozenset[tuple[str, ...]]:
+    return frozenset(zip(*(words[at:] for at in range(SHINGLE_WORDS)), strict=False))
+
+
+def _tokens(text: str) -> frozenset[str]:
+    tokens: set[str] = set()
+    for word in _WORD.findall(text.lower()):
+        if is_unspaced(word[0]):
+            tokens.update(word)
+            tokens.update(word[at : at + 2] for at in range(len(word) - 1))
+        else:
+            tokens.add(word)
+    return frozenset(tokens)
+
+
+def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
+    union = len(one | other)
+    return len(one & other) / union if union else 0.0

@@ -1,1 +1,0 @@
-"""Stage 6: the Unix socket, its connections and the operations they call."""

@@ -1,0 +1,1 @@
+"""The Unix socket, its connections and the service manager."""

@@ -1,0 +1,347 @@
+"""One client: handshake, requests in flight, and exactly one last frame for each of them."""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from memoryd.server.caller import Caller
+from memoryd.server.limits import Load, too_much
+from memoryd_client.bodies import BODY_OF_OP
+from memoryd_client.framing import FrameBuffer, FrameError, FrameTooLargeError, pack
+from memoryd_client.protocol import (
+    HELLO_TIMEOUT_S,
+    PROTOCOL_MAX,
+    PROTOCOL_MIN,
+    Body,
+    Cancel,
+    Error,
+    ErrorCode,
+    Frame,
+    Hello,
+    Op,
+    Request,
+    Result,
+    Welcome,
+    decode_body,
+    decode_client_frame,
+    raw,
+)
+
+log = logging.getLogger(__name__)
+
+MAX_IN_FLIGHT = 32
+WRITE_TIMEOUT_S = 10.0
+FRAME_TIMEOUT_S = 30.0
+"""For a frame that has begun to come whole."""
+CLOSE_TIMEOUT_S = 1.0
+"""Less than what an actor has to end at a stop."""
+READ_BYTES = 64 * 1024
+ECHO_CHARS = 100
+"""So much of what a client sent is repeated in an error."""
+PROGRESS_BACKLOG_BYTES = 64 * 1024
+NOT_OURS = (b"GET ", b"POST", b"HEAD", b'{"', b"{\n")
+
+Handler = Callable[[Body, Caller], Awaitable[Body]]
+
+
+@dataclass
+class RequestFailedError(Exception):
+    """What a handler raises to answer with an `Error` frame."""
+
+    code: ErrorCode
+    message: str
+    hint: str = ""
+    retryable: bool = False
+
+
+class Connection:
+    """Serves one client until it goes, misbehaves or `close` is called."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        handlers: Mapping[Op, Handler],
+        welcome: Welcome,
+        load: Load,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._handlers = handlers
+        self._welcome = welcome
+        self._frames: list[bytes] = []
+        self._buffer = FrameBuffer()
+        self._in_flight: dict[int, asyncio.Task[None]] = {}
+        self._in_flight_bytes = 0
+        self._idle_since_s: float | None = None
+        self._load = load
+        self._folder = ""
+        self._closing = False
+        self._stopping = False
+
+    def incoming_bytes(self) -> int:
+        """Return how much of its requests is kept."""
+        return self._in_flight_bytes + self._buffer.unfinished_bytes
+
+    def outgoing_bytes(self) -> int:
+        """Return how much the client has not read yet."""
+        return self._writer.transport.get_write_buffer_size()
+
+    def idle_s(self) -> float:
+        """Return for how long it has been open with nothing to do; 0 if it has."""
+        if self._in_flight or self._idle_since_s is None or self._buffer.unfinished_bytes:
+            return 0.0
+        return asyncio.get_running_loop().time() - self._idle_since_s
+
+    async def run(self) -> None:
+        """Serve. Returns normally however the connection ends."""
+        self._load.clients.add(self)
+        try:
+            if await self._handshake():
+                self._rest()
+                async with asyncio.TaskGroup() as group:
+                    try:
+                        await self._serve(group)
+                    except asyncio.CancelledError:
+                        self._stopping = True
+                        raise
+                    finally:
+                        self._closing = True
+                        for task in self._in_flight.values():
+                            task.cancel()
+        except* (ConnectionError, TimeoutError):
+            pass
+        finally:
+            self._load.clients.discard(self)
+            await self._hang_up()
+
+    async def refuse(self, code: ErrorCode, message: str) -> None:
+        """Say why this client is not served, and close."""
+        with contextlib.suppress(ConnectionError, TimeoutError):
+            await self._send(Error(code, message, retryable=code is ErrorCode.BUSY))
+        await self._hang_up()
+
+    async def _hang_up(self) -> None:
+        """Close, whether the client takes what it has not read yet or not."""
+        self._writer.close()
+        try:
+            with contextlib.suppress(ConnectionError, TimeoutError):
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                    await self._writer.wait_closed()
+        finally:
+            # uvloop's loop does not close as long as a transport has something to send.
+            self._writer.transport.abort()
+
+    async def _handshake(self) -> bool:
+        async with asyncio.timeout(HELLO_TIMEOUT_S):
+            first = await self._reader.read(READ_BYTES)
+            if first.startswith(NOT_OURS):
+                self._writer.write(b"This is memoryd's socket; use memctl to talk to it.\n")
+                return False
+            data = await self._next_frame(first)
+        if data is None:
+            return False
+        try:
+            hello = decode_client_frame(data)
+        except msgspec.DecodeError as error:
+            await self._send(Error(ErrorCode.BAD_FRAME, f"not a frame of memoryd: {error}"))
+            return False
+        if not isinstance(hello, Hello):
+            await self._send(Error(ErrorCode.BAD_FRAME, "the first frame must be hello"))
+            return False
+        if hello.protocol_max < PROTOCOL_MIN or hello.protocol_min > PROTOCOL_MAX:
+            await self._send(
+                Error(
+                    ErrorCode.UNSUPPORTED_PROTOCOL,
+                    f"this memoryd speaks protocol {PROTOCOL_MIN} to {PROTOCOL_MAX}, the client"
+                    f" {hello.protocol_min} to {hello.protocol_max}; upgrade the older one",
+                )
+            )
+            return False
+        self._folder = hello.folder
+        await self._send(self._welcome)
+        return True
+
+    async def _serve(self, group: asyncio.TaskGroup) -> None:
+        while (data := await self._next_frame()) is not None:
+            try:
+                frame = decode_client_frame(data)
+            except msgspec.DecodeError as error:
+                await self._send(Error(ErrorCode.BAD_FRAME, f"not a frame of memoryd: {error}"))
+                return
+            match frame:
+                case Request():
+                    await self._accept(frame, len(data), group)
+                case Cancel():
+                    if (task := self._in_flight.get(frame.id)) is not None:
+                        task.cancel()
+                case Hello():
+                    await self._send(Error(ErrorCode.BAD_FRAME, "hello may come only once"))
+                    return
+
+    async def _next_frame(self, data: bytes = b"") -> bytes | None:
+        """Return the next frame, or None at the end of the stream or when it is broken."""
+        try:
+            self._frames += self._buffer.feed(data)
+            whole_by_s: float | None = None
+            while not self._frames:
+                if whole_by_s is None and self._buffer.unfinished_bytes:
+                    whole_by_s = asyncio.get_running_loop().time() + FRAME_TIMEOUT_S
+                async with asyncio.timeout_at(whole_by_s):
+                    data = await self._reader.read(READ_BYTES)
+                if not data:
+                    return None
+                self._frames += self._buffer.feed(data)
+                if self._load.is_too_much_from(self):
+                    await self._send(too_much())
+                    return None
+        except TimeoutError:
+            late = f"a frame did not come whole within {FRAME_TIMEOUT_S:g} s"
+            await self._send(Error(ErrorCode.BAD_FRAME, late))
+            return None
+        except FrameError as error:
+            large = isinstance(error, FrameTooLargeError)
+            code = ErrorCode.FRAME_TOO_LARGE if large else ErrorCode.BAD_FRAME
+            await self._send(Error(code, str(error)))
+            return None
+        return self._frames.pop(0)
+
+    async def _accept(self, request: Request, size: int, group: asyncio.TaskGroup) -> None:
+        if request.id in self._in_flight:
+            await self._send(
+                Error(
+                    ErrorCode.DUPLICATE_ID, f"request {request.id} is still in flight", request.id
+                )
+            )
+        elif len(self._in_flight) >= MAX_IN_FLIGHT:
+            await self._send(
+                Error(
+                    ErrorCode.BUSY,
+                    f"{MAX_IN_FLIGHT} requests are in flight on this connection",
+                    request.id,
+                    hint="wait for an answer, then send the next request",
+                    retryable=True,
+                )
+            )
+        else:
+            self._in_flight_bytes += size
+            if self._load.is_too_much_from(self):
+                self._in_flight_bytes -= size
+                await self._send(too_much(request.id))
+                return
+            task = group.create_task(self._answer(request, size), name=f"request: {request.op}")
+            self._in_flight[request.id] = task
+            # A task that is cancelled before its first step never runs, and could not answer.
+            await asyncio.sleep(0)
+
+    async def _answer(self, request: Request, size: int) -> None:
+        try:
+            last: Frame = await self._result(request)
+        except asyncio.CancelledError:
+            if self._closing:
+                if self._stopping:
+                    self._say_stopping(request.id)
+                raise
+            last = Error(ErrorCode.CANCELLED, "the request was cancelled", request.id)
+        # The id is free before its last frame can be read, so that it may be used again at once.
+        del self._in_flight[request.id]
+        self._in_flight_bytes -= size
+        self._rest()
+        try:
+            self._write(last)
+            del last  # What waits for the client is kept once, not twice.
+            await self._drain()
+        except FrameTooLargeError as error:
+            hint = "ask for less at a time"
+            await self._send(Error(ErrorCode.FRAME_TOO_LARGE, str(error), request.id, hint=hint))
+        except (ConnectionError, TimeoutError):
+            self._writer.transport.abort()
+
+    def _rest(self) -> None:
+        """Note since when there is nothing to do, if there is nothing."""
+        self._idle_since_s = asyncio.get_running_loop().time()
+
+    def _say_stopping(self, request_id: int) -> None:
+        message = "memoryd is stopping; ask again when it is back"
+        with contextlib.suppress(ConnectionError):
+            self._write(Error(ErrorCode.SHUTTING_DOWN, message, request_id, retryable=True))
+
+    async def _result(self, request: Request) -> Frame:
+        try:
+            op = Op(request.op)
+            handler = self._handlers[op]
+        except (ValueError, KeyError):
+            known = ", ".join(self._handlers)
+            return Error(
+                ErrorCode.UNKNOWN_OP,
+                f"there is no op {request.op[:ECHO_CHARS]!r}; known: {known}",
+                request.id,
+            )
+        try:
+            body = decode_body(request.body, BODY_OF_OP[op])
+        except msgspec.DecodeError as error:
+            return Error(ErrorCode.BAD_REQUEST, f"{op}: {error}", request.id)
+        deadline = None if request.deadline_ms is None else request.deadline_ms / 1000
+        try:
+            async with asyncio.timeout(deadline) as limit:
+                result = await handler(body, self._caller(request))
+            return Result(request.id, raw(result))
+        except RequestFailedError as error:
+            return Error(
+                error.code, error.message, request.id, hint=error.hint, retryable=error.retryable
+            )
+        except Exception as error:
+            if isinstance(error, TimeoutError) and limit.expired():
+                message = f"{op} took longer than its deadline of {request.deadline_ms} ms"
+                return Error(ErrorCode.DEADLINE, message, request.id, retryable=True)
+            error_id = secrets.token_hex(4)
+            log.exception("internal error %s in %s", error_id, op)
+            return Error(
+                ErrorCode.INTERNAL, f"internal error {error_id}; the log says more", request.id
+            )
+
+    def _caller(self, request: Request) -> Caller:
+        return Caller(
+            request.id,
+            agent=request.agent,
+            folder=self._folder,
+            offer=self._offer,
+            stream=self._stream,
+        )
+
+    def _offer(self, frame: Frame) -> None:
+        """Write a frame that nobody needs, unless too much waits for the client already."""
+        if self._writer.transport.get_write_buffer_size() < PROGRESS_BACKLOG_BYTES:
+            with contextlib.suppress(ConnectionError):
+                self._write(frame)
+
+    async def _stream(self, frame: Frame) -> None:
+        """Write a frame; wait as long as it takes until the client reads, and ask for nothing."""
+        self._write(frame)
+        await self._writer.drain()
+
+    async def _send(self, frame: Frame) -> None:
+        """Write one frame. Raises `TimeoutError` when the client does not read for too long."""
+        self._write(frame)
+        await self._drain()
+
+    async def _drain(self) -> None:
+        async with asyncio.timeout(WRITE_TIMEOUT_S):
+            await self._writer.drain()
+
+    def _write(self, frame: Frame) -> None:
+        """Hand one frame to the transport. Raises `ConnectionError` when that is closed."""
+        data = pack(frame)
+        if self._writer.is_closing():
+            # asyncio's transports would drop it, uvloop's raise RuntimeError.
+            raise ConnectionResetError("the connection is closed")
+        if self._load.is_too_much_for(self, len(data)):
+            self._writer.transport.abort()
+            raise ConnectionResetError("the client does not read, and too much waits for clients")
+        self._writer.write(data)

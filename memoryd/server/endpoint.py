@@ -1,0 +1,99 @@
+"""The socket and its lock, put back at their path when somebody has removed them.
+
+What tidies up folders of temporary files would else leave a daemon that nobody can reach, and that
+keeps its index from every other.
+"""
+
+import logging
+import os
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+from memoryd.fs.lockfile import locked
+from memoryd.server.systemd import is_handed_over
+from memoryd.server.unix_socket import inherited_or_listening
+from memoryd_client.background.holder import Holder
+
+log = logging.getLogger(__name__)
+
+
+class Door:
+    """Where clients come in, as long as it is entered as a context manager.
+
+    Entering it and `restore` are blocking, and raise `SocketError` or `AlreadyRunningError`.
+    """
+
+    def __init__(self, path: Path, holder: Holder) -> None:
+        self._path = path
+        self._holder = holder
+        self._lock, self._socket = ExitStack(), ExitStack()
+        # A socket of systemd's is its own matter.
+        self._is_handed_over = is_handed_over(os.environ)
+        self._is_lock_found: Callable[[], bool] = _never
+        self._inode: int | None = None
+
+    def __enter__(self) -> "Door":
+        try:
+            self._take_lock()
+            self._listen()
+        except BaseException:
+            self._lock.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._socket.close()
+        self._lock.close()
+
+    @property
+    def listener(self) -> socket.socket:
+        """The socket to accept clients at; another one after `restore`."""
+        return self._listener
+
+    def is_there(self) -> bool:
+        """Say whether clients find the socket, and other daemons the lock. Blocking."""
+        return self._is_lock_found() and self._is_socket_found()
+
+    def restore(self) -> None:
+        """Put back what is not there any more. Where that fails, it can be tried again."""
+        if not self._is_lock_found():
+            self._lock.close()
+            self._is_lock_found = _never
+            self._take_lock()
+            log.warning("the lock file of %s was removed, and is there again", self._path)
+        if not self._is_socket_found():
+            self._socket.close()
+            self._listen()
+            log.warning("the socket %s was removed, and is there again", self._path)
+
+    def _take_lock(self) -> None:
+        lock = locked(Path(f"{self._path}.lock"), f"the socket {self._path}", self._holder)
+        self._is_lock_found = self._lock.enter_context(lock)
+
+    def _listen(self) -> None:
+        self._inode = None
+        self._listener = self._socket.enter_context(inherited_or_listening(self._path))
+        self._inode = _inode_at(self._path)
+
+    def _is_socket_found(self) -> bool:
+        return self._is_handed_over or _inode_at(self._path) == self._inode is not None
+
+
+def _inode_at(path: Path) -> int | None:
+    """Return the inode of what is at a path; None if nothing is."""
+    try:
+        return os.lstat(path).st_ino
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _never() -> bool:
+    return False

@@ -1,0 +1,122 @@
+"""Accepts clients and owns their connections."""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Mapping
+
+from memoryd.fs.directories import SocketError
+from memoryd.fs.lockfile import AlreadyRunningError
+from memoryd.server.connection import Connection, Handler
+from memoryd.server.endpoint import Door
+from memoryd.server.limits import Load, Seldom
+from memoryd_client.peer import peer_uid
+from memoryd_client.protocol import ErrorCode, Op, Welcome
+
+log = logging.getLogger(__name__)
+
+MAX_CONNECTIONS = 256
+IDLE_S = 60.0
+"""A connection that has had nothing to do for so long makes room for a new one."""
+ACCEPT_PAUSE_S = 0.1
+LOOK_S = 5.0
+"""So often it is looked whether the door is still there."""
+
+
+class Server:
+    """Serves who comes in by a door. `run` until cancelled; open connections end with it."""
+
+    def __init__(self, door: Door, *, handlers: Mapping[Op, Handler], welcome: Welcome) -> None:
+        self._door = door
+        self._handlers = handlers
+        self._welcome = welcome
+        self._load = Load()
+        self._serving: dict[Connection, asyncio.Task[None]] = {}
+        self._refusals, self._failures, self._losses = Seldom(log), Seldom(log), Seldom(log)
+
+    async def run(self) -> None:
+        """Accept until cancelled. What others remove of the door is put back."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                accepting = group.create_task(self._accept(group), name="accept")
+                await self._until_lost()
+                accepting.cancel()
+                await asyncio.wait({accepting})
+                await self._restore()
+
+    def stats(self) -> int:
+        """Return the number of open connections."""
+        return len(self._serving)
+
+    async def _accept(self, group: asyncio.TaskGroup) -> None:
+        loop, listener = asyncio.get_running_loop(), self._door.listener
+        while True:
+            try:
+                client, _ = await loop.sock_accept(listener)
+            except OSError as error:
+                # Out of descriptors, most likely: others may close theirs.
+                self._failures.warning("can't accept a client: %s", error)
+                await asyncio.sleep(ACCEPT_PAUSE_S)
+                continue
+            group.create_task(self._receive(client), name="connection")
+
+    async def _until_lost(self) -> None:
+        is_there = True
+        while is_there:
+            await asyncio.sleep(LOOK_S)
+            is_there = await asyncio.to_thread(self._door.is_there)
+
+    async def _restore(self) -> None:
+        while True:
+            work = asyncio.ensure_future(asyncio.to_thread(self._door.restore))
+            try:
+                await asyncio.shield(work)
+            except (AlreadyRunningError, SocketError, OSError) as error:
+                self._losses.warning("no client can come in, which is tried again: %s", error)
+            except asyncio.CancelledError:
+                await asyncio.wait({work})  # whose socket is removed then
+                raise
+            else:
+                return
+            await asyncio.sleep(LOOK_S)
+
+    async def _receive(self, client: socket.socket) -> None:
+        """Serve a client; what goes wrong with one is no matter to the others."""
+        reader, writer = await asyncio.open_unix_connection(sock=client)
+        connection = Connection(
+            reader, writer, handlers=self._handlers, welcome=self._welcome, load=self._load
+        )
+        try:
+            await self._serve(client, connection)
+        except Exception:
+            log.exception("a connection has failed")
+        finally:
+            writer.transport.abort()
+
+    async def _serve(self, client: socket.socket, connection: Connection) -> None:
+        uid = peer_uid(client)
+        if uid not in (os.geteuid(), 0):
+            who = "unknown" if uid is None else uid
+            self._refusals.warning("refused a client of user %s", who)
+            await connection.refuse(ErrorCode.DENIED, "this memoryd serves another user")
+        elif len(self._serving) >= MAX_CONNECTIONS and not self._make_room():
+            await connection.refuse(
+                ErrorCode.BUSY, f"{MAX_CONNECTIONS} clients are connected already"
+            )
+        else:
+            task = asyncio.current_task()
+            assert task is not None  # noqa: S101 - it runs in one
+            self._serving[connection] = task
+            try:
+                await connection.run()
+            finally:
+                self._serving.pop(connection, None)
+
+    def _make_room(self) -> bool:
+        """Hang up on the client that has had nothing to do for longest, if for long enough."""
+        idlest = max(self._serving, key=Connection.idle_s)
+        if idlest.idle_s() < IDLE_S:
+            return False
+        self._serving.pop(idlest).cancel()
+        return True

@@ -1,0 +1,116 @@
+"""The Unix socket: made, or taken over from systemd, and removed.
+
+A lock file is taken first, so that a live daemon's socket is never stolen: asyncio, given a path,
+would unlink whatever is there.
+"""
+
+import logging
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from memoryd.fs.directories import SocketError
+from memoryd.fs.lockfile import AlreadyRunningError
+from memoryd.server.systemd import inherited_socket
+from memoryd_client.paths import check_socket_path
+
+log = logging.getLogger(__name__)
+
+BACKLOG = 1_024
+
+
+def check_path(path: Path) -> None:
+    """Raise `SocketError` when a socket's address can't hold the path."""
+    try:
+        check_socket_path(str(path))
+    except ValueError as error:
+        raise SocketError(str(error)) from error
+
+
+@contextmanager
+def inherited_or_listening(path: Path) -> Iterator[socket.socket]:
+    """Give the socket that systemd has bound for us, which stays its own, else bind `path`."""
+    try:
+        inherited = inherited_socket(dict(os.environ))
+    except OSError as error:
+        raise SocketError(f"the socket that was handed over can't be used: {error}") from error
+    if inherited is None:
+        with listening(path) as bound:
+            yield bound
+    else:
+        with inherited:
+            _check_inherited(inherited)
+            yield inherited
+
+
+@contextmanager
+def listening(path: Path) -> Iterator[socket.socket]:
+    """Bind the socket at `path`, readable by us alone, and remove it at the end.
+
+    The caller holds the lock. Raises `SocketError` or `AlreadyRunningError`.
+    """
+    _remove_stale(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(str(path))
+        # Nobody can connect before listen(), so there is no moment with wider permissions.
+        os.chmod(path, 0o600)
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
+        mine = os.lstat(path).st_ino
+    except OSError as error:
+        listener.close()
+        raise SocketError(f"can't listen on {path}: {error.strerror}") from error
+    try:
+        yield listener
+    finally:
+        listener.close()
+        try:
+            if os.lstat(path).st_ino == mine:
+                os.unlink(path)
+        except FileNotFoundError:
+            pass
+
+
+def _check_inherited(listener: socket.socket) -> None:
+    """Raise `SocketError` unless what was handed over is a Unix socket that listens."""
+    is_stream = (listener.family, listener.type) == (socket.AF_UNIX, socket.SOCK_STREAM)
+    if not is_stream or not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        raise SocketError(
+            "the socket that was handed over is no Unix stream socket that listens;"
+            " its unit needs ListenStream= with a path, and no Accept=yes"
+        )
+    path = listener.getsockname()
+    if isinstance(path, str) and os.path.exists(path) and os.stat(path).st_mode & 0o077:
+        log.warning("%s is open to others, who are refused; its unit lacks SocketMode=0600", path)
+
+
+def _remove_stale(path: Path) -> None:
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise SocketError(f"{path} is there and is not a socket; move it away")
+    if found.st_uid != os.geteuid():
+        raise SocketError(
+            f"{path} is the socket of another user (uid {found.st_uid}); choose another --socket"
+        )
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            pass
+        except OSError as error:
+            raise SocketError(f"{path} can't be probed: {error.strerror or error}") from error
+        else:
+            raise AlreadyRunningError(f"somebody answers on {path} without holding its lock")
+    try:
+        os.unlink(path)
+    except OSError as error:
+        raise SocketError(f"{path} is stale and can't be removed: {error.strerror}") from error
+    log.info("removed the stale socket %s: the memoryd that made it was killed", path)

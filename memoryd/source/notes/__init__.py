@@ -1,0 +1,1 @@
+"""Notes: discovery, watching, reconciliation and reading."""

@@ -1,0 +1,108 @@
+"""Which files are memory: the rules for one workspace, for a walk over all and for single paths."""
+
+import os
+import stat as stat_module
+from pathlib import Path
+
+from memoryd.config.settings import ExtraPath
+from memoryd.fs.hang import LOOK_S, within
+from memoryd.fs.safe_open import LinkError, stat_file
+from memoryd.messages import FileKey, FileStat, file_stat
+from memoryd.source.filenames import is_utf8
+from memoryd.source.notes.ignore import IgnoreFiles
+from memoryd.source.notes.roots import Root, extra_root, workspace_roots
+from memoryd.source.notes.walk import Scan, Walk
+
+SOURCE = "memory"
+
+
+class Discovery:
+    """The rules for one workspace, which is a real path. Any thread may ask."""
+
+    def __init__(self, workspace: Path, extra_paths: tuple[str | ExtraPath, ...]) -> None:
+        """Raise `ConfigError` when patterns of `extra_paths` can't be used. Blocking."""
+        self.workspace = workspace
+        self._extra_paths = extra_paths
+        self._prefix = f"{str(workspace).rstrip('/')}/"
+        self._ignore_files = IgnoreFiles(self.base)
+        try:
+            self._extra_roots = within(LOOK_S, self._expand)
+        except TimeoutError:  # until the first scan, which waits for the disk
+            self._extra_roots = self._expand(look=False)
+
+    @property
+    def extra_paths(self) -> list[str]:
+        """The extra paths as absolute ones, with their patterns."""
+        return [root.shown for root in self._extra_roots]
+
+    def scan(self) -> Scan:
+        """Walk everything. Blocking; faults are noted in the result, never raised."""
+        # Again each time: links on the way to an extra path come and go as it does itself.
+        self._extra_roots = self._expand()
+        walk = Walk(
+            self.workspace, self._ignore_files, top=self._top, base=self.base, key=self._key
+        )
+        walk.start(self.workspace)
+        for root in self._roots():
+            walk.visit(root)
+        return walk.scan
+
+    def look(self, path: Path) -> tuple[FileKey, FileStat | None] | None:
+        """Look at one path that the watcher or a client named. Blocking.
+
+        Returns its key and stat, None for the stat when no such file is there, or None when the
+        path can't be a memory file. Raises `OSError` when that can't be seen.
+        """
+        if not is_utf8(str(path)) or not any(root.holds(path) for root in self._roots()):
+            return None
+        if self._hidden(path, folder=False):
+            return None
+        key = self._key(str(path))
+        try:
+            found = stat_file(path, self.base(str(path)))
+        except (FileNotFoundError, NotADirectoryError, LinkError):
+            return key, None
+        return key, file_stat(found) if stat_module.S_ISREG(found.st_mode) else None
+
+    def concerns(self, folder: Path) -> bool:
+        """Say whether a folder, or what is on the way through it, may hold memory. Blocking.
+
+        Raises `OSError` when that can't be said just now.
+        """
+        return any(root.leads_to(folder) for root in self._roots()) and not self._hidden(
+            folder, folder=True
+        )
+
+    def key(self, path: Path) -> FileKey:
+        """Name a file: relative to the workspace where it lies inside, else absolute."""
+        return self._key(str(path))
+
+    def real_path(self, key: FileKey) -> Path:
+        """Return where a key's file lies: the inverse of `key`."""
+        return self.workspace / key.path
+
+    def base(self, path: str) -> str:
+        """Return the folder from which on no link may lead to a path: how one gets there may."""
+        if path.startswith(self._prefix):
+            return str(self.workspace)
+        return os.path.dirname(self._top(Path(path)))
+
+    def _key(self, path: str) -> FileKey:
+        return FileKey(SOURCE, path.removeprefix(self._prefix))
+
+    def _expand(self, *, look: bool = True) -> list[Root]:
+        return [extra_root(self.workspace, extra, look=look) for extra in self._extra_paths]
+
+    def _roots(self) -> list[Root]:
+        return workspace_roots(self.workspace) + self._extra_roots
+
+    def _hidden(self, path: Path, *, folder: bool) -> bool:
+        """Say whether a path is hidden. Raises `OSError` when that can't be said just now."""
+        top = str(self._top(path))
+        return self._ignore_files.on_the_way(top, str(path), folder=folder)[1]
+
+    def _top(self, path: Path) -> Path:
+        """Return where ignore files begin to count for a path: they do whatever leads to it."""
+        tops = [self.workspace, *(root.path for root in self._extra_roots)]
+        around = [top for top in tops if path.is_relative_to(top)]
+        return min(around, key=lambda top: len(top.parts), default=path)

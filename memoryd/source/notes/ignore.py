@@ -1,0 +1,160 @@
+"""`.memoryignore`: files in the syntax of `.gitignore` that say what is no memory.
+
+One counts for its folder and all below it; of several, the one nearest to a path decides, as in
+git. Below a folder that is hidden nothing can be shown again.
+
+One that can't be read at this moment, for want of descriptors or memory or by a fault of the disk,
+is no reason to show what it hides: the last rules stay, or nothing is said.
+"""
+
+import errno
+import os
+import stat as stat_module
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from memoryd.fs.hang import waiting_for
+from memoryd.fs.safe_open import RegularFile
+from memoryd.messages import split_lines
+from memoryd.source.filenames import IGNORE_FILE
+from memoryd.source.notes.patterns import Patterns
+
+MAX_BYTES = 1024 * 1024
+SETTLED_NS = 1_000_000_000
+"""A file that changed so lately may change again without looking it: its text is not kept."""
+
+PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
+
+_Signature = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The ignore file of one folder, and of those above it that count too.
+
+    `folder` ends in `/`. Immutable, so that threads may share it.
+    """
+
+    folder: str
+    patterns: Patterns
+    above: "Rules | None"
+
+    def hide(self, path: str, *, folder: bool) -> bool:
+        """Say whether a path below the folder is hidden, provided that its own folder is not."""
+        rules: Rules | None = self
+        while rules is not None:
+            verdict = rules.patterns.verdict(path[len(rules.folder) :], folder=folder)
+            if verdict is not None:
+                return verdict
+            rules = rules.above
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class _IgnoreFile:
+    signature: _Signature
+    patterns: Patterns | None
+    problem: str | None
+
+
+class IgnoreFiles:
+    """All ignore files, read when they are needed and kept while they stay as they are.
+
+    Any thread may ask: what is kept is replaced as a whole, never changed. `base` returns the
+    folder from which on no link may lead to a path.
+    """
+
+    def __init__(self, base: Callable[[str], str] = os.path.dirname) -> None:
+        self._base = base
+        self._kept: dict[str, _IgnoreFile] = {}
+
+    def below(
+        self, above: Rules | None, folder: str, problems: dict[str, str] | None = None
+    ) -> Rules | None:
+        """Return the rules inside a folder; `above` are those that hold for the folder itself.
+
+        Why an ignore file can't be used, whole or in part, is added to `problems` by its path.
+        Raises `OSError` when one can't be read at this moment.
+        """
+        path = os.path.join(folder, IGNORE_FILE)
+        found = self._find(path)
+        if found is None:
+            return above
+        if found.problem is not None and problems is not None:
+            problems[path] = found.problem
+        if found.patterns is None:
+            return above
+        return Rules(folder.rstrip("/") + "/", found.patterns, above)
+
+    def on_the_way(
+        self, top: str, path: str, *, folder: bool, problems: dict[str, str] | None = None
+    ) -> tuple[Rules | None, bool]:
+        """Return the rules that hold for a path in `top` or below, and whether they hide it."""
+        rules: Rules | None = None
+        at = top.rstrip("/")
+        parts = path[len(at) :].strip("/").split("/")
+        for position, part in enumerate(parts):
+            if not part:
+                break  # the path is `top` itself
+            rules = self.below(rules, at or "/", problems)
+            at = f"{at}/{part}"
+            last = position == len(parts) - 1
+            if rules is not None and rules.hide(at, folder=folder or not last):
+                return rules, True
+        return rules, False
+
+    def _find(self, path: str) -> _IgnoreFile | None:
+        try:
+            with waiting_for(path):
+                found = os.lstat(path)
+        except OSError as error:
+            if error.errno in PASSING:
+                raise
+            self._kept.pop(path, None)
+            missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+            if missing:
+                return None
+            return _IgnoreFile((0, 0, 0, 0), None, _hides_nothing(error.strerror or str(error)))
+        signature = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+        kept = self._kept.get(path)
+        if kept is not None and kept.signature == signature:
+            return kept
+        try:
+            read = _read(path, self._base(path), found, signature)
+        except OSError:
+            if kept is None:
+                raise
+            return kept
+        if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) > SETTLED_NS:
+            self._kept[path] = read
+        return read
+
+
+def _read(path: str, base: str, found: os.stat_result, signature: _Signature) -> _IgnoreFile:
+    patterns, problem = None, None
+    try:
+        patterns, problem = Patterns.lenient(split_lines(_text(path, base, found)))
+    except UnicodeDecodeError:
+        problem = _hides_nothing("not UTF-8")
+    except OSError as error:
+        if error.errno in PASSING:
+            raise
+        problem = _hides_nothing(error.strerror or str(error))
+    return _IgnoreFile(signature, patterns, problem)
+
+
+def _text(path: str, base: str, found: os.stat_result) -> str:
+    if stat_module.S_ISLNK(found.st_mode):
+        raise OSError(errno.ELOOP, "a symbolic link; links are not followed")
+    if not stat_module.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+    with RegularFile(path, base) as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise OSError(errno.EFBIG, "larger than 1 MiB")
+    return data.decode("utf-8-sig")
+
+
+def _hides_nothing(problem: str) -> str:
+    return f"{problem}; it hides nothing"

@@ -1,0 +1,332 @@
+"""Compares disk and index, and says what to read again and what to forget.
+
+Events are hints, the scan is the truth: at the start, on a timer, when the watcher has armed
+itself or lost events, and for every `sync`, everything is looked at.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from memoryd.fs.hang import waiting_for
+from memoryd.messages import (
+    FileChanged,
+    FileGone,
+    FileKey,
+    FileStat,
+    Hint,
+    Places,
+    SyncMarker,
+    ToParser,
+    ToReconcile,
+    ToWriter,
+)
+from memoryd.source.filenames import IGNORE_FILE, is_real_folder, is_utf8
+from memoryd.source.mounts import Mounts, Verdict
+from memoryd.source.notes.discover import SOURCE, Discovery
+from memoryd.source.notes.pace import Pace
+
+log = logging.getLogger(__name__)
+
+PULSE_S = 5.0
+"""Nothing tells that a disk is mounted, or a folder above the workspace renamed: so often it is
+looked at whether each place still has the folder that was scanned."""
+LARGE_BYTES = 4_000_000
+"""Files from this size on are taken after all others."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileStats:
+    """What the last full scan found. `sources` counts files on disk by source.
+
+    `away`: some of what the index has may be on a disk that is not there. `waiting` counts large
+    files that have changed and were read lately.
+    """
+
+    scans: int
+    last_scan_s_ago: float | None
+    sources: dict[str, int] = field(default_factory=dict)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    problem: str | None = None
+    away: bool = False
+    waiting: int = 0
+
+
+class _Found(NamedTuple):
+    """What is kept of a scan: the number of files, and what differs from the index.
+
+    `arrived`: what was on its way is in the index. `watch`: other folders than before.
+    """
+
+    files: int
+    arrived: frozenset[FileKey]
+    folders: dict[Path, tuple[int, int]]
+    watch: frozenset[Path] | None
+    skipped: list[tuple[str, str]]
+    changed: list[FileChanged]
+    gone: list[FileChanged | FileGone]
+    problem: str | None
+    verdict: Verdict
+    doubled: frozenset[FileKey]
+
+
+class Reconciler:
+    """In: hints and sync markers. Out: changes, each marker behind those found for it.
+
+    Out too: sets of folders to the watcher, and to the writer which folder is at which place.
+    """
+
+    def __init__(
+        self,
+        inbox: asyncio.Queue[ToReconcile],
+        parser: asyncio.Queue[ToParser],
+        writer: asyncio.Queue[ToWriter],
+        folders: asyncio.Queue[frozenset[Path]] | None,
+        *,
+        discovery: Discovery,
+        mounts: Mounts,
+        known: Callable[[], dict[FileKey, FileStat]],
+        thread: Executor,
+        interval_s: float | None,
+        pulse_s: float = PULSE_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._inbox = inbox
+        self._parser = parser
+        self._writer = writer
+        self._folders = folders
+        self._discovery = discovery
+        self._mounts = mounts
+        self._known = known
+        self._thread = thread
+        self._interval_s = interval_s
+        self._pulse_s = None if folders is None else pulse_s
+        self._clock = clock
+        self._pace = Pace()
+        self._watched: dict[Path, tuple[int, int]] = {}
+        # On their way to the index: a scan doesn't know these yet, and they may be gone by then.
+        self._sent: set[FileKey] = set()
+        self._last: _Found | None = None
+        self._last_at: float | None = None
+        self._scans = 0
+        self._problem: str | None = None
+
+    async def run(self) -> None:
+        """Reconcile until cancelled; the first scan needs no hint."""
+        await self._reconcile([Hint(reason="start")])
+        while True:
+            await self._reconcile(await self._next())
+
+    def stats(self) -> ReconcileStats:
+        """Return what the last full scan found."""
+        scan = self._last
+        return ReconcileStats(
+            scans=self._scans,
+            last_scan_s_ago=None if self._last_at is None else self._clock() - self._last_at,
+            sources={} if scan is None else {SOURCE: scan.files},
+            skipped=[] if scan is None else scan.skipped,
+            problem=self._problem,
+            away=scan is not None and bool(scan.verdict.away),
+            waiting=len(self._pace),
+        )
+
+    async def _next(self) -> list[ToReconcile]:
+        """Return all that waits, so that many requests share one scan; nothing after a while."""
+        messages: list[ToReconcile] = []
+        try:
+            async with asyncio.timeout(self._patience_s()):
+                messages.append(await self._inbox.get())
+        except TimeoutError:
+            pass
+        if self._scan_is_due():
+            messages.append(Hint(reason="timer"))
+        while not self._inbox.empty():
+            messages.append(self._inbox.get_nowait())
+        return messages
+
+    def _patience_s(self) -> float | None:
+        """Return how long to wait for messages, None for ever."""
+        now, next_due = self._clock(), self._pace.next_due()
+        waits = [] if self._pulse_s is None else [self._pulse_s]
+        if self._interval_s is not None and self._last_at is not None:
+            waits.append(self._last_at + self._interval_s - now)
+        if next_due is not None:
+            waits.append(next_due - now)
+        return max(0.0, min(waits)) if waits else None
+
+    def _scan_is_due(self) -> bool:
+        if self._interval_s is None or self._last_at is None:
+            return False
+        return self._clock() >= self._last_at + self._interval_s
+
+    async def _reconcile(self, messages: list[ToReconcile]) -> None:
+        markers = [message for message in messages if isinstance(message, SyncMarker)]
+        hints = [message for message in messages if isinstance(message, Hint)]
+        paths = frozenset[Path]().union(*(hint.paths for hint in hints if hint.paths is not None))
+        everything = (
+            bool(markers) or any(hint.paths is None for hint in hints) or await self._moved()
+        )
+        if everything or not await self._look(paths):
+            await self._scan(at_once=bool(markers), meant=any(marker.meant for marker in markers))
+        for change in self._pace.due(self._clock()):
+            await self._put(change)
+        for marker in markers:
+            await self._parser.put(marker)
+
+    async def _moved(self) -> bool:
+        """Say whether another folder has come to a place that was scanned."""
+        if self._pulse_s is None:
+            return False
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._mounts.moved)
+
+    async def _look(self, paths: frozenset[Path]) -> bool:
+        """Look at single paths. Returns False when that is not enough and a scan has to."""
+        if any(path in self._watched or path.name == IGNORE_FILE for path in paths):
+            return False
+        if not paths:
+            return True
+        loop = asyncio.get_running_loop()
+        changes = await loop.run_in_executor(self._thread, self._look_in_thread, paths)
+        if changes is None:
+            return False
+        for change in sorted(changes, key=_is_large):
+            await self._put(change)
+        return True
+
+    def _look_in_thread(self, paths: frozenset[Path]) -> list[FileChanged | FileGone] | None:
+        known = self._known()
+        owners = {stat.inode: key for key, stat in known.items()}
+        doubled = frozenset() if self._last is None else self._last.doubled
+        changes: list[FileChanged | FileGone] = []
+        for path in paths:
+            try:
+                if is_real_folder(path) and self._discovery.concerns(path):
+                    return None
+                seen = self._discovery.look(path)
+            except OSError:
+                return None  # a scan says what is the matter
+            if seen is None:
+                continue
+            key, stat = seen
+            before = known.get(key)
+            if key in doubled and (before is None or stat is None or stat.inode != before.inode):
+                return None  # only a scan finds the other name it had, which counts now
+            if stat is None and self._mounts.away(path):
+                return None
+            if stat is None:
+                # Known or not: it may be on its way to the writer at this moment.
+                changes.append(self._gone(key, before))
+            elif owners.get(stat.inode, key) != key:
+                return None  # renamed, or one file under two names: only a scan tells which counts
+            elif before != stat:
+                changes.append(FileChanged(key, self._discovery.real_path(key), stat.size))
+        return changes
+
+    async def _scan(self, *, at_once: bool, meant: bool) -> None:
+        loop = asyncio.get_running_loop()
+        sent = frozenset(self._sent)
+        found = await loop.run_in_executor(self._thread, self._scan_in_thread, sent, meant)
+        self._last, self._last_at = found, self._clock()
+        self._scans += 1
+        await self._plan_watching(found)
+        self._sent -= found.arrived
+        self._note(found.problem)
+        if self._mounts.record(found.verdict):
+            await self._writer.put(Places(SOURCE, self._mounts.recorded()))
+        # One by one, the last first: to let go of thousands at once would hold up the event loop.
+        while found.changed:
+            await self._put(found.changed.pop(), at_once=at_once)
+        while found.gone:
+            await self._put(found.gone.pop())
+
+    async def _put(self, change: FileChanged | FileGone, *, at_once: bool = False) -> None:
+        if isinstance(change, FileChanged):
+            self._sent.add(change.key)
+            if not self._pace.take(change, self._clock(), at_once=at_once):
+                return
+        else:
+            self._sent.discard(change.key)
+            self._pace.forget(change.key)
+        await self._parser.put(change)
+
+    def _scan_in_thread(self, sent: frozenset[FileKey], meant: bool) -> _Found:
+        """Walk, compare, and let go of all that is as it was, off the event loop."""
+        # Before the scan: a file that is indexed while it runs must not look as if it were gone.
+        known = self._known()
+        scan = self._discovery.scan()
+        verdict = self._mounts.judge(scan, known.keys() | sent, meant=meant)
+        unseen = [*scan.unread, *verdict.away]
+        changed = [
+            FileChanged(key, self._discovery.real_path(key), stat.size)
+            for key, stat in scan.stats.items()
+            if known.get(key) != stat
+        ]
+        changed.sort(key=_is_large)
+        changed.reverse()
+        gone = [
+            self._gone(key, known.get(key))
+            for key in (known.keys() | sent) - scan.stats.keys()
+            if not any(self._discovery.real_path(key).is_relative_to(folder) for folder in unseen)
+        ]
+        problems = [*scan.problems(), *verdict.away.values()]
+        problem = problems[0] if problems else None
+        if len(problems) > 1:
+            problem = f"{problem} (and {len(problems) - 1} more)"
+        skipped = list(scan.skipped.items())
+        watch = None
+        if scan.folders != self._watched:
+            # What has another name is skipped anyway, and the watcher takes strings only.
+            watch = frozenset(path for path in scan.folders if is_utf8(str(path)))
+        return _Found(
+            len(scan.stats),
+            sent & known.keys(),
+            scan.folders,
+            watch,
+            skipped,
+            changed,
+            gone,
+            problem,
+            verdict,
+            frozenset(scan.doubled),
+        )
+
+    def _gone(self, key: FileKey, known: FileStat | None) -> FileChanged | FileGone:
+        """Return what has become of a file that was not seen; it may have come back since."""
+        path = self._discovery.real_path(key)
+        try:
+            seen = self._discovery.look(path)
+        except OSError:
+            return FileChanged(key, path)  # reading it says what is the matter
+        stat = None if seen is None else seen[1]
+        if stat is not None and stat != known:
+            return FileChanged(key, path, stat.size)
+        with waiting_for(path):
+            return FileGone(key, None if os.path.lexists(path) else path)
+
+    async def _plan_watching(self, found: _Found) -> None:
+        if found.watch is None:
+            return
+        self._watched = found.folders
+        if self._folders is None:
+            return
+        # Only the newest set counts; the queue holds one.
+        with contextlib.suppress(asyncio.QueueEmpty):
+            self._folders.get_nowait()
+        await self._folders.put(found.watch)
+
+    def _note(self, problem: str | None) -> None:
+        if problem is not None and problem != self._problem:
+            log.warning("scan: %s; nothing is removed from the index for it", problem)
+        self._problem = problem
+
+
+def _is_large(change: FileChanged | FileGone) -> bool:
+    return isinstance(change, FileChanged) and change.size >= LARGE_BYTES

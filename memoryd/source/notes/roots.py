@@ -1,0 +1,170 @@
+"""Where to look for memory: the workspace's own places, and the extra paths with their patterns."""
+
+import os
+import re
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+
+from memoryd.config.load import ConfigError
+from memoryd.config.settings import ExtraPath
+from memoryd.fs.hang import waiting_for
+from memoryd.source.filenames import MEMORY_FOLDER, ROOT_FILES, SUFFIX, is_markdown, is_tool_folder
+from memoryd.source.notes.patterns import PatternError, Patterns
+
+MAGIC = re.compile(r"[*?\[]")
+ALL = ExtraPath(path="").pattern
+
+
+class Selection:
+    """Which files below a folder are taken, by a pattern and by patterns that leave some out.
+
+    Paths are relative to the folder. A folder that the pattern matches is taken whole.
+    """
+
+    def __init__(self, pattern: str, exclude: tuple[str, ...]) -> None:
+        """Read the patterns. Raises `PatternError`."""
+        segments = pattern.strip("/").split("/")
+        self._pattern = Patterns([_any_case(pattern)])
+        self._exclude = Patterns(map(_any_case, exclude))
+        # A pattern with a slash before its end begins at the folder; others match anywhere.
+        anchored = "/" in pattern.rstrip("/") and not pattern.startswith("!")
+        fixed = segments[: segments.index("**")] if "**" in segments else segments
+        self._leading = fixed if anchored else []
+        self._ways = [Patterns([f"/{segment}"]) for segment in self._leading]
+
+    def enters(self, parts: tuple[str, ...], *, taken: bool) -> bool | None:
+        """Say whether all below a folder is taken, None when nothing below it can be.
+
+        `parts` are those of the folder's path, `taken` says whether the folder around it was.
+        """
+        path, name, depth = "/".join(parts), parts[-1], len(parts)
+        leading = self._leading[depth - 1] if depth <= len(self._leading) else None
+        if is_tool_folder(name) and name != leading:
+            return None
+        if self._exclude.verdict(path, folder=True):
+            return None
+        if taken or self._pattern.verdict(path, folder=True):
+            return True
+        on_the_way = leading is None or self._ways[depth - 1].verdict(name, folder=True)
+        return False if on_the_way else None
+
+    def takes(self, path: str, *, taken: bool) -> bool:
+        """Say whether a file is taken; `taken` says whether the folder around it is."""
+        path = _any_case(path)
+        if self._exclude.verdict(path, folder=False):
+            return False
+        return taken or bool(self._pattern.verdict(path, folder=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """One place to look: a file or a folder. `optional` ones may be missing without a word.
+
+    `selection` None takes every Markdown file. `shown` is the path, with the pattern if it has one.
+    """
+
+    path: Path
+    shown: str
+    optional: bool = False
+    selection: Selection | None = None
+
+    def enters(self, parts: tuple[str, ...], *, taken: bool) -> bool | None:
+        """Say whether all below a folder is taken, None when nothing below it can be."""
+        if self.selection is not None:
+            return self.selection.enters(parts, taken=taken)
+        return None if is_tool_folder(parts[-1]) else True
+
+    def holds(self, path: Path) -> bool:
+        """Say whether a file, if it is there, is taken; ignore files aside."""
+        if path == self.path:
+            return is_markdown(path.name)
+        if not (path.is_relative_to(self.path) and is_markdown(path.name)):
+            return False
+        parts = path.relative_to(self.path).parts
+        if (taken := self._taken(parts[:-1])) is None:
+            return False
+        return self.selection is None or self.selection.takes("/".join(parts), taken=taken)
+
+    def leads_to(self, folder: Path) -> bool:
+        """Say whether there may be something to take in a folder, or on the way through it."""
+        if self.path.is_relative_to(folder):
+            return True
+        if not folder.is_relative_to(self.path):
+            return False
+        return self._taken(folder.relative_to(self.path).parts) is not None
+
+    def _taken(self, folders: tuple[str, ...]) -> bool | None:
+        taken: bool | None = False
+        for depth in range(1, len(folders) + 1):
+            if (taken := self.enters(folders[:depth], taken=bool(taken))) is None:
+                return None
+        return taken
+
+
+def workspace_roots(workspace: Path) -> list[Root]:
+    """Return the places of a workspace itself, all optional."""
+    names = (*ROOT_FILES, MEMORY_FOLDER)
+    return [Root(workspace / name, str(workspace / name), optional=True) for name in names]
+
+
+def extra_root(workspace: Path, extra: str | ExtraPath, *, look: bool = True) -> Root:
+    """Return where an extra path leads. Raises `ConfigError` when its patterns can't be used.
+
+    A string that names nothing on the disk and has `*`, `?` or `[` is a glob: what comes before
+    the first part with one of these is the folder, the rest the pattern. Blocking, unless it is
+    not to `look`: then links on the way are left as they are.
+    """
+    expand = partial(_expand, workspace) if look else partial(_lexical, workspace)
+    if isinstance(extra, str):
+        head, tail = _split_glob(extra)
+        if tail and not (look and _is_there(expand(extra))):
+            return _root(expand(head), f"/{tail}", ())
+        return _root(expand(extra), ALL, ())
+    return _root(expand(extra.path), extra.pattern, extra.exclude)
+
+
+def _root(path: Path, pattern: str, exclude: tuple[str, ...]) -> Root:
+    if pattern == ALL and not exclude:
+        return Root(path, str(path))
+    shown = str(path) if pattern == ALL else os.path.join(path, pattern.lstrip("/"))
+    try:
+        return Root(path, shown, selection=_selection(pattern, exclude))
+    except PatternError as error:
+        raise ConfigError(f"extra_paths: {shown}: {error}") from error
+
+
+@lru_cache(maxsize=1_000)
+def _selection(pattern: str, exclude: tuple[str, ...]) -> Selection:
+    return Selection(pattern, exclude)
+
+
+def _split_glob(text: str) -> tuple[str, str]:
+    parts = text.split("/")
+    for position, part in enumerate(parts):
+        if MAGIC.search(part):
+            return "/".join(parts[:position]) or ("/" if position else "."), "/".join(
+                parts[position:]
+            )
+    return text, ""
+
+
+def _is_there(path: Path) -> bool:
+    with waiting_for(path):
+        return os.path.lexists(path)
+
+
+def _lexical(workspace: Path, text: str) -> Path:
+    return Path(os.path.normpath(workspace / Path(text).expanduser()))
+
+
+def _expand(workspace: Path, text: str) -> Path:
+    path = _lexical(workspace, text)
+    # The last component must not be a link; how one gets to it is the user's business.
+    with waiting_for(path.parent):
+        return Path(os.path.realpath(path.parent)) / path.name
+
+
+def _any_case(text: str) -> str:
+    """Return a path or pattern with the Markdown suffix, which counts in any case, in lower."""
+    return text[: -len(SUFFIX)] + SUFFIX if text.lower().endswith(SUFFIX) else text

@@ -1,0 +1,296 @@
+"""One walk over all roots: what files there are, and what was passed over for which reason.
+
+Symbolic links are never followed. A file that can be reached in two ways (overlapping roots, hard
+links, `MEMORY.md` and `memory.md` on a file system without case) counts once; so does a folder,
+which a bind mount can put into itself.
+"""
+
+import os
+import stat as stat_module
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from memoryd.config.shown import shown_path
+from memoryd.fs.hang import waiting_for
+from memoryd.fs.safe_open import Descent
+from memoryd.messages import FileKey, FileStat, file_stat
+from memoryd.source.filenames import IGNORE_FILE, NOT_UTF8, is_markdown, is_utf8
+from memoryd.source.notes.ignore import IgnoreFiles, Rules
+from memoryd.source.notes.roots import Root
+
+LINK = "a symbolic link; links are not followed"
+
+
+@dataclass(slots=True)
+class Scan:
+    """What a walk found.
+
+    `folders` maps each folder that was walked, or in which something is waited for, to its
+    (device, inode): these are to be watched. `skipped` says for each path, as it can be shown, why
+    it was passed over. Under `unread` folders nothing is known, so nothing there may be pruned.
+    `roots` are all that was to be looked at, whether it is there or not; `places` the folders among
+    these or around them, and those at which another file system begins. `doubled` are files that
+    have another name as well, which counts for nothing as long as they are there.
+    """
+
+    workspace: Path
+    stats: dict[FileKey, FileStat] = field(default_factory=dict)
+    folders: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    unread: list[Path] = field(default_factory=list)
+    roots: list[Path] = field(default_factory=list)
+    places: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    doubled: set[FileKey] = field(default_factory=set)
+
+    @property
+    def files(self) -> dict[FileKey, tuple[Path, FileStat]]:
+        """The files with their real paths, which are slow to make: 10,000 take 40 ms."""
+        return {key: (self.workspace / key.path, stat) for key, stat in self.stats.items()}
+
+    def problems(self) -> list[str]:
+        """Say what could not be read, and why."""
+        return [
+            ("the workspace " if path == self.workspace else "")
+            + f"{path} {self.skipped[shown_path(path)]}; what the index has of it is kept"
+            for path in self.unread
+        ]
+
+    def skip(self, path: str, reason: str) -> None:
+        """Note why a path is passed over."""
+        self.skipped[shown_path(path)] = reason
+
+    def unreadable(self, path: str, error: OSError) -> None:
+        """Note that nothing can be known about a path and what is below it."""
+        self.skip(path, f"can't be read: {error.strerror}")
+        self.unread.append(Path(path))
+
+
+class _Folder(NamedTuple):
+    """A folder to walk. `parts` are below its root; `taken`: whatever the patterns say of files.
+
+    `device` is that of the folder around it, None for the root.
+    """
+
+    path: str
+    parts: tuple[str, ...]
+    taken: bool
+    rules: Rules | None
+    device: int | None = None
+
+
+class Walk:
+    """Walks root after root.
+
+    `top` returns where ignore files begin to count for a path, `base` the folder from which on no
+    link may lead to it.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        ignore_files: IgnoreFiles,
+        *,
+        top: Callable[[Path], Path],
+        base: Callable[[str], str],
+        key: Callable[[str], FileKey],
+    ) -> None:
+        self.scan = Scan(workspace)
+        self._ignore_files = ignore_files
+        self._top = top
+        self._base = base
+        self._key = key
+        self._inodes: dict[tuple[int, int], FileKey] = {}
+        self._walked: dict[tuple[Root | None, int, int], str] = {}
+        self._matched = False
+
+    def start(self, workspace: Path) -> None:
+        """Look at the workspace itself."""
+        self.scan.roots.append(workspace)
+        identity = self.note_folder(workspace)
+        if identity is None:
+            self._wait_for(workspace)
+        else:
+            self.scan.places[workspace] = identity
+
+    def note_folder(self, folder: Path) -> tuple[int, int] | None:
+        """Have a folder watched; return its (device, inode), None when it isn't there."""
+        try:
+            with waiting_for(folder):
+                found = os.stat(folder)
+        except OSError as error:
+            # Any other folder may go while we look; a workspace that is gone is another matter.
+            if folder == self.scan.workspace or not isinstance(error, FileNotFoundError):
+                self.scan.unreadable(str(folder), error)
+            return None
+        identity = self.scan.folders[folder] = found.st_dev, found.st_ino
+        return identity
+
+    def visit(self, root: Root) -> None:
+        """Look at one root and all that is below."""
+        self.scan.roots.append(root.path)
+        try:
+            with waiting_for(root.path):
+                found = os.lstat(root.path)
+        except (FileNotFoundError, NotADirectoryError):
+            if not root.optional:
+                self.scan.skip(root.shown, "missing")
+                self._wait_for(root.path)
+            return
+        except OSError as error:
+            self.scan.unreadable(str(root.path), error)
+            return
+        folder = stat_module.S_ISDIR(found.st_mode)
+        try:
+            rules, hidden = self._rules_above(root.path, folder=folder)
+        except OSError as error:
+            self.scan.unreadable(str(root.path), error)
+            return
+        if hidden:
+            if not root.optional:
+                self.scan.skip(root.shown, f"hidden by a {IGNORE_FILE} file")
+        elif folder:
+            self._matched = False
+            base = self._base(str(root.path))
+            try:
+                descent = Descent(base)
+            except OSError as error:
+                self.scan.unreadable(base, error)
+                return
+            with closing(descent):
+                self._walk(root, rules, descent)
+            if not self._matched and root.selection is not None:
+                self.scan.skip(root.shown, "matches no Markdown file")
+        else:
+            if stat_module.S_ISREG(found.st_mode) and not is_markdown(root.path.name):
+                self.scan.skip(str(root.path), "not a Markdown file (.md)")
+            else:
+                self._add(str(root.path), found)
+            identity = self.note_folder(root.path.parent)
+            if identity is not None:
+                self.scan.places[root.path.parent] = identity
+
+    def _wait_for(self, path: Path) -> None:
+        for ancestor in path.parents:
+            with waiting_for(ancestor):
+                there = os.path.isdir(ancestor)
+            if there:
+                self.note_folder(ancestor)
+                break
+
+    def _rules_above(self, path: Path, *, folder: bool) -> tuple[Rules | None, bool]:
+        top = self._top(path)
+        for ancestor in path.parents:
+            if not ancestor.is_relative_to(top):
+                break
+            if ancestor not in self.scan.folders:
+                self.note_folder(ancestor)  # an ignore file may come here
+        return self._ignore_files.on_the_way(
+            str(top), str(path), folder=folder, problems=self.scan.skipped
+        )
+
+    def _walk(self, root: Root, rules: Rules | None, descent: Descent) -> None:
+        waiting = [_Folder(str(root.path), (), taken=root.selection is None, rules=rules)]
+        while waiting:
+            folder = waiting.pop()
+            with waiting_for(folder.path):
+                self._walk_folder(folder, root, descent, waiting)
+
+    def _walk_folder(
+        self, folder: _Folder, root: Root, descent: Descent, waiting: list[_Folder]
+    ) -> None:
+        try:
+            descriptor = descent.enter(folder.path)
+            if not self._is_first(folder, root, os.fstat(descriptor)):
+                return
+            with os.scandir(descriptor) as listing:
+                entries = sorted(listing, key=lambda entry: entry.name)
+            if any(entry.name == IGNORE_FILE for entry in entries):
+                rules = self._ignore_files.below(folder.rules, folder.path, self.scan.skipped)
+                folder = folder._replace(rules=rules)
+        except FileNotFoundError:
+            return  # it went while we looked
+        except OSError as error:
+            self.note_folder(Path(folder.path))
+            self.scan.unreadable(folder.path, error)
+            return
+        prefix = folder.path.rstrip("/") + "/"
+        for entry in entries:
+            path = prefix + entry.name
+            try:
+                self._visit_entry(entry, path, folder, root, waiting)
+            except FileNotFoundError:
+                continue  # it went while we looked
+            except OSError as error:
+                self.scan.unreadable(path, error)
+
+    def _is_first(self, folder: _Folder, root: Root, found: os.stat_result) -> bool:
+        """Note a folder; say whether it is here for the first time."""
+        path = Path(folder.path)
+        identity = self.scan.folders[path] = found.st_dev, found.st_ino
+        if identity[0] != folder.device:
+            self.scan.places[path] = identity
+        # Roots without patterns take the same from a folder, whichever it is reached from.
+        place = (None if root.selection is None else root, *identity)
+        if place not in self._walked:
+            self._walked[place] = folder.path
+            return True
+        if self._walked[place] != folder.path:
+            del self.scan.folders[path]
+            self.scan.skip(folder.path, f"the same folder as {self._walked[place]}")
+        return False
+
+    def _visit_entry(
+        self,
+        entry: os.DirEntry[str],
+        path: str,
+        folder: _Folder,
+        root: Root,
+        waiting: list[_Folder],
+    ) -> None:
+        parts = (*folder.parts, entry.name)
+        link = entry.is_symlink()
+        if entry.is_dir(follow_symlinks=False) or (link and _leads_to_folder(entry)):
+            taken = root.enters(parts, taken=folder.taken)
+            if taken is None or _hidden(path, folder, is_folder=not link):
+                return
+            if link:
+                self.scan.skip(path, LINK)
+            elif is_utf8(entry.name):
+                device = self.scan.folders[Path(folder.path)][0]
+                waiting.append(_Folder(path, parts, taken, folder.rules, device))
+            else:
+                self.scan.skip(path, NOT_UTF8)
+        elif is_markdown(entry.name):
+            selection = root.selection
+            taken = selection is None or selection.takes("/".join(parts), taken=folder.taken)
+            if taken and not _hidden(path, folder, is_folder=False):
+                self._add(path, entry.stat(follow_symlinks=False))
+
+    def _add(self, path: str, found: os.stat_result) -> None:
+        if not stat_module.S_ISREG(found.st_mode):
+            link = stat_module.S_ISLNK(found.st_mode)
+            self.scan.skip(path, LINK if link else "not a regular file")
+            return
+        if not is_utf8(path):
+            self.scan.skip(path, NOT_UTF8)
+            return
+        self._matched = True
+        inode, key = (found.st_dev, found.st_ino), self._key(path)
+        if (first := self._inodes.setdefault(inode, key)) is key:
+            self.scan.stats[key] = file_stat(found)
+        elif first != key:
+            self.scan.doubled.add(first)
+
+
+def _hidden(path: str, folder: _Folder, *, is_folder: bool) -> bool:
+    return folder.rules is not None and folder.rules.hide(path, folder=is_folder)
+
+
+def _leads_to_folder(link: os.DirEntry[str]) -> bool:
+    try:
+        return link.is_dir()
+    except OSError:
+        return False  # in a circle, or to where we may not look

@@ -1,0 +1,223 @@
+"""Watches folders one by one and turns events into hints.
+
+Each folder is watched by itself, so that ignored trees below cost nothing. When folders come or
+go the reconcile stage sends the new set, the watcher arms itself again and asks for a full scan,
+which sees whatever happened in between.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from watchfiles import Change
+from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
+
+from memoryd.fs.hang import waiting_for
+from memoryd.messages import Hint, ToReconcile
+from memoryd.source.filenames import IGNORE_FILE, is_markdown, is_real_folder, is_tool_folder
+from memoryd.source.notes.inotify import check_watches, explained
+from memoryd.source.notes.quiet import QuietPeriod
+
+log = logging.getLogger(__name__)
+
+STEP_MS = 20
+GROUP_MS = 100
+TIMEOUT_MS = 1_000
+RETRY_S = 10.0
+OVERFLOW_EVENTS = 4_000
+"""So many events at once are near the kernel's queue length (16,384 by default), past which it
+drops some and watchfiles does not say so: look everywhere instead."""
+MANY_PATHS = 1_000
+"""When so many wait, a scan of everything is faster than looking at them one by one."""
+EVERYWHERE = Path("/")
+"""What waits out its quiet period then, in place of them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchStats:
+    """Whether events arrive. `error` says why not; scans then find the changes."""
+
+    armed: bool
+    folders: int
+    waiting: int
+    last_event_s_ago: float | None
+    error: str | None
+
+
+class Watcher:
+    """In: sets of folders to watch. Out: hints, each path after its quiet period."""
+
+    def __init__(
+        self,
+        folders: asyncio.Queue[frozenset[Path]],
+        hints: asyncio.Queue[ToReconcile],
+        *,
+        quiet_s: float,
+        adopt: Callable[[], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take the queues. `adopt` is called by the thread that watches, before anything else."""
+        self._folders = folders
+        self._hints = hints
+        self._quiet = QuietPeriod(quiet_s)
+        self._adopt = adopt
+        self._clock = clock
+        self._news = asyncio.Event()
+        self._scan_for: str | None = None
+        self._in_a_hurry = False
+        self._armed = 0
+        self._error: str | None = None
+        self._failures = 0
+        self._last_event: float | None = None
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        thread = ThreadPoolExecutor(1, thread_name_prefix="watch", initializer=self._adopt)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._release(), name="watch: quiet period")
+                wanted = await self._folders.get()
+                while True:
+                    wanted = await self._watch(wanted, thread)
+        finally:
+            # Not waited for: it may hang on a disk that does.
+            thread.shutdown(wait=False)
+
+    def hurry(self) -> None:
+        """Let what waits out its quiet period go on at once: a search wants it."""
+        if self._quiet:
+            self._in_a_hurry = True
+            self._news.set()
+
+    def stats(self) -> WatchStats:
+        """Return the state."""
+        last = self._last_event
+        return WatchStats(
+            armed=self._armed > 0,
+            folders=self._armed,
+            waiting=len(self._quiet),
+            last_event_s_ago=None if last is None else self._clock() - last,
+            error=self._error,
+        )
+
+    async def _watch(self, wanted: frozenset[Path], thread: Executor) -> frozenset[Path]:
+        """Watch these folders until another set comes, or until it fails; return the next set."""
+        loop = asyncio.get_running_loop()
+        stop = threading.Event()
+        next_set: asyncio.Future[Any] = asyncio.ensure_future(self._folders.get())
+        watching: asyncio.Future[Any] = loop.run_in_executor(
+            thread, self._watch_in_thread, wanted, stop, loop
+        )
+        try:
+            await asyncio.wait([next_set, watching], return_when=asyncio.FIRST_COMPLETED)
+            stop.set()
+            error = await watching
+            self._armed = 0
+            if error is not None:
+                self._fail(error)
+                await asyncio.wait({next_set}, timeout=RETRY_S)
+            taken: frozenset[Path] = next_set.result() if next_set.done() else wanted
+            return taken
+        finally:
+            stop.set()
+            next_set.cancel()
+
+    def _watch_in_thread(
+        self, wanted: frozenset[Path], stop: threading.Event, loop: asyncio.AbstractEventLoop
+    ) -> Exception | None:
+        try:
+            folders = [str(path) for path in wanted]
+            with waiting_for(os.path.commonpath(folders)):
+                watching = RustNotify(folders, False, False, 0, False, True)
+            with watching as notify:
+                check_watches()
+                loop.call_soon_threadsafe(self._on_armed, len(folders))
+                while not stop.is_set():
+                    found = notify.watch(GROUP_MS, STEP_MS, TIMEOUT_MS, stop)
+                    if not isinstance(found, set):
+                        continue
+                    paths = _relevant(found, wanted)
+                    if len(found) >= OVERFLOW_EVENTS:
+                        paths = frozenset({EVERYWHERE})
+                    if paths:
+                        loop.call_soon_threadsafe(self._on_events, paths)
+        except (OSError, WatchfilesRustInternalError) as error:
+            return error
+        return None
+
+    def _fail(self, error: Exception) -> None:
+        """Scan in place of watching: once now, and at every vain attempt to watch again."""
+        self._error = explained(error)
+        self._failures += 1
+        # A folder that went before it could be watched is missing from the next set.
+        told_at = 2 if isinstance(error, FileNotFoundError) else 1
+        if self._failures == told_at:
+            log.warning("watching failed, scanning every %d s instead: %s", RETRY_S, self._error)
+        self._want_scan("watching failed")
+
+    def _on_armed(self, folders: int) -> None:
+        if self._failures:
+            log.info("watching %d folders again", folders)
+        self._armed = folders
+        self._error = None
+        self._failures = 0
+        self._want_scan("watching began")
+
+    def _on_events(self, paths: frozenset[Path]) -> None:
+        now = self._last_event = self._clock()
+        if EVERYWHERE not in self._quiet and len(self._quiet) + len(paths) > MANY_PATHS:
+            self._quiet.take_all()
+            paths = frozenset({EVERYWHERE})
+        for path in {EVERYWHERE} if EVERYWHERE in self._quiet else paths:
+            self._quiet.note(path, now)
+        self._news.set()
+
+    def _want_scan(self, reason: str) -> None:
+        self._scan_for = reason
+        self._news.set()
+
+    async def _release(self) -> None:
+        while True:
+            due = self._quiet.next_due()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if due is None else max(0.0, due - self._clock())):
+                    await self._news.wait()
+            self._news.clear()
+            if self._scan_for is not None:
+                reason, self._scan_for = self._scan_for, None
+                await self._hints.put(Hint(reason=reason))
+            now = self._clock()
+            paths = self._quiet.take_all() if self._in_a_hurry else self._quiet.take(now)
+            self._in_a_hurry = False
+            if EVERYWHERE in paths:
+                await self._hints.put(Hint(reason="many changes"))
+            elif paths:
+                await self._hints.put(Hint(paths, "changed"))
+
+
+def _relevant(events: set[tuple[int, str]], watched: frozenset[Path]) -> frozenset[Path]:
+    """Return the paths that may change the memory.
+
+    These are Markdown, ignore files, and folders that come or go. A watched folder may hold other
+    files that change all the time, as a workspace often does.
+    """
+    found = ((kind, Path(path)) for kind, path in events)
+    return frozenset(
+        path
+        for kind, path in found
+        if is_markdown(path.name)
+        or path.name == IGNORE_FILE
+        or path in watched
+        or (
+            # A folder of any name may be what an extra path is waiting for.
+            (kind == Change.added or not is_tool_folder(path.name)) and is_real_folder(path)
+        )
+    )

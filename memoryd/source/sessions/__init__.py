@@ -1,1 +1,0 @@
-"""Transcripts of conversations as a source: where they are, their formats, reading by delta."""

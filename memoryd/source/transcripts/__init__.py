@@ -1,0 +1,1 @@
+"""Transcripts: locations, formats and the text added to them."""

@@ -1,0 +1,55 @@
+"""Opens a transcript for reading, packed or not."""
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from memoryd.fs.safe_open import RegularFile
+
+PACKED = ".zst"
+BLOCK_BYTES = 256 * 1024
+MAX_UNPACKED_BYTES = 1024 * 1024 * 1024
+MAX_WINDOW_BYTES = 128 * 1024 * 1024
+"""What a packed file may ask for in memory."""
+
+
+@contextmanager
+def opened(path: Path, base: Path) -> Iterator[tuple[BinaryIO, os.stat_result, int]]:
+    """Give a regular file, its stat, and the size of what can be read from it.
+
+    `base` is the folder from which on no link may lead to it. One that ends in `.zst` is unpacked
+    into a file that has no name. Raises `OSError`.
+    """
+    with RegularFile(path, base) as regular:
+        file = cast(BinaryIO, regular)
+        found = os.fstat(file.fileno())
+        if not path.name.endswith(PACKED):
+            yield file, found, found.st_size
+            return
+        with tempfile.TemporaryFile() as unpacked:
+            size = _unpack(file, cast(BinaryIO, unpacked))
+            yield cast(BinaryIO, unpacked), found, size
+
+
+def _unpack(packed: BinaryIO, unpacked: BinaryIO) -> int:
+    try:
+        import zstandard
+    except ImportError as error:
+        reason = "packed with zstd: install memoryd with the extra zst to read it"
+        raise OSError(errno.ENOPKG, reason) from error
+    size = 0
+    try:
+        unpacker = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
+        with unpacker.stream_reader(packed, closefd=False, read_across_frames=True) as reader:
+            while block := reader.read(BLOCK_BYTES):
+                size += unpacked.write(block)
+                if size > MAX_UNPACKED_BYTES:
+                    raise OSError(errno.EFBIG, "larger than 1 GiB when it is unpacked")
+    except zstandard.ZstdError as error:
+        raise OSError(errno.EILSEQ, f"it can't be unpacked: {error}") from error
+    unpacked.flush()
+    return size

@@ -1,0 +1,73 @@
+"""Codex CLI: lines of `{timestamp, type, payload}` in two lanes, items and events.
+
+Both lanes have every turn. Of the items, those of the user are for the most part not what was
+typed, so that users are read from the events, and the assistant from the items. Rollouts of early
+versions have no messages among their items: there it is read from the events, too. What is typed
+is an event `user_message`, since version 0.148 an `item_completed` of a `UserMessage` instead.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from memoryd.source.transcripts.format import Message, Record
+from memoryd.source.transcripts.strip import said
+
+_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
+
+
+class Codex:
+    """A rollout with both lanes."""
+
+    name = "codex"
+
+    def fits(self, head: Sequence[Record]) -> bool:
+        """Look for a line with a payload."""
+        return any(_payload(record, *_TYPES) for record in head)
+
+    def session(self, head: Sequence[Record]) -> str:
+        """Return the id of the thread: the first, for those after it are of its parents."""
+        ids = (_payload(record, "session_meta").get("id") for record in head)
+        return next((found for found in ids if isinstance(found, str)), "")
+
+    def message(self, record: Record) -> Message | None:
+        """Return a user's message from an event, the assistant's from an item."""
+        payload = _payload(record, "response_item")
+        if payload.get("type") == "message" and payload.get("role") == "assistant":
+            return said("assistant", payload.get("content"), record.get("timestamp"))
+        return _typed(record)
+
+
+class CodexEvents(Codex):
+    """A rollout of an early version, with all that was said among the events only."""
+
+    name = "codex-events"
+
+    def fits(self, head: Sequence[Record]) -> bool:
+        """Look for an answer among the events, and no message of anyone among the items."""
+        items = (_payload(record, "response_item").get("type") for record in head)
+        events = (_payload(record, "event_msg").get("type") for record in head)
+        return "message" not in items and "agent_message" in events
+
+    def message(self, record: Record) -> Message | None:
+        """Return a message of either from an event."""
+        payload = _payload(record, "event_msg")
+        if payload.get("type") == "agent_message":
+            return said("assistant", payload.get("message"), record.get("timestamp"))
+        return _typed(record)
+
+
+def _typed(record: Record) -> Message | None:
+    payload = _payload(record, "event_msg")
+    item = payload.get("item")
+    content: object = None
+    if payload.get("type") == "user_message" and payload.get("kind", "plain") == "plain":
+        content = payload.get("message")
+    elif payload.get("type") == "item_completed" and isinstance(item, dict):
+        content = item.get("content") if item.get("type") == "UserMessage" else None
+    return said("user", content, record.get("timestamp"))
+
+
+def _payload(record: Record, *types: str) -> dict[str, Any]:
+    """Return the payload of a record of one of these types, an empty one for any other."""
+    payload = record.get("payload")
+    return payload if record.get("type") in types and isinstance(payload, dict) else {}

@@ -1,0 +1,231 @@
+"""Where transcripts are: globs over folders, and a name for each file that leads back to it."""
+
+import glob
+import os
+import re
+import stat as stat_module
+from collections.abc import Collection, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from memoryd.config.shown import shown_path
+from memoryd.fs.hang import LOOK_S, waiting_for, within
+from memoryd.fs.safe_open import Descent, open_file, stat_file, unlink_file
+from memoryd.messages import FileKey, FileStat, file_stat
+from memoryd.source.filenames import NOT_UTF8, is_utf8
+
+SOURCE = "sessions"
+USUAL = {
+    "openclaw": ("OPENCLAW_STATE_DIR", "~/.openclaw", "agents/{agent}/sessions/*.jsonl*"),
+    "openclaw-store": ("OPENCLAW_STATE_DIR", "~/.openclaw", "sessions/*/*.json5"),
+    "claude": ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/**/*.jsonl"),
+    "codex": ("CODEX_HOME", "~/.codex", "sessions/**/rollout-*.jsonl"),
+}
+"""Where an agent keeps its transcripts, by format: a variable, its default, and a glob below."""
+
+_TRANSCRIPT = re.compile(r"\.jsonl(?:\.(?:reset|deleted)\.[0-9TZ:.\-]+(?:\.zst)?)?\Z|\.json5\Z")
+_NEVER = re.compile(r"\.(?:checkpoint\.[^/]+|trajectory)\.jsonl|\.bak|(?:\A|/)registry\.json5\Z")
+_SUBAGENTS = f"{os.sep}subagents{os.sep}"
+_OWNER = re.compile(r"/agents/([^/]+)/sessions/")
+_MAGIC = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One glob: the folder before its first `*`, `?` or `[`, and what it is called in names."""
+
+    label: str
+    folder: Path
+    pattern: str
+
+
+@dataclass(slots=True)
+class Found:
+    """All transcripts there are now. Of the places in `missing` nothing is known.
+
+    `places` has the (device, inode) of the folders of all others, as `Mounts` wants it. `skipped`
+    says of paths, as they can be shown, why they are passed over.
+    """
+
+    files: dict[FileKey, tuple[Path, FileStat]] = field(default_factory=dict)
+    missing: list[Place] = field(default_factory=list)
+    places: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def roots(self) -> list[Path]:
+        """The folders of all places."""
+        return [*self.places, *self.unread]
+
+    @property
+    def unread(self) -> list[Path]:
+        """The folders that are not there."""
+        return [place.folder for place in self.missing]
+
+    @property
+    def stats(self) -> Collection[FileKey]:
+        """The names of all transcripts."""
+        return self.files
+
+
+class Places:
+    """The places of one agent. A transcript is named `sessions/<label>/<path below the folder>`."""
+
+    def __init__(
+        self,
+        paths: Collection[str],
+        formats: Collection[str],
+        *,
+        agent: str,
+        environ: Mapping[str, str],
+    ) -> None:
+        """Take the configured globs; without any, the usual ones of the formats. Blocking."""
+        self.configured = bool(paths)
+        globs = list(paths) or list(_usual(formats, agent, environ))
+        self.places: list[Place] = []
+        for text in globs:
+            folder, pattern = _split(os.path.abspath(os.path.expanduser(text)))
+            label = _label(folder)
+            same = sum(place.label.partition("~")[0] == label for place in self.places)
+            self.places.append(Place(f"{label}~{same + 1}" if same else label, folder, pattern))
+
+    def find(self) -> Found:
+        """Look at all places. Blocking; what can't be looked at is left out."""
+        found = Found()
+        inodes: set[tuple[int, int]] = set()
+        for place in self.places:
+            try:
+                descent = Descent(place.folder)
+            except OSError:
+                found.missing.append(place)
+                continue
+            found.places[place.folder] = descent.identity()
+            with closing(descent):
+                with waiting_for(place.folder):
+                    names = glob.glob(place.pattern, root_dir=place.folder, recursive=True)
+                for name in sorted(names):
+                    self._add(place, name, descent, found, inodes)
+        return found
+
+    def real_path(self, key: FileKey) -> Path | None:
+        """Return where a transcript lies: the inverse of its name. None for no name of ours."""
+        parts = key.path.split("/", 2)
+        if len(parts) < 3 or parts[0] != SOURCE or ".." in parts[2].split("/"):
+            return None
+        for place in self.places:
+            if place.label == parts[1]:
+                return place.folder / parts[2]
+        return None
+
+    def base(self, path: Path) -> Path:
+        """Return the folder from which on no link may lead to a transcript: the place it is in.
+
+        A place may be a link itself, or be reached through one. Of several it is the innermost.
+        """
+        around = [place.folder for place in self.places if path.is_relative_to(place.folder)]
+        return max(around, key=lambda folder: len(folder.parts), default=path.parent)
+
+    def open_file(self, path: Path) -> int:
+        """Open a transcript for reading. Raises `OSError`."""
+        return open_file(path, self.base(path))
+
+    def identity(self, path: Path) -> tuple[int, int]:
+        """Return the (device, inode) of a transcript. Raises `OSError`."""
+        found = stat_file(path, self.base(path))
+        return found.st_dev, found.st_ino
+
+    def delete(self, path: Path, identity: tuple[int, int]) -> None:
+        """Delete a transcript if it is still that file. Raises `OSError`."""
+        unlink_file(path, self.base(path), identity)
+
+    def key(self, path: Path) -> FileKey | None:
+        """Return the name of a file, None when it is in none of the places."""
+        for place in self.places:
+            if path.is_relative_to(place.folder) and is_transcript(str(path)):
+                name = path.relative_to(place.folder).as_posix()
+                return FileKey(SOURCE, f"{SOURCE}/{place.label}/{name}")
+        return None
+
+    def _add(
+        self,
+        place: Place,
+        name: str,
+        descent: Descent,
+        found: Found,
+        inodes: set[tuple[int, int]],
+    ) -> None:
+        path = place.folder / name
+        if not is_transcript(str(path)):
+            return
+        try:
+            folder = descent.enter(str(path.parent), listed=False)
+            with waiting_for(path):
+                stat = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+        except OSError:
+            return
+        inode = stat.st_dev, stat.st_ino
+        if not stat_module.S_ISREG(stat.st_mode) or inode in inodes:
+            return
+        if not is_utf8(str(path)):
+            found.skipped[shown_path(path)] = NOT_UTF8
+            return
+        inodes.add(inode)
+        key = FileKey(SOURCE, f"{SOURCE}/{place.label}/{Path(name).as_posix()}")
+        found.files[key] = path, file_stat(stat)
+
+
+def is_transcript(path: str) -> bool:
+    """Say whether a file of this name may be a transcript: a live one, or an archive of one."""
+    return (
+        _TRANSCRIPT.search(path) is not None
+        and _NEVER.search(path) is None
+        and _SUBAGENTS not in path
+    )
+
+
+def is_archive(path: str) -> bool:
+    """Say whether a transcript was reset or deleted: it grows no more."""
+    return not path.endswith((".jsonl", ".json5"))
+
+
+def owner_of(path: Path) -> str:
+    """Return the agent whose transcript it is, "" where the path does not say."""
+    found = _OWNER.search(path.as_posix())
+    return found[1] if found else ""
+
+
+def _usual(formats: Collection[str], agent: str, environ: Mapping[str, str]) -> list[str]:
+    return [
+        os.path.join(environ.get(variable) or default, pattern.format(agent=agent))
+        for name, (variable, default, pattern) in USUAL.items()
+        if name.removesuffix("-store") in formats
+    ]
+
+
+def _split(path: str) -> tuple[Path, str]:
+    """Return the folder and the glob below it; a folder or a file by itself is taken whole."""
+    parts = path.split("/")
+    for position, part in enumerate(parts):
+        if _MAGIC.search(part):
+            return Path("/".join(parts[:position]) or "/"), "/".join(parts[position:])
+    # By its name, if it is not there: of a folder on a disk that is missing nothing is known.
+    if _is_folder(path) or not is_transcript(path):
+        return Path(path), "**/*.json*"
+    return Path(path).parent, glob.escape(Path(path).name)
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return within(LOOK_S, partial(os.path.isdir, path))
+    except TimeoutError:
+        return False
+
+
+def _label(folder: Path) -> str:
+    """Return a short name: of the agent whose folder it is, else of the folder."""
+    for name, (_, default, _) in USUAL.items():
+        if default.removeprefix("~/") in folder.parts:
+            return name
+    return folder.name.lstrip(".").replace("~", "-") or "root"

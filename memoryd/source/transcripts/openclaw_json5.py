@@ -1,0 +1,95 @@
+"""OpenClaw's older session store: a chat is one JSON5 document, which is written anew each time.
+
+Its messages are numbered, and the numbers stand for lines. Compaction summaries count as what the
+assistant said.
+"""
+
+import errno
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyjson5
+
+from memoryd.fs.hang import waiting_for
+from memoryd.messages import FileStat, TranscriptState, file_stat
+from memoryd.source.transcripts.archive import opened
+from memoryd.source.transcripts.format import Message, Record
+from memoryd.source.transcripts.strip import said
+
+NAME = "openclaw-store"
+SUFFIX = ".json5"
+REGISTRY = "registry.json5"
+MAX_BYTES = 64 * 1024 * 1024
+LOCK_SUFFIX = ".lock"
+
+
+class BeingWrittenError(OSError):
+    """The document is not whole at this moment; it is worth reading again, changed or not."""
+
+
+def load(path: Path, base: Path) -> tuple[Record, FileStat, str, tuple[int, int]]:
+    """Return a chat, its stat, the SHA-256 of its bytes, and its (device, inode).
+
+    `base` is the folder from which on no link may lead to it.
+    Raises `BeingWrittenError` while its writer has it locked or it does not parse, or `OSError`.
+    """
+    with waiting_for(path):
+        is_locked = path.with_name(path.name + LOCK_SUFFIX).exists()
+    if is_locked:
+        raise BeingWrittenError(errno.EAGAIN, "it is being written; tried again")
+    with opened(path, base) as (file, found, size):
+        if size > MAX_BYTES:
+            raise OSError(errno.EFBIG, f"larger than {MAX_BYTES // 1024**2} MiB")
+        data = file.read()
+    try:
+        chat = pyjson5.decode(data.decode("utf-8-sig"))
+    except (pyjson5.Json5Exception, UnicodeDecodeError, RecursionError) as error:
+        raise BeingWrittenError(errno.EAGAIN, "it is not valid JSON5; tried again") from error
+    if not isinstance(chat, dict) or not isinstance(chat.get("messages"), list):
+        raise OSError(errno.EILSEQ, "not a chat of OpenClaw's session store")
+    inode = found.st_dev, found.st_ino
+    return chat, file_stat(found), hashlib.sha256(data).hexdigest(), inode
+
+
+def numbered(chat: Record) -> Iterator[tuple[int, Any]]:
+    """Yield the messages with their numbers, from 1, and then the compaction summaries."""
+    summaries = chat.get("compactions")
+    everything = [*chat["messages"], *(summaries if isinstance(summaries, list) else ())]
+    yield from enumerate(everything, start=1)
+
+
+def message(item: Any) -> Message | None:
+    """Return what an element of a chat says, None for all that is no conversation."""
+    if isinstance(item, str):
+        return said("assistant", item)
+    if not isinstance(item, dict):
+        return None
+    if isinstance(summary := item.get("summary"), str):
+        return said("assistant", summary, item.get("timestamp"))
+    inner = item.get("message")
+    part = inner if isinstance(inner, dict) else item
+    return said(part.get("role"), part.get("content"), part.get("timestamp"), item.get("timestamp"))
+
+
+def state(
+    chat: Record, stat: FileStat, inode: tuple[int, int], messages: int, owner: str
+) -> TranscriptState:
+    """Return how far a chat was read: to its end."""
+    name = chat.get("id", chat.get("sessionId", ""))
+    return TranscriptState(
+        format=NAME,
+        device=inode[0],
+        inode=inode[1],
+        generation=0,
+        offset=stat.size,
+        lines=sum(1 for _ in numbered(chat)),
+        head_bytes=0,
+        head_hash="",
+        tail_offset=0,
+        tail_line=1,
+        messages=messages,
+        session=name if isinstance(name, str) else "",
+        owner=owner,
+    )

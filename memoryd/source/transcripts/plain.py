@@ -1,0 +1,41 @@
+"""Plain transcripts, as agents of one's own write them."""
+
+from collections.abc import Sequence
+
+from memoryd.source.transcripts.format import Message, Record
+from memoryd.source.transcripts.strip import said
+
+
+class Plain:
+    """`{"role", "content", "timestamp"?}`, or `{"type": "message", "message": {…}}` around it.
+
+    `content` is a text or blocks of type `text`; `session_id` or `sessionId` names the session.
+    """
+
+    name = "plain"
+
+    def fits(self, head: Sequence[Record]) -> bool:
+        """Look for a role and a content."""
+        return any(
+            isinstance(inner.get("role"), str) and "content" in inner for inner in map(_inner, head)
+        )
+
+    def session(self, head: Sequence[Record]) -> str:
+        """Return the first session id."""
+        ids = (record.get(name) for record in head for name in ("session_id", "sessionId"))
+        return next((found for found in ids if isinstance(found, str)), "")
+
+    def message(self, record: Record) -> Message | None:
+        """Return what a user or the assistant said."""
+        inner = _inner(record)
+        return said(
+            inner.get("role"),
+            inner.get("content"),
+            inner.get("timestamp"),
+            record.get("timestamp"),
+        )
+
+
+def _inner(record: Record) -> Record:
+    message = record.get("message")
+    return message if record.get("type") == "message" and isinstance(message, dict) else record

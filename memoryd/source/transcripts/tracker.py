@@ -1,0 +1,341 @@
+"""Follows transcripts while they are written, and reads of each what was added.
+
+Looking is cheap: a stat of each file every few seconds, in a thread. Notes come first: nothing is
+read before the first scan of the notes has gone through the parser.
+"""
+
+import asyncio
+import errno
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from memoryd.config.shown import shown_path
+from memoryd.fs.hang import waiting_for
+from memoryd.messages import (
+    FileGone,
+    FileKey,
+    FileStat,
+    Hint,
+    ParsedFile,
+    Places,
+    SyncMarker,
+    ToReconcile,
+    ToWriter,
+    TranscriptState,
+    Unreadable,
+)
+from memoryd.source.mounts import MEANT, Mounts, Verdict, cannot_be_seen
+from memoryd.source.transcripts.delta import Delta
+from memoryd.source.transcripts.due import Pending, Thresholds, is_due, pending
+from memoryd.source.transcripts.format import LeftOutError
+from memoryd.source.transcripts.locations import SOURCE, Found, is_archive
+from memoryd.source.transcripts.openclaw_json5 import BeingWrittenError
+
+log = logging.getLogger(__name__)
+
+POLL_S = 5.0
+AT_ONCE = 2
+"""Transcripts on their way to the index at a time, one being read and one written: notes that
+change meanwhile wait for no more, and threads that compute keep the event loop waiting."""
+COUNT_BYTES = 64 * 1024
+MISSING = f"is not there; {MEANT}"
+
+Known = Mapping[FileKey, tuple[FileStat, TranscriptState | None]]
+Read = Callable[[Path, TranscriptState | None], Delta]
+
+
+@dataclass(frozen=True, slots=True)
+class TrackerStats:
+    """What the last look found: files on disk, those that wait, and bytes that wait in them.
+
+    `to_read` of these are being read now, one after the other. `left_out` says why some are not,
+    `problems` what keeps some from being seen that the index has; `skipped` paths that are never
+    read, as they can be shown.
+    """
+
+    looks: int
+    files: int
+    to_read: int = 0
+    pending: dict[FileKey, int] = field(default_factory=dict)
+    left_out: dict[FileKey, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+
+class _Job(NamedTuple):
+    key: FileKey
+    path: Path
+    stat: FileStat
+    base: TranscriptState | None
+
+
+class _Plan(NamedTuple):
+    files: int
+    due: list[_Job]
+    waiting: dict[FileKey, int]
+    gone: list[FileKey]
+    problems: list[str]
+    verdict: Verdict
+    skipped: dict[str, str]
+
+
+class SessionTracker:
+    """In: hints and sync markers. Out: what was added to transcripts; markers behind all of it."""
+
+    def __init__(
+        self,
+        inbox: asyncio.Queue[ToReconcile],
+        writer: asyncio.Queue[ToWriter],
+        notes: asyncio.Queue[ToReconcile],
+        *,
+        find: Callable[[], Found],
+        read: Read,
+        open_file: Callable[[Path], int],
+        known: Callable[[], Known],
+        mounts: Mounts,
+        thread: Executor,
+        thresholds: Thresholds,
+        poll_s: float = POLL_S,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Take the queues; markers that are put into `notes` come through here."""
+        self._inbox = inbox
+        self._writer = writer
+        self._notes = notes
+        self._find = find
+        self._read = read
+        self._open_file = open_file
+        self._known = known
+        self._mounts = mounts
+        self._thread = thread
+        self._thresholds = thresholds
+        self._poll_s = poll_s
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._unchanged: dict[FileKey, tuple[FileStat, float]] = {}
+        self._reading = asyncio.Lock()
+        self._refused: dict[FileKey, FileStat] = {}
+        self._stats = TrackerStats(0, 0)
+        self._waiting: dict[FileKey, int] = {}
+        self._left_out: dict[FileKey, str] = {}
+        self._to_read = 0
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        first = SyncMarker()
+        await self._notes.put(first)
+        messages: list[ToReconcile] = []
+        while first not in messages:
+            messages.append(await self._inbox.get())
+        messages.remove(first)
+        # What has changed while nobody looked is not being written to any more.
+        await self._follow([Hint(reason="start"), *messages])
+        while True:
+            await self._follow(await self._next())
+
+    def stats(self) -> TrackerStats:
+        """Return what is known of the transcripts on disk."""
+        last = self._stats
+        return TrackerStats(
+            last.looks,
+            last.files,
+            self._to_read,
+            dict(self._waiting),
+            dict(self._left_out),
+            last.problems,
+            last.skipped,
+        )
+
+    def why_away(self, path: Path) -> str | None:
+        """Say why a transcript that is not there may be on a disk that is not. Blocking."""
+        return self._mounts.why_away(path)
+
+    async def _next(self) -> list[ToReconcile]:
+        messages: list[ToReconcile] = []
+        try:
+            async with asyncio.timeout(self._poll_s):
+                messages.append(await self._inbox.get())
+        except TimeoutError:
+            return messages
+        while not self._inbox.empty():
+            messages.append(self._inbox.get_nowait())
+        return messages
+
+    async def _follow(self, messages: list[ToReconcile]) -> None:
+        """Look at all files, and read those that are due: all that were asked for."""
+        markers = [message for message in messages if isinstance(message, SyncMarker)]
+        hints = [message for message in messages if isinstance(message, Hint)]
+        everything = bool(markers) or any(hint.paths is None for hint in hints)
+        meant = any(marker.meant for marker in markers)
+        wanted = frozenset[Path]().union(*(hint.paths for hint in hints if hint.paths is not None))
+        loop = asyncio.get_running_loop()
+        plan = await loop.run_in_executor(
+            self._thread, self._plan, dict(self._known()), wanted, everything, meant
+        )
+        self._note(plan)
+        if self._mounts.record(plan.verdict):
+            await self._writer.put(Places(SOURCE, self._mounts.recorded()))
+        self._waiting = plan.waiting
+        await self._read_all(plan.due)
+        for key in plan.gone:
+            self._refused.pop(key, None)
+            self._left_out.pop(key, None)
+            await self._writer.put(FileGone(key))
+        for marker in markers:
+            await self._writer.put(marker)
+
+    def _note(self, plan: _Plan) -> None:
+        for problem in plan.problems:
+            if problem not in self._stats.problems:
+                log.warning("transcripts: %s", problem)
+        self._stats = TrackerStats(
+            self._stats.looks + 1, plan.files, problems=plan.problems, skipped=plan.skipped
+        )
+
+    def _plan(self, known: Known, wanted: frozenset[Path], everything: bool, meant: bool) -> _Plan:
+        """Compare disk and index, in a thread."""
+        found = self._find()
+        verdict = self._mounts.judge(found, known.keys(), meant=meant)
+        before, self._unchanged = self._unchanged, {}
+        due: list[_Job] = []
+        waiting: dict[FileKey, int] = {}
+        for key, (path, stat) in found.files.items():
+            known_stat, state = known.get(key, (None, None))
+            what = pending(stat, known_stat, state)
+            if what is None or self._refused.get(key) == stat:
+                continue
+            waiting[key] = what.bytes
+            last = before.get(key)
+            seen = last if last is not None and last[0] == stat else (stat, self._clock())
+            self._unchanged[key] = seen
+            idle_s = self._idle_s(*seen)
+            if everything or path in wanted or self._is_due(path, stat, state, what, idle_s):
+                due.append(_Job(key, path, stat, state))
+        gone, problems = self._gone(known.keys() - found.files.keys(), found, verdict, meant)
+        # The newest first: those are asked about.
+        due.sort(key=lambda job: job.stat.mtime_ns, reverse=True)
+        return _Plan(len(found.files), due, waiting, gone, problems, verdict, found.skipped)
+
+    def _gone(
+        self, unseen: Collection[FileKey], found: Found, verdict: Verdict, meant: bool
+    ) -> tuple[list[FileKey], list[str]]:
+        """Return which of the transcripts that were not seen are gone, and why others are not."""
+        problems = dict(verdict.away)
+        if not meant:  # of a folder that is not there at all nothing is known
+            problems |= {
+                place.folder: f"{shown_path(place.folder)} {MISSING}" for place in found.missing
+            }
+        gone: list[FileKey] = []
+        reasons: dict[str, None] = {}
+        for key in unseen:
+            path = self._mounts.locate(key)
+            if path is None:
+                gone.append(key)
+                continue
+            reason = next((problems[f] for f in problems if path.is_relative_to(f)), None)
+            if (reason := reason or cannot_be_seen(path)) is None:
+                gone.append(key)
+            else:
+                reasons[reason] = None
+        return gone, list(reasons)
+
+    def _idle_s(self, stat: FileStat, since_s: float) -> float:
+        """Return for how long a file has not changed, by its time or, should that be wrong, by us.
+
+        A file's time lies in the future once the clock has been set back.
+        """
+        return max(self._wall_clock() - stat.mtime_ns / 1e9, self._clock() - since_s)
+
+    def _is_due(
+        self,
+        path: Path,
+        stat: FileStat,
+        state: TranscriptState | None,
+        what: Pending,
+        idle_s: float,
+    ) -> bool:
+        offset = 0 if state is None or what.again else state.offset
+        small = what.bytes < self._thresholds.delta_bytes
+        return is_due(
+            what,
+            messages=self._count_lines(path, offset) if small else 0,
+            idle_s=idle_s,
+            archive=is_archive(str(path)),
+            thresholds=self._thresholds,
+        )
+
+    def _count_lines(self, path: Path, offset: int) -> int:
+        """Return how many complete lines follow an offset; 0 when the file can't be read."""
+        lines = 0
+        try:
+            with open(self._open_file(path), "rb") as file, waiting_for(path):
+                file.seek(offset)
+                while block := file.read(COUNT_BYTES):
+                    lines += block.count(b"\n")
+        except OSError:
+            return 0
+        return lines
+
+    async def _read_all(self, jobs: list[_Job]) -> None:
+        """Read transcripts, a few at a time on their way to the index."""
+        under_way: set[asyncio.Task[None]] = set()
+        try:
+            for number, job in enumerate(jobs):
+                self._to_read = len(jobs) - number
+                if len(under_way) >= AT_ONCE:
+                    done, under_way = await asyncio.wait(
+                        under_way, return_when=asyncio.FIRST_COMPLETED
+                    )
+                    for task in done:
+                        task.result()
+                task = asyncio.create_task(self._read_one(job), name=f"transcript {job.key.path}")
+                under_way.add(task)
+            for task in under_way:
+                await task
+        finally:
+            self._to_read = 0
+            for task in under_way:
+                task.cancel()
+
+    async def _read_one(self, job: _Job) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async with self._reading:
+                delta = await loop.run_in_executor(self._thread, self._read, job.path, job.base)
+        except FileNotFoundError:
+            return  # the next look tells
+        except BeingWrittenError:
+            return  # still pending, for the next look
+        except OSError as error:
+            self._refused[job.key] = job.stat
+            self._waiting.pop(job.key, None)
+            reason = error.strerror or str(error)
+            if error.errno == errno.EILSEQ:
+                # It was read, and is none; what was made of it before goes.
+                await self._writer.put(FileGone(job.key))
+            if isinstance(error, LeftOutError):
+                self._left_out[job.key] = reason
+            else:
+                await self._writer.put(Unreadable(job.key, reason))
+            return
+        parsed = ParsedFile(
+            job.key,
+            delta.stat,
+            delta.hash,
+            delta.chunks,
+            from_line=delta.from_line,
+            transcript=delta.state,
+            extends=job.base,
+            committed=loop.create_future(),
+        )
+        await self._writer.put(parsed)
+        assert parsed.committed is not None  # noqa: S101 - it was made above
+        await parsed.committed
+        self._waiting.pop(job.key, None)
+        self._left_out.pop(job.key, None)
