@@ -9,12 +9,12 @@ from unicodedata import normalize
 
 from memoryd.agent.agent import Agent
 from memoryd.agent.transcripts import Transcripts, stem
+from memoryd.errors import RequestFailedError
 from memoryd.index.driver import Error
 from memoryd.index.find_text import find_text
 from memoryd.index.forget import chunk_hashes, message_hash
 from memoryd.index.repair.recover import remove_copies
 from memoryd.messages import FileKey, Forget, Hint, ToWriter
-from memoryd.server.connection import RequestFailedError
 from memoryd.source.transcripts.locations import SOURCE, is_transcript
 from memoryd_client.protocol import ErrorCode
 from memoryd_client.sessions import ForgetBody, ForgetResult

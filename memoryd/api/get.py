@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from memoryd.agent.agent import Agent
+from memoryd.errors import ECHO_CHARS, RequestFailedError
 from memoryd.messages import FileKey
-from memoryd.server.connection import ECHO_CHARS, RequestFailedError
 from memoryd.source.notes.read import Excerpt, NotMemoryError, read_lines
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
 from memoryd_client.bodies import GetBody, GetResult

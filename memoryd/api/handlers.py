@@ -13,13 +13,13 @@ from memoryd.api.status import Status
 from memoryd.api.unwritable import while_writable
 from memoryd.config.load import ConfigError
 from memoryd.embed.provider import ProviderError
+from memoryd.errors import ECHO_CHARS, RequestFailedError
 from memoryd.fs.hang import LOOK_S
 from memoryd.identity import Choice
 from memoryd.index.rebuild.actor import RebuildRequest
 from memoryd.index.rebuild.rebuild import RebuildError, RebuildResult
 from memoryd.messages import Choose, Hint, SyncMarker
 from memoryd.server.caller import Caller
-from memoryd.server.connection import ECHO_CHARS, RequestFailedError
 from memoryd_client import bodies, protocol
 from memoryd_client import status as wire
 from memoryd_client.sessions import ForgetBody, ForgetResult, SessionsBody, SessionsResult
@@ -177,9 +177,7 @@ class Operations:
         await agent.to_reconcile.put(hint)
         return bodies.TranscriptUpdatedResult(True)
 
-    async def sessions(
-        self, body: SessionsBody, caller: Caller
-    ) -> SessionsResult:
+    async def sessions(self, body: SessionsBody, caller: Caller) -> SessionsResult:
         """Return one page of the transcripts that the agent knows."""
         if not 1 <= body.limit <= files.MAX_PAGE:
             raise RequestFailedError(

@@ -9,10 +9,10 @@ from pathlib import Path
 from memoryd.agent.agent import EVERYWHERE, Agent
 from memoryd.agent.transcripts import visible
 from memoryd.api.status import Status
+from memoryd.errors import ECHO_CHARS, RequestFailedError
 from memoryd.fs.hang import waiting_for
 from memoryd.messages import FileKey, Hint
 from memoryd.search.engine import BadQueryError
-from memoryd.server.connection import ECHO_CHARS, RequestFailedError
 from memoryd.source.notes.discover import SOURCE
 from memoryd_client.bodies import SearchBody, SearchResult
 from memoryd_client.protocol import ErrorCode

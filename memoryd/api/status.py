@@ -20,9 +20,9 @@ from memoryd.api.files import remarks, skipped
 from memoryd.api.health import Health
 from memoryd.embed.batch.mode import LIMIT
 from memoryd.embed.vendors.names import WITH_BATCH_API
+from memoryd.errors import RequestFailedError
 from memoryd.fs.hang import HUNG_S
 from memoryd.index.driver import DRIVER, SQLITE_VERSION
-from memoryd.server.connection import RequestFailedError
 from memoryd.source.notes.discover import SOURCE
 from memoryd.source.notes.reconcile import ReconcileStats
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from memoryd.errors import RequestFailedError
 from memoryd.index.write_outage import Outage
-from memoryd.server.connection import RequestFailedError
 from memoryd_client.protocol import ErrorCode
 
 T = TypeVar("T")

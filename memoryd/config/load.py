@@ -8,6 +8,7 @@ right key.
 import difflib
 import hashlib
 import os
+import re
 import stat
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -18,11 +19,41 @@ from typing import Any, Literal
 import msgspec
 
 from memoryd.config.settings import Section, Settings
-from memoryd.config.shown import shown_path, shown_settings
 from memoryd.config.validate import choices, mistakes
 from memoryd.fs.hang import LOOK_S, within
+from memoryd.text.display import shown_path
 from memoryd_client import paths, toml
 from memoryd_client.regular import open_regular
+
+HIDDEN = "…"
+"""In place of the value of a header, or of one in an address's query."""
+_QUERY_VALUE = re.compile(r"(^|&)([^=&]*=)?[^&]+")
+
+
+def shown_settings(settings: Settings) -> list[tuple[str, Any]]:
+    """Return every setting as (dotted key, value), in table order."""
+    remote = settings.remote
+    hidden: dict[str, Any] = {"remote.headers": dict.fromkeys(remote.headers, HIDDEN)}
+    if remote.base_url is not None:
+        hidden["remote.base_url"] = _address(remote.base_url)
+    return [(key, hidden.get(key, value)) for key, value in _leaves(settings)]
+
+
+def _address(url: str) -> str:
+    address, mark, query = url.partition("?")
+    return address + mark + _QUERY_VALUE.sub(rf"\1\2{HIDDEN}", query)
+
+
+def _leaves(section: Section, at: str = "") -> list[tuple[str, Any]]:
+    leaves: list[tuple[str, Any]] = []
+    for f in msgspec.structs.fields(section):
+        name, value = f.encode_name, getattr(section, f.name)
+        if isinstance(value, Section):
+            leaves += _leaves(value, f"{at}{name}.")
+        else:
+            leaves.append((f"{at}{name}", value))
+    return leaves
+
 
 Table = dict[str, Any]
 Origin = Literal["configuration", "command line", "added"]

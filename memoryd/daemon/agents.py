@@ -13,6 +13,7 @@ from typing import Literal
 from memoryd.agent.agent import Agent
 from memoryd.api.handlers import Operations
 from memoryd.config.load import AgentConfig, ConfigError, meant
+from memoryd.errors import RequestFailedError
 from memoryd.fs.directories import SocketError
 from memoryd.fs.hang import DiskWaits
 from memoryd.fs.lockfile import AlreadyRunningError
@@ -20,7 +21,6 @@ from memoryd.index.driver import Error
 from memoryd.index.faults import Fault, fault_of
 from memoryd.index.schema import IndexRefusedError
 from memoryd.index.write_outage import reason
-from memoryd.server.connection import RequestFailedError
 from memoryd.supervisor import GRACE_S, HARD_S, Actor, supervise
 from memoryd_client.protocol import ErrorCode
 

@@ -13,9 +13,10 @@ from memoryd.api.handlers import Operations
 from memoryd.config.load import AgentConfig, ConfigError, real_path
 from memoryd.daemon.agents import Host, Hosted
 from memoryd.daemon.reload import Reloader
+from memoryd.errors import RequestFailedError
 from memoryd.events import KINDS, MAX_LISTENERS, EventBus
 from memoryd.server.caller import Caller
-from memoryd.server.connection import Handler, RequestFailedError
+from memoryd.server.connection import Handler
 from memoryd_client import agents as wire
 from memoryd_client import bodies
 from memoryd_client.protocol import Body, ErrorCode, Op

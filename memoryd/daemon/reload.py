@@ -15,7 +15,7 @@ from memoryd.api.health import exposed_hint
 from memoryd.config.load import AgentConfig, ConfigError, load, load_added, usable
 from memoryd.config.registered import AddedError, read_added, unfinished, write_added
 from memoryd.daemon.agents import Host, Hosted
-from memoryd.server.connection import RequestFailedError
+from memoryd.errors import RequestFailedError
 from memoryd_client.agents import ReloadResult
 from memoryd_client.protocol import ErrorCode
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from memoryd.config.shown import shown_path
+from memoryd.text.display import shown_path
 
 Level = Literal["ok", "warning", "error"]
 NAMED = 5

@@ -4,7 +4,8 @@ import shlex
 from pathlib import Path
 
 from memoryd.doctor.finding import NAMED, Tally, Topic
-from memoryd.index.rebuild.leftovers import SIDE_FILES, unfinished
+from memoryd.fs.atomic_replace import SIDE_FILES
+from memoryd.index.rebuild.leftovers import unfinished
 from memoryd.index.repair.recover import copies
 
 _OWN = ("", "-wal", "-shm", "-journal", ".lock")

@@ -6,9 +6,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from memoryd.index.rebuild.leftovers import remove_files
-
 T = TypeVar("T")
+
+SIDE_FILES = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside a file while it is open; left behind when the process was killed."""
+
+
+def remove_index(path: Path) -> None:
+    """Remove an index file and all that SQLite keeps beside it. Raises `OSError`."""
+    remove_files(path, "", *SIDE_FILES)
+
+
+def remove_files(path: Path, *suffixes: str) -> None:
+    """Remove the files named `path` plus each suffix, those that exist."""
+    for suffix in suffixes:
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
 def put_in_place(new: Path, path: Path) -> None:

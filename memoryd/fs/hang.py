@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TypeVar
 
-from memoryd.config.shown import shown_path
+from memoryd.text.display import shown_path
 from memoryd_client.cli.units import moment
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from memoryd.errors import RequestFailedError
 from memoryd.fs.hang import DiskWaits
-from memoryd.server.connection import RequestFailedError
 from memoryd_client.protocol import ErrorCode
 
 T = TypeVar("T")

@@ -5,10 +5,10 @@ import contextlib
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 
 import msgspec
 
+from memoryd.errors import ECHO_CHARS, RequestFailedError
 from memoryd.server.caller import Caller
 from memoryd.server.limits import Load, too_much
 from memoryd_client.bodies import BODY_OF_OP
@@ -41,22 +41,11 @@ FRAME_TIMEOUT_S = 30.0
 CLOSE_TIMEOUT_S = 1.0
 """Less than what an actor has to end at a stop."""
 READ_BYTES = 64 * 1024
-ECHO_CHARS = 100
-"""So much of what a client sent is repeated in an error."""
+
 PROGRESS_BACKLOG_BYTES = 64 * 1024
 NOT_OURS = (b"GET ", b"POST", b"HEAD", b'{"', b"{\n")
 
 Handler = Callable[[Body, Caller], Awaitable[Body]]
-
-
-@dataclass
-class RequestFailedError(Exception):
-    """What a handler raises to answer with an `Error` frame."""
-
-    code: ErrorCode
-    message: str
-    hint: str = ""
-    retryable: bool = False
 
 
 class Connection:

@@ -199,9 +199,7 @@ STEPS = [
     Step("memoryd.index.rebuild.carry_over:salvage:before", "salvage", "a leftover is found"),
     Step("memoryd.index.rebuild.carry_over:salvage:after", "salvage", "its embeddings are kept"),
     Step("memoryd.index.rebuild.carry_over:adopt_vectors:after", "salvage", "chunks have them"),
-    Step(
-        "memoryd.index.rebuild.leftovers:remove_files:after", "salvage", "the leftover is removed"
-    ),
+    Step("memoryd.fs.atomic_replace:remove_files:after", "salvage", "the leftover is removed"),
     Step("memoryd.index.forget:forget:before", "forget", "asked to forget"),
     Step("memoryd.index.driver:transaction:after", "forget", "forgotten, bytes still there", 2),
     Step("memoryd.index.forget:forget:after", "forget", "forgotten, still in memory"),

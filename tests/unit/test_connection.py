@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from memoryd.errors import RequestFailedError
 from memoryd.server.caller import Caller
-from memoryd.server.connection import MAX_IN_FLIGHT, Connection, Handler, RequestFailedError
+from memoryd.server.connection import MAX_IN_FLIGHT, Connection, Handler
 from memoryd.server.limits import Load
 from memoryd_client.bodies import PingResult
 from memoryd_client.framing import FrameBuffer, pack

@@ -11,8 +11,8 @@ import pytest
 from memoryd.config.load import AgentConfig
 from memoryd.config.settings import Settings
 from memoryd.daemon.agents import RETRY_FIRST_S, STOP_S, Host, Hosted, Opened
+from memoryd.errors import RequestFailedError
 from memoryd.fs.hang import DiskWaits
-from memoryd.server.connection import RequestFailedError
 from memoryd.supervisor import GRACE_S, HARD_S, Actor, ActorFailedError
 
 

@@ -11,15 +11,10 @@ DAEMON = ROOT / "memoryd"
 CLIENT = ROOT / "client/memoryd_client"
 MODULES = sorted(DAEMON.rglob("*.py"))
 
-COMMON = {"memoryd.messages", "memoryd.identity", "memoryd.text", "memoryd.config", "memoryd.fs"}
+COMMON = {f"memoryd.{name}" for name in ("messages", "identity", "errors", "text", "config", "fs")}
 ALLOWED = {
     "text": {"memoryd.text"},
-    "fs": {
-        "memoryd.fs",
-        "memoryd.config.shown",
-        "memoryd.index.rebuild.leftovers",
-        "memoryd.server.connection",
-    },
+    "fs": {"memoryd.fs", "memoryd.config.load"},
     "config": {"memoryd.config", "memoryd.fs", "memoryd.text"},
     # What is added to a transcript is read and chunked in one go.
     "source": COMMON | {"memoryd.source", "memoryd.chunk.transcript"},

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from memoryd.api import search
+from memoryd.errors import RequestFailedError
 from memoryd.fs import lookups
 from memoryd.fs.hang import HUNG_S, DiskWaits, waiting_for
 from memoryd.fs.lookups import MAX_PLACES, MAX_WAITING, THREADS, Lookups
 from memoryd.messages import FileKey
-from memoryd.server.connection import RequestFailedError
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from memoryd.api.unwritable import while_writable
+from memoryd.errors import RequestFailedError
 from memoryd.index.driver import sqlite
 from memoryd.index.write_outage import FIRST_S, MAX_S, Outage, is_full
-from memoryd.server.connection import RequestFailedError
 
 PATH = Path("/state/main.sqlite")
 FULL = OSError(errno.ENOSPC, "No space left on device")

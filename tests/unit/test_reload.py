@@ -9,7 +9,7 @@ import pytest
 
 from memoryd.daemon import reload
 from memoryd.daemon.reload import Reloader
-from memoryd.server.connection import RequestFailedError
+from memoryd.errors import RequestFailedError
 
 
 async def test_only_so_many_workspaces_may_be_added(

@@ -6,10 +6,10 @@ import os
 import stat
 from pathlib import Path
 
+from memoryd.fs.atomic_replace import SIDE_FILES, remove_index
+
 log = logging.getLogger(__name__)
 
-SIDE_FILES = ("-wal", "-shm", "-journal")
-"""What SQLite keeps beside a file while it is open; left behind when the process was killed."""
 _SCHEMES = (".rebuild-", ".tmp-")
 """Names of index files under way: ours, and what other programs for such an index have used."""
 _LOCK = ".lock"
@@ -41,17 +41,6 @@ def discard(path: Path) -> None:
         remove_index(path)
     except OSError as error:
         log.warning("an unfinished index can't be removed: %s", error)
-
-
-def remove_index(path: Path) -> None:
-    """Remove an index file and all that SQLite keeps beside it. Raises `OSError`."""
-    remove_files(path, "", *SIDE_FILES)
-
-
-def remove_files(path: Path, *suffixes: str) -> None:
-    """Remove the files named `path` plus each suffix, those that exist."""
-    for suffix in suffixes:
-        Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
 def _main_name(name: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from memoryd.fs.atomic_replace import check_closed, outlast
+from memoryd.fs.atomic_replace import check_closed, outlast, remove_index
 from memoryd.index import queries, statements
 from memoryd.index.batching import run_steps
 from memoryd.index.cache import find_dims, find_vectors
@@ -21,7 +21,7 @@ from memoryd.index.dimension_change import take_up
 from memoryd.index.driver import Connection, Error
 from memoryd.index.forget import chunk_hashes, complete, forget, wipe
 from memoryd.index.rebuild.carry_over import adopt_vectors, copy_cache, copy_records
-from memoryd.index.rebuild.leftovers import discard, remove_index
+from memoryd.index.rebuild.leftovers import discard
 from memoryd.index.statements import GROUP_BYTES, GROUP_FILES, FileChange, size, write_files
 from memoryd.index.store import Store
 from memoryd.index.write_outage import check_room, reason_and_advice

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from memoryd.config.shown import shown_path
 from memoryd.fs.hang import waiting_for
 from memoryd.messages import (
     FileGone,
@@ -35,6 +34,7 @@ from memoryd.source.transcripts.due import Pending, Thresholds, is_due, pending
 from memoryd.source.transcripts.format import LeftOutError
 from memoryd.source.transcripts.locations import SOURCE, Found, is_archive
 from memoryd.source.transcripts.openclaw_json5 import BeingWrittenError
+from memoryd.text.display import shown_path
 
 log = logging.getLogger(__name__)
 
