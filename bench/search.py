@@ -34,7 +34,7 @@ from memoryd.search.corpus import read_corpus
 from memoryd.search.engine import SearchEngine
 from memoryd.search.retrievers import VectorLeg
 from memoryd.text.tokenize import query_terms
-from memoryd_client.bodies import SearchBody
+from memoryd_client.schema.memory import SearchBody
 
 K = 24
 """Candidates of one search: 6 results × 4."""

@@ -17,9 +17,9 @@ from pathlib import Path
 from bench.corpus import SECTIONS_PER_NOTE, Prose, write_notes
 from bench.daemon import READY_S, Place, daemon, environment, place, until_ready
 from bench.figures import Report, at_most, percentile
-from memoryd_client.bodies import Empty
-from memoryd_client.framing import HEADER_BYTES, pack
-from memoryd_client.protocol import PROTOCOL_MAX, PROTOCOL_MIN, Hello, Op, Request, raw
+from memoryd_client.schema.memory import Empty
+from memoryd_client.wire.framing import HEADER_BYTES, pack
+from memoryd_client.wire.protocol import PROTOCOL_MAX, PROTOCOL_MIN, Hello, Op, Request, raw
 
 CHUNKS = 10_000
 TIMES = 4

@@ -9,7 +9,8 @@ import sys
 from contextlib import closing
 from typing import Any
 
-from memoryd_client import Client, MemorydError, jsonout
+from memctl import json_output
+from memoryd_client import Client, MemorydError
 
 TOOLS: list[dict[str, Any]] = [
     {
@@ -60,7 +61,7 @@ def memory_search(memory: Client, arguments: dict[str, Any]) -> object:
     except MemorydError as error:
         failure = {"error": error.message, "action": error.hint}
         return {"results": [], "disabled": True, "unavailable": True} | failure
-    return jsonout.answer(found)
+    return json_output.answer(found)
 
 
 def memory_get(memory: Client, arguments: dict[str, Any]) -> object:
@@ -68,7 +69,7 @@ def memory_get(memory: Client, arguments: dict[str, Any]) -> object:
     path, start_line = arguments["path"], arguments.get("from", 1)
     lines = arguments.get("lines")
     try:
-        return jsonout.answer(memory.get(path, start_line=start_line, lines=lines))
+        return json_output.answer(memory.get(path, start_line=start_line, lines=lines))
     except MemorydError as error:
         return {"path": path, "text": "", "disabled": True, "error": error.message}
 

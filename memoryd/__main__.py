@@ -25,7 +25,7 @@ from memoryd.daemon.log_writer import FLUSH_S, flushed, log_to
 from memoryd.daemon.malloc import keep_heaps_few
 from memoryd.daemon.process import Signals, leave, occupy_standard_streams, run_until_stopped
 from memoryd.fs.hang import LOOK_S, within
-from memoryd_client import paths
+from memoryd_client.shared import paths
 
 GC_THRESHOLDS = (2_000, 5, 400)
 """Python's collector stops all threads while it looks at what was made lately: 10,000 objects here,

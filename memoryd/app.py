@@ -79,9 +79,9 @@ from memoryd.source.notes.watch import Watcher
 from memoryd.source.transcripts.tracker import SessionTracker
 from memoryd.supervisor import Actor, done_before, supervise
 from memoryd.text.tokenize import load_stop_words
-from memoryd_client import paths
-from memoryd_client.background.holder import this_process
-from memoryd_client.protocol import CAPABILITIES, PROTOCOL_MAX, Welcome
+from memoryd_client.shared import paths
+from memoryd_client.shared.lock_holder import this_process
+from memoryd_client.wire.protocol import CAPABILITIES, PROTOCOL_MAX, Welcome
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memoryd_client.protocol import ErrorCode
+from memoryd_client.wire.protocol import ErrorCode
 
 ECHO_CHARS = 100
 """So much of what a client sent is repeated in an error."""

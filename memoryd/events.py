@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from memoryd_client.bodies import Event
+from memoryd_client.schema.memory import Event
 
 KINDS = (
     "listening",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bench.quality.scoring import CurvePoint
-from memoryd_client.bodies import Hit
+from memoryd_client.schema.memory import Hit
 
 QUICK_QUESTIONS = 40
 EVIDENCE_CHARS = 120

@@ -14,7 +14,7 @@ from bench.quality.model import Ask
 from bench.quality.options import QUIET, Options, of_the_index, to_toml
 from memoryd.config.load import load
 from memoryd_client import Client, MemorydError
-from memoryd_client.bodies import Hit
+from memoryd_client.schema.memory import Hit
 
 INDEX_POLL_S = 0.05
 

@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from memoryd_client import errors
-    from memoryd_client.agents import (
+    from memoryd_client.aio import AsyncClient
+    from memoryd_client.client import Client
+    from memoryd_client.errors import MemorydError
+    from memoryd_client.schema.agents import (
         AddResult,
         AgentsResult,
         AgentSummary,
         DropResult,
         ReloadResult,
     )
-    from memoryd_client.aio import AsyncClient
-    from memoryd_client.bodies import (
+    from memoryd_client.schema.memory import (
         Check,
         ConfigResult,
         ConfigValue,
@@ -39,10 +41,8 @@ if TYPE_CHECKING:
         SyncResult,
         TranscriptUpdatedResult,
     )
-    from memoryd_client.errors import MemorydError
-    from memoryd_client.sessions import ForgetResult, SessionEntry, SessionsResult
-    from memoryd_client.status import StatusResult
-    from memoryd_client.sync import Client
+    from memoryd_client.schema.status import StatusResult
+    from memoryd_client.schema.transcripts import ForgetResult, SessionEntry, SessionsResult
 
 __version__ = "0.1.0"
 
@@ -79,20 +79,20 @@ __all__ = [
 ]
 
 _MODULE_OF_NAME = {
-    "AddResult": "agents",
-    "AgentSummary": "agents",
-    "AgentsResult": "agents",
+    "AddResult": "schema.agents",
+    "AgentSummary": "schema.agents",
+    "AgentsResult": "schema.agents",
     "AsyncClient": "aio",
-    "Client": "sync",
-    "DropResult": "agents",
+    "Client": "client",
+    "DropResult": "schema.agents",
     "MemorydError": "errors",
-    "ReloadResult": "agents",
-    "ForgetResult": "sessions",
-    "SessionEntry": "sessions",
-    "SessionsResult": "sessions",
-    "StatusResult": "status",
+    "ReloadResult": "schema.agents",
+    "ForgetResult": "schema.transcripts",
+    "SessionEntry": "schema.transcripts",
+    "SessionsResult": "schema.transcripts",
+    "StatusResult": "schema.status",
 }
-"""Everything else in `__all__` lives in `bodies`."""
+"""Everything else in `__all__` lives in `schema.memory`."""
 
 
 def __getattr__(name: str) -> object:
@@ -101,7 +101,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "errors":
         return import_module(f"{__name__}.errors")
-    module = import_module(f"{__name__}.{_MODULE_OF_NAME.get(name, 'bodies')}")
+    module = import_module(f"{__name__}.{_MODULE_OF_NAME.get(name, 'schema.memory')}")
     return getattr(module, name)
 
 

@@ -5,10 +5,9 @@ import time
 from collections.abc import AsyncGenerator
 from types import TracebackType
 
-from memoryd_client import calls
-from memoryd_client.agents import AddResult, AgentsResult, DropResult, ReloadResult
-from memoryd_client.aio_link import Link, follow, open_streams
-from memoryd_client.bodies import (
+from memoryd_client.errors import ConnectionLostError, DaemonNotRunningError, ShuttingDownError
+from memoryd_client.schema.agents import AddResult, AgentsResult, DropResult, ReloadResult
+from memoryd_client.schema.memory import (
     ConfigResult,
     Event,
     FileEntry,
@@ -22,13 +21,14 @@ from memoryd_client.bodies import (
     SyncResult,
     TranscriptUpdatedResult,
 )
-from memoryd_client.calls import Call, ProgressCallback, ProgressReport, ResultT, TimeLimit
-from memoryd_client.connecting import Target
-from memoryd_client.conversation import check_repeat, timed_out
-from memoryd_client.errors import ConnectionLostError, DaemonNotRunningError, ShuttingDownError
-from memoryd_client.paths import check_socket_path, default_socket_path
-from memoryd_client.sessions import ForgetBody, ForgetResult, SessionEntry, SessionsResult
-from memoryd_client.status import StatusResult
+from memoryd_client.schema.status import StatusResult
+from memoryd_client.schema.transcripts import ForgetBody, ForgetResult, SessionEntry, SessionsResult
+from memoryd_client.shared.paths import check_socket_path, default_socket_path
+from memoryd_client.transport.async_link import Link, follow, open_streams
+from memoryd_client.transport.dial import Target
+from memoryd_client.wire import requests
+from memoryd_client.wire.codec import check_repeat, timed_out
+from memoryd_client.wire.requests import Call, ProgressCallback, ProgressReport, ResultT, TimeLimit
 
 
 class AsyncClient:
@@ -52,7 +52,7 @@ class AsyncClient:
     ) -> None:
         self.agent = agent
         path = check_socket_path(socket_path or default_socket_path())
-        self._target = Target(path, autostart, name, calls.current_folder())
+        self._target = Target(path, autostart, name, requests.current_folder())
         self._timeout_s = timeout_s
         self._wait_s = wait_s
         self._connecting = asyncio.Lock()
@@ -79,15 +79,15 @@ class AsyncClient:
 
     async def ping(self, *, timeout_s: float | None = None) -> PingResult:
         """Return who answers and for how long it has been up."""
-        return await self._run(calls.ping(), timeout_s)
+        return await self._run(requests.ping(), timeout_s)
 
     async def status(self, *, timeout_s: float | None = None) -> StatusResult:
         """Return how the index and the daemon are."""
-        return await self._run(calls.status(), timeout_s)
+        return await self._run(requests.status(), timeout_s)
 
     async def config(self, *, timeout_s: float | None = None) -> ConfigResult:
         """Return the effective settings and where each comes from."""
-        return await self._run(calls.config(), timeout_s)
+        return await self._run(requests.config(), timeout_s)
 
     async def search(
         self,
@@ -108,7 +108,7 @@ class AsyncClient:
         timeout_s: float | None = None,
     ) -> SearchResult:
         """Return cited snippets that answer `query`, best first; see `SearchBody`."""
-        call = calls.search(
+        call = requests.search(
             query,
             max_results=max_results,
             min_score=min_score,
@@ -136,7 +136,7 @@ class AsyncClient:
     ) -> GetResult:
         """Return whole lines of a memory file, from `start_line` (1-based); see `GetBody`."""
         return await self._run(
-            calls.get(path, start_line=start_line, lines=lines, raw=raw), timeout_s
+            requests.get(path, start_line=start_line, lines=lines, raw=raw), timeout_s
         )
 
     async def sync(
@@ -150,7 +150,7 @@ class AsyncClient:
 
         `on_progress(completed, total, label)` is called in the event loop; it must not block.
         """
-        return await self._run(calls.sync(vectors=vectors), timeout_s, on_progress)
+        return await self._run(requests.sync(vectors=vectors), timeout_s, on_progress)
 
     async def index(
         self,
@@ -164,7 +164,9 @@ class AsyncClient:
 
         `on_progress(completed, total, label)` is called in the event loop; it must not block.
         """
-        return await self._run(calls.index(force=force, provider=provider), timeout_s, on_progress)
+        return await self._run(
+            requests.index(force=force, provider=provider), timeout_s, on_progress
+        )
 
     async def files(
         self, state: str = "indexed", *, timeout_s: float | None = None
@@ -187,7 +189,7 @@ class AsyncClient:
         timeout_s: float | None = None,
     ) -> FilesResult:
         """Return one page of files; `after` is the `next_after` of the page before."""
-        return await self._run(calls.files(state, after=after, limit=limit), timeout_s)
+        return await self._run(requests.files(state, after=after, limit=limit), timeout_s)
 
     async def sessions(
         self, *, timeout_s: float | None = None
@@ -205,7 +207,7 @@ class AsyncClient:
         self, *, after: str | None = None, limit: int = 200, timeout_s: float | None = None
     ) -> SessionsResult:
         """Return one page of transcripts; `after` is the `next_after` of the page before."""
-        return await self._run(calls.sessions(after=after, limit=limit), timeout_s)
+        return await self._run(requests.sessions(after=after, limit=limit), timeout_s)
 
     async def forget(
         self,
@@ -219,39 +221,41 @@ class AsyncClient:
     ) -> ForgetResult:
         """Forget transcripts, or messages in them, for good; see `ForgetBody`."""
         body = ForgetBody(session, path, match, dry_run, delete_source)
-        return await self._run(calls.forget(body), timeout_s)
+        return await self._run(requests.forget(body), timeout_s)
 
     async def probe(self, *, timeout_s: float | None = None) -> ProbeResult:
         """Try out everything a search needs, and return what works and what doesn't."""
-        return await self._run(calls.probe(), timeout_s)
+        return await self._run(requests.probe(), timeout_s)
 
     async def session_start(
         self, session: str = "", *, timeout_s: float | None = None
     ) -> SessionStartResult:
         """Tell that an agent's session begins, so that its memory is brought up to date."""
-        return await self._run(calls.session_start(session), timeout_s)
+        return await self._run(requests.session_start(session), timeout_s)
 
     async def transcript_updated(
-        self, path: calls.StrPath, *, timeout_s: float | None = None
+        self, path: requests.StrPath, *, timeout_s: float | None = None
     ) -> TranscriptUpdatedResult:
         """Tell that the transcript at `path` was written to."""
-        return await self._run(calls.transcript_updated(path), timeout_s)
+        return await self._run(requests.transcript_updated(path), timeout_s)
 
     async def agents(self, *, timeout_s: float | None = None) -> AgentsResult:
         """Return the agents that the daemon serves, and which of them this client gets."""
-        return await self._run(calls.agents(), timeout_s)
+        return await self._run(requests.agents(), timeout_s)
 
-    async def add(self, workspace: calls.StrPath, *, timeout_s: float | None = None) -> AddResult:
+    async def add(
+        self, workspace: requests.StrPath, *, timeout_s: float | None = None
+    ) -> AddResult:
         """Serve one more workspace, after restarts of the daemon too, until it is dropped."""
-        return await self._run(calls.add(workspace), timeout_s)
+        return await self._run(requests.add(workspace), timeout_s)
 
-    async def drop(self, agent: calls.StrPath, *, timeout_s: float | None = None) -> DropResult:
+    async def drop(self, agent: requests.StrPath, *, timeout_s: float | None = None) -> DropResult:
         """Stop serving what was added, by its id or, with a `/` in it, the workspace's path."""
-        return await self._run(calls.drop(agent), timeout_s)
+        return await self._run(requests.drop(agent), timeout_s)
 
     async def reload(self, *, timeout_s: float | None = None) -> ReloadResult:
         """Make the daemon read its configuration again, and return what that changed."""
-        return await self._run(calls.reload(), timeout_s)
+        return await self._run(requests.reload(), timeout_s)
 
     def events(self, kinds: list[str] | None = None) -> AsyncGenerator[Event, None]:
         """Yield events as they happen, from the first step on; see `Event`.
@@ -259,7 +263,7 @@ class AsyncClient:
         On a connection of its own, which ends when the generator is closed or dropped. When the
         connection ends first, that is raised; the stream is not taken up again.
         """
-        call = calls.events(kinds)
+        call = requests.events(kinds)
         return follow(self._target, call, self.agent, wait_s=self._wait_s, limit_s=self._timeout_s)
 
     async def _run(

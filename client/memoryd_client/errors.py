@@ -1,6 +1,6 @@
 """What can go wrong when talking to memoryd: one small tree under `MemorydError`."""
 
-from memoryd_client.protocol import Error, ErrorCode
+from memoryd_client.wire.protocol import Error, ErrorCode
 
 
 class MemorydError(Exception):

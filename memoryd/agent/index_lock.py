@@ -18,7 +18,7 @@ from typing import TypeVar
 from memoryd.config.load import AgentConfig
 from memoryd.fs.hang import LOOK_S, DiskWaits, waiting_for
 from memoryd.fs.lockfile import locked_index
-from memoryd_client.background.holder import Holder
+from memoryd_client.shared.lock_holder import Holder
 
 T = TypeVar("T")
 

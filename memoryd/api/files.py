@@ -9,7 +9,7 @@ from memoryd.index.pages import read_files
 from memoryd.messages import FileKey
 from memoryd.source.notes.discover import SOURCE
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
-from memoryd_client.bodies import FileEntry, FilesBody, FilesResult
+from memoryd_client.schema.memory import FileEntry, FilesBody, FilesResult
 
 STATES = ("indexed", "remarked", "skipped", "failed")
 MAX_PAGE = 1_000

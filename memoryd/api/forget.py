@@ -16,8 +16,8 @@ from memoryd.index.forget import chunk_hashes, message_hash
 from memoryd.index.repair.recover import remove_copies
 from memoryd.messages import FileKey, Forget, Hint, ToWriter
 from memoryd.source.transcripts.locations import SOURCE, is_transcript
-from memoryd_client.protocol import ErrorCode
-from memoryd_client.sessions import ForgetBody, ForgetResult
+from memoryd_client.schema.transcripts import ForgetBody, ForgetResult
+from memoryd_client.wire.protocol import ErrorCode
 
 Tombstones = set[tuple[str, str]]
 MAX_NAMED_CHARS = 10_000

@@ -11,8 +11,8 @@ from memoryd.errors import ECHO_CHARS, RequestFailedError
 from memoryd.messages import FileKey
 from memoryd.source.notes.read import Excerpt, NotMemoryError, read_lines
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
-from memoryd_client.bodies import GetBody, GetResult
-from memoryd_client.protocol import ErrorCode
+from memoryd_client.schema.memory import GetBody, GetResult
+from memoryd_client.wire.protocol import ErrorCode
 
 LINES = 120
 MAX_LINES = 5_000

@@ -20,9 +20,10 @@ from memoryd.index.rebuild.actor import RebuildRequest
 from memoryd.index.rebuild.rebuild import RebuildError, RebuildResult
 from memoryd.messages import Choose, Hint, SyncMarker
 from memoryd.server.caller import Caller
-from memoryd_client import bodies, protocol
-from memoryd_client import status as wire
-from memoryd_client.sessions import ForgetBody, ForgetResult, SessionsBody, SessionsResult
+from memoryd_client.schema import memory
+from memoryd_client.schema import status as wire
+from memoryd_client.schema.transcripts import ForgetBody, ForgetResult, SessionsBody, SessionsResult
+from memoryd_client.wire import protocol
 
 T = TypeVar("T")
 PROGRESS_S = 0.1
@@ -41,38 +42,38 @@ class Operations:
         """Return everything about the agent that doesn't work as it should, a line each."""
         return self._status.health.degraded()
 
-    async def status(self, body: bodies.Empty, caller: Caller) -> wire.StatusResult:
+    async def status(self, body: memory.Empty, caller: Caller) -> wire.StatusResult:
         """Tell everything about the agent."""
         return await self._status.collect()
 
-    async def config(self, body: bodies.Empty, caller: Caller) -> bodies.ConfigResult:
+    async def config(self, body: memory.Empty, caller: Caller) -> memory.ConfigResult:
         """Tell the effective settings."""
         return config_result(self._agent)
 
-    async def search(self, body: bodies.SearchBody, caller: Caller) -> bodies.SearchResult:
+    async def search(self, body: memory.SearchBody, caller: Caller) -> memory.SearchResult:
         """Search. What is noticed but not yet searchable makes the answer `stale`."""
         return await search.search(self._agent, self._status, body)
 
-    async def get(self, body: bodies.GetBody, caller: Caller) -> bodies.GetResult:
+    async def get(self, body: memory.GetBody, caller: Caller) -> memory.GetResult:
         """Return lines of a memory file."""
         return await get.get(self._agent, body)
 
-    async def sync(self, body: bodies.SyncBody, caller: Caller) -> bodies.SyncResult:
+    async def sync(self, body: memory.SyncBody, caller: Caller) -> memory.SyncResult:
         """Wait until everything changed before is searchable."""
         await self._while_writable(self._sync(vectors=body.vectors, caller=caller))
         store = self._agent.store
-        return bodies.SyncResult(
+        return memory.SyncResult(
             files=len(store.catalog.rows),
             chunks=store.catalog.chunks,
             pending_vectors=self._agent.pending_chunks(),
             warnings=self._status.health.warnings(),
         )
 
-    async def index(self, body: bodies.IndexBody, caller: Caller) -> bodies.IndexResult:
+    async def index(self, body: memory.IndexBody, caller: Caller) -> memory.IndexResult:
         """Bring the index up to date, or build a new one with `force`."""
         return await self._while_writable(self._index(body, caller))
 
-    async def _index(self, body: bodies.IndexBody, caller: Caller) -> bodies.IndexResult:
+    async def _index(self, body: memory.IndexBody, caller: Caller) -> memory.IndexResult:
         started = time.perf_counter()
         writer = self._agent.writer
         before = writer.stats()
@@ -84,7 +85,7 @@ class Operations:
         await self._sync(vectors=True, caller=caller, meant=True)
         after = writer.stats()
         store = self._agent.store
-        return bodies.IndexResult(
+        return memory.IndexResult(
             files=len(store.catalog.rows),
             chunks=store.catalog.chunks,
             embedded=after.vectors_written - before.vectors_written
@@ -125,7 +126,7 @@ class Operations:
         agent.resolved = agent.resolved._replace(choice=choice)
         return False
 
-    async def files(self, body: bodies.FilesBody, caller: Caller) -> bodies.FilesResult:
+    async def files(self, body: memory.FilesBody, caller: Caller) -> memory.FilesResult:
         """Return one page of the files that the agent knows."""
         if not 1 <= body.limit <= files.MAX_PAGE or body.state not in files.STATES:
             raise RequestFailedError(
@@ -135,17 +136,17 @@ class Operations:
             )
         return await files.page(self._agent, body)
 
-    async def probe(self, body: bodies.Empty, caller: Caller) -> bodies.ProbeResult:
+    async def probe(self, body: memory.Empty, caller: Caller) -> memory.ProbeResult:
         """Try out everything that search needs."""
         return await probe.run(self._agent)
 
     async def session_start(
-        self, body: bodies.SessionStartBody, caller: Caller
-    ) -> bodies.SessionStartResult:
+        self, body: memory.SessionStartBody, caller: Caller
+    ) -> memory.SessionStartResult:
         """Get ready for questions: take what has changed, start the model. Waits for neither."""
         agent = self._agent
         if not agent.config.settings.sync.on_session_start:
-            return bodies.SessionStartResult(syncing=False)
+            return memory.SessionStartResult(syncing=False)
         if agent.watcher is not None:
             agent.watcher.hurry()
         await agent.to_reconcile.put(Hint(reason="a session starts"))
@@ -153,18 +154,18 @@ class Operations:
             await agent.to_tracker.put(Hint(reason="a session starts"))
         if agent.provider is not None:
             agent.provider.warm()
-        return bodies.SessionStartResult(syncing=True)
+        return memory.SessionStartResult(syncing=True)
 
     async def transcript_updated(
-        self, body: bodies.TranscriptUpdatedBody, caller: Caller
-    ) -> bodies.TranscriptUpdatedResult:
+        self, body: memory.TranscriptUpdatedBody, caller: Caller
+    ) -> memory.TranscriptUpdatedResult:
         """Look at a file at once that its writer says has changed."""
         agent, shown = self._agent, body.path[:ECHO_CHARS]
         path = get.absolute(agent.discovery.workspace, body.path)
         hint = Hint(frozenset({path}), "its writer says so")
         if agent.transcripts is not None and agent.transcripts.places.key(path) is not None:
             await agent.to_tracker.put(hint)
-            return bodies.TranscriptUpdatedResult(True)
+            return memory.TranscriptUpdatedResult(True)
         try:
             found = await agent.look_up(agent.discovery.look, path, at=path)
         except (OSError, ValueError):
@@ -173,9 +174,9 @@ class Operations:
             reason = f"{shown} is neither a memory file nor in a place of transcripts"
             if agent.transcripts is None:
                 reason = f"{shown} is not a memory file, and transcripts are not enabled"
-            return bodies.TranscriptUpdatedResult(False, reason)
+            return memory.TranscriptUpdatedResult(False, reason)
         await agent.to_reconcile.put(hint)
-        return bodies.TranscriptUpdatedResult(True)
+        return memory.TranscriptUpdatedResult(True)
 
     async def sessions(self, body: SessionsBody, caller: Caller) -> SessionsResult:
         """Return one page of the transcripts that the agent knows."""
@@ -249,11 +250,11 @@ class Operations:
             await asyncio.wait({marker.vectors}, timeout=PROGRESS_S)
 
 
-def config_result(agent: Agent) -> bodies.ConfigResult:
+def config_result(agent: Agent) -> memory.ConfigResult:
     """Return the effective settings of an agent as they go over the wire."""
     config = agent.config
-    return bodies.ConfigResult(
+    return memory.ConfigResult(
         agent=config.agent,
         files=[str(file) for file in config.files],
-        values=[bodies.ConfigValue(*value) for value in config.values()],
+        values=[memory.ConfigValue(*value) for value in config.values()],
     )

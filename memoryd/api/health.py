@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from memoryd.agent.agent import Agent
-from memoryd_client import status as wire
-from memoryd_client.cli.units import counted
+from memoryd_client.schema import status as wire
+from memoryd_client.shared.humanize import counted
 
 
 class Health:

@@ -14,8 +14,8 @@ from memoryd.fs.hang import waiting_for
 from memoryd.messages import FileKey, Hint
 from memoryd.search.engine import BadQueryError
 from memoryd.source.notes.discover import SOURCE
-from memoryd_client.bodies import SearchBody, SearchResult
-from memoryd_client.protocol import ErrorCode
+from memoryd_client.schema.memory import SearchBody, SearchResult
+from memoryd_client.wire.protocol import ErrorCode
 
 VISIBILITIES = ("self", "agent", "all")
 """Whose transcripts a search sees, each more than the one before."""

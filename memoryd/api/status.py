@@ -26,10 +26,10 @@ from memoryd.index.driver import DRIVER, SQLITE_VERSION
 from memoryd.source.notes.discover import SOURCE
 from memoryd.source.notes.reconcile import ReconcileStats
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
-from memoryd_client import protocol
-from memoryd_client import status as wire
-from memoryd_client.background.holder import Holder
-from memoryd_client.cli.units import counted
+from memoryd_client.schema import status as wire
+from memoryd_client.shared.humanize import counted
+from memoryd_client.shared.lock_holder import Holder
+from memoryd_client.wire import protocol
 
 LOOK_S = HUNG_S + 1.0
 """For a look at the disk."""

@@ -9,7 +9,7 @@ from memoryd.fs.hang import waiting_for
 from memoryd.messages import FileKey
 from memoryd.source.transcripts.locations import SOURCE, Found, owner_of
 from memoryd.text.display import shown_path
-from memoryd_client.sessions import SessionEntry, SessionsBody, SessionsResult
+from memoryd_client.schema.transcripts import SessionEntry, SessionsBody, SessionsResult
 
 OPENCLAW_STORE = "openclaw-agent.sqlite"
 """Where newer OpenClaw keeps conversations, in the folder `agent` beside that of transcripts."""

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from memoryd.errors import RequestFailedError
 from memoryd.index.write_outage import Outage
-from memoryd_client.protocol import ErrorCode
+from memoryd_client.wire.protocol import ErrorCode
 
 T = TypeVar("T")
 

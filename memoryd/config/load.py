@@ -22,8 +22,8 @@ from memoryd.config.settings import Section, Settings
 from memoryd.config.validate import choices, mistakes
 from memoryd.fs.hang import LOOK_S, within
 from memoryd.text.display import shown_path
-from memoryd_client import paths, toml
-from memoryd_client.regular import open_regular
+from memoryd_client.shared import paths, toml
+from memoryd_client.shared.safe_open import open_regular
 
 HIDDEN = "…"
 """In place of the value of a header, or of one in an address's query."""

@@ -7,7 +7,7 @@ import msgspec
 
 from memoryd.config.load import ConfigError
 from memoryd.fs.atomic_replace import rename_over
-from memoryd_client.regular import open_regular
+from memoryd_client.shared.safe_open import open_regular
 
 MAX_BYTES = 1024 * 1024
 

@@ -22,7 +22,7 @@ from memoryd.index.faults import Fault, fault_of
 from memoryd.index.schema import IndexRefusedError
 from memoryd.index.write_outage import reason
 from memoryd.supervisor import GRACE_S, HARD_S, Actor, supervise
-from memoryd_client.protocol import ErrorCode
+from memoryd_client.wire.protocol import ErrorCode
 
 log = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ from memoryd.errors import RequestFailedError
 from memoryd.events import KINDS, MAX_LISTENERS, EventBus
 from memoryd.server.caller import Caller
 from memoryd.server.connection import Handler
-from memoryd_client import agents as wire
-from memoryd_client import bodies
-from memoryd_client.protocol import Body, ErrorCode, Op
+from memoryd_client.schema import agents as wire
+from memoryd_client.schema import memory
+from memoryd_client.wire.protocol import Body, ErrorCode, Op
 
 DEGRADED_EVERY_S = 1.0
 """How often a listener is told of what has stopped working, or works again."""
@@ -75,12 +75,12 @@ class DaemonOperations:
             Op.RELOAD: self.reload,
         }
 
-    async def ping(self, body: Body, caller: Caller) -> bodies.PingResult:
+    async def ping(self, body: Body, caller: Caller) -> memory.PingResult:
         """Say that the daemon is alive."""
         uptime_s = time.monotonic() - self._started_s
-        return bodies.PingResult(os.getpid(), __version__, uptime_s)
+        return memory.PingResult(os.getpid(), __version__, uptime_s)
 
-    async def index(self, body: Any, caller: Caller) -> bodies.IndexResult:
+    async def index(self, body: Any, caller: Caller) -> memory.IndexResult:
         """Bring an agent's index up to date; with another provider, the agent starts anew."""
         hosted = self._host.find(caller.agent, caller.folder)
         if body.provider is not None:
@@ -127,7 +127,7 @@ class DaemonOperations:
                 ErrorCode.BAD_REQUEST, str(error), "the old configuration stays in force"
             ) from error
 
-    async def events(self, body: Any, caller: Caller) -> bodies.EventsResult:
+    async def events(self, body: Any, caller: Caller) -> memory.EventsResult:
         """Send what happens, until the request is cancelled."""
         wrong = [kind for kind in body.kinds or () if kind not in KINDS]
         if wrong:
@@ -143,13 +143,13 @@ class DaemonOperations:
             )
         with self._events.subscribe(body.kinds, caller.agent) as subscription:
             # So that a client knows from when on nothing escapes it.
-            subscription.offer(bodies.Event("listening", caller.agent or "", time.time()))
+            subscription.offer(memory.Event("listening", caller.agent or "", time.time()))
             before = self._degraded()
             while True:
                 await subscription.wait(DEGRADED_EVERY_S)
                 now = self._degraded()
                 for kind, agent, reason in changes(before, now):
-                    subscription.offer(bodies.Event(kind, agent, time.time(), text=reason))
+                    subscription.offer(memory.Event(kind, agent, time.time(), text=reason))
                 before = now
                 while (event := subscription.take()) is not None:
                     await caller.item(event)

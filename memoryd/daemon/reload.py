@@ -16,8 +16,8 @@ from memoryd.config.load import AgentConfig, ConfigError, load, load_added, usab
 from memoryd.config.registered import AddedError, read_added, unfinished, write_added
 from memoryd.daemon.agents import Host, Hosted
 from memoryd.errors import RequestFailedError
-from memoryd_client.agents import ReloadResult
-from memoryd_client.protocol import ErrorCode
+from memoryd_client.schema.agents import ReloadResult
+from memoryd_client.wire.protocol import ErrorCode
 
 log = logging.getLogger(__name__)
 

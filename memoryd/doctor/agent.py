@@ -9,7 +9,7 @@ from memoryd.doctor.index import IndexDoctor
 from memoryd.doctor.model import key_files
 from memoryd.doctor.running import Running
 from memoryd.doctor.serving import check_open_file, check_others, check_serving, is_rebuilding
-from memoryd_client import paths
+from memoryd_client.shared import paths
 
 
 class AgentDoctor:

@@ -15,7 +15,7 @@ from memoryd.doctor.structure import REBUILD
 from memoryd.identity import Identity
 from memoryd.index.driver import Connection, Error
 from memoryd.source.notes.discover import Discovery
-from memoryd_client.cli.units import counted
+from memoryd_client.shared.humanize import counted
 
 LOOKS = 3
 """What differs, while a daemon runs, is looked at again behind a `sync`."""

@@ -11,9 +11,9 @@ from memoryd.doctor.agent import AgentDoctor
 from memoryd.doctor.driver import check_driver
 from memoryd.doctor.finding import Finding, Topic
 from memoryd.doctor.running import Running, Started
-from memoryd_client import paths
-from memoryd_client.background import logs
-from memoryd_client.cli.units import counted
+from memoryd_client.launcher import logs
+from memoryd_client.shared import paths
+from memoryd_client.shared.humanize import counted
 
 
 @dataclass(frozen=True, slots=True)

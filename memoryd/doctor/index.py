@@ -21,7 +21,7 @@ from memoryd.index.faults import Fault, fault_of
 from memoryd.index.peek import Peeked
 from memoryd.index.schema import get_choice
 from memoryd.index.store import StoreOptions
-from memoryd_client.cli.units import counted
+from memoryd_client.shared.humanize import counted
 
 LOOKS = 3
 """An index that is replaced while it is looked at is looked at again."""

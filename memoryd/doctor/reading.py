@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memoryd.index.driver import BUSY_TIMEOUT_MS, Connection, ExtensionError, load_extension, sqlite
-from memoryd_client.background import holder
+from memoryd_client.shared import lock_holder
 
 
 class ChangedError(Exception):
@@ -58,7 +58,7 @@ def opened(path: Path, extension: str | None) -> Iterator[Connection]:
 def is_held(lock: Path) -> bool:
     """Say whether a daemon holds a lock file; one that can't be read is nobody's we know of."""
     try:
-        return holder.is_held(str(lock))
+        return lock_holder.is_held(str(lock))
     except OSError:
         return False
 
@@ -76,7 +76,7 @@ def _in_use(path: Path) -> bool:
 
 def _remove(path: Path, made: list[Path]) -> None:
     """Remove what SQLite has made for us, unless a daemon uses it by now."""
-    with suppress(OSError), holder.free(str(lock_of(path))) as is_free:
+    with suppress(OSError), lock_holder.free(str(lock_of(path))) as is_free:
         if is_free is not False:
             for side in made:
                 if side.name.endswith("-shm") or side.stat().st_size == 0:

@@ -12,11 +12,11 @@ from pathlib import Path
 from memoryd import __version__
 from memoryd.doctor.finding import Topic
 from memoryd_client import Client, MemorydError
-from memoryd_client.agents import AgentSummary
-from memoryd_client.background import holder
-from memoryd_client.background.holder import Holder
 from memoryd_client.errors import DaemonNotRunningError
-from memoryd_client.paths import check_socket_path, lock_path
+from memoryd_client.schema.agents import AgentSummary
+from memoryd_client.shared import lock_holder
+from memoryd_client.shared.lock_holder import Holder
+from memoryd_client.shared.paths import check_socket_path, lock_path
 
 ANSWER_S = 20.0
 SYNC_S = 60.0
@@ -49,7 +49,7 @@ def found(path: Path, topic: Topic) -> Iterator[Running | None]:
     lock, client = lock_path(str(path)), None
     try:
         check_socket_path(str(path))
-        held, owner = holder.is_held(lock), holder.read(lock)
+        held, owner = lock_holder.is_held(lock), lock_holder.read(lock)
         there = _check_file(path, topic)
         if there or held:
             wait_s = STARTING_S if held else 0.0
@@ -101,7 +101,7 @@ def _greet(client: Client, owner: Holder | None, path: Path, topic: Topic) -> Ru
 def last_holder(path: Path) -> Holder | None:
     """Return who held the lock of a socket last, if that is known."""
     with suppress(OSError):
-        return holder.read(lock_path(str(path)))
+        return lock_holder.read(lock_path(str(path)))
     return None
 
 

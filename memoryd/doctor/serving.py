@@ -10,9 +10,9 @@ from memoryd.doctor.reading import is_held, lock_of
 from memoryd.doctor.running import Running, in_sync
 from memoryd.index.rebuild.leftovers import unfinished
 from memoryd_client import MemorydError
-from memoryd_client.background import holder
-from memoryd_client.cli.units import counted
-from memoryd_client.status import StatusResult
+from memoryd_client.schema.status import StatusResult
+from memoryd_client.shared import lock_holder
+from memoryd_client.shared.humanize import counted
 
 LOOKS = 3
 TOLD = 10
@@ -69,7 +69,7 @@ def is_rebuilding(daemon: Running, agent: str, index: Path) -> bool:
 def check_others(topic: Topic, index: Path) -> None:
     """Check that nobody has an index open that this daemon does not serve."""
     if is_held(lock_of(index)):
-        owner = holder.read(str(lock_of(index)))
+        owner = lock_holder.read(str(lock_of(index)))
         process = "a process" if owner is None else f"process {owner.pid}"
         topic.warning(
             f"{process} has the index open, which does not serve it at this socket",

@@ -3,9 +3,9 @@
 import msgspec
 
 from memoryd.doctor.examine import Examination
-from memoryd_client.cli.columns import table
-from memoryd_client.cli.style import one_line, printable_name
-from memoryd_client.cli.units import counted
+from memoryd_client.shared.humanize import counted
+from memoryd_client.shared.style import one_line, printable_name
+from memoryd_client.shared.text_width import table
 
 _MARKS = {"ok": "✓", "warning": "!", "error": "✗"}
 

@@ -7,7 +7,7 @@ from memoryd.identity import Identity
 from memoryd.index.driver import Connection, Error
 from memoryd.index.queries import count_pending, count_set_aside
 from memoryd.index.repair.checks import is_embedding, is_same
-from memoryd_client.cli.units import counted
+from memoryd_client.shared.humanize import counted
 
 _OF_MODEL = "provider = ? AND model = ? AND provider_key = ?"
 

@@ -12,7 +12,7 @@ import aiohttp
 from yarl import URL
 
 from memoryd.embed.gguf_file import MAGIC, is_gguf
-from memoryd_client.regular import open_regular
+from memoryd_client.shared.safe_open import open_regular
 
 MODEL_URL = (
     "https://huggingface.co/ggml-org/embeddinggemma-300m-qat-q8_0-GGUF/resolve/main/"

@@ -10,7 +10,7 @@ import struct
 from pathlib import Path
 from typing import BinaryIO
 
-from memoryd_client.regular import open_regular
+from memoryd_client.shared.safe_open import open_regular
 
 MAGIC = b"GGUF"
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from memoryd.embed.gguf_file import GgufError, Value, read_facts
 from memoryd.embed.worker import Encode, serve
-from memoryd_client.regular import open_regular
+from memoryd_client.shared.safe_open import open_regular
 
 _SOCKET = "unused.sock"
 """Not a whole path, which might be too long for a socket."""

@@ -12,7 +12,7 @@ import pwd
 import stat
 from pathlib import Path
 
-from memoryd_client import paths
+from memoryd_client.shared import paths
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from memoryd.text.display import shown_path
-from memoryd_client.cli.units import moment
+from memoryd_client.shared.humanize import moment
 
 T = TypeVar("T")
 StrPath = str | os.PathLike[str]

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from memoryd.fs.directories import SocketError, private_folder
-from memoryd_client.background import holder as locks
-from memoryd_client.background.holder import Holder
+from memoryd_client.shared import lock_holder as locks
+from memoryd_client.shared.lock_holder import Holder
 
 log = logging.getLogger(__name__)
 

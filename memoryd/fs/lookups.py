@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from memoryd.errors import RequestFailedError
 from memoryd.fs.hang import DiskWaits
-from memoryd_client.protocol import ErrorCode
+from memoryd_client.wire.protocol import ErrorCode
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from memoryd.index.faults import Fault, fault_of
 from memoryd.messages import first_of
-from memoryd_client.cli.units import moment
+from memoryd_client.shared.humanize import moment
 
 FIRST_S = 1.0
 MAX_S = 60.0

@@ -26,7 +26,7 @@ from memoryd.search.query import MAX_GLOB_CHARS, MAX_GLOB_STARS, SOURCES, parse
 from memoryd.search.results import explained, load_hits, within
 from memoryd.search.retrievers import FileIds, Legs, VectorLeg
 from memoryd.search.snippet import Reader, highlights
-from memoryd_client.bodies import SearchBody, SearchResult
+from memoryd_client.schema.memory import SearchBody, SearchResult
 
 Number = TypeVar("Number", int, float)
 Visible = Callable[[FileKey], bool]

@@ -6,7 +6,7 @@ from memoryd.index.driver import Connection
 from memoryd.search import snippet
 from memoryd.search.fuse import Candidate
 from memoryd.search.snippet import Reader
-from memoryd_client.bodies import Explanation, Hit
+from memoryd_client.schema.memory import Explanation, Hit
 
 LineCosines = Callable[[int, str], list[float]]
 """(row, text of the chunk) → the cosine of each of its lines with the question, or nothing."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from memoryd_client.protocol import Body, Frame, Item, Progress, raw
+from memoryd_client.wire.protocol import Body, Frame, Item, Progress, raw
 
 
 class Caller:

@@ -11,9 +11,9 @@ import msgspec
 from memoryd.errors import ECHO_CHARS, RequestFailedError
 from memoryd.server.caller import Caller
 from memoryd.server.limits import Load, too_much
-from memoryd_client.bodies import BODY_OF_OP
-from memoryd_client.framing import FrameBuffer, FrameError, FrameTooLargeError, pack
-from memoryd_client.protocol import (
+from memoryd_client.schema.memory import BODY_OF_OP
+from memoryd_client.wire.framing import FrameBuffer, FrameError, FrameTooLargeError, pack
+from memoryd_client.wire.protocol import (
     HELLO_TIMEOUT_S,
     PROTOCOL_MAX,
     PROTOCOL_MIN,

@@ -15,7 +15,7 @@ from types import TracebackType
 from memoryd.fs.lockfile import locked
 from memoryd.server.systemd import is_handed_over
 from memoryd.server.unix_socket import inherited_or_listening
-from memoryd_client.background.holder import Holder
+from memoryd_client.shared.lock_holder import Holder
 
 log = logging.getLogger(__name__)
 

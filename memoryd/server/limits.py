@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from memoryd_client.protocol import Error, ErrorCode
+from memoryd_client.wire.protocol import Error, ErrorCode
 
 MEBIBYTE = 1024 * 1024
 MAX_INCOMING_BYTES = 64 * MEBIBYTE

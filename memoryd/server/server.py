@@ -11,8 +11,8 @@ from memoryd.fs.lockfile import AlreadyRunningError
 from memoryd.server.connection import Connection, Handler
 from memoryd.server.endpoint import Door
 from memoryd.server.limits import Load, Seldom
-from memoryd_client.peer import peer_uid
-from memoryd_client.protocol import ErrorCode, Op, Welcome
+from memoryd_client.transport.peer import peer_uid
+from memoryd_client.wire.protocol import ErrorCode, Op, Welcome
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from memoryd.fs.directories import SocketError
 from memoryd.fs.lockfile import AlreadyRunningError
 from memoryd.server.systemd import inherited_socket
-from memoryd_client.paths import check_socket_path
+from memoryd_client.shared.paths import check_socket_path
 
 log = logging.getLogger(__name__)
 

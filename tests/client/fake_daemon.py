@@ -15,8 +15,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TypeVar
 
-from memoryd_client.framing import FrameBuffer, pack
-from memoryd_client.protocol import (
+from memoryd_client.wire.framing import FrameBuffer, pack
+from memoryd_client.wire.protocol import (
     Body,
     Cancel,
     ClientFrame,

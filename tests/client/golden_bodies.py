@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
-from memoryd_client.protocol import Body
+from memoryd_client.wire.protocol import Body
 
 BodyT = TypeVar("BodyT", bound=Body)
 

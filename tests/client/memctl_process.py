@@ -20,7 +20,7 @@ def process(
     """Run `memctl` as a process of its own."""
     folder = str(Path(memoryd_client.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": folder, "LC_ALL": locale}
-    command = [sys.executable, "-m", "memoryd_client.memctl", *words]
+    command = [sys.executable, "-m", "memctl", *words]
     with subprocess.Popen(command, env=environment, stdout=stdout, stderr=stderr) as running:
         yield running
 

@@ -1,6 +1,6 @@
 import pytest
 
-from memoryd_client.cli.arguments import COMMANDS, Arguments, UsageError, help_text, parse
+from memctl.arguments import COMMANDS, Arguments, UsageError, help_text, parse
 
 
 def test_search_takes_words_and_filters() -> None:

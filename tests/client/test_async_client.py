@@ -9,8 +9,8 @@ from fake_daemon import STUCK_TIMEOUT_S, FakeDaemon, Peer, answering
 from waiting import cancelled_while, happened
 
 from memoryd_client import AsyncClient, errors
-from memoryd_client.bodies import GetBody, GetResult, IndexResult, PingResult
-from memoryd_client.protocol import Error, Hello, Request, Result, raw
+from memoryd_client.schema.memory import GetBody, GetResult, IndexResult, PingResult
+from memoryd_client.wire.protocol import Error, Hello, Request, Result, raw
 
 PONG = PingResult(pid=4242, version="9.9", uptime_s=1.5)
 INDEXED = IndexResult(files=1, chunks=2, embedded=2, reused=0, seconds=0.5)
@@ -174,10 +174,10 @@ async def test_all_that_wait_for_a_daemon_give_up_together(
         await pause(0)
         now_s += seconds
 
-    for module in ("aio", "connecting"):
+    for module in ("aio", "transport.dial"):
         clock = SimpleNamespace(monotonic=lambda: now_s)
         monkeypatch.setattr(f"memoryd_client.{module}.time", clock)
-    monkeypatch.setattr("memoryd_client.aio_link.asyncio.sleep", sleep)
+    monkeypatch.setattr("memoryd_client.transport.async_link.asyncio.sleep", sleep)
     daemon = FakeDaemon()
     client = AsyncClient(daemon.path, wait_s=4.0)
     results = await asyncio.gather(*(client.ping() for _ in PATHS), return_exceptions=True)

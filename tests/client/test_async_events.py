@@ -5,7 +5,7 @@ from fake_daemon import FakeDaemon, Peer, answering
 from waiting import cancelled_while, happened
 
 from memoryd_client import AsyncClient
-from memoryd_client.bodies import Event, PingResult
+from memoryd_client.schema.memory import Event, PingResult
 
 PONG = PingResult(pid=4242, version="9.9", uptime_s=1.5)
 SEARCHED = Event("searched", "main", 1795834800.5, count=3)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd_client.background import service
-from memoryd_client.background.holder import (
+from memoryd_client.shared import service_manager
+from memoryd_client.shared.lock_holder import (
     Holder,
     decode,
     encode,
@@ -170,16 +170,16 @@ UNIT = {"INVOCATION_ID": "a", "NOTIFY_SOCKET": "/run/n", "MANAGERPID": "50"}
 def test_a_manager_is_the_one_that_started_the_process(
     environ: dict[str, str], parent_pid: int, name: str
 ) -> None:
-    assert service.manager(environ, pid=100, parent_pid=parent_pid) == name
+    assert service_manager.manager(environ, pid=100, parent_pid=parent_pid) == name
 
 
 def test_a_process_of_ours_inherits_no_manager() -> None:
     environ = UNIT | {"SYSTEMD_EXEC_PID": "100", "XPC_SERVICE_NAME": "x", "PATH": "/bin"}
-    assert service.without_manager(environ) == {"PATH": "/bin"}
+    assert service_manager.without_manager(environ) == {"PATH": "/bin"}
 
 
 @pytest.mark.parametrize("to", ["stop", "restart", "logs"])
 def test_every_manager_has_its_commands(to: str) -> None:
-    assert service.command("systemd", to)
-    assert service.command("launchd", to)
-    assert service.command("another", to) == ""
+    assert service_manager.command("systemd", to)
+    assert service_manager.command("launchd", to)
+    assert service_manager.command("another", to) == ""

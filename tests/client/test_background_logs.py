@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd_client import paths
-from memoryd_client.background import logs
-from memoryd_client.background.errors import ManagedError, NoLogError
-from memoryd_client.background.holder import Holder, encode
+from memoryd_client.launcher import logs
+from memoryd_client.launcher.errors import ManagedError, NoLogError
+from memoryd_client.shared import paths
+from memoryd_client.shared.lock_holder import Holder, encode
 
 
 @pytest.fixture

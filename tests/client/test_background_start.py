@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from fake_daemon import FakeDaemon, Peer, answering
 
-from memoryd_client import paths
-from memoryd_client.background import autostart, launch, logs
-from memoryd_client.background import control as background
-from memoryd_client.background.control import Started
-from memoryd_client.background.errors import StartFailedError
 from memoryd_client.errors import DaemonNotRunningError, ProtocolMismatchError
-from memoryd_client.protocol import Error
+from memoryd_client.launcher import autostart, launch, logs
+from memoryd_client.launcher import control as background
+from memoryd_client.launcher.control import Started
+from memoryd_client.launcher.errors import StartFailedError
+from memoryd_client.shared import paths
+from memoryd_client.wire.protocol import Error
 
 PATIENCE_S = 60.0
 

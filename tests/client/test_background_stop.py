@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 from fake_daemon import FakeDaemon, Peer
 
-from memoryd_client.background import control as background
-from memoryd_client.background.errors import ManagedError, StartFailedError, StopFailedError
-from memoryd_client.background.holder import Holder, encode, is_held
-from memoryd_client.background.process import Process
+from memoryd_client.launcher import control as background
+from memoryd_client.launcher.errors import ManagedError, StartFailedError, StopFailedError
+from memoryd_client.launcher.process import Process
+from memoryd_client.shared.lock_holder import Holder, encode, is_held
 
 PATIENCE_S = 60.0
 
 HOLDING = """
 import fcntl, os, signal, sys
-from memoryd_client.background import holder
+from memoryd_client.shared import lock_holder as holder
 lock, ignore = sys.argv[1:]
 descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
 fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -243,7 +243,7 @@ def test_a_process_is_signalled_and_awaited(
     monkeypatch: pytest.MonkeyPatch, by_number: bool
 ) -> None:
     if by_number:
-        monkeypatch.setattr("memoryd_client.background.process._pidfd", lambda pid: None)
+        monkeypatch.setattr("memoryd_client.launcher.process._pidfd", lambda pid: None)
     with subprocess.Popen(["sleep", "600"]) as child, Process(child.pid) as process:
         assert not process.wait(0.0, gone=lambda: False)
         process.send(signal.SIGTERM)

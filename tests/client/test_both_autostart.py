@@ -12,7 +12,7 @@ from fake_daemon import STUCK_TIMEOUT_S, FakeDaemon, Peer, answering
 from golden_bodies import golden
 
 from memoryd_client import errors
-from memoryd_client.bodies import PingResult
+from memoryd_client.schema.memory import PingResult
 
 pytestmark = with_both_clients
 
@@ -23,9 +23,9 @@ PONG = golden("ping_result", PingResult)
 def starter(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], bool]]:
     """Stand in for `autostart`: what the test puts here is done when a client asks it to start."""
     actions: list[Callable[[], bool]] = []
-    module = types.ModuleType("memoryd_client.background.autostart")
+    module = types.ModuleType("memoryd_client.launcher.autostart")
     module.autostart = lambda path: actions.pop(0)()  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "memoryd_client.background.autostart", module)
+    monkeypatch.setitem(sys.modules, "memoryd_client.launcher.autostart", module)
     return actions
 
 

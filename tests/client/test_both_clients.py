@@ -12,7 +12,7 @@ from fake_daemon import WELCOME, FakeDaemon, Peer, answering
 from golden_bodies import golden
 
 from memoryd_client import Client, errors
-from memoryd_client.agents import (
+from memoryd_client.schema.agents import (
     AddBody,
     AddResult,
     AgentsResult,
@@ -20,7 +20,7 @@ from memoryd_client.agents import (
     DropResult,
     ReloadResult,
 )
-from memoryd_client.bodies import (
+from memoryd_client.schema.memory import (
     BODY_OF_OP,
     ConfigResult,
     Empty,
@@ -41,10 +41,10 @@ from memoryd_client.bodies import (
     TranscriptUpdatedBody,
     TranscriptUpdatedResult,
 )
-from memoryd_client.calls import ProgressCallback
-from memoryd_client.framing import HEADER_BYTES
-from memoryd_client.protocol import Body, Error, Hello, Op, Result, raw
-from memoryd_client.status import StatusResult
+from memoryd_client.schema.status import StatusResult
+from memoryd_client.wire.framing import HEADER_BYTES
+from memoryd_client.wire.protocol import Body, Error, Hello, Op, Result, raw
+from memoryd_client.wire.requests import ProgressCallback
 
 pytestmark = with_both_clients
 

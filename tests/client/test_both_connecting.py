@@ -12,8 +12,8 @@ from fake_daemon import STUCK_TIMEOUT_S, WELCOME, FakeDaemon, Peer, answering
 from golden_bodies import golden
 
 from memoryd_client import errors
-from memoryd_client.bodies import PingResult
-from memoryd_client.protocol import Error, Hello
+from memoryd_client.schema.memory import PingResult
+from memoryd_client.wire.protocol import Error, Hello
 
 pytestmark = with_both_clients
 

@@ -11,8 +11,8 @@ from fake_daemon import STUCK_TIMEOUT_S, FakeDaemon, Peer, answering
 from golden_bodies import golden
 
 from memoryd_client import errors
-from memoryd_client.bodies import Event, EventsBody, EventsResult, PingResult
-from memoryd_client.protocol import Error, Op, Request
+from memoryd_client.schema.memory import Event, EventsBody, EventsResult, PingResult
+from memoryd_client.wire.protocol import Error, Op, Request
 
 pytestmark = with_both_clients
 

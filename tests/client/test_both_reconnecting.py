@@ -11,8 +11,8 @@ from golden_bodies import golden
 from waiting import Standing
 
 from memoryd_client import Client, errors
-from memoryd_client.agents import AgentsResult
-from memoryd_client.bodies import (
+from memoryd_client.schema.agents import AgentsResult
+from memoryd_client.schema.memory import (
     FilesResult,
     GetResult,
     IndexResult,
@@ -23,9 +23,9 @@ from memoryd_client.bodies import (
     SyncResult,
     TranscriptUpdatedResult,
 )
-from memoryd_client.framing import HEADER_BYTES
-from memoryd_client.protocol import Body, Error, Hello, Request
-from memoryd_client.status import StatusResult
+from memoryd_client.schema.status import StatusResult
+from memoryd_client.wire.framing import HEADER_BYTES
+from memoryd_client.wire.protocol import Body, Error, Hello, Request
 
 pytestmark = with_both_clients
 

@@ -5,17 +5,18 @@ from typing import Any
 
 import pytest
 
-from memoryd_client import calls, errors
-from memoryd_client.agents import AddBody, DropBody
-from memoryd_client.bodies import TranscriptUpdatedBody
-from memoryd_client.calls import FOREVER_S, Call, ProgressReport, TimeLimit
-from memoryd_client.conversation import Conversation
-from memoryd_client.protocol import Op
-from memoryd_client.sessions import ForgetBody
+from memoryd_client import errors
+from memoryd_client.schema.agents import AddBody, DropBody
+from memoryd_client.schema.memory import TranscriptUpdatedBody
+from memoryd_client.schema.transcripts import ForgetBody
+from memoryd_client.wire import requests
+from memoryd_client.wire.codec import Conversation
+from memoryd_client.wire.protocol import Op
+from memoryd_client.wire.requests import FOREVER_S, Call, ProgressReport, TimeLimit
 
 
 def search(query: str, *, since: str | None = None) -> Call[Any]:
-    return calls.search(
+    return requests.search(
         query,
         max_results=None,
         min_score=None,
@@ -33,25 +34,25 @@ def search(query: str, *, since: str | None = None) -> Call[Any]:
 
 
 ALL: list[Call[Any]] = [
-    calls.ping(),
-    calls.status(),
-    calls.config(),
+    requests.ping(),
+    requests.status(),
+    requests.config(),
     search("tea"),
-    calls.get("MEMORY.md", start_line=1, lines=None, raw=False),
-    calls.sync(vectors=True),
-    calls.index(force=False, provider=None),
-    calls.index(force=True, provider=None),
-    calls.files("indexed", after=None, limit=200),
-    calls.sessions(after=None, limit=200),
-    calls.forget(ForgetBody(match="x")),
-    calls.probe(),
-    calls.session_start(""),
-    calls.transcript_updated("/1.jsonl"),
-    calls.events(None),
-    calls.agents(),
-    calls.add("/notes"),
-    calls.drop("notes"),
-    calls.reload(),
+    requests.get("MEMORY.md", start_line=1, lines=None, raw=False),
+    requests.sync(vectors=True),
+    requests.index(force=False, provider=None),
+    requests.index(force=True, provider=None),
+    requests.files("indexed", after=None, limit=200),
+    requests.sessions(after=None, limit=200),
+    requests.forget(ForgetBody(match="x")),
+    requests.probe(),
+    requests.session_start(""),
+    requests.transcript_updated("/1.jsonl"),
+    requests.events(None),
+    requests.agents(),
+    requests.add("/notes"),
+    requests.drop("notes"),
+    requests.reload(),
 ]
 
 
@@ -59,7 +60,7 @@ def test_only_what_changes_nothing_more_may_be_sent_twice() -> None:
     assert {call.op for call in ALL} == set(Op)
     once = {call.op for call in ALL if not call.repeatable}
     assert once == {Op.INDEX, Op.EVENTS, Op.ADD, Op.DROP, Op.RELOAD}
-    assert calls.index(force=False, provider=None).repeatable
+    assert requests.index(force=False, provider=None).repeatable
 
 
 def test_what_takes_long_has_its_own_time() -> None:
@@ -73,15 +74,15 @@ def test_what_takes_long_has_its_own_time() -> None:
 @pytest.mark.parametrize(
     ("call", "timeout_s", "default_s", "limit_s"),
     [
-        (calls.ping(), None, 30.0, 30.0),
-        (calls.ping(), 2.0, 30.0, 2.0),
-        (calls.ping(), math.inf, 30.0, None),
-        (calls.ping(), -1.0, 30.0, 0.0),
-        (calls.ping(), None, None, None),
-        (calls.sync(vectors=True), None, 30.0, None),
-        (calls.sync(vectors=True), 2.0, 30.0, 2.0),
-        (calls.probe(), None, 30.0, 120.0),
-        (calls.probe(), None, None, 120.0),
+        (requests.ping(), None, 30.0, 30.0),
+        (requests.ping(), 2.0, 30.0, 2.0),
+        (requests.ping(), math.inf, 30.0, None),
+        (requests.ping(), -1.0, 30.0, 0.0),
+        (requests.ping(), None, None, None),
+        (requests.sync(vectors=True), None, 30.0, None),
+        (requests.sync(vectors=True), 2.0, 30.0, 2.0),
+        (requests.probe(), None, 30.0, 120.0),
+        (requests.probe(), None, None, 120.0),
     ],
 )
 def test_the_limit_of_a_call(
@@ -119,11 +120,13 @@ def test_what_a_callback_raises_is_remembered() -> None:
 def test_paths_are_those_of_the_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", "/home/ada")
-    assert calls.add("notes").body == AddBody(f"{tmp_path}/notes")
-    assert calls.add(".").body == AddBody(str(tmp_path))
-    assert calls.add("~/notes/").body == AddBody("/home/ada/notes")
-    assert calls.add(tmp_path / "a" / ".." / "b").body == AddBody(f"{tmp_path}/b")
-    assert calls.transcript_updated("1.jsonl").body == TranscriptUpdatedBody(f"{tmp_path}/1.jsonl")
+    assert requests.add("notes").body == AddBody(f"{tmp_path}/notes")
+    assert requests.add(".").body == AddBody(str(tmp_path))
+    assert requests.add("~/notes/").body == AddBody("/home/ada/notes")
+    assert requests.add(tmp_path / "a" / ".." / "b").body == AddBody(f"{tmp_path}/b")
+    assert requests.transcript_updated("1.jsonl").body == TranscriptUpdatedBody(
+        f"{tmp_path}/1.jsonl"
+    )
 
 
 @pytest.mark.parametrize(
@@ -146,7 +149,7 @@ def test_an_agent_is_named_by_id_or_by_a_path(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", "/home/ada")
-    assert calls.drop(named).body == DropBody(sent.format(here=tmp_path, above=tmp_path.parent))
+    assert requests.drop(named).body == DropBody(sent.format(here=tmp_path, above=tmp_path.parent))
 
 
 @pytest.fixture
@@ -159,10 +162,10 @@ def in_a_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.usefixtures("in_a_folder_that_is_gone")
 def test_without_a_current_directory_there_are_absolute_paths_only() -> None:
-    assert calls.current_folder() == ""
-    assert calls.add("/notes").body == AddBody("/notes")
+    assert requests.current_folder() == ""
+    assert requests.add("/notes").body == AddBody("/notes")
     with pytest.raises(errors.BadRequestError, match="notes is relative"):
-        calls.add("notes")
+        requests.add("notes")
 
 
 def test_of_a_folder_without_a_unicode_name_the_one_above_is_told(
@@ -171,7 +174,7 @@ def test_of_a_folder_without_a_unicode_name_the_one_above_is_told(
     inside = tmp_path / os.fsdecode(b"caf\xe9") / "deep"
     inside.mkdir(parents=True)
     monkeypatch.chdir(inside)
-    assert calls.current_folder() == str(tmp_path)
+    assert requests.current_folder() == str(tmp_path)
 
 
 # --- what has no UTF-8 -------------------------------------------------------------------------
@@ -182,7 +185,7 @@ def test_half_an_emoji_is_searched_as_a_question_mark() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "agent"), [(search("tea", since="\udcff"), None), (calls.ping(), "\udcff")]
+    ("call", "agent"), [(search("tea", since="\udcff"), None), (requests.ping(), "\udcff")]
 )
 def test_other_arguments_without_utf_8_are_refused(call: Call[Any], agent: str | None) -> None:
     with pytest.raises(errors.BadRequestError, match=f"an argument of {call.op}"):

@@ -1,7 +1,7 @@
 import pytest
 
 from memoryd_client import errors
-from memoryd_client.protocol import Error, ErrorCode
+from memoryd_client.wire.protocol import Error, ErrorCode
 
 
 @pytest.mark.parametrize(

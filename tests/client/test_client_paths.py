@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from memoryd_client.paths import (
+from memoryd_client.shared.paths import (
     SOCKET_PATH_MAX_BYTES,
     check_socket_path,
     config_path,

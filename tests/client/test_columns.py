@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd_client.cli.columns import column_width, cut, display_width, pad, table, wrap
+from memoryd_client.shared.text_width import column_width, cut, display_width, pad, table, wrap
 
 NFD_HANGUL = unicodedata.normalize("NFD", "한글")
 

@@ -13,9 +13,9 @@ import pytest
 from fake_daemon import FakeDaemon, answering
 from golden_bodies import golden
 
-from memoryd_client import memctl
-from memoryd_client.bodies import SearchResult
-from memoryd_client.cli.editor import command
+from memctl import main as memctl
+from memctl.editor import command
+from memoryd_client.schema.memory import SearchResult
 
 FOUND = golden("search_result", SearchResult)
 Captured = pytest.CaptureFixture[str]

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd_client.bodies import SearchBody as Body
-from memoryd_client.framing import (
+from memoryd_client.schema.memory import SearchBody as Body
+from memoryd_client.wire.framing import (
     HEADER_BYTES,
     EmptyFrameError,
     FrameBuffer,
     FrameTooLargeError,
     pack,
 )
-from memoryd_client.protocol import Cancel, Request, decode_client_frame, raw
+from memoryd_client.wire.protocol import Cancel, Request, decode_client_frame, raw
 
 bodies = st.lists(st.binary(min_size=1, max_size=300), max_size=8)
 surrogates = st.characters(exclude_categories=["Cs"])

@@ -4,13 +4,13 @@ import math
 
 import pytest
 
-from memoryd_client.agents import AgentsResult, AgentSummary
-from memoryd_client.bodies import ConfigResult, ConfigValue, Event, PingResult
-from memoryd_client.cli import render
-from memoryd_client.cli.agents_text import agents
-from memoryd_client.cli.streams import event_line
-from memoryd_client.cli.style import Style
-from memoryd_client.cli.units import duration, minutes, moment
+from memctl import render
+from memctl.render_agents import agents
+from memctl.streams import event_line
+from memoryd_client.schema.agents import AgentsResult, AgentSummary
+from memoryd_client.schema.memory import ConfigResult, ConfigValue, Event, PingResult
+from memoryd_client.shared.humanize import duration, minutes, moment
+from memoryd_client.shared.style import Style
 
 PLAIN = Style(colour=False)
 CLEAR = "\x1b[2J"

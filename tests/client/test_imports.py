@@ -15,7 +15,7 @@ import sys
 class Door:
     def find_spec(self, name, path=None, target=None):
         top = name.partition(".")[0]
-        if top not in sys.stdlib_module_names and top not in ("msgspec", "memoryd_client"):
+        if top not in sys.stdlib_module_names and top not in ("msgspec", "memctl", "memoryd_client"):
             raise ImportError(f"{name} is not to be had here")
 
 sys.meta_path.insert(0, Door())
@@ -41,8 +41,8 @@ def test_the_client_needs_msgspec_and_nothing_else() -> None:
         ONLY_MSGSPEC + "import memoryd_client\n"
         "from memoryd_client import *\n"
         "from memoryd_client import AsyncClient, Client, errors\n"
-        "from memoryd_client import memctl, jsonout\n"
-        "from memoryd_client.cli import render, progress, status_text\n"
+        "from memctl import json_output, main\n"
+        "from memctl import progress, render, render_status\n"
         "AsyncClient('/s'), Client('/s'), errors.MemorydError('no')\n"
     )
 
@@ -58,19 +58,19 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 def test_a_search_loads_only_what_it_needs() -> None:
     loaded = loaded_by(
-        "from memoryd_client import memctl\n"
-        "from memoryd_client.cli import render\n"
+        "from memctl import main as memctl\n"
+        "from memctl import render\n"
         "memctl.main(['search', 'tea', '--socket', '/dev/null/s'])"
     )
-    assert "memoryd_client.sync" in loaded
+    assert "memoryd_client.client" in loaded
     assert not loaded & {
         "argparse",
         "asyncio",
         "dataclasses",
         "json",
         "memoryd_client.aio",
-        "memoryd_client.cli.progress",
-        "memoryd_client.cli.status_text",
+        "memctl.progress",
+        "memctl.render_status",
         "pathlib",
         "shutil",
         "subprocess",

@@ -9,8 +9,8 @@ from fake_daemon import FakeDaemon, Peer, answering
 from golden_bodies import golden
 
 import memoryd_client
-from memoryd_client import memctl
-from memoryd_client.bodies import (
+from memctl import main as memctl
+from memoryd_client.schema.memory import (
     BODY_OF_OP,
     ConfigResult,
     Empty,
@@ -24,7 +24,7 @@ from memoryd_client.bodies import (
     SyncBody,
     SyncResult,
 )
-from memoryd_client.protocol import Body, Error, Op
+from memoryd_client.wire.protocol import Body, Error, Op
 
 NO_SOCKET = "/dev/null/s"
 FOUND = golden("search_result", SearchResult)

@@ -9,8 +9,9 @@ import pytest
 from fake_daemon import FakeDaemon, Peer, answering
 from golden_bodies import golden
 
-from memoryd_client import memctl
-from memoryd_client.agents import (
+from memctl import main as memctl
+from memctl.render_agents import agents
+from memoryd_client.schema.agents import (
     AddBody,
     AddResult,
     AgentsResult,
@@ -19,11 +20,10 @@ from memoryd_client.agents import (
     DropResult,
     ReloadResult,
 )
-from memoryd_client.bodies import BODY_OF_OP, Check, Empty, PingResult, ProbeResult
-from memoryd_client.cli.agents_text import agents
-from memoryd_client.cli.style import Style
-from memoryd_client.protocol import Body, Error, Op
-from memoryd_client.status import StatusResult
+from memoryd_client.schema.memory import BODY_OF_OP, Check, Empty, PingResult, ProbeResult
+from memoryd_client.schema.status import StatusResult
+from memoryd_client.shared.style import Style
+from memoryd_client.wire.protocol import Body, Error, Op
 
 Captured = pytest.CaptureFixture[str]
 STATUS = golden("status_result", StatusResult)

@@ -8,15 +8,19 @@ from fake_daemon import FakeDaemon, answering
 from golden_bodies import golden
 
 import memoryd_client
-from memoryd_client.bodies import SearchResult
+from memoryd_client.schema.memory import SearchResult
 
 FOUND = golden("search_result", SearchResult)
 OF_OTHERS = {
-    f"memoryd_client.{name}"
-    for name in (
-        *("agents_text", "aio", "background", "editor", "jsonout", "logs", "offline"),
-        *("probe_text", "progress", "status_text", "streams"),
-    )
+    "memoryd_client.aio",
+    "memoryd_client.launcher",
+    *(
+        f"memctl.{name}"
+        for name in (
+            *("editor", "json_output", "offline", "probe_text", "progress", "render_agents"),
+            *("render_status", "render_transcripts", "streams"),
+        )
+    ),
 }
 HEAVY = {"asyncio", "difflib", "pathlib", "shlex", "shutil", "subprocess", "threading"}
 
@@ -26,7 +30,7 @@ def loaded_by(*words: str) -> set[str]:
     folder = str(Path(memoryd_client.__file__).parents[1])
     code = (
         f"import sys; sys.path.insert(0, {folder!r})\n"
-        "from memoryd_client import memctl\n"
+        "from memctl import main as memctl\n"
         f"assert memctl.main({list(words)!r}) == 0\n"
         "print(*sys.modules)"
     )
@@ -39,11 +43,11 @@ def loaded_by(*words: str) -> set[str]:
 
 def test_a_search_loads_nothing_of_other_commands() -> None:
     loaded = loaded_by("search", "tea", "--socket", "SOCKET")
-    assert "memoryd_client.cli.render" in loaded
-    assert not loaded & (OF_OTHERS | HEAVY | {"memoryd_client.cli.columns", "unicodedata"})
+    assert "memctl.render" in loaded
+    assert not loaded & (OF_OTHERS | HEAVY | {"memoryd_client.shared.text_width", "unicodedata"})
 
 
 def test_a_search_for_scripts_loads_how_json_is_written() -> None:
     loaded = loaded_by("search", "tea", "--json", "--socket", "SOCKET")
-    assert not loaded & ((OF_OTHERS - {"memoryd_client.jsonout"}) | HEAVY)
-    assert not loaded & {"memoryd_client.cli.render", "memoryd_client.cli.columns", "json"}
+    assert not loaded & ((OF_OTHERS - {"memctl.json_output"}) | HEAVY)
+    assert not loaded & {"memctl.render", "memoryd_client.shared.text_width", "json"}

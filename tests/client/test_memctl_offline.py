@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from memoryd_client import memctl
-from memoryd_client.background import control as background
-from memoryd_client.background import logs
-from memoryd_client.background.control import Started, Stopped
-from memoryd_client.background.errors import NoLogError, StartFailedError, StopFailedError
-from memoryd_client.cli.offline import LOG_LINES, START_S, STOP_S
+from memctl import main as memctl
+from memctl.offline import LOG_LINES, START_S, STOP_S
+from memoryd_client.launcher import control as background
+from memoryd_client.launcher import logs
+from memoryd_client.launcher.control import Started, Stopped
+from memoryd_client.launcher.errors import NoLogError, StartFailedError, StopFailedError
 
 NO_SOCKET = "/dev/null/s"
 Captured = pytest.CaptureFixture[str]

@@ -8,8 +8,9 @@ import pytest
 from fake_daemon import FakeDaemon, answering
 from golden_bodies import golden
 
-from memoryd_client import memctl
-from memoryd_client.bodies import (
+from memctl import main as memctl
+from memctl.render_status import status
+from memoryd_client.schema.memory import (
     ConfigResult,
     GetResult,
     IndexResult,
@@ -17,10 +18,9 @@ from memoryd_client.bodies import (
     SearchResult,
     SyncResult,
 )
-from memoryd_client.cli.status_text import status
-from memoryd_client.cli.style import Style
-from memoryd_client.protocol import Body
-from memoryd_client.status import StatusResult
+from memoryd_client.schema.status import StatusResult
+from memoryd_client.shared.style import Style
+from memoryd_client.wire.protocol import Body
 
 FOUND = golden("search_result", SearchResult)
 STATUS = golden("status_result", StatusResult)

@@ -12,10 +12,17 @@ import pytest
 from fake_daemon import STUCK_TIMEOUT_S, FakeDaemon, Peer, answering
 from memctl_process import process
 
-from memoryd_client import memctl
-from memoryd_client.bodies import Event, EventsBody, EventsResult, FileEntry, FilesBody, FilesResult
-from memoryd_client.cli.streams import PAGE_FILES, event_line
-from memoryd_client.protocol import Error
+from memctl import main as memctl
+from memctl.streams import PAGE_FILES, event_line
+from memoryd_client.schema.memory import (
+    Event,
+    EventsBody,
+    EventsResult,
+    FileEntry,
+    FilesBody,
+    FilesResult,
+)
+from memoryd_client.wire.protocol import Error
 
 Captured = pytest.CaptureFixture[str]
 NOTE = FileEntry("MEMORY.md", "indexed", "memory", 1536, 3)

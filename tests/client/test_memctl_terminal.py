@@ -8,11 +8,11 @@ from golden_bodies import golden
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd_client.bodies import ConfigResult, ConfigValue, SearchResult
-from memoryd_client.cli.render import config, search
-from memoryd_client.cli.status_text import status
-from memoryd_client.cli.style import Style, printable, printable_name
-from memoryd_client.status import Failure, SkippedPath, StatusResult
+from memctl.render import config, search
+from memctl.render_status import status
+from memoryd_client.schema.memory import ConfigResult, ConfigValue, SearchResult
+from memoryd_client.schema.status import Failure, SkippedPath, StatusResult
+from memoryd_client.shared.style import Style, printable, printable_name
 
 FOUND = golden("search_result", SearchResult)
 STATUS = golden("status_result", StatusResult)

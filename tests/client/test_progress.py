@@ -2,8 +2,8 @@ import io
 
 import pytest
 
-from memoryd_client.cli.progress import LIVE_INTERVAL_S, LOG_INTERVAL_S, ProgressLine, progress_text
-from memoryd_client.cli.units import counted, duration, minutes, size
+from memctl.progress import LIVE_INTERVAL_S, LOG_INTERVAL_S, ProgressLine, progress_text
+from memoryd_client.shared.humanize import counted, duration, minutes, size
 
 
 class Clock:

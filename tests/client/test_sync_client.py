@@ -6,9 +6,9 @@ import pytest
 from fake_daemon import STUCK_TIMEOUT_S, FakeDaemon, Peer, answering
 
 from memoryd_client import Client, errors
-from memoryd_client.bodies import GetBody, GetResult, PingResult
-from memoryd_client.framing import pack
-from memoryd_client.protocol import Error, Request, Result, raw
+from memoryd_client.schema.memory import GetBody, GetResult, PingResult
+from memoryd_client.wire.framing import pack
+from memoryd_client.wire.protocol import Error, Request, Result, raw
 
 PONG = PingResult(pid=4242, version="9.9", uptime_s=1.5)
 SHORT_S = 0.02
@@ -85,7 +85,7 @@ class Clock:
 def test_all_that_wait_for_a_daemon_give_up_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not one after the other, each for `wait_s` seconds of its own."""
     clock = Clock(threads=5)
-    for module in ("sync", "sync_link", "connecting"):
+    for module in ("client", "transport.blocking_link", "transport.dial"):
         monkeypatch.setattr(f"memoryd_client.{module}.time", clock)
     daemon = FakeDaemon()
     client = Client(daemon.path, wait_s=4.0, timeout_s=None)

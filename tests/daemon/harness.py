@@ -221,7 +221,7 @@ class Daemon:
         self, *arguments: str, cwd: Path | None = None, code: int = 0
     ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [sys.executable, "-m", "memoryd_client.memctl", *arguments],
+            [sys.executable, "-m", "memctl", *arguments],
             env=self.environment,
             cwd=cwd or self.workspace,
             capture_output=True,

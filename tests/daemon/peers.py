@@ -6,9 +6,9 @@ from contextlib import suppress
 
 from harness import PATIENCE_S, Daemon
 
-from memoryd_client.bodies import SearchBody
-from memoryd_client.framing import FrameBuffer, pack
-from memoryd_client.protocol import (
+from memoryd_client.schema.memory import SearchBody
+from memoryd_client.wire.framing import FrameBuffer, pack
+from memoryd_client.wire.protocol import (
     PROTOCOL_MAX,
     Error,
     Frame,

@@ -19,7 +19,7 @@ from types import TracebackType
 from harness import PATIENCE_S, REPOSITORY, eventually
 
 from memoryd_client import Client
-from memoryd_client.background import holder
+from memoryd_client.shared import lock_holder
 
 HOME_SHOWN = "/home/ada"
 RUNTIME_SHOWN = "/run/user/1000"
@@ -91,9 +91,12 @@ class Shell:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.communicate()
         for lock in self.folder.rglob("*.lock"):
-            if holder.is_held(str(lock)) and (daemon := holder.read(str(lock))) is not None:
+            if (
+                lock_holder.is_held(str(lock))
+                and (daemon := lock_holder.read(str(lock))) is not None
+            ):
                 os.kill(daemon.pid, signal.SIGKILL)
-                eventually(lambda lock=lock: not holder.is_held(str(lock)))  # type: ignore[misc]
+                eventually(lambda lock=lock: not lock_holder.is_held(str(lock)))  # type: ignore[misc]
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def run(self, command: str) -> Printed:

@@ -44,8 +44,8 @@ for one in (call_blocking, lambda: asyncio.run(call())):
 SPEAK = """
 import socket, sys
 from contextlib import suppress
-from memoryd_client.framing import FrameBuffer, pack
-from memoryd_client.protocol import Hello, Request, decode_server_frame
+from memoryd_client.wire.framing import FrameBuffer, pack
+from memoryd_client.wire.protocol import Hello, Request, decode_server_frame
 with socket.socket(socket.AF_UNIX) as connection:
     connection.connect(sys.argv[1])
     buffer, received = FrameBuffer(), []
@@ -152,7 +152,7 @@ def test_a_client_says_nothing_to_a_socket_of_another_user(
         for line in said.splitlines():
             assert line.startswith(f"denied what listens at {path} belongs to user {THEM}, not to")
             assert "MEMORYD_SOCKET" in line
-        memctl = python(A_THIRD, "-m", "memoryd_client.memctl", "--socket", path)
+        memctl = python(A_THIRD, "-m", "memctl", "--socket", path)
         for command in ("status", "start", "stop"):
             said = output([*memctl, command], environment, code=1)
             assert f"user {THEM}" in said or "nothing was signalled" in said, said

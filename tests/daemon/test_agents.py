@@ -12,8 +12,8 @@ import pytest
 from harness import PATIENCE_S, Daemon, eventually
 
 from memoryd_client import Client
-from memoryd_client.agents import AgentSummary
 from memoryd_client.errors import BadRequestError, DeniedError, UnavailableError, UnknownAgentError
+from memoryd_client.schema.agents import AgentSummary
 
 
 @pytest.fixture

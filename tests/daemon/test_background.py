@@ -12,20 +12,21 @@ import pytest
 from harness import PATIENCE_S, Daemon, eventually
 
 from memoryd.daemon.log_writer import LOG_MAX_BYTES
-from memoryd_client.background import control as background
-from memoryd_client.background import holder, logs
-from memoryd_client.background.control import Started, Stopped
-from memoryd_client.background.errors import (
+from memoryd_client.launcher import control as background
+from memoryd_client.launcher import logs
+from memoryd_client.launcher.control import Started, Stopped
+from memoryd_client.launcher.errors import (
     ManagedError,
     NoLogError,
     StartFailedError,
     StopFailedError,
 )
-from memoryd_client.background.holder import Holder
+from memoryd_client.shared import lock_holder
+from memoryd_client.shared.lock_holder import Holder
 
 START = """
 import sys
-from memoryd_client.background import control as background
+from memoryd_client.launcher import control as background
 started = background.start(sys.argv[1], options=sys.argv[2:], ready_s=60.0)
 print(started.pid, started.already, flush=True)
 """
@@ -45,13 +46,13 @@ def home(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
     daemon.write("MEMORY.md", "The kettle is blue.\n")
     yield daemon
     for lock in daemon.folder.rglob("*.lock"):
-        if holder.is_held(str(lock)):
+        if lock_holder.is_held(str(lock)):
             os.kill(holding(lock).pid, signal.SIGKILL)
-            eventually(lambda lock=lock: not holder.is_held(str(lock)))  # type: ignore[misc]
+            eventually(lambda lock=lock: not lock_holder.is_held(str(lock)))  # type: ignore[misc]
 
 
 def holding(lock: Path) -> Holder:
-    found = holder.read(str(lock))
+    found = lock_holder.read(str(lock))
     assert found is not None
     return found
 
@@ -83,7 +84,7 @@ def is_gone(pid: int) -> bool:
 
 def kill(home: Daemon, pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
-    eventually(lambda: not holder.is_held(str(lock_of(home))))
+    eventually(lambda: not lock_holder.is_held(str(lock_of(home))))
 
 
 def log_of(home: Daemon) -> str:
@@ -192,7 +193,7 @@ def test_a_stop_after_a_kill_removes_the_socket_and_says_so(home: Daemon) -> Non
 def test_a_foreign_process_with_the_number_of_a_killed_daemon_survives(home: Daemon) -> None:
     kill(home, start(home).pid)
     with subprocess.Popen(["sleep", "600"]) as foreigner:
-        lock_of(home).write_bytes(holder.encode(Holder(pid=foreigner.pid)))
+        lock_of(home).write_bytes(lock_holder.encode(Holder(pid=foreigner.pid)))
         assert stop(home).pid is None
         assert foreigner.poll() is None
         foreigner.kill()

@@ -9,8 +9,8 @@ from harness import Daemon, eventually
 from serving import serving
 from vendors import Double, GeminiDouble, OpenAiDouble, VoyageDouble
 
-from memoryd_client.bodies import Check
-from memoryd_client.status import BatchStatus, StatusResult
+from memoryd_client.schema.memory import Check
+from memoryd_client.schema.status import BatchStatus, StatusResult
 
 KEY = "sk-double-Zq7Zq7Zq7Zq7"
 DOUBLES: dict[str, tuple[Callable[[], Any], str]] = {

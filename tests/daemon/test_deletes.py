@@ -11,7 +11,7 @@ from harness import Daemon, eventually
 from serving import serving
 from vendors import OpenAiDouble
 
-from memoryd_client.status import StatusResult
+from memoryd_client.schema.status import StatusResult
 
 KEY = "sk-double-Zq7Zq7Zq7Zq7"
 STORMS = 150

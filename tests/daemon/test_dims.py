@@ -16,7 +16,7 @@ from vendors import Double, OllamaDouble, OpenAiDouble
 from vendors.double import Asked
 from vendors.faults import Row
 
-from memoryd_client.status import StatusResult
+from memoryd_client.schema.status import StatusResult
 
 Spoil = Callable[[str, list[float]], list[float]]
 KEY = "sk-double-Zq7Zq7Zq7Zq7"

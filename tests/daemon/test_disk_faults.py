@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from harness import PATIENCE_S, Daemon, eventually
 
-from memoryd_client import paths
 from memoryd_client.errors import UnavailableError
-from memoryd_client.status import StatusResult
+from memoryd_client.schema.status import StatusResult
+from memoryd_client.shared import paths
 
 NO_LIMIT = resource.RLIM_INFINITY
 CAN_T_WRITE = "the index can't be written since "

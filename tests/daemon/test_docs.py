@@ -14,11 +14,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from memctl import arguments
 from memoryd import supervisor
 from memoryd.__main__ import _parser
 from memoryd.config.settings import Section, Settings
-from memoryd_client import agents, bodies, errors, paths, protocol, sessions, status
-from memoryd_client.cli import arguments
+from memoryd_client import errors
+from memoryd_client.schema import agents, memory, status, transcripts
+from memoryd_client.shared import paths
+from memoryd_client.wire import protocol
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -27,7 +30,7 @@ UNITS = ROOT / "systemd"
 WIRE_STRUCTS = sorted(
     {
         value
-        for module in (protocol, bodies, status, agents, sessions)
+        for module in (protocol, memory, status, agents, transcripts)
         for value in vars(module).values()
         if isinstance(value, type)
         and issubclass(value, protocol.Frame | protocol.Body)
@@ -117,7 +120,7 @@ def test_every_field_on_the_wire_is_documented(struct: type[msgspec.Struct]) -> 
 def test_every_operation_is_documented_with_its_body() -> None:
     table = rows(section(read("docs/protocol.md"), "Operations"))
     documented = {names(op)[0]: names(body)[0] for op, body, *_ in table}
-    assert documented == {op.value: body.__name__ for op, body in bodies.BODY_OF_OP.items()}
+    assert documented == {op.value: body.__name__ for op, body in memory.BODY_OF_OP.items()}
     assert set(documented) == {op.value for op in protocol.Op}
 
 
@@ -181,16 +184,16 @@ def test_options_of_memoryd_are_those_of_its_help() -> None:
 
 
 def test_exit_codes_are_documented() -> None:
+    from memctl import main
     from memoryd import __main__ as daemon
-    from memoryd_client import memctl
 
     page = read("docs/cli.md")
     codes = {int(row[0]) for row in rows(section(page, "memoryd: exit codes"))}
     usage = 2  # argparse's own
     assert codes == {v for k, v in vars(daemon).items() if k.startswith("EXIT_")} | {usage}
     codes = {int(row[0]) for row in rows(section(page, "memctl: exit codes"))}
-    own = {memctl.OK, memctl.FAILED, memctl.USAGE, memctl.NO_DAEMON, memctl.NOT_FOUND}
-    assert codes == own | {memctl.INTERRUPTED, daemon.EXIT_CONFIG}
+    own = {main.OK, main.FAILED, main.USAGE, main.NO_DAEMON, main.NOT_FOUND}
+    assert codes == own | {main.INTERRUPTED, daemon.EXIT_CONFIG}
 
 
 # Links and examples

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from harness import Daemon, eventually
 
-from memoryd_client.bodies import Event
 from memoryd_client.errors import BadRequestError, ConnectionLostError, ShuttingDownError
+from memoryd_client.schema.memory import Event
 
 
 def until(events: Iterator[Event], kind: str, path: str | None = None) -> Event:

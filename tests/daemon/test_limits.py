@@ -13,8 +13,8 @@ import pytest
 from harness import Daemon, eventually
 from peers import Peer
 
-from memoryd_client.bodies import EventsBody, FilesBody, SearchBody
-from memoryd_client.protocol import Cancel, Error, Hello, Request, Result, Welcome, raw
+from memoryd_client.schema.memory import EventsBody, FilesBody, SearchBody
+from memoryd_client.wire.protocol import Cancel, Error, Hello, Request, Result, Welcome, raw
 
 MEBIBYTE = 1024 * 1024
 CONNECTIONS = 256

@@ -11,11 +11,11 @@ import pytest
 from harness import PATIENCE_S, Daemon, eventually
 
 from memoryd.config.load import ConfigError, load
-from memoryd_client import paths
-from memoryd_client.background import logs
-from memoryd_client.background.autostart import is_wanted
-from memoryd_client.background.errors import NoLogError
-from memoryd_client.regular import open_regular
+from memoryd_client.launcher import logs
+from memoryd_client.launcher.autostart import is_wanted
+from memoryd_client.launcher.errors import NoLogError
+from memoryd_client.shared import paths
+from memoryd_client.shared.safe_open import open_regular
 
 
 def _socket(path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from harness import PATIENCE_S, Daemon, eventually
 
 from memoryd_client import Client, MemorydError
-from memoryd_client.agents import AgentSummary
+from memoryd_client.schema.agents import AgentSummary
 
 
 def second(daemon: Daemon, *options: str, **variables: str) -> tuple[int, str]:

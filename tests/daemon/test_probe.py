@@ -9,8 +9,8 @@ from harness import Daemon
 from memoryd.index import extension
 from memoryd.index.driver import ExtensionError
 from memoryd.index.extension import load_apart
-from memoryd_client.bodies import Check
 from memoryd_client.errors import BadRequestError
+from memoryd_client.schema.memory import Check
 
 
 def checks(daemon: Daemon) -> dict[str, Check]:

@@ -21,10 +21,10 @@ from vendors import (
     VoyageDouble,
 )
 
-from memoryd_client.bodies import Check, SearchBody
 from memoryd_client.errors import BadRequestError
-from memoryd_client.protocol import Cancel, Request, raw
-from memoryd_client.status import StatusResult
+from memoryd_client.schema.memory import Check, SearchBody
+from memoryd_client.schema.status import StatusResult
+from memoryd_client.wire.protocol import Cancel, Request, raw
 
 KEY = "sk-double-Zq7Zq7Zq7Zq7"
 DOUBLES: dict[str, tuple[Callable[[], Double], str | None]] = {

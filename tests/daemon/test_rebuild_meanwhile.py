@@ -17,10 +17,10 @@ from peers import Peer
 from serving import serving
 from vendors import OpenAiDouble
 
-from memoryd_client.bodies import IndexBody
 from memoryd_client.errors import UnavailableError
-from memoryd_client.protocol import Cancel, Error, Request, raw
-from memoryd_client.status import StatusResult
+from memoryd_client.schema.memory import IndexBody
+from memoryd_client.schema.status import StatusResult
+from memoryd_client.wire.protocol import Cancel, Error, Request, raw
 
 KEY = "sk-double-Zq7Zq7Zq7Zq7"
 NOTES = 30

@@ -17,8 +17,8 @@ from harness import PATIENCE_S, Daemon, eventually
 from serving import serving
 from vendors import OpenAiDouble
 
-from memoryd_client.bodies import Check
-from memoryd_client.status import StatusResult
+from memoryd_client.schema.memory import Check
+from memoryd_client.schema.status import StatusResult
 
 KEY = "sk-double-Zq7Zq7Zq7Zq7"
 
@@ -301,7 +301,7 @@ def test_planted_secrets_are_nowhere_to_be_found(daemon: Daemon, echo: str) -> N
 
     def ask(*arguments: str) -> None:
         done = subprocess.run(
-            [sys.executable, "-m", "memoryd_client.memctl", *arguments],
+            [sys.executable, "-m", "memctl", *arguments],
             env=daemon.environment,
             cwd=daemon.workspace,
             capture_output=True,

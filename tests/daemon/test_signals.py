@@ -16,9 +16,9 @@ from peers import Peer
 from serving import serving
 from vendors import Fault, OpenAiDouble
 
-from memoryd_client.bodies import IndexBody, SearchBody, SyncBody
 from memoryd_client.errors import MemorydError
-from memoryd_client.protocol import PROTOCOL_MAX, Error, Hello, Request, Result, Welcome, raw
+from memoryd_client.schema.memory import IndexBody, SearchBody, SyncBody
+from memoryd_client.wire.protocol import PROTOCOL_MAX, Error, Hello, Request, Result, Welcome, raw
 
 KEY = "sk-double-Zq7Zq7Zq7Zq7"
 NO_UVLOOP = "raise ImportError('this test goes without')\n"

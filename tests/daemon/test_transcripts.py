@@ -12,7 +12,7 @@ import pytest
 from harness import Daemon, eventually
 
 from memoryd_client.errors import BadRequestError, DeniedError, NotFoundError
-from memoryd_client.sessions import SessionEntry
+from memoryd_client.schema.transcripts import SessionEntry
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "sessions"
 ENABLED = "sessions = { enabled = true }"

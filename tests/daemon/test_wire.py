@@ -10,8 +10,8 @@ from msgspec import Raw
 from peers import Peer, deaf_peer
 
 from memoryd_client import AsyncClient
-from memoryd_client.bodies import Empty, SearchBody
-from memoryd_client.protocol import (
+from memoryd_client.schema.memory import Empty, SearchBody
+from memoryd_client.wire.protocol import (
     Cancel,
     Error,
     Hello,

@@ -29,7 +29,7 @@ from memoryd.source.transcripts import delta
 from memoryd.source.transcripts.strip import clean
 from memoryd.text.redact import Redactor
 from memoryd.text.tokenize import Term, index_text, query_terms
-from memoryd_client import toml
+from memoryd_client.shared import toml
 
 SMALL_BYTES = 50_000
 LEAST_S = 0.02

@@ -11,9 +11,9 @@ from memoryd.errors import RequestFailedError
 from memoryd.server.caller import Caller
 from memoryd.server.connection import MAX_IN_FLIGHT, Connection, Handler
 from memoryd.server.limits import Load
-from memoryd_client.bodies import PingResult
-from memoryd_client.framing import FrameBuffer, pack
-from memoryd_client.protocol import (
+from memoryd_client.schema.memory import PingResult
+from memoryd_client.wire.framing import FrameBuffer, pack
+from memoryd_client.wire.protocol import (
     Body,
     Cancel,
     Error,

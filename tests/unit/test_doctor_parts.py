@@ -17,8 +17,8 @@ from memoryd.doctor.running import Running, Started, started
 from memoryd.index.driver import Connection, sqlite
 from memoryd.messages import FileKey
 from memoryd_client import Client
-from memoryd_client.background.holder import Holder
-from memoryd_client.cli.units import counted
+from memoryd_client.shared.humanize import counted
+from memoryd_client.shared.lock_holder import Holder
 
 
 @pytest.fixture

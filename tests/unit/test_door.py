@@ -13,7 +13,7 @@ from memoryd.server import endpoint as doors
 from memoryd.server import unix_socket as sockets
 from memoryd.server.endpoint import Door
 from memoryd.server.unix_socket import listening
-from memoryd_client.background.holder import read, this_process
+from memoryd_client.shared.lock_holder import read, this_process
 
 
 @pytest.fixture

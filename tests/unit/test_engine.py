@@ -18,7 +18,7 @@ from memoryd.index.store import Store, StoreOptions
 from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.search.engine import BadQueryError, SearchEngine
 from memoryd.search.retrievers import LegError, VectorLeg
-from memoryd_client.bodies import SearchBody
+from memoryd_client.schema.memory import SearchBody
 
 DIMS = 8
 IDENTITY = Identity(

@@ -14,7 +14,7 @@ from memoryd.config.load import AgentConfig
 from memoryd.config.settings import Settings
 from memoryd.fs.hang import DiskWaits
 from memoryd.fs.lockfile import locked_index
-from memoryd_client.background.holder import Holder, is_held, this_process
+from memoryd_client.shared.lock_holder import Holder, is_held, this_process
 
 
 def config(folder: Path) -> AgentConfig:

@@ -14,7 +14,7 @@ MODULES = sorted(DAEMON.rglob("*.py"))
 COMMON = {f"memoryd.{name}" for name in ("messages", "identity", "errors", "text", "config", "fs")}
 ALLOWED = {
     "text": {"memoryd.text"},
-    "fs": {"memoryd.fs", "memoryd.config.load"},
+    "fs": {"memoryd.fs", "memoryd.text", "memoryd.errors"},
     "config": {"memoryd.config", "memoryd.fs", "memoryd.text"},
     # What is added to a transcript is read and chunked in one go.
     "source": COMMON | {"memoryd.source", "memoryd.chunk.transcript"},
@@ -24,7 +24,7 @@ ALLOWED = {
     "search": COMMON | {"memoryd.search", "memoryd.index"},
     "server": COMMON | {"memoryd.server"},
 }
-MAX_LINES = 350
+MAX_LINES = 400
 QUEUES = {"MeteredQueue", "Queue", "LifoQueue", "PriorityQueue"}
 
 

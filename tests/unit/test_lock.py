@@ -15,7 +15,7 @@ import pytest
 from memoryd.fs import lockfile as locking
 from memoryd.fs.directories import SocketError
 from memoryd.fs.lockfile import AlreadyRunningError, locked, locked_index
-from memoryd_client.background.holder import Holder, is_held, read, this_process
+from memoryd_client.shared.lock_holder import Holder, is_held, read, this_process
 
 HOLD = """
 import sys

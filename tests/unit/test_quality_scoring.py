@@ -22,7 +22,7 @@ from bench.quality.scoring import (
 )
 from bench.quality.workspace import key_of
 from memoryd.config.load import ConfigError
-from memoryd_client.bodies import Hit
+from memoryd_client.schema.memory import Hit
 
 TODAY = datetime.date(2026, 3, 1)
 

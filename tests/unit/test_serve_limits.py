@@ -19,10 +19,10 @@ from memoryd.server import connection, limits, server
 from memoryd.server.endpoint import Door
 from memoryd.server.limits import FAIR_BYTES, MAX_INCOMING_BYTES, MAX_OUTGOING_BYTES, Load, Seldom
 from memoryd.server.server import Server
-from memoryd_client.background.holder import this_process
-from memoryd_client.bodies import PingResult
-from memoryd_client.framing import FrameBuffer, pack
-from memoryd_client.protocol import (
+from memoryd_client.schema.memory import PingResult
+from memoryd_client.shared.lock_holder import this_process
+from memoryd_client.wire.framing import FrameBuffer, pack
+from memoryd_client.wire.protocol import (
     Error,
     Hello,
     Op,

@@ -16,7 +16,7 @@ from memoryd.fs.directories import SocketError
 from memoryd.fs.lockfile import AlreadyRunningError
 from memoryd.server import unix_socket as sockets
 from memoryd.server.unix_socket import check_path, inherited_or_listening, listening
-from memoryd_client.peer import peer_uid
+from memoryd_client.transport.peer import peer_uid
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memoryd_client import toml
+from memoryd_client.shared import toml
 
 
 def test_a_document_is_read() -> None:

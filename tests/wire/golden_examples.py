@@ -1,6 +1,6 @@
 """One fixed example of everything that travels over the wire."""
 
-from memoryd_client.agents import (
+from memoryd_client.schema.agents import (
     AddBody,
     AddResult,
     AgentsResult,
@@ -9,7 +9,7 @@ from memoryd_client.agents import (
     DropResult,
     ReloadResult,
 )
-from memoryd_client.bodies import (
+from memoryd_client.schema.memory import (
     Check,
     ConfigResult,
     ConfigValue,
@@ -38,27 +38,7 @@ from memoryd_client.bodies import (
     TranscriptUpdatedBody,
     TranscriptUpdatedResult,
 )
-from memoryd_client.protocol import (
-    Body,
-    Cancel,
-    Error,
-    Frame,
-    Hello,
-    Item,
-    Progress,
-    Request,
-    Result,
-    Welcome,
-    raw,
-)
-from memoryd_client.sessions import (
-    ForgetBody,
-    ForgetResult,
-    SessionEntry,
-    SessionsBody,
-    SessionsResult,
-)
-from memoryd_client.status import (
+from memoryd_client.schema.status import (
     BatchJob,
     BatchStatus,
     CacheStatus,
@@ -74,6 +54,26 @@ from memoryd_client.status import (
     StatusResult,
     VectorStatus,
     WatchStatus,
+)
+from memoryd_client.schema.transcripts import (
+    ForgetBody,
+    ForgetResult,
+    SessionEntry,
+    SessionsBody,
+    SessionsResult,
+)
+from memoryd_client.wire.protocol import (
+    Body,
+    Cancel,
+    Error,
+    Frame,
+    Hello,
+    Item,
+    Progress,
+    Request,
+    Result,
+    Welcome,
+    raw,
 )
 
 NOTES = AgentSummary(

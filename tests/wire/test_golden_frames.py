@@ -13,9 +13,10 @@ import msgspec
 import pytest
 from golden_examples import BODIES, FRAMES
 
-from memoryd_client import agents, bodies, protocol, sessions, status
-from memoryd_client.framing import FrameBuffer, pack
-from memoryd_client.protocol import Body, Frame
+from memoryd_client.schema import agents, memory, status, transcripts
+from memoryd_client.wire import protocol
+from memoryd_client.wire.framing import FrameBuffer, pack
+from memoryd_client.wire.protocol import Body, Frame
 
 FOLDER = Path(__file__).parent
 EXAMPLES: dict[str, Frame | Body] = {**FRAMES, **BODIES}
@@ -66,7 +67,7 @@ def test_there_is_no_other_golden_file() -> None:
 def test_every_struct_of_the_protocol_has_an_example() -> None:
     declared = {
         cls
-        for module in (protocol, bodies, agents, sessions, status)
+        for module in (protocol, memory, agents, transcripts, status)
         for cls in vars(module).values()
         if isinstance(cls, type) and issubclass(cls, Frame | Body) and cls not in (Frame, Body)
     }

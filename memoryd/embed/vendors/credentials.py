@@ -14,7 +14,7 @@ from pathlib import Path
 
 from memoryd.embed.provider import PermanentError, RetryableError
 from memoryd.fs.hang import LOOK_S, SILENT, waiting_for
-from memoryd_client.regular import open_regular
+from memoryd_client.shared.safe_open import open_regular
 
 log = logging.getLogger(__name__)
 

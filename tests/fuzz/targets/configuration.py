@@ -7,7 +7,7 @@ from memoryd.config.load import ConfigError, load, load_added
 from memoryd.source.notes.roots import extra_root
 from memoryd.text.own_patterns import PatternError
 from memoryd.text.redact import Redactor
-from memoryd_client.background import autostart
+from memoryd_client.launcher import autostart
 
 SEEDS = [
     b'autostart = true\n[defaults]\nworkspace = "."\nprovider = "none"\n',

@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 
 from memoryd_client import errors
-from memoryd_client.bodies import BODY_OF_OP
-from memoryd_client.conversation import Conversation
-from memoryd_client.framing import FrameBuffer, FrameError
-from memoryd_client.protocol import decode_client_frame, decode_server_frame, encode
+from memoryd_client.schema.memory import BODY_OF_OP
+from memoryd_client.wire.codec import Conversation
+from memoryd_client.wire.framing import FrameBuffer, FrameError
+from memoryd_client.wire.protocol import decode_client_frame, decode_server_frame, encode
 
 GOLDEN = Path(__file__).parents[2] / "wire"
 HEADER = b"\x00\x00\x00\x0d"

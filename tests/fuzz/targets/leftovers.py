@@ -13,7 +13,8 @@ from memoryd.embed.vendors.gemini import GeminiApi
 from memoryd.index import schema
 from memoryd.index.driver import Connection, sqlite
 from memoryd.server.systemd import Notifier, inherited_socket
-from memoryd_client.background import holder, logs
+from memoryd_client.launcher import logs
+from memoryd_client.shared import lock_holder
 
 SEEDS = [
     b'{"pid": 12, "argv": ["memoryd"], "cwd": "/", "manager": "", "started_at": 1.5}\n',
@@ -43,9 +44,9 @@ _connection.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT)")
 
 def check(data: bytes) -> None:
     """Read it as everything that it may be: what makes no sense is nothing, never a crash."""
-    found = holder.decode(data)
+    found = lock_holder.decode(data)
     if found is not None:
-        assert holder.decode(holder.encode(found)) == found
+        assert lock_holder.decode(lock_holder.encode(found)) == found
     file = folder() / "file"
     file.write_bytes(data)
     with suppress(AddedError):

@@ -8,9 +8,9 @@ from contextlib import suppress
 import msgspec
 
 from fuzz.serving import Served
-from memoryd_client.bodies import BODY_OF_OP
-from memoryd_client.framing import HEADER_BYTES, FrameBuffer, FrameError, pack
-from memoryd_client.protocol import (
+from memoryd_client.schema.memory import BODY_OF_OP
+from memoryd_client.wire.framing import HEADER_BYTES, FrameBuffer, FrameError, pack
+from memoryd_client.wire.protocol import (
     Cancel,
     Error,
     Hello,

@@ -11,37 +11,37 @@ from typing import Any, cast
 
 import msgspec
 
-from memoryd_client import calls, jsonout
-from memoryd_client.bodies import FilesResult, SearchBody, SearchResult
-from memoryd_client.calls import Call, ProgressReport, TimeLimit
-from memoryd_client.cli import render, sessions_text, streams
-from memoryd_client.cli.progress import progress_text
-from memoryd_client.cli.style import Style, one_line
-from memoryd_client.connecting import Target
+from memctl import json_output, render, render_transcripts, streams
+from memctl.progress import progress_text
 from memoryd_client.errors import MemorydError
-from memoryd_client.framing import pack
-from memoryd_client.protocol import Error, Item, Op, Progress, Result, Welcome
-from memoryd_client.sessions import ForgetBody, ForgetResult, SessionsResult
-from memoryd_client.status import StatusResult
-from memoryd_client.sync_link import Link
+from memoryd_client.schema.memory import FilesResult, SearchBody, SearchResult
+from memoryd_client.schema.status import StatusResult
+from memoryd_client.schema.transcripts import ForgetBody, ForgetResult, SessionsResult
+from memoryd_client.shared.style import Style, one_line
+from memoryd_client.transport.blocking_link import Link
+from memoryd_client.transport.dial import Target
+from memoryd_client.wire import requests
+from memoryd_client.wire.framing import pack
+from memoryd_client.wire.protocol import Error, Item, Op, Progress, Result, Welcome
+from memoryd_client.wire.requests import Call, ProgressReport, TimeLimit
 
 CALLS: list[Callable[[], Call[Any]]] = [
-    calls.ping,
-    calls.status,
-    calls.config,
-    lambda: calls.get("x", start_line=1, lines=None, raw=False),
-    lambda: calls.sync(vectors=True),
-    lambda: calls.index(force=False, provider=None),
-    lambda: calls.sessions(after=None, limit=1),
-    lambda: calls.forget(ForgetBody(match="x")),
-    lambda: calls.files("indexed", after=None, limit=1),
-    calls.probe,
-    calls.agents,
-    lambda: calls.add("/x"),
-    lambda: calls.drop("x"),
-    calls.reload,
+    requests.ping,
+    requests.status,
+    requests.config,
+    lambda: requests.get("x", start_line=1, lines=None, raw=False),
+    lambda: requests.sync(vectors=True),
+    lambda: requests.index(force=False, provider=None),
+    lambda: requests.sessions(after=None, limit=1),
+    lambda: requests.forget(ForgetBody(match="x")),
+    lambda: requests.files("indexed", after=None, limit=1),
+    requests.probe,
+    requests.agents,
+    lambda: requests.add("/x"),
+    lambda: requests.drop("x"),
+    requests.reload,
     lambda: Call(Op.SEARCH, SearchBody("x"), SearchResult),
-    lambda: calls.events(None),
+    lambda: requests.events(None),
 ]
 _EVENTS = len(CALLS) - 1
 _HIT = {
@@ -95,7 +95,7 @@ def check(data: bytes) -> None:
         _ask(CALLS[number](), sent, shown, follows=number == _EVENTS)
     except MemorydError as error:
         shown += [one_line(error.message), one_line(error.hint or ""), one_line(error.code)]
-        jsonout.text(jsonout.failure(error))
+        json_output.text(json_output.failure(error))
     for text in shown:
         assert not {c for c in text if ord(c) < 32 or 127 <= ord(c) < 160} - _ALLOWED, text
         text.encode()
@@ -118,7 +118,7 @@ def _ask(call: Call[Any], sent: bytes, shown: list[str], *, follows: bool) -> No
         if follows:
             for event in link.events(call, None):
                 shown.append(streams.event_line(event))
-                jsonout.line(jsonout.answer(event))
+                json_output.line(json_output.answer(event))
             return
 
         def progress(completed: int, total: int, label: str) -> None:
@@ -129,14 +129,14 @@ def _ask(call: Call[Any], sent: bytes, shown: list[str], *, follows: bool) -> No
 
 
 def _show(result: Any) -> list[str]:
-    jsonout.text(jsonout.answer(result))
+    json_output.text(json_output.answer(result))
     if isinstance(result, FilesResult):
         return [streams.files_page(result.files, _STYLE, headed=True)]
     if isinstance(result, SessionsResult):
         result.next_after = None
-        return _printed(sessions_text.show, sessions_page=lambda **_: result)
+        return _printed(render_transcripts.show, sessions_page=lambda **_: result)
     if isinstance(result, ForgetResult):
-        return _printed(sessions_text.forget, forget=lambda **_: result)
+        return _printed(render_transcripts.forget, forget=lambda **_: result)
     if isinstance(result, StatusResult):
         return [render.answer([result], _STYLE, terminal=True)]
     return [render.answer(result, _STYLE, terminal=True), *render.remarks(result)]

@@ -1,0 +1,127 @@
+"""`memctl search --open N`: shows a hit in the user's editor, at its line."""
+
+import os
+import signal
+import subprocess
+
+from memctl.output import say
+from memoryd_client.errors import MemorydError, NotFoundError
+from memoryd_client.schema.memory import SearchResult
+
+_PLUS = frozenset(
+    {
+        "emacs",
+        "emacsclient",
+        "ex",
+        "gvim",
+        "joe",
+        "kak",
+        "mcedit",
+        "mg",
+        "micro",
+        "mvim",
+        "nano",
+        "nvim",
+        "pico",
+        "vi",
+        "view",
+        "vim",
+    }
+)
+_COLON = frozenset({"helix", "hx", "lapce", "subl", "sublime_text", "zed", "zeditor"})
+_GOTO = frozenset({"code", "code-insiders", "code-oss", "codium", "cursor", "vscodium", "windsurf"})
+_LINE = frozenset(
+    {
+        "clion",
+        "goland",
+        "idea",
+        "kate",
+        "kwrite",
+        "mate",
+        "phpstorm",
+        "pycharm",
+        "rider",
+        "rubymine",
+        "rustrover",
+        "webstorm",
+    }
+)
+"""Editors by how they are told a line: `+N file`, `file:N`, `--goto file:N`, `--line N file`."""
+
+
+def open_hit(result: SearchResult, number: int) -> None:
+    """Open hit `number` (from 1) and wait for the editor to end.
+
+    Raises `NotFoundError` if there is no such hit or its file is gone, `MemorydError` if there is
+    no editor or it fails.
+    """
+    count = len(result.results)
+    if number > count:
+        raise NotFoundError(
+            f"there is no result {number}: the search found {count or 'nothing'}",
+            hint="`--max-results` asks for more" if count else "",
+        )
+    hit = result.results[number - 1]
+    path = os.path.abspath(os.path.join(result.workspace_dir, hit.path))
+    if not os.path.isfile(path):
+        raise NotFoundError(f"{path} is gone", hint="search again: the index follows")
+    editor = chosen_editor()
+    words = command(editor, path, hit.snippet_start_line)
+    if words is None:
+        say(f"note: memctl can't tell {editor[0]} the line, which is {hit.snippet_start_line}")
+        words = [*editor, path]
+    _run(words)
+
+
+def chosen_editor() -> list[str]:
+    """Return the words of `$VISUAL`, else `$EDITOR`, else `vi`. Raises `MemorydError`."""
+    import shlex
+
+    for variable in ("VISUAL", "EDITOR"):
+        try:
+            words = shlex.split(os.environ.get(variable, ""))
+        except ValueError:
+            raise MemorydError(
+                f"${variable} has a quote that is not closed: {os.environ[variable]}",
+                code="no_editor",
+                hint=f"set {variable} to a command, such as `vi`",
+            ) from None
+        if words:
+            return words
+    return ["vi"]
+
+
+def command(editor: list[str], path: str, line: int) -> list[str] | None:
+    """Return the words that open `path` at a line, or `None` if this editor is not known here.
+
+    `path` is absolute, so that it can't be taken for an option.
+    """
+    # Debian's vim.basic and JetBrains' pycharm.sh are what they begin with.
+    name = os.path.basename(editor[0]).partition(".")[0].lower()
+    if name in _PLUS:
+        return [*editor, f"+{line}", path]
+    if name in _GOTO:
+        return [*editor, "--goto", f"{path}:{line}"]
+    if name in _COLON:
+        return [*editor, f"{path}:{line}"]
+    if name in _LINE:
+        return [*editor, "--line", str(line), path]
+    return None
+
+
+def _run(words: list[str]) -> None:
+    # Ctrl-C is for the editor, which may go on. A handler, unlike SIG_IGN, is not passed on to it.
+    before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    try:
+        status = subprocess.call(words)
+    except OSError as error:
+        raise MemorydError(
+            f"can't run the editor {words[0]}: {error.strerror}",
+            code="no_editor",
+            hint="set VISUAL or EDITOR to a command that is there",
+        ) from error
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if status:
+        how = f"signal {-status}" if status < 0 else f"exit status {status}"
+        raise MemorydError(f"the editor {words[0]} ended with {how}", code="editor_failed")

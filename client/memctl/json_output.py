@@ -1,0 +1,85 @@
+"""What `memctl --json` prints: the bodies of the protocol under the reference's camelCase names."""
+
+import msgspec
+from msgspec import Struct
+
+from memoryd_client.errors import MemorydError, UnavailableError
+from memoryd_client.schema.agents import AgentSummary
+from memoryd_client.schema.memory import GetResult, Hit
+from memoryd_client.schema.status import StatusResult
+from memoryd_client.wire.requests import encodable
+
+
+def answer(result: Struct | list[StatusResult | AgentSummary]) -> object:
+    """Return the JSON value for what a command has to show."""
+    return [_agent(one) for one in result] if isinstance(result, list) else _value(result)
+
+
+def _agent(one: StatusResult | AgentSummary) -> dict[str, object]:
+    if isinstance(one, StatusResult):
+        status = _fields(one)
+        return {"agentId": status.pop("agentId"), "status": status}
+    reason = UnavailableError(one.reason or f"the agent is {one.state}")
+    return {"agentId": one.agent, **failure(reason)}
+
+
+def failure(error: MemorydError) -> dict[str, object]:
+    """Return the JSON value for a failed command."""
+    return {
+        "error": {
+            "code": error.code,
+            "message": encodable(error.message),
+            "hint": encodable(error.hint),
+            "retryable": error.retryable,
+        }
+    }
+
+
+def text(value: object) -> str:
+    """Return a JSON value as indented text that ends with a newline."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+
+
+def line(value: object) -> str:
+    """Return a JSON value on one line, for output that comes bit by bit."""
+    return msgspec.json.encode(value).decode() + "\n"
+
+
+def camel(name: str) -> str:
+    """Return a snake_case name in camelCase."""
+    head, *tail = name.split("_")
+    return head + "".join(part.capitalize() for part in tail)
+
+
+def _value(value: object) -> object:
+    """Convert structs at any depth; a plain dict is somebody's data and stays as it is."""
+    if isinstance(value, GetResult):
+        return _get(value)
+    if isinstance(value, Hit):
+        optional = ("vectorScore", "textScore", "explanation", "highlights")
+        return {k: v for k, v in _fields(value).items() if v is not None or k not in optional}
+    if isinstance(value, Struct):
+        return _fields(value)
+    if isinstance(value, list):
+        return [_value(element) for element in value]
+    # The name of a file of this machine may be no UTF-8.
+    return encodable(value) if isinstance(value, str) else value
+
+
+def _fields(value: Struct) -> dict[str, object]:
+    return {camel(name): _value(getattr(value, name)) for name in value.__struct_fields__}
+
+
+def _get(result: GetResult) -> dict[str, object]:
+    values: dict[str, object] = {
+        "text": result.text,
+        "path": result.path,
+        "from": result.start_line,
+        "lines": result.lines,
+        "totalLines": result.total_lines,
+    }
+    if result.truncated:
+        values["truncated"] = True
+    if result.next_from is not None:
+        values["nextFrom"] = result.next_from
+    return values

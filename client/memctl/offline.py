@@ -1,0 +1,137 @@
+"""The commands of `memctl` that need no daemon to answer: it is started, stopped, looked after."""
+
+import os
+from subprocess import call
+from subprocess import run as run_command
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from memctl import json_output
+from memctl.arguments import Arguments
+from memctl.output import on_terminal, say, write
+from memoryd_client.errors import MemorydError
+from memoryd_client.shared.style import one_line, printable, printable_name
+
+if TYPE_CHECKING:
+    from memoryd_client.launcher.control import Started, Stopped
+
+START_S = 60.0
+"""For a daemon to get ready: it opens the indexes of all its agents first."""
+STOP_S = 60.0
+"""For a daemon to stop: more than it gives its parts to end."""
+LOG_LINES = 40
+
+
+def run(arguments: Arguments, socket_path: str) -> None:
+    """Do what `start`, `stop`, `restart` or `logs` says and print what came of it."""
+    from memoryd_client.launcher import control as background
+
+    ready_s = START_S if arguments.wait_s is None else arguments.wait_s
+    stop_s = STOP_S if arguments.timeout_s is None else arguments.timeout_s
+    path = os.path.abspath(socket_path)
+    match arguments.command:
+        case "logs":
+            _logs(path, arguments)
+        case "start":
+            options = _options(arguments)
+            started = background.start(path, options=options, ready_s=ready_s)
+            _show(started, started_text(started), arguments)
+            if started.already and options and not arguments.json:
+                say("note: what runs keeps its own options; `memctl add DIR` takes in a workspace")
+        case "stop":
+            stopped = background.stop(path, timeout_s=stop_s)
+            _show(stopped, stopped_text(stopped), arguments)
+        case _:
+            started = background.restart(path, timeout_s=stop_s, ready_s=ready_s)
+            _show(started, started_text(started), arguments)
+
+
+def _options(arguments: Arguments) -> list[str]:
+    """Return the options for the daemon, whose current directory may be another one."""
+    options = []
+    for flag, path in (("--workspace", arguments.workspace), ("--config", arguments.config)):
+        if path is not None:
+            options += [flag, os.path.abspath(os.path.expanduser(path))]
+    return options if arguments.agent is None else [*options, "--agent", arguments.agent]
+
+
+def _show(result: Struct, text: str, arguments: Arguments) -> None:
+    write(json_output.text(json_output.answer(result)) if arguments.json else text)
+
+
+def started_text(started: "Started") -> str:
+    """Return that a daemon runs, and where its log is."""
+    state = "is running already" if started.already else "is running"
+    text = f"memoryd {state}: pid {started.pid}, socket {printable_name(started.socket_path)}\n"
+    if started.log_path is None:
+        return text
+    return f"{text}log: {printable_name(started.log_path)}\n"
+
+
+def stopped_text(stopped: "Stopped") -> str:
+    """Return who was stopped, or that nobody was, and what was cleaned up."""
+    if stopped.pid is None:
+        text = f"{one_line(stopped.reason) or 'no memoryd was running'}\n"
+    else:
+        odd = f" ({one_line(stopped.reason)})" if stopped.reason else ""
+        text = f"memoryd is stopped: pid {stopped.pid}{odd}\n"
+    return text + "".join(f"removed: {printable_name(path)}\n" for path in stopped.removed)
+
+
+def _logs(socket_path: str, arguments: Arguments) -> None:
+    from memoryd_client.launcher import logs
+
+    path = logs.current(socket_path)
+    count = LOG_LINES if arguments.lines is None else arguments.lines
+    if arguments.follow:
+        for line in logs.follow(path, lines=count):
+            write(json_output.line({"line": line}) if arguments.json else _log_line(line))
+        return
+    lines = logs.tail(path, count)
+    if arguments.json:
+        write(json_output.text({"logPath": path, "lines": lines}))
+    else:
+        write("".join(map(_log_line, lines)))
+
+
+def _log_line(line: str) -> str:
+    return (printable(line) if on_terminal() else line) + "\n"
+
+
+def doctor(arguments: Arguments, socket_path: str) -> int:
+    """Let the daemon's own command look at everything and print it; return its exit code.
+
+    Raises `StartFailedError` if that command isn't installed.
+    """
+    from memoryd_client.launcher.launch import program
+
+    command = [program(), "doctor", "--socket", os.path.abspath(socket_path), *_options(arguments)]
+    return call([*command, "--json"] if arguments.json else command)
+
+
+def config(arguments: Arguments) -> int | None:
+    """Let the daemon's own command print the settings, and return its exit code.
+
+    `None` if that command isn't installed.
+    """
+    from memoryd_client.launcher.errors import StartFailedError
+    from memoryd_client.launcher.launch import program
+
+    try:
+        command = [program(), "config"]
+    except StartFailedError:
+        return None
+    if arguments.agent is not None:
+        command += ["--agent", arguments.agent]
+    if not arguments.json:
+        return call(command)
+    done = run_command([*command, "--json"], capture_output=True, check=False)
+    said = done.stderr.decode("utf-8", "replace").strip()
+    if done.returncode == 0:
+        write(done.stdout.decode())
+    else:
+        message = said.rpartition("\n")[2].removeprefix("memoryd: ")
+        error = MemorydError(message or "`memoryd config` failed", code="configuration")
+        write(json_output.text(json_output.failure(error)))
+    return done.returncode

@@ -1,0 +1,77 @@
+"""Where `memctl` writes: data to stdout, all else to stderr."""
+
+import os
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+from memoryd_client.shared.style import Style
+
+if TYPE_CHECKING:
+    from memctl.progress import ProgressLine
+
+
+class OutputError(Exception):
+    """Stdout does not take the data, for any reason but that nobody reads any more."""
+
+
+def write(text: str) -> None:
+    """Write data. UTF-8 whatever the locale: it is what the notes are in, and JSON has to be.
+
+    Raises `BrokenPipeError`, or `OutputError`.
+    """
+    if reconfigure := getattr(sys.stdout, "reconfigure", None):
+        reconfigure(encoding="utf-8", errors="replace")
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"can't write the output: {error.strerror}") from error
+
+
+def say(text: str) -> None:
+    """Write a line for people to stderr."""
+    sys.stderr.write(text + "\n")
+
+
+def drop_stdout() -> None:
+    """Keep the interpreter from complaining, at exit, about what stdout did not take."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())
+    os.close(devnull)
+
+
+def on_terminal() -> bool:
+    """Tell whether a person reads the data right away."""
+    return sys.stdout.isatty()
+
+
+def style() -> Style:
+    """Return how data is to look: emphasis and a width are for terminals."""
+    if not on_terminal():
+        return Style(colour=False)
+    plain = os.environ.get("NO_COLOR") or _is_dumb()
+    return Style(colour=not plain, columns=_columns(sys.stdout))
+
+
+def progress_line() -> "ProgressLine":
+    """Return what shows the progress of a request: on stderr, live if that is a terminal."""
+    from memctl.progress import ProgressLine
+
+    live = sys.stderr.isatty() and not _is_dumb()
+    return ProgressLine(sys.stderr, live=live, columns=_columns(sys.stderr) if live else None)
+
+
+def _is_dumb() -> bool:
+    return os.environ.get("TERM") == "dumb"
+
+
+def _columns(stream: TextIO) -> int | None:
+    """Return the width of the terminal that a stream is, or `None` where it doesn't tell."""
+    if (chosen := os.environ.get("COLUMNS", "")).isdecimal() and int(chosen):
+        return int(chosen)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except OSError:
+        return None

@@ -1,0 +1,31 @@
+"""`memctl probe` for people. Pure."""
+
+from memoryd_client.schema.memory import Check, ProbeResult
+from memoryd_client.shared.style import Style, one_line, printable_name
+from memoryd_client.shared.text_width import table
+
+
+def probe(result: ProbeResult, style: Style) -> str:
+    """Return a line for each thing that was tried, with what to do about it below, if anything."""
+    lines = [style.bold(f"Probe ({printable_name(result.agent)})")]
+    shown = table([_row(check) for check in result.checks])
+    for check, line in zip(result.checks, shown, strict=True):
+        lines.append(line)
+        if check.hint:
+            lines.append(f"   hint: {one_line(check.hint)}")
+    if result.chosen_because is not None:
+        lines.append(f"{printable_name(result.provider)}: {one_line(result.chosen_because)}")
+    if result.candidates:
+        lines.append("auto would find now:")
+        rows = [("   " + c.provider, c.passed_over or "taken") for c in result.candidates]
+        lines += table([(printable_name(name), one_line(why)) for name, why in rows])
+    return "\n".join(lines) + "\n"
+
+
+def _row(check: Check) -> tuple[str, str, str]:
+    if check.ok:
+        mark, text = "✓", check.detail
+    else:
+        # What the configuration switches off is no fault.
+        mark, text = "✗" if check.required else "–", check.reason or check.detail
+    return mark, printable_name(check.name), one_line(text)

@@ -1,0 +1,229 @@
+"""What `memctl` prints for people. Pure: results in, text out."""
+
+import msgspec
+
+from memoryd_client.schema.agents import (
+    AddResult,
+    AgentsResult,
+    AgentSummary,
+    DropResult,
+    ReloadResult,
+)
+from memoryd_client.schema.memory import (
+    ConfigResult,
+    Explanation,
+    GetResult,
+    Hit,
+    IndexResult,
+    PingResult,
+    ProbeResult,
+    SearchResult,
+    SyncResult,
+)
+from memoryd_client.schema.status import StatusResult
+from memoryd_client.shared.humanize import counted, duration
+from memoryd_client.shared.style import Style, one_line, printable, printable_name
+from memoryd_client.wire.protocol import Body
+
+Answer = Body | list[StatusResult | AgentSummary]
+"""What a command shows: one result, or how each agent is; a summary is of one that can't tell."""
+
+_INDENT = "   "
+_NARROWEST_COLUMNS = 20
+"""A snippet is not wrapped into fewer columns than these."""
+_TAB_COLUMNS = 4
+"""Where a snippet is wrapped, a tab is spaces up to the next multiple of this."""
+
+
+def answer(result: Answer, style: Style, *, terminal: bool) -> str:
+    """Return the text for what a command has to show. `terminal`: a person reads it right away."""
+    match result:
+        case SearchResult():
+            return search(result, style)
+        case GetResult():
+            return get(result, terminal=terminal)
+        case list():
+            from memctl.render_status import overview
+
+            return overview(result, style)
+        case IndexResult():
+            return index(result)
+        case SyncResult():
+            return sync(result)
+        case ConfigResult():
+            return config(result, style)
+        case ProbeResult():
+            from memctl.probe_text import probe
+
+            return probe(result, style)
+        case AgentsResult() | AddResult() | DropResult() | ReloadResult():
+            from memctl import render_agents
+
+            return render_agents.answer(result, style)
+        case PingResult():
+            return ping(result)
+        case _:
+            raise TypeError(f"no text for {type(result).__name__}")
+
+
+def remarks(result: Answer) -> list[str]:
+    """Return what is to be said beside the result, a line each."""
+    match result:
+        case SearchResult():
+            lines = _warnings(result.warnings)
+            if result.omitted:
+                more = counted(result.omitted, "result")
+                lines.append(f"{more} more than --max-chars has room for")
+            if result.pending_files:
+                files = counted(result.pending_files, "changed file")
+                lines.append(f"warning: {files} not searchable yet")
+            return lines
+        case IndexResult() | SyncResult():
+            return _warnings(result.warnings)
+        case AgentsResult():
+            # Why one has failed stands in its row.
+            troubles = [(a, reason) for a in result.agents for reason in a.degraded]
+            return _warnings([f"{a.agent}: {why}" for a, why in troubles if why != a.reason])
+        case GetResult() if result.next_from is not None:
+            return [f"more: memctl get {_shell_word(result.path)} --from {result.next_from}"]
+        case _:
+            return []
+
+
+def _shell_word(path: str) -> str:
+    """Return a path as it can be typed into a shell, as far as a terminal may show it."""
+    from shlex import quote
+
+    return printable_name(quote(path))
+
+
+def _warnings(warnings: list[str]) -> list[str]:
+    return [f"warning: {one_line(warning)}" for warning in warnings]
+
+
+def search(result: SearchResult, style: Style) -> str:
+    """Return the hits, best first, each with its place, scores and numbered snippet."""
+    if not result.results:
+        return "No match fits into --max-chars.\n" if result.omitted else "No matches.\n"
+    hits = [_hit(number, hit, style) for number, hit in enumerate(result.results, start=1)]
+    return "\n".join(hits)
+
+
+def _hit(number: int, hit: Hit, style: Style) -> str:
+    place = printable_name(hit.path) + f":{_span(hit.snippet_start_line, hit.snippet_end_line)}"
+    legs = [
+        f"{name} {score:.2f}"
+        for name, score in (("vector", hit.vector_score), ("text", hit.text_score))
+        if score is not None
+    ]
+    head = f"{number}. {style.bold(place)}  {hit.score:.2f}"
+    if legs:
+        head += "  " + style.dim(f"({', '.join(legs)})")
+    why = [] if hit.explanation is None else _why(hit.explanation, style)
+    return "\n".join([head, *why, *_snippet(hit, style)]) + "\n"
+
+
+def _why(explanation: Explanation, style: Style) -> list[str]:
+    """Return the parts of a hit's score, as `memctl search --explain` shows them."""
+    e = explanation
+    words = (
+        f"words: bm25 {e.bm25:.2f}, coverage {e.coverage:.2f}, adjacency {e.adjacency:.2f},"
+        f" verbatim {e.verbatim:.2f}" + _rank(e.text_rank)
+    )
+    meaning = "meaning: no vector"
+    if e.cosine is not None:
+        meaning = f"meaning: cosine {e.cosine:.2f}" + _rank(e.vector_rank)
+    sum_ = f"strength {e.strength:.2f}, age leaves {e.decay:.0%}"
+    return [f"{_INDENT}{style.dim(line)}" for line in (words, meaning, sum_)]
+
+
+def _rank(rank: int | None) -> str:
+    return "" if rank is None else f" (place {rank})"
+
+
+def _snippet(hit: Hit, style: Style) -> list[str]:
+    """Return the lines of a snippet behind a gutter with their numbers."""
+    lines = printable(hit.snippet.removesuffix("\n")).split("\n")
+    numbers: list[str] = [str(hit.snippet_start_line + offset) for offset in range(len(lines))]
+    # A line of a transcript can span several lines of a snippet: no number is better than a
+    # wrong one.
+    if len(lines) != hit.snippet_end_line - hit.snippet_start_line + 1:
+        numbers = [""] * len(lines)
+    width = max(len(number) for number in numbers)
+    room = None if style.columns is None else style.columns - len(_INDENT) - width - len(" │ ")
+    return [
+        f"{_INDENT}{style.dim(f'{gutter:>{width}} │')} {part}".rstrip()
+        for number, line in zip(numbers, lines, strict=True)
+        for gutter, part in _parts(number, line, room)
+    ]
+
+
+def _parts(number: str, line: str, room: int | None) -> list[tuple[str, str]]:
+    """Return a line in parts that fit into `room` columns; only the first has the number."""
+    if room is None or room < _NARROWEST_COLUMNS:
+        return [(number, line)]
+    from memoryd_client.shared.text_width import wrap
+
+    first, *others = wrap(line.expandtabs(_TAB_COLUMNS), room)
+    return [(number, first), *(("", part) for part in others)]
+
+
+def _span(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def get(result: GetResult, *, terminal: bool) -> str:
+    """Return the file's text as it is; on a terminal, without control characters."""
+    text = printable(result.text) if terminal else result.text
+    return text if not text or text.endswith("\n") else text + "\n"
+
+
+def index(result: IndexResult) -> str:
+    """Return what an `index` run did."""
+    text = (
+        f"Memory index {'rebuilt' if result.rebuilt else 'updated'}: "
+        f"{counted(result.files, 'file')} · {counted(result.chunks, 'chunk')} · "
+        f"{result.embedded} embedded, {result.reused} reused · {result.seconds:.1f} s\n"
+    )
+    return text + _pending(result.pending_vectors)
+
+
+def sync(result: SyncResult) -> str:
+    """Return what is searchable now."""
+    text = f"In sync: {counted(result.files, 'file')} · {counted(result.chunks, 'chunk')}\n"
+    return text + _pending(result.pending_vectors)
+
+
+def _pending(vectors: int) -> str:
+    return f"{counted(vectors, 'vector')} still to come\n" if vectors else ""
+
+
+def config(result: ConfigResult, style: Style) -> str:
+    """Return the settings, one a line, with where each comes from."""
+    from memoryd_client.shared.text_width import column_width, pad
+
+    rows = [
+        (
+            printable_name(v.key),
+            one_line(msgspec.json.encode(v.value).decode()),
+            printable_name(v.origin),
+        )
+        for v in result.values
+    ]
+    keys = column_width([key for key, _, _ in rows])
+    values = column_width([value for _, value, _ in rows])
+    lines = [
+        style.bold(f"Configuration ({printable_name(result.agent)})"),
+        f"Files: {printable_name(', '.join(result.files)) or 'none'}",
+        *(
+            f"{pad(key, keys)} = {pad(value, values)}  {style.dim(origin)}"
+            for key, value, origin in rows
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def ping(result: PingResult) -> str:
+    """Return who answered."""
+    version, up = printable_name(result.version), duration(result.uptime_s)
+    return f"memoryd {version} is up: pid {result.pid}, {up}\n"

@@ -1,0 +1,89 @@
+"""`memctl sessions` and `forget`: the transcripts, what waits in each, and their end."""
+
+import sys
+
+from memctl import json_output
+from memctl.arguments import Arguments
+from memctl.output import say, style, write
+from memoryd_client.client import Client
+from memoryd_client.errors import MemorydError
+from memoryd_client.schema.transcripts import ForgetResult, SessionEntry
+from memoryd_client.shared.humanize import counted, size
+from memoryd_client.shared.style import one_line, printable_name
+from memoryd_client.shared.text_width import table
+
+PAGE = 1_000
+_HEADINGS = ("messages", "chunks", "pending", "format", "state", "path", "")
+
+
+def show(client: Client, arguments: Arguments) -> None:
+    """Print all transcripts: as a table, or as one JSON document."""
+    page = client.sessions_page(limit=PAGE)
+    entries, after = page.sessions, page.next_after
+    while after is not None:
+        more = client.sessions_page(after=after, limit=PAGE)
+        entries, after = entries + more.sessions, more.next_after
+    page.sessions = entries
+    if arguments.json:
+        write(json_output.text(json_output.answer(page)))
+        return
+    if entries:
+        head, *lines = table([_HEADINGS, *map(_row, entries)], right=frozenset({0, 1, 2}))
+        write("\n".join([style().dim(head), *lines]) + "\n")
+    else:
+        write("No transcripts.\n" if page.enabled else "Transcripts are not enabled.\n")
+    for folder in page.missing:
+        say(f"note: {printable_name(folder)} is not there (yet)")
+    for line in page.elsewhere:
+        say(f"note: {one_line(line)}")
+
+
+def _row(entry: SessionEntry) -> tuple[str, ...]:
+    return (
+        str(entry.messages),
+        str(entry.chunks),
+        size(entry.pending_bytes) if entry.pending_bytes else "none",
+        printable_name(entry.format),
+        printable_name(entry.state),
+        printable_name(entry.path),
+        f"({one_line(entry.reason)})" if entry.reason else "",
+    )
+
+
+def forget(client: Client, arguments: Arguments) -> None:
+    """Forget what is named, and print it. Files are deleted only after a yes."""
+    asks = arguments.delete_source and not arguments.dry_run and not arguments.yes
+    if asks and not _confirmed(_forget(client, arguments, dry_run=True)):
+        raise MemorydError("nothing was forgotten", hint="--yes deletes files without asking")
+    result = _forget(client, arguments, dry_run=arguments.dry_run)
+    if arguments.json:
+        write(json_output.text(json_output.answer(result)))
+        return
+    what = counted(len(result.paths), "transcript")
+    if arguments.match is not None:
+        what = f"{counted(result.messages, 'message')} in {what}"
+    write(f"{'Would forget' if result.dry_run else 'Forgotten'}: {what}\n")
+    write("".join(f"  {printable_name(path)}\n" for path in result.paths))
+    write("".join(f"Deleted: {printable_name(path)}\n" for path in result.deleted))
+    for path in result.unread:
+        say(
+            f"note: {printable_name(path)} can't be read now, so all of it goes out of the index;"
+            " when it can be read it comes back, and has to be forgotten again"
+        )
+
+
+def _forget(client: Client, arguments: Arguments, *, dry_run: bool) -> ForgetResult:
+    return client.forget(
+        session=arguments.session,
+        path=arguments.path_glob,
+        match=arguments.match,
+        dry_run=dry_run,
+        delete_source=arguments.delete_source,
+    )
+
+
+def _confirmed(found: ForgetResult) -> bool:
+    if not found.paths or not sys.stdin.isatty():
+        return not found.paths
+    say(f"Delete {counted(len(found.paths), 'transcript')} from the disk? [y/N]")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

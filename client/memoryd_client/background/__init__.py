@@ -1,1 +1,0 @@
-"""The daemon as a process: started, stopped, found, and its log."""

@@ -1,1 +1,0 @@
-"""What `memctl` is made of; its beginning is `memoryd_client.memctl`."""

@@ -1,0 +1,330 @@
+"""The blocking client: one connection, one call at a time."""
+
+import time
+from _thread import allocate_lock
+from collections.abc import Generator
+from types import TracebackType
+
+from memoryd_client.errors import ConnectionLostError, DaemonNotRunningError, ShuttingDownError
+from memoryd_client.schema.agents import AddResult, AgentsResult, DropResult, ReloadResult
+from memoryd_client.schema.memory import (
+    ConfigResult,
+    Event,
+    FileEntry,
+    FilesResult,
+    GetResult,
+    IndexResult,
+    PingResult,
+    ProbeResult,
+    SearchResult,
+    SessionStartResult,
+    SyncResult,
+    TranscriptUpdatedResult,
+)
+from memoryd_client.schema.status import StatusResult
+from memoryd_client.schema.transcripts import ForgetBody, ForgetResult, SessionEntry, SessionsResult
+from memoryd_client.shared.paths import check_socket_path, default_socket_path
+from memoryd_client.transport.blocking_link import Link, follow, open_link
+from memoryd_client.transport.dial import Target
+from memoryd_client.wire import requests
+from memoryd_client.wire.codec import check_repeat, timed_out
+from memoryd_client.wire.requests import Call, ProgressCallback, ProgressReport, ResultT, TimeLimit
+
+
+class Client:
+    """Talks to memoryd, blocking. Safe to share between threads: their calls take turns.
+
+    Connects on the first call or on entering the `with` block, and again after a connection was
+    lost. A call that changes nothing when it is done twice is then sent once more, within its time;
+    `index` with `force`, `add`, `drop` and `reload` never are. Every method takes `timeout_s`,
+    which defaults to the client's (`sync` and `index`: no limit; `probe`: 120); `math.inf` means
+    no limit. All of them raise `MemorydError`s.
+
+    `agent` is asked, and may be changed between calls; `None`: the one whose workspace contains
+    the current directory, as it was when the client was made, else the daemon's default.
+    `socket_path` is where the daemon listens (else `default_socket_path` says), `timeout_s` the
+    seconds to wait for an answer (`None`: no limit), `wait_s` those to wait for a daemon that is
+    still starting, `autostart` whether to start one where the user's configuration says so, `name`
+    how the client introduces itself. A socket path longer than the system allows is a `ValueError`.
+    """
+
+    def __init__(
+        self,
+        socket_path: str | None = None,
+        *,
+        agent: str | None = None,
+        timeout_s: float | None = 30.0,
+        wait_s: float = 5.0,
+        autostart: bool = True,
+        name: str = "memoryd-client",
+    ) -> None:
+        self.agent = agent
+        path = check_socket_path(socket_path or default_socket_path())
+        self._target = Target(path, autostart, name, requests.current_folder())
+        self._timeout_s = timeout_s
+        self._wait_s = wait_s
+        self._turn = allocate_lock()
+        self._link: Link | None = None
+        self._missing_since: float | None = None
+
+    def __enter__(self) -> "Client":
+        since = time.monotonic()
+        with self._turn:
+            self._connected(since, self._wait_s, self._timeout_s)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection, after the call that is under way. A later call opens a new one."""
+        with self._turn:
+            if self._link is not None:
+                self._link.close()
+                self._link = None
+
+    def ping(self, *, timeout_s: float | None = None) -> PingResult:
+        """Return who answers and for how long it has been up."""
+        return self._run(requests.ping(), timeout_s)
+
+    def status(self, *, timeout_s: float | None = None) -> StatusResult:
+        """Return how the index and the daemon are."""
+        return self._run(requests.status(), timeout_s)
+
+    def config(self, *, timeout_s: float | None = None) -> ConfigResult:
+        """Return the effective settings and where each comes from."""
+        return self._run(requests.config(), timeout_s)
+
+    def search(
+        self,
+        query: str,
+        *,
+        max_results: int | None = None,
+        min_score: float | None = None,
+        sources: list[str] | None = None,
+        path_glob: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        visibility: str | None = None,
+        session: str | None = None,
+        mode: str | None = None,
+        max_chars: int | None = None,
+        explain: bool = False,
+        highlight: bool = False,
+        timeout_s: float | None = None,
+    ) -> SearchResult:
+        """Return cited snippets that answer `query`, best first; see `SearchBody`."""
+        call = requests.search(
+            query,
+            max_results=max_results,
+            min_score=min_score,
+            sources=sources,
+            path_glob=path_glob,
+            since=since,
+            until=until,
+            visibility=visibility,
+            session=session,
+            mode=mode,
+            max_chars=max_chars,
+            explain=explain,
+            highlight=highlight,
+        )
+        return self._run(call, timeout_s)
+
+    def get(
+        self,
+        path: str,
+        *,
+        start_line: int = 1,
+        lines: int | None = None,
+        raw: bool = False,
+        timeout_s: float | None = None,
+    ) -> GetResult:
+        """Return whole lines of a memory file, from `start_line` (1-based); see `GetBody`."""
+        return self._run(requests.get(path, start_line=start_line, lines=lines, raw=raw), timeout_s)
+
+    def sync(
+        self,
+        *,
+        vectors: bool = True,
+        on_progress: ProgressCallback | None = None,
+        timeout_s: float | None = None,
+    ) -> SyncResult:
+        """Wait until every change made so far is searchable; without `vectors`, by keywords.
+
+        `on_progress(completed, total, label)` is called in this thread.
+        """
+        return self._run(requests.sync(vectors=vectors), timeout_s, on_progress)
+
+    def index(
+        self,
+        *,
+        force: bool = False,
+        provider: str | None = None,
+        on_progress: ProgressCallback | None = None,
+        timeout_s: float | None = None,
+    ) -> IndexResult:
+        """Compare disk and index now, or with `force` build the index anew; see `IndexBody`.
+
+        `on_progress(completed, total, label)` is called in this thread.
+        """
+        return self._run(requests.index(force=force, provider=provider), timeout_s, on_progress)
+
+    def files(
+        self, state: str = "indexed", *, timeout_s: float | None = None
+    ) -> Generator[FileEntry, None, None]:
+        """Yield all files in a state, by path; see `FilesBody`. `timeout_s` is that of one page."""
+        after: str | None = None
+        while True:
+            page = self.files_page(state, after=after, timeout_s=timeout_s)
+            yield from page.files
+            if (after := page.next_after) is None:
+                return
+
+    def files_page(
+        self,
+        state: str = "indexed",
+        *,
+        after: str | None = None,
+        limit: int = 200,
+        timeout_s: float | None = None,
+    ) -> FilesResult:
+        """Return one page of files; `after` is the `next_after` of the page before."""
+        return self._run(requests.files(state, after=after, limit=limit), timeout_s)
+
+    def sessions(self, *, timeout_s: float | None = None) -> Generator[SessionEntry, None, None]:
+        """Yield all transcripts, by name. `timeout_s` is that of one page."""
+        after: str | None = None
+        while True:
+            page = self.sessions_page(after=after, timeout_s=timeout_s)
+            yield from page.sessions
+            if (after := page.next_after) is None:
+                return
+
+    def sessions_page(
+        self, *, after: str | None = None, limit: int = 200, timeout_s: float | None = None
+    ) -> SessionsResult:
+        """Return one page of transcripts; `after` is the `next_after` of the page before."""
+        return self._run(requests.sessions(after=after, limit=limit), timeout_s)
+
+    def forget(
+        self,
+        *,
+        session: str | None = None,
+        path: str | None = None,
+        match: str | None = None,
+        dry_run: bool = False,
+        delete_source: bool = False,
+        timeout_s: float | None = None,
+    ) -> ForgetResult:
+        """Forget transcripts, or messages in them, for good; see `ForgetBody`."""
+        body = ForgetBody(session, path, match, dry_run, delete_source)
+        return self._run(requests.forget(body), timeout_s)
+
+    def probe(self, *, timeout_s: float | None = None) -> ProbeResult:
+        """Try out everything a search needs, and return what works and what doesn't."""
+        return self._run(requests.probe(), timeout_s)
+
+    def session_start(
+        self, session: str = "", *, timeout_s: float | None = None
+    ) -> SessionStartResult:
+        """Tell that an agent's session begins, so that its memory is brought up to date."""
+        return self._run(requests.session_start(session), timeout_s)
+
+    def transcript_updated(
+        self, path: requests.StrPath, *, timeout_s: float | None = None
+    ) -> TranscriptUpdatedResult:
+        """Tell that the transcript at `path` was written to."""
+        return self._run(requests.transcript_updated(path), timeout_s)
+
+    def agents(self, *, timeout_s: float | None = None) -> AgentsResult:
+        """Return the agents that the daemon serves, and which of them this client gets."""
+        return self._run(requests.agents(), timeout_s)
+
+    def add(self, workspace: requests.StrPath, *, timeout_s: float | None = None) -> AddResult:
+        """Serve one more workspace, after restarts of the daemon too, until it is dropped."""
+        return self._run(requests.add(workspace), timeout_s)
+
+    def drop(self, agent: requests.StrPath, *, timeout_s: float | None = None) -> DropResult:
+        """Stop serving what was added, by its id or, with a `/` in it, the workspace's path."""
+        return self._run(requests.drop(agent), timeout_s)
+
+    def reload(self, *, timeout_s: float | None = None) -> ReloadResult:
+        """Make the daemon read its configuration again, and return what that changed."""
+        return self._run(requests.reload(), timeout_s)
+
+    def events(self, kinds: list[str] | None = None) -> Generator[Event, None, None]:
+        """Yield events as they happen, from the first step on; see `Event`.
+
+        On a connection of its own, which ends when the generator is closed or dropped. When the
+        connection ends first, that is raised; the stream is not taken up again.
+        """
+        call = requests.events(kinds)
+        return follow(self._target, call, self.agent, wait_s=self._wait_s, limit_s=self._timeout_s)
+
+    def _run(
+        self,
+        call: Call[ResultT],
+        timeout_s: float | None,
+        on_progress: ProgressCallback | None = None,
+    ) -> ResultT:
+        since = time.monotonic()
+        limit = TimeLimit(call.limit_s(timeout_s, self._timeout_s))
+        if not self._turn.acquire(timeout=-1 if limit.limit_s is None else limit.limit_s):
+            raise timed_out(call, limit)
+        try:
+            return self._take_turn(call, limit, ProgressReport(on_progress), since)
+        finally:
+            self._turn.release()
+
+    def _take_turn(
+        self, call: Call[ResultT], limit: TimeLimit, report: ProgressReport, since: float
+    ) -> ResultT:
+        agent = self.agent
+        before = time.monotonic()
+        link = self._connected(since, self._wait_s, limit.left_s())
+        limit.extend(time.monotonic() - before)
+        was_repeated = False
+        while True:
+            try:
+                return link.run(call, agent, limit, report)
+            except (ConnectionLostError, ShuttingDownError) as loss:
+                if loss is report.error:
+                    raise
+                link.close()
+                check_repeat(call, loss, was_repeated=was_repeated)
+            was_repeated = True
+            link = self._reconnected(call, limit)
+
+    def _reconnected(self, call: Call[ResultT], limit: TimeLimit) -> Link:
+        """Connect within what is left of a call's time."""
+        left_s = limit.left_s()
+        wait_s = self._wait_s if left_s is None else min(self._wait_s, left_s)
+        try:
+            return self._connected(time.monotonic(), wait_s, left_s)
+        except (DaemonNotRunningError, ConnectionLostError, ShuttingDownError) as error:
+            if limit.left_s() == 0:
+                raise timed_out(call, limit) from error
+            raise
+
+    def _connected(self, since: float, wait_s: float, limit_s: float | None) -> Link:
+        """Return the connection, or a new one for a call that has waited since `since`."""
+        if self._link is not None and self._link.is_stale():
+            self._link.close()
+            self._link = None
+        if self._link is None:
+            # Waiting for one's turn is waiting for the daemon only while another call found none.
+            missing = self._missing_since
+            since = time.monotonic() if missing is None else max(since, missing)
+            try:
+                self._link = open_link(self._target, since=since, wait_s=wait_s, limit_s=limit_s)
+            except DaemonNotRunningError:
+                self._missing_since = since
+                raise
+            self._missing_since = None
+        return self._link

@@ -1,0 +1,1 @@
+"""Start and stop of a daemon in the background."""

@@ -1,0 +1,34 @@
+"""Starting the daemon on first use, for those who set `autostart = true`."""
+
+import os
+
+from memoryd_client.shared import paths
+from memoryd_client.shared.safe_open import open_regular
+
+READY_S = 30.0
+
+
+def autostart(socket_path: str) -> bool:
+    """Start a daemon at this socket if the configuration wants it; tell whether it does.
+
+    Never with `MEMORYD_NO_AUTOSTART` set to anything but 0. Raises what `background.start` does.
+    """
+    if os.environ.get("MEMORYD_NO_AUTOSTART", "0") not in ("", "0") or not is_wanted(
+        paths.config_path()
+    ):
+        return False
+    from memoryd_client.launcher import control as background
+
+    background.start(socket_path, options=[], ready_s=READY_S)
+    return True
+
+
+def is_wanted(config_path: str) -> bool:
+    """Read the configuration. One that is broken is told of by the daemon, not here."""
+    try:
+        with open_regular(config_path) as file:
+            from memoryd_client.shared import toml
+
+            return toml.loads(file.read(toml.MAX_BYTES + 1)).get("autostart") is True
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,138 @@
+"""The log file of a daemon: where it is, its last lines, and new ones as they come."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+from memoryd_client.launcher.errors import ManagedError, NoLogError
+from memoryd_client.shared import lock_holder, paths
+from memoryd_client.shared.safe_open import open_regular
+
+_POLL_S = 0.2
+_BLOCK_BYTES = 64 * 1024
+
+
+def log_path(socket_path: str) -> str:
+    """Return where `start` lets the daemon of this socket log to."""
+    return os.path.join(paths.state_dir(), f"memoryd{paths.socket_suffix(socket_path)}.log")
+
+
+def current(socket_path: str) -> str:
+    """Return the log of the daemon that runs, or ran last, at this socket.
+
+    Raises `ManagedError` when a service manager keeps it, `NoLogError` when there is none.
+    """
+    lock = paths.lock_path(os.path.abspath(socket_path))
+    try:
+        found, held = lock_holder.read(lock), lock_holder.is_held(lock)
+    except PermissionError as error:
+        raise NoLogError(f"the memoryd at {socket_path} is not yours: {error.strerror}") from error
+    if found is not None and found.log_path is None and held:
+        if found.manager:
+            raise ManagedError(found.manager, "logs")
+        raise NoLogError(
+            f"memoryd (process {found.pid}) has no log file: it logs where it was started",
+            hint="look at its terminal, or use `memctl restart`",
+        )
+    path = (found.log_path if found is not None else None) or log_path(socket_path)
+    if not os.path.exists(path):
+        raise NoLogError(f"there is no log yet: {path}", hint="`memctl start` makes one")
+    if not os.path.isfile(path):
+        raise NoLogError(f"the log {path} is not a regular file", hint="move it away")
+    if not os.access(path, os.R_OK):
+        raise NoLogError(f"the log {path} can't be read", hint="check whose it is")
+    return path
+
+
+def tail(path: str, lines: int) -> list[str]:
+    """Return the last lines of a log, without line ends; what is missing from the older one.
+
+    Reads no more than it needs. What is no UTF-8 is replaced. Raises `OSError`.
+    """
+    with open_regular(path) as log:
+        found = _tail(log, path, lines)
+        rest = log.read()
+    return [*found, *map(_text, rest.splitlines())][-lines:] if lines > 0 else []
+
+
+def follow(
+    path: str, *, lines: int = 0, pause: Callable[[float], object] = time.sleep
+) -> Iterator[str]:
+    """Yield the last `lines` of a log, then new ones as they come, for ever.
+
+    Goes on when the log is rotated or truncated, and waits for one that is not there.
+    `pause(seconds)` is called between two looks.
+    """
+    while (log := _opened(path)) is None:
+        pause(_POLL_S)
+    try:
+        yield from _tail(log, path, lines)
+        rest = b""
+        while True:
+            rest += log.read()
+            *whole, rest = rest.split(b"\n")
+            yield from map(_text, whole)
+            if (newer := _newer(log, path)) is not None:
+                # Whatever was written between reading and the rotation.
+                rest += log.read()
+                yield from map(_text, rest.splitlines())
+                rest = b""
+                log.close()
+                log = newer
+            elif os.fstat(log.fileno()).st_size < log.tell():
+                rest = b""
+                log.seek(0)
+            else:
+                pause(_POLL_S)
+    finally:
+        log.close()
+
+
+def _tail(log: BinaryIO, path: str, lines: int) -> list[str]:
+    """Return the last whole lines; `log` is left behind them."""
+    found = _last_lines(log, lines)
+    if (missing := lines - len(found)) > 0 and (older := _opened(f"{path}.1")) is not None:
+        with older:
+            if not _same(older, log):
+                found = _last_lines(older, missing) + found
+    return [_text(line) for line in found]
+
+
+def _last_lines(log: BinaryIO, lines: int) -> list[bytes]:
+    position = end = log.seek(0, os.SEEK_END)
+    blocks: list[bytes] = []
+    newlines = 0
+    while position and newlines <= lines:
+        begin = max(0, position - _BLOCK_BYTES)
+        log.seek(begin)
+        blocks.append(log.read(position - begin))
+        newlines += blocks[-1].count(b"\n")
+        position = begin
+    *whole, rest = b"".join(reversed(blocks)).split(b"\n")
+    log.seek(end - len(rest))
+    return whole[-lines:] if lines > 0 else []
+
+
+def _newer(log: BinaryIO, path: str) -> BinaryIO | None:
+    """Open the log if it is another file than before."""
+    newer = _opened(path)
+    if newer is not None and _same(newer, log):
+        newer.close()
+        return None
+    return newer
+
+
+def _opened(path: str) -> BinaryIO | None:
+    try:
+        return open_regular(path)
+    except FileNotFoundError:
+        return None
+
+
+def _same(one: BinaryIO, other: BinaryIO) -> bool:
+    return os.path.samestat(os.fstat(one.fileno()), os.fstat(other.fileno()))
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", "replace").removesuffix("\r")

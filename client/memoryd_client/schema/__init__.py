@@ -1,0 +1,1 @@
+"""Request and result structs, one module per group of operations."""

@@ -1,0 +1,215 @@
+"""The body that answers a `status` request."""
+
+from msgspec import field
+
+from memoryd_client.wire.protocol import Body
+
+
+class SourceCount(Body):
+    """Files and chunks of one source: found on disk, indexed, and chunks in the index."""
+
+    source: str
+    files: int
+    total_files: int
+    chunks: int
+
+
+class SkippedPath(Body):
+    """A path that was found or configured but is not indexed, and why."""
+
+    path: str
+    reason: str
+
+
+class CacheStatus(Body):
+    """The embedding cache. `max_entries` 0 means no bound."""
+
+    enabled: bool
+    entries: int
+    max_entries: int
+    hits: int
+    misses: int
+
+
+class FtsStatus(Body):
+    """The keyword leg."""
+
+    enabled: bool
+    available: bool
+    error: str | None = None
+
+
+class VectorStatus(Body):
+    """The vector leg.
+
+    `store_available` tells of the sqlite-vec table on disk, `semantic_available` of query
+    embeddings, `available` of the leg as a whole.
+    """
+
+    enabled: bool
+    store_available: bool
+    semantic_available: bool
+    available: bool
+    extension_path: str | None = None
+    load_error: str | None = None
+    dims: int | None = None
+    in_memory: int = 0
+
+
+class BatchJob(Body):
+    """A job of the provider's batch API: how many texts, its state there, and for how long."""
+
+    id: str
+    state: str
+    texts: int
+    age_s: float
+
+
+class BatchStatus(Body):
+    """The batch API leg; `supported` is false for providers without one.
+
+    After `limit` failures in a row it is off, and `off_reason` says so, until a probe succeeds.
+    """
+
+    enabled: bool
+    supported: bool
+    failures: int = 0
+    limit: int = 2
+    off_reason: str | None = None
+    last_error: str | None = None
+    jobs: list[BatchJob] = field(default_factory=list)
+
+
+class EmbeddingStatus(Body):
+    """What the provider was asked for since it was started. Times in seconds.
+
+    `address` is where texts go, None if nowhere; `leaves_machine` that this is another machine.
+    `tokens` counts what the provider has told of, `waits` requests that the rate limits held back;
+    `cost` is None without a price.
+    """
+
+    provider: str
+    model: str
+    address: str | None
+    leaves_machine: bool
+    chosen_because: str | None
+    requests: int
+    items: int
+    tokens: int
+    retries: int
+    failures: int
+    waits: int
+    waited_s: float
+    batch_items: int
+    cost: float | None = None
+
+
+class IdentityStatus(Body):
+    """Whether the index was built with the present settings: `valid`, `missing`, `mismatched`."""
+
+    status: str
+    reason: str | None = None
+
+
+class Failure(Body):
+    """One text or file that could not be handled, with the last reason."""
+
+    what: str
+    reason: str
+    attempts: int = 1
+    retry_in_s: float | None = None
+
+
+class QueueStatus(Body):
+    """One bounded queue: how full it is, was at most, and may become."""
+
+    name: str
+    depth: int
+    high_water: int
+    size: int
+
+
+class WatchStatus(Body):
+    """The file watcher."""
+
+    enabled: bool
+    armed: bool
+    folders: int
+    last_event_s_ago: float | None = None
+    error: str | None = None
+
+
+class RebuildStatus(Body):
+    """A rebuild beside the old index that is under way."""
+
+    reason: str
+    completed: int
+    total: int
+    label: str
+
+
+class Custom(Body):
+    """Facts the reference keeps under `custom`."""
+
+    search_mode: str
+    provider_state: str
+    provider_unavailable_reason: str | None
+    index_identity: IdentityStatus
+
+
+class StatusResult(Body):
+    """Everything `memctl status` shows of one agent. Times in seconds, sizes in bytes.
+
+    `remarks` tell what there is to know about files that are indexed all the same, such as bytes
+    that are not UTF-8; `agents` are the ids of all that the daemon serves. `tasks` counts the
+    asyncio tasks of the daemon.
+    """
+
+    agent_id: str
+    backend: str
+    version: str
+    protocol: int
+    python_version: str
+    sqlite_version: str
+    sqlite_driver: str
+    pid: int
+    uptime_s: float
+    rss_bytes: int
+    files: int
+    chunks: int
+    total_files: int
+    dirty: bool
+    dirty_reasons: list[str]
+    pending_files: int
+    pending_vectors: int
+    workspace_dir: str
+    db_path: str
+    db_bytes: int
+    socket_path: str
+    provider: str
+    model: str
+    requested_provider: str
+    sources: list[str]
+    extra_paths: list[str]
+    source_counts: list[SourceCount]
+    skipped_paths: list[SkippedPath]
+    skipped_count: int
+    cache: CacheStatus
+    fts: FtsStatus
+    vector: VectorStatus
+    batch: BatchStatus
+    custom: Custom
+    watch: WatchStatus
+    queues: list[QueueStatus]
+    failures: list[Failure]
+    failure_count: int
+    degraded: list[str]
+    errors: list[Failure]
+    fallback: str | None = None
+    rebuild: RebuildStatus | None = None
+    last_scan_s_ago: float | None = None
+    remarks: list[Failure] = field(default_factory=list)
+    remark_count: int = 0
+    agents: list[str] = field(default_factory=list)
+    embedding: EmbeddingStatus | None = None
+    tasks: int = 0

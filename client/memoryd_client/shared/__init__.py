@@ -1,0 +1,1 @@
+"""Modules that the client, memctl and the daemon share."""

@@ -1,0 +1,1 @@
+"""Connections to the daemon's socket, blocking and asyncio."""

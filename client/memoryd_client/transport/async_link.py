@@ -1,0 +1,266 @@
+"""One open connection of the asyncio client."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from typing import NamedTuple
+
+from memoryd_client.errors import (
+    ConnectionLostError,
+    ProtocolMismatchError,
+    ShuttingDownError,
+    from_frame,
+)
+from memoryd_client.schema.memory import Event, EventsResult
+from memoryd_client.transport.dial import Dialler, Target, greeting_limit_s, start_daemon
+from memoryd_client.wire.codec import (
+    RECEIVE_BYTES,
+    Conversation,
+    cancel,
+    event,
+    is_farewell,
+    lost,
+    no_greeting,
+    outcome,
+    timed_out,
+)
+from memoryd_client.wire.protocol import (
+    Error,
+    ErrorCode,
+    Item,
+    Progress,
+    Result,
+    ServerFrame,
+    Welcome,
+)
+from memoryd_client.wire.requests import Call, ProgressCallback, ResultT, TimeLimit
+
+CLOSE_TIMEOUT_S = 1.0
+"""A daemon that does not read for so long at the end of a connection loses what it was sent."""
+
+ENDING_S = 2.0
+"""How long a daemon that stops may take to hang up, after it answered the first request so."""
+
+
+class Streams(NamedTuple):
+    """A connection on which the greetings are over."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    conversation: Conversation
+
+
+async def open_streams(
+    target: Target, *, since: float, wait_s: float, limit_s: float | None
+) -> Streams:
+    """Connect and greet, for a call that has `limit_s` seconds.
+
+    A daemon that is not there is waited for for `wait_s` seconds from `since` on, in those of
+    `time.monotonic`.
+    """
+    dialler = Dialler(target, since=since, wait_s=wait_s)
+    while True:
+        dialled = dialler.dial()
+        if dialled is None:
+            await asyncio.to_thread(start_daemon, target.path)
+        elif isinstance(dialled, float):
+            await asyncio.sleep(dialled)
+        else:
+            conversation = Conversation(target.name, target.folder)
+            # A daemon that hung up already may have said why: reading tells.
+            with suppress(BrokenPipeError, ConnectionResetError):
+                dialled.send(conversation.hello())
+            reader, writer = await asyncio.open_unix_connection(sock=dialled)
+            streams = Streams(reader, writer, conversation)
+            try:
+                await _greet(streams, target, greeting_limit_s(wait_s, limit_s))
+            except (ConnectionLostError, ShuttingDownError) as error:
+                # It is on its way down, and nothing was asked of it yet.
+                await asyncio.sleep(dialler.pause_s(error))
+            else:
+                return streams
+
+
+async def _greet(streams: Streams, target: Target, greeting_s: float) -> None:
+    """Read the daemon's greeting. Closes the connection if none comes."""
+    reader, writer, conversation = streams
+    try:
+        async with asyncio.timeout(greeting_s):
+            frames: list[ServerFrame] = []
+            while not frames:
+                data = await reader.read(RECEIVE_BYTES)
+                if not data:
+                    raise lost()
+                frames = conversation.feed(data)
+        conversation.welcome(frames[0])
+    except BaseException as error:
+        writer.close()
+        if isinstance(error, TimeoutError):
+            raise no_greeting(target.path, greeting_s) from None
+        if isinstance(error, OSError):
+            raise lost(error) from error
+        raise
+
+
+async def follow(
+    target: Target,
+    call: Call[EventsResult],
+    agent: str | None,
+    *,
+    wait_s: float,
+    limit_s: float | None,
+) -> AsyncGenerator[Event, None]:
+    """Connect as `open_streams` does, ask `agent` for events and yield them as they come.
+
+    Reads no faster than its caller takes the events, so that what can't be kept up with waits, and
+    is dropped, in the daemon.
+    """
+    streams = await open_streams(target, since=time.monotonic(), wait_s=wait_s, limit_s=limit_s)
+    reader, writer, conversation = streams
+    try:
+        request_id, data = conversation.request(call, agent, None)
+        try:
+            writer.write(data)
+            while data := await reader.read(RECEIVE_BYTES):
+                for frame in conversation.feed(data):
+                    if isinstance(frame, Item):
+                        yield event(frame)
+                    elif isinstance(frame, Error):
+                        raise from_frame(frame)
+                    elif isinstance(frame, Result):
+                        return
+            raise lost()
+        except OSError as error:
+            raise lost(error) from error
+        finally:
+            _cancel(writer, request_id)
+    finally:
+        await _hang_up(writer)
+
+
+def _cancel(writer: asyncio.StreamWriter, request_id: int) -> None:
+    """Ask the daemon to stop working on a request."""
+    # What is closed takes nothing; uvloop's transports raise instead of dropping it.
+    if not writer.is_closing():
+        writer.write(cancel(request_id))
+
+
+async def _hang_up(writer: asyncio.StreamWriter) -> None:
+    """Close a connection, whether the daemon takes what it was sent or not."""
+    writer.close()
+    try:
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await writer.wait_closed()
+    finally:
+        writer.transport.abort()
+
+
+class _Waiter(NamedTuple):
+    """Someone who awaits the end of a request: a frame, or why none will come."""
+
+    end: asyncio.Future[Result | Error | Exception]
+    on_progress: ProgressCallback
+
+
+class Link:
+    """One open connection and the task that reads from it, for as long as it lasts.
+
+    `is_ending` is set from the first request on that the daemon answers with `shutting_down`.
+    """
+
+    def __init__(self, streams: Streams) -> None:
+        self._reader, self._writer, self._conversation = streams
+        self._waiters: dict[int, _Waiter] = {}
+        self._reading = asyncio.create_task(self._read(), name="memoryd-client reader")
+        self.is_closed = False
+        self.is_ending = False
+
+    async def close(self) -> None:
+        """End the reader and the connection; waiters get `ConnectionLostError`."""
+        self._reading.cancel()
+        # Unlike awaiting the task, this tells its cancellation from our own.
+        try:
+            await asyncio.wait([self._reading])
+        finally:
+            # A task that is cancelled before its first step never gets to its own clean-up.
+            await _hang_up(self._writer)
+        if not self._reading.cancelled():
+            self._reading.result()
+
+    async def ended(self) -> None:
+        """Give a daemon that stops the time to answer what is under way and to hang up."""
+        await asyncio.wait([self._reading], timeout=ENDING_S)
+
+    async def run(
+        self,
+        call: Call[ResultT],
+        agent: str | None,
+        limit: TimeLimit,
+        on_progress: ProgressCallback,
+    ) -> ResultT:
+        """Send `call` and return what it is answered with, whatever else is under way."""
+        left_s = limit.left_s()
+        request_id, data = self._conversation.request(call, agent, left_s)
+        end: asyncio.Future[Result | Error | Exception]
+        end = asyncio.get_running_loop().create_future()
+        self._waiters[request_id] = _Waiter(end, on_progress)
+        try:
+            async with asyncio.timeout(left_s):
+                self._writer.write(data)
+                # The reader sees a broken connection too, and may know the reason.
+                with suppress(OSError):
+                    await self._writer.drain()
+                answer = await end
+        except TimeoutError:
+            _cancel(self._writer, request_id)
+            raise timed_out(call, limit) from None
+        except asyncio.CancelledError:
+            _cancel(self._writer, request_id)
+            raise
+        finally:
+            del self._waiters[request_id]
+        if isinstance(answer, Exception):
+            raise answer
+        return outcome(call, answer)
+
+    async def _read(self) -> None:
+        farewell: Error | None = None
+        fault: OSError | None = None
+        try:
+            while farewell is None and (data := await self._reader.read(RECEIVE_BYTES)):
+                for frame in self._conversation.feed(data):
+                    if is_farewell(frame):
+                        farewell = frame
+                    else:
+                        self._deliver(frame)
+        except ProtocolMismatchError as error:
+            farewell = Error(error.code, error.message, hint=error.hint)
+        except OSError as error:
+            fault = error
+        finally:
+            self.is_closed = True
+            self._writer.close()
+            for waiter in self._waiters.values():
+                if not waiter.end.done():
+                    waiter.end.set_result(farewell or lost(fault))
+
+    def _deliver(self, frame: ServerFrame) -> None:
+        """Hand a frame to whom it concerns; the late end of an abandoned request to nobody."""
+        if isinstance(frame, Welcome) or frame.id is None:
+            return
+        if isinstance(frame, Error) and frame.code == ErrorCode.SHUTTING_DOWN:
+            self.is_ending = True
+        waiter = self._waiters.get(frame.id)
+        if waiter is None or waiter.end.done():
+            return
+        if isinstance(frame, Result | Error):
+            waiter.end.set_result(frame)
+        elif isinstance(frame, Progress):
+            try:
+                waiter.on_progress(frame.completed, frame.total, frame.label)
+            except Exception as error:
+                # The callback's fault is its own call's, and nobody else's.
+                waiter.end.set_result(error)
+                _cancel(self._writer, frame.id)

@@ -1,0 +1,229 @@
+"""One open connection of the blocking client."""
+
+import socket
+import time
+from collections.abc import Generator
+from contextlib import suppress
+
+from memoryd_client.errors import (
+    ConnectionLostError,
+    ProtocolMismatchError,
+    ShuttingDownError,
+    from_frame,
+)
+from memoryd_client.schema.memory import Event, EventsResult
+from memoryd_client.transport.dial import Dialler, Target, greeting_limit_s, start_daemon
+from memoryd_client.wire.codec import (
+    RECEIVE_BYTES,
+    Conversation,
+    cancel,
+    event,
+    is_farewell,
+    lost,
+    no_greeting,
+    outcome,
+    timed_out,
+)
+from memoryd_client.wire.protocol import Error, Item, Progress, Result, ServerFrame, Welcome
+from memoryd_client.wire.requests import Call, ProgressCallback, ResultT, TimeLimit
+
+CANCEL_TIMEOUT_S = 1.0
+"""A daemon that doesn't even take a `Cancel` within this time loses the connection."""
+
+
+def open_link(target: Target, *, since: float, wait_s: float, limit_s: float | None) -> "Link":
+    """Connect and greet, for a call that has `limit_s` seconds.
+
+    A daemon that is not there is waited for for `wait_s` seconds from `since` on, in those of
+    `time.monotonic`.
+    """
+    dialler = Dialler(target, since=since, wait_s=wait_s)
+    while True:
+        dialled = dialler.dial()
+        if dialled is None:
+            start_daemon(target.path)
+        elif isinstance(dialled, float):
+            time.sleep(dialled)
+        else:
+            try:
+                return Link(dialled, target, greeting_limit_s(wait_s, limit_s))
+            except (ConnectionLostError, ShuttingDownError) as error:
+                # It is on its way down, and nothing was asked of it yet.
+                time.sleep(dialler.pause_s(error))
+
+
+def follow(
+    target: Target,
+    call: Call[EventsResult],
+    agent: str | None,
+    *,
+    wait_s: float,
+    limit_s: float | None,
+) -> Generator[Event, None, None]:
+    """Connect as `open_link` does, ask `agent` for events and yield them as they come."""
+    link = open_link(target, since=time.monotonic(), wait_s=wait_s, limit_s=limit_s)
+    yield from link.events(call, agent)
+
+
+class Link:
+    """One open connection, used by one thread at a time.
+
+    Whatever leaves the byte stream in doubt closes it, which cancels what is under way: a frame
+    sent in part, an interrupt.
+    """
+
+    def __init__(self, connection: socket.socket, target: Target, greeting_s: float) -> None:
+        self._socket = connection
+        self._conversation = Conversation(target.name, target.folder)
+        self._frames: list[ServerFrame] = []
+        try:
+            self._send(self._conversation.hello(), greeting_s)
+            self._conversation.welcome(self._next_frame(time.monotonic() + greeting_s))
+        except _TimeUpError:
+            self.close()
+            raise no_greeting(target.path, greeting_s) from None
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is of no use any more."""
+        return self._socket.fileno() < 0
+
+    def is_stale(self) -> bool:
+        """Tell whether the daemon hung up since the last call.
+
+        What it sent meanwhile, the late ends of requests that were given up, is taken in here.
+        """
+        if self.is_closed or any(is_farewell(frame) for frame in self._frames):
+            return True
+        self._frames.clear()
+        self._socket.settimeout(0)
+        try:
+            while data := self._socket.recv(RECEIVE_BYTES):
+                if any(is_farewell(frame) for frame in self._conversation.feed(data)):
+                    return True
+        except BlockingIOError:
+            return False
+        except (OSError, ProtocolMismatchError):
+            return True
+        except BaseException:
+            self.close()
+            raise
+        return True
+
+    def run(
+        self,
+        call: Call[ResultT],
+        agent: str | None,
+        limit: TimeLimit,
+        on_progress: ProgressCallback,
+    ) -> ResultT:
+        """Send `call` and return what it is answered with."""
+        left_s = limit.left_s()
+        request_id, data = self._conversation.request(call, agent, left_s)
+        end = None if left_s is None else time.monotonic() + left_s
+        try:
+            self._send(data, left_s)
+            answer = self._answer(request_id, end, on_progress)
+        except _TimeUpError:
+            self._cancel(request_id)
+            raise timed_out(call, limit) from None
+        except Exception:
+            self._cancel(request_id)
+            raise
+        except BaseException:
+            self._cancel(request_id)
+            # An interrupt may have come between receiving bytes and keeping them.
+            self.close()
+            raise
+        return outcome(call, answer)
+
+    def events(self, call: Call[EventsResult], agent: str | None) -> Generator[Event, None, None]:
+        """Send `call` and yield the events that answer it; the connection ends with them."""
+        request_id, data = self._conversation.request(call, agent, None)
+        try:
+            self._send(data, None)
+            while not isinstance(frame := self._next_frame(None), Result | Error):
+                if isinstance(frame, Item):
+                    yield event(frame)
+            outcome(call, frame)
+        finally:
+            self._cancel(request_id)
+            self.close()
+
+    def _answer(
+        self, request_id: int, end: float | None, on_progress: ProgressCallback
+    ) -> Result | Error:
+        while True:
+            frame = self._next_frame(end)
+            if isinstance(frame, Welcome) or frame.id != request_id:
+                continue
+            if isinstance(frame, Result | Error):
+                return frame
+            if isinstance(frame, Progress):
+                on_progress(frame.completed, frame.total, frame.label)
+
+    def _next_frame(self, end: float | None) -> ServerFrame:
+        """Return the next frame; an error of the whole connection is raised, and closes it."""
+        while not self._frames:
+            data = self._receive(end)
+            try:
+                self._frames = self._conversation.feed(data)
+            except ProtocolMismatchError:
+                self.close()
+                raise
+        frame = self._frames.pop(0)
+        if is_farewell(frame):
+            self.close()
+            raise from_frame(frame)
+        return frame
+
+    def _receive(self, end: float | None) -> bytes:
+        left_s = None if end is None else end - time.monotonic()
+        if left_s is not None and left_s <= 0:
+            raise _TimeUpError
+        try:
+            self._socket.settimeout(left_s)
+            data = self._socket.recv(RECEIVE_BYTES)
+        except TimeoutError:
+            raise _TimeUpError from None
+        except OSError as error:
+            self.close()
+            raise lost(error) from error
+        if not data:
+            self.close()
+            raise lost()
+        return data
+
+    def _send(self, data: bytes, limit_s: float | None) -> None:
+        try:
+            self._socket.settimeout(limit_s)
+            self._socket.sendall(data)
+        except (BrokenPipeError, ConnectionResetError):
+            # The daemon hung up. It may have said why: reading tells.
+            return
+        except (TimeoutError, BlockingIOError):
+            self.close()
+            raise _TimeUpError from None
+        except OSError as error:
+            self.close()
+            raise lost(error) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def _cancel(self, request_id: int) -> None:
+        if self.is_closed:
+            return
+        with suppress(_TimeUpError, ConnectionLostError):
+            self._send(cancel(request_id), CANCEL_TIMEOUT_S)
+
+
+class _TimeUpError(Exception):
+    """The time of a call is over; told apart from a `TimeoutError` of the caller's callback."""

@@ -1,0 +1,1 @@
+"""Wire protocol: frames, their codec and the requests of both clients."""
