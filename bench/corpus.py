@@ -16,7 +16,7 @@ from memoryd.agent.factories import wanted_identity
 from memoryd.chunk.parser import ChunkOptions, parse
 from memoryd.config.load import AgentConfig
 from memoryd.embed.local import LocalProvider
-from memoryd.embed.local_worker import DIMS
+from memoryd.embed.worker import DIMS
 from memoryd.index import statements
 from memoryd.index.batching import run_steps
 from memoryd.index.driver import bundled_extension

@@ -25,13 +25,13 @@ from bench.daemon import place
 from bench.figures import Report, at_least, at_most, percentile
 from memoryd.config.settings import Query
 from memoryd.embed.local import CALIBRATION
-from memoryd.embed.local_worker import DIMS
+from memoryd.embed.worker import DIMS
 from memoryd.index.driver import Connection
 from memoryd.index.store import Store
 from memoryd.index.vector_matrix import VectorMatrix
 from memoryd.search import lexical
-from memoryd.search.corpus import read_corpus
 from memoryd.search.engine import SearchEngine
+from memoryd.search.lexical import read_corpus
 from memoryd.search.retrievers import VectorLeg
 from memoryd.text.tokenize import query_terms
 from memoryd_client.schema.memory import SearchBody

@@ -60,7 +60,7 @@ from memoryd.events import EventBus
 from memoryd.fs.hang import DiskWaits
 from memoryd.fs.lookups import Lookups
 from memoryd.index.forget import load_tombstones
-from memoryd.index.peek import peek
+from memoryd.index.queries import peek
 from memoryd.index.rebuild.actor import Rebuilder, RebuildRequest
 from memoryd.index.rebuild.rebuild import Stages
 from memoryd.index.repair.checker import Checker

@@ -53,7 +53,7 @@ def answer(result: Answer, style: Style, *, terminal: bool) -> str:
         case ConfigResult():
             return config(result, style)
         case ProbeResult():
-            from memctl.probe_text import probe
+            from memctl.render_probe import probe
 
             return probe(result, style)
         case AgentsResult() | AddResult() | DropResult() | ReloadResult():

@@ -16,12 +16,12 @@ from memoryd.embed.local import LocalProvider
 from memoryd.embed.provider import PermanentError, Provider
 from memoryd.embed.rate_limit import RateLimits
 from memoryd.embed.resolve import Resolved, resolve
-from memoryd.embed.vendors.names import APIS, key_origin
+from memoryd.embed.vendors.factory import APIS, key_origin
 from memoryd.fs.hang import LOOK_S, waiting_for, within
 from memoryd.identity import Choice, Identity
 from memoryd.index.driver import ExtensionError, bundled_extension
 from memoryd.index.extension import expanded, load_apart
-from memoryd.index.peek import Peeked, peek
+from memoryd.index.queries import Peeked, peek
 from memoryd.index.schema import put_choice
 from memoryd.index.store import Store, StoreOptions
 from memoryd.messages import FileContent

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from memoryd.index.driver import Error
-from memoryd.index.faults import Fault, fault_of
+from memoryd.index.driver import Error, Fault, fault_of
 from memoryd.index.forget import Tombstone
 from memoryd.index.repair.checks import Problem, problem_of
 from memoryd.index.repair.recover import (

@@ -36,9 +36,9 @@ from memoryd.source.transcripts.delta import (
     spoken,
 )
 from memoryd.source.transcripts.detect import by_name, detect, excluded, family
-from memoryd.source.transcripts.due import Thresholds
 from memoryd.source.transcripts.format import LeftOutError, Record, TranscriptFormat
 from memoryd.source.transcripts.locations import SOURCE, Found, Places, is_transcript, owner_of
+from memoryd.source.transcripts.tracker import Thresholds
 from memoryd_client.schema.memory import GetBody, GetResult
 
 

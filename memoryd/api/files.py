@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from memoryd.agent.agent import Agent
 from memoryd.index.catalog import Catalog
-from memoryd.index.pages import read_files
+from memoryd.index.queries import read_files
 from memoryd.messages import FileKey
 from memoryd.source.notes.discover import SOURCE
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS

@@ -11,8 +11,8 @@ from memoryd.agent.agent import Agent
 from memoryd.agent.transcripts import Transcripts, stem
 from memoryd.errors import RequestFailedError
 from memoryd.index.driver import Error
-from memoryd.index.find_text import find_text
 from memoryd.index.forget import chunk_hashes, message_hash
+from memoryd.index.queries import find_text
 from memoryd.index.repair.recover import remove_copies
 from memoryd.messages import FileKey, Forget, Hint, ToWriter
 from memoryd.source.transcripts.locations import SOURCE, is_transcript

@@ -10,7 +10,6 @@ from memoryd.agent.factories import asked_for
 from memoryd.api import files, get, probe, search, transcripts
 from memoryd.api.forget import MAX_NAMED_CHARS, forget
 from memoryd.api.status import Status
-from memoryd.api.unwritable import while_writable
 from memoryd.config.load import ConfigError
 from memoryd.embed.provider import ProviderError
 from memoryd.errors import ECHO_CHARS, RequestFailedError
@@ -18,14 +17,40 @@ from memoryd.fs.hang import LOOK_S
 from memoryd.identity import Choice
 from memoryd.index.rebuild.actor import RebuildRequest
 from memoryd.index.rebuild.rebuild import RebuildError, RebuildResult
+from memoryd.index.write_outage import Outage
 from memoryd.messages import Choose, Hint, SyncMarker
-from memoryd.server.caller import Caller
+from memoryd.server.connection import Caller
 from memoryd_client.schema import memory
 from memoryd_client.schema import status as wire
 from memoryd_client.schema.transcripts import ForgetBody, ForgetResult, SessionsBody, SessionsResult
 from memoryd_client.wire import protocol
+from memoryd_client.wire.protocol import ErrorCode
 
 T = TypeVar("T")
+
+
+async def while_writable(outage: Outage, work: Coroutine[Any, Any, T]) -> T:
+    """Do what has to wait for the writer, but not for a disk that fails.
+
+    Has it tried at once, if it is failing by now. Raises `RequestFailedError` when a try fails;
+    what is in the writer's queue by then stays there, and is done when the disk works again.
+    """
+    outage.hurry()
+    failure = asyncio.create_task(outage.until_failure(), name="until a try fails")
+    working = asyncio.create_task(work, name="work that needs the writer")
+    try:
+        await asyncio.wait((working, failure), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise RequestFailedError(
+            ErrorCode.UNAVAILABLE, outage.warning or "", outage.advice, retryable=True
+        )
+    finally:
+        failure.cancel()
+        working.cancel()
+        await asyncio.wait((working, failure))
+
+
 PROGRESS_S = 0.1
 PATIENCE_S = 30.0
 """A disk that has not answered for so long is not waited for any more."""

@@ -13,7 +13,7 @@ from memoryd.embed.provider import ProviderError
 from memoryd.fs.hang import LOOK_S
 from memoryd.index.driver import Connection, Error, ExtensionError
 from memoryd.index.extension import expanded, load_apart
-from memoryd.index.peek import Peeked
+from memoryd.index.queries import Peeked
 from memoryd_client.schema.memory import Check, ProbeResult, ProviderCandidate
 
 STORE_S = 10.0

@@ -6,23 +6,25 @@ import platform
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from memoryd import __version__
 from memoryd.agent.agent import Agent
 from memoryd.agent.factories import leaving
 from memoryd.agent.transcripts import notes
-from memoryd.api.facts import read_facts
 from memoryd.api.files import remarks, skipped
 from memoryd.api.health import Health
-from memoryd.embed.batch.mode import LIMIT
-from memoryd.embed.vendors.names import WITH_BATCH_API
+from memoryd.embed.batch.jobs import LIMIT
+from memoryd.embed.vendors.factory import WITH_BATCH_API
 from memoryd.errors import RequestFailedError
 from memoryd.fs.hang import HUNG_S
-from memoryd.index.driver import DRIVER, SQLITE_VERSION
+from memoryd.index.driver import DRIVER, SQLITE_VERSION, Connection, Error, Fault, fault_of
+from memoryd.index.store import Store
+from memoryd.index.write_outage import reason
 from memoryd.source.notes.discover import SOURCE
 from memoryd.source.notes.reconcile import ReconcileStats
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
@@ -30,6 +32,40 @@ from memoryd_client.schema import status as wire
 from memoryd_client.shared.humanize import counted
 from memoryd_client.shared.lock_holder import Holder
 from memoryd_client.wire import protocol
+
+
+class Facts(NamedTuple):
+    """Cached embeddings, texts that were set aside with the reason, the size of the file.
+
+    `problems` says why there is none of it, where the index can't be read.
+    """
+
+    cached: int = 0
+    set_aside: Sequence[tuple[str, str]] = ()
+    db_bytes: int = 0
+    problems: Sequence[str] = ()
+
+
+async def read_facts(store: Store) -> Facts:
+    """Read them."""
+    try:
+        return await store.readers.read(_read)
+    except Error as error:
+        if fault_of(error) is not Fault.SURROUNDINGS:
+            raise
+        return Facts(problems=[f"the index can't be read: {reason(error)}"])
+
+
+def _read(connection: Connection) -> Facts:
+    cached = int(connection.execute("SELECT count(*) FROM embedding_cache").fetchone()[0])
+    set_aside = connection.execute(
+        "SELECT hash, reason FROM set_aside WHERE hash IN (SELECT hash FROM chunks)"
+    ).fetchall()
+    pages, size = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")
+    )
+    return Facts(cached, set_aside, int(pages * size))
+
 
 LOOK_S = HUNG_S + 1.0
 """For a look at the disk."""

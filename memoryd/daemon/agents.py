@@ -17,8 +17,7 @@ from memoryd.errors import RequestFailedError
 from memoryd.fs.directories import SocketError
 from memoryd.fs.hang import DiskWaits
 from memoryd.fs.lockfile import AlreadyRunningError
-from memoryd.index.driver import Error
-from memoryd.index.faults import Fault, fault_of
+from memoryd.index.driver import Error, Fault, fault_of
 from memoryd.index.schema import IndexRefusedError
 from memoryd.index.write_outage import reason
 from memoryd.supervisor import GRACE_S, HARD_S, Actor, supervise

@@ -15,8 +15,7 @@ from memoryd.daemon.agents import Host, Hosted
 from memoryd.daemon.reload import Reloader
 from memoryd.errors import RequestFailedError
 from memoryd.events import KINDS, MAX_LISTENERS, EventBus
-from memoryd.server.caller import Caller
-from memoryd.server.connection import Handler
+from memoryd.server.connection import Caller, Handler
 from memoryd_client.schema import agents as wire
 from memoryd_client.schema import memory
 from memoryd_client.wire.protocol import Body, ErrorCode, Op

@@ -16,9 +16,8 @@ from memoryd.doctor.running import Running
 from memoryd.embed.provider import Provider
 from memoryd.embed.resolve import Resolved
 from memoryd.identity import Identity
-from memoryd.index.driver import Connection, Error, in_words
-from memoryd.index.faults import Fault, fault_of
-from memoryd.index.peek import Peeked
+from memoryd.index.driver import Connection, Error, Fault, fault_of, in_words
+from memoryd.index.queries import Peeked
 from memoryd.index.schema import get_choice
 from memoryd.index.store import StoreOptions
 from memoryd_client.shared.humanize import counted

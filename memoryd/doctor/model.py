@@ -8,12 +8,11 @@ from memoryd.agent.factories import make_provider
 from memoryd.config.load import ConfigError
 from memoryd.config.settings import Settings
 from memoryd.doctor.finding import Topic
-from memoryd.embed.engine import Engine
 from memoryd.embed.gguf import gguf_engine
-from memoryd.embed.local import bundled
+from memoryd.embed.local import Engine, bundled
 from memoryd.embed.provider import Provider, ProviderError
 from memoryd.embed.resolve import Resolved
-from memoryd.embed.vendors.names import APIS
+from memoryd.embed.vendors.factory import APIS
 
 PROBE = "`memctl probe` tries it out"
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from memoryd.embed.engine import Engine
 from memoryd.embed.gguf_file import content_digest, is_gguf
-from memoryd.embed.prefixes import Prefixes, prefixes
-from memoryd.embed.provider import Calibration, PermanentError
+from memoryd.embed.local import Engine
+from memoryd.embed.provider import Calibration, PermanentError, Prefixes, prefixes
 
 BINDING = "xllamacpp"
 _WORKER = "memoryd.embed.gguf_worker"

@@ -8,6 +8,7 @@ caller that goes away leaves no trace in the pipe: the owner still reads the ans
 import asyncio
 import hashlib
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -15,19 +16,52 @@ from typing import Literal
 
 import numpy as np
 
-from memoryd.embed import local_worker
-from memoryd.embed.engine import Engine
+from memoryd.embed import worker
 from memoryd.embed.local_process import Worker, WorkerError
 from memoryd.embed.provider import (
     BadTextError,
     Calibration,
     FloatMatrix,
     PermanentError,
+    Prefixes,
     RetryableError,
     in_batches,
     unit_rows,
     utf8_bytes,
 )
+
+_NO_PREFIXES = Prefixes()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """A model, and how it is run by a worker process.
+
+    The process is `python -m MODULE THREADS *ARGUMENTS`; `check` raises `PermanentError` where it
+    can't run, from any thread. `dims` is None until the model is loaded, `key` a hash of all that
+    decides about vectors. Bulk work comes in pieces within `piece_items` and `piece_bytes`: a query
+    waits for one at most. In stderr, `reason_mark` stands before the reason of a failure.
+    """
+
+    model: str
+    key: str
+    dims: int | None
+    calibration: Calibration
+    module: str
+    arguments: tuple[str, ...] = ()
+    check: Callable[[], None]
+    reason_mark: str = ""
+    prefixes: Prefixes = _NO_PREFIXES
+    max_input_bytes: int = 8_000
+    window_units: int | None = None
+    batch_items: int = 64
+    piece_items: int
+    piece_bytes: int
+    query_timeout_s: float
+    load_timeout_s: float
+    answer_timeout_s: float
+    """For one piece: over it, the worker hangs."""
+
 
 CALIBRATION = Calibration(low=0.05, high=0.35)
 """On LoCoMo, chunks that answer have a cosine of 0.37 in the median, others 0.14, and the best of
@@ -62,9 +96,9 @@ def bundled() -> Engine:
     return Engine(
         model="use-multilingual-v3",
         key=_package_key(),
-        dims=local_worker.DIMS,
+        dims=worker.DIMS,
         calibration=CALIBRATION,
-        module=local_worker.__name__,
+        module=worker.__name__,
         check=_check_package,
         window_units=WINDOW_UNITS,
         piece_items=64,

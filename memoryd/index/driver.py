@@ -11,6 +11,7 @@ import sqlite3
 import stat
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import quote_from_bytes
@@ -18,6 +19,59 @@ from urllib.parse import quote_from_bytes
 import aiosqlite
 
 T = TypeVar("T")
+
+_DAMAGED = {11, 26}
+"""SQLITE_CORRUPT, SQLITE_NOTADB."""
+_SURROUNDINGS = {3, 5, 6, 8, 10, 13, 14}
+"""SQLITE_PERM, SQLITE_BUSY, SQLITE_LOCKED, SQLITE_READONLY, SQLITE_IOERR, SQLITE_FULL,
+SQLITE_CANTOPEN."""
+_UNDECODABLE = "Could not decode to UTF-8 column"
+"""Python's own words for a text that was one when it was written: there is no code for that."""
+_PRIMARY = 0xFF
+"""An extended result code has the primary one in its lowest byte."""
+
+
+class Fault(Enum):
+    """What is at fault.
+
+    `DAMAGED`: the file's content is wrong, and stays so. `SURROUNDINGS`: the disk is full,
+    read-only, failing, or the file is gone, which may pass. `OTHER`: a bug, or one row's content.
+    """
+
+    DAMAGED = "damaged"
+    SURROUNDINGS = "surroundings"
+    OTHER = "other"
+
+
+class DamagedIndexError(Exception):
+    """What an index holds can't have been written by memoryd.
+
+    `table` names the derived table that is damaged, if nothing else is.
+    """
+
+    def __init__(self, message: str, *, table: str | None = None) -> None:
+        super().__init__(message)
+        self.table = table
+
+
+def fault_of(error: BaseException) -> Fault:
+    """Say what an error of the SQLite driver, or of the operating system, is about.
+
+    Codes: https://sqlite.org/rescode.html
+    """
+    if isinstance(error, DamagedIndexError):
+        return Fault.DAMAGED
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None and _UNDECODABLE in str(error):
+        return Fault.DAMAGED
+    if code is None:
+        return Fault.SURROUNDINGS if isinstance(error, OSError) else Fault.OTHER
+    primary = code & _PRIMARY
+    if primary in _DAMAGED:
+        return Fault.DAMAGED
+    return Fault.SURROUNDINGS if primary in _SURROUNDINGS else Fault.OTHER
+
+
 BUSY_TIMEOUT_MS = 5_000
 INTERRUPT_AGAIN_S = 0.02
 WAL_LIMIT_BYTES = 64 * 1024 * 1024
@@ -231,3 +285,30 @@ def _keep_private(path: Path) -> None:
 def _quote(path: Path) -> str:
     """Quote a path for a `file:` URI, bytes that are not UTF-8 included."""
     return quote_from_bytes(os.fsencode(path.absolute()))
+
+
+_CHECKPOINT_PAGES = 4_000
+"""16 MiB, instead of SQLite's 4 MiB: a page of an index that every commit touches is copied less
+often from the write-ahead log."""
+_VACUUM_PAGES = 5_000
+"""20 MiB at most at a stop, which takes a fraction of a second."""
+
+
+def set_up(connection: Connection) -> None:
+    """Say how long the log gets before it is written back."""
+    connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+
+
+def empty_log(connection: Connection) -> None:
+    """Write all that is in the write-ahead log into the database. Raises `OSError` if it can't."""
+    busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if busy:
+        raise OSError("the write-ahead log is being read")
+
+
+def write_back(connection: Connection) -> None:
+    """Leave nothing in the log, and give freed pages back to the disk, before closing."""
+    connection.execute("PRAGMA optimize")
+    # Stepped to its end by fetchall; gives pages that deletes have freed back to the disk.
+    connection.execute(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})").fetchall()
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -4,8 +4,7 @@ import os
 from enum import Enum
 from pathlib import Path
 
-from memoryd.index.driver import Connection, sqlite
-from memoryd.index.write_log import empty_log
+from memoryd.index.driver import Connection, empty_log, sqlite
 
 _LOGS = ("-wal", "-shm")
 Inode = tuple[int, int]

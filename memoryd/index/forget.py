@@ -7,9 +7,8 @@ import hashlib
 from collections.abc import Iterable
 
 from memoryd.index import schema
-from memoryd.index.driver import Connection, transaction
+from memoryd.index.driver import Connection, empty_log, transaction
 from memoryd.index.statements import Delta, Legs, delete_rows
-from memoryd.index.write_log import empty_log
 from memoryd.messages import FileKey
 
 Tombstone = tuple[str, str]

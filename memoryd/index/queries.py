@@ -1,6 +1,98 @@
 """Reads what of the index has no vector yet."""
 
-from memoryd.index.driver import Connection
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+from unicodedata import normalize
+
+import msgspec
+
+from memoryd.identity import Choice, Identity
+from memoryd.index.driver import Connection, Database, Error
+from memoryd.index.file_identity import has_log
+from memoryd.index.schema import get_choice, get_identity, get_workspace
+
+
+class Peeked(NamedTuple):
+    """What an index tells about itself; None where it doesn't."""
+
+    built: Identity | None = None
+    choice: Choice | None = None
+    workspace: str | None = None
+
+
+async def peek(path: Path) -> Peeked:
+    """Return what an index file tells. One that can't be read tells nothing: opening it will."""
+    # One that is not there is not made by reading it, nor is its log.
+    with suppress(Error, OSError):
+        no_log = not await asyncio.to_thread(has_log, path)
+        async with Database(path, readonly=True, immutable=no_log) as database:
+            return await database.run(_read)
+    return Peeked()
+
+
+def _read(connection: Connection) -> Peeked:
+    choice, workspace = get_choice(connection), get_workspace(connection)
+    with suppress(msgspec.MsgspecError):
+        return Peeked(get_identity(connection), choice, workspace)
+    return Peeked(None, choice, workspace)
+
+
+def read_files(
+    connection: Connection, after: str | None, limit: int
+) -> list[tuple[str, str, int, int]]:
+    """Return (path, source, size in bytes, chunks) of the next files by path."""
+    return connection.execute(
+        "SELECT path, source, size,"
+        " (SELECT count(*) FROM chunks WHERE chunks.file_id = files.file_id)"
+        " FROM files WHERE ?1 IS NULL OR path > ?1 ORDER BY path LIMIT ?2",
+        (after, limit),
+    ).fetchall()
+
+
+def find_text(connection: Connection, text: str) -> list[str]:
+    """Return the names of the transcripts in which a text may stand, in any case.
+
+    Few others may be among them; spaces and line ends are not looked at.
+    """
+    wanted = _bare(text)
+    found = []
+    for path, messages in groupby(_messages(connection), key=lambda message: message[0]):
+        if any(_may_have(parts, wanted) for _, parts in messages):
+            found.append(path)
+    return found
+
+
+def _messages(connection: Connection) -> Iterator[tuple[str, list[str]]]:
+    """Yield the parts of each message, bare, with its transcript; short ones share one part."""
+    rows = connection.execute(
+        "SELECT path, start_line, text FROM chunks JOIN files USING (file_id)"
+        " WHERE source = 'sessions' ORDER BY path, start_line"
+    )
+    for (path, _), chunks in groupby(rows, key=lambda row: (row[0], row[1])):
+        yield path, [_bare(text) for _, _, text in chunks]
+
+
+def _bare(text: str) -> str:
+    """Return what of a text is compared."""
+    return "".join(normalize("NFD", text.casefold()).split())
+
+
+def _may_have(parts: list[str], wanted: str) -> bool:
+    if any(wanted in part for part in parts):
+        return True
+    if len(parts) == 1:
+        return False
+    # It begins at the end of one and ends at the beginning of another, or has a whole one in it.
+    most = max(map(len, parts))
+    return any(part in wanted for part in parts) or any(
+        any(part.endswith(wanted[:at]) for part in parts)
+        and any(part.startswith(wanted[at:]) for part in parts)
+        for at in range(max(1, len(wanted) - most), min(most, len(wanted) - 1) + 1)
+    )
 
 
 def read_pending(connection: Connection, after: int, limit: int) -> list[tuple[int, str, str]]:

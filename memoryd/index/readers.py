@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from memoryd.fs.atomic_replace import outlast
-from memoryd.index.driver import Connection, Database, Error
-from memoryd.index.faults import Fault, fault_of
+from memoryd.index.driver import Connection, Database, Error, Fault, fault_of
 from memoryd.index.file_identity import Moved
 
 T = TypeVar("T")

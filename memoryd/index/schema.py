@@ -13,8 +13,15 @@ import msgspec
 
 from memoryd.identity import Choice, Identity
 from memoryd.index.cache import mean_vector, with_known_dims
-from memoryd.index.driver import Connection, Error, has_fts5, transaction
-from memoryd.index.faults import DamagedIndexError, Fault, fault_of
+from memoryd.index.driver import (
+    Connection,
+    DamagedIndexError,
+    Error,
+    Fault,
+    fault_of,
+    has_fts5,
+    transaction,
+)
 from memoryd.messages import Places
 from memoryd.text.tokenize import FTS5_TOKENIZE, index_text
 

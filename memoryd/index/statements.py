@@ -14,8 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from memoryd.identity import Identity
-from memoryd.index.batching import run_at_once
-from memoryd.index.bulk import insert_rows, last_id
+from memoryd.index.batching import insert_rows, last_id, run_at_once
 from memoryd.index.cache import keep_vectors, put_vec, take_vectors
 from memoryd.index.catalog import encode_remarks, encode_transcript
 from memoryd.index.driver import Connection, transaction

@@ -13,10 +13,17 @@ import msgspec
 
 from memoryd.fs.atomic_replace import outlast, put_in_place
 from memoryd.identity import Identity
-from memoryd.index import cache, dimension_change, queries, schema, write_log
+from memoryd.index import cache, dimension_change, driver, queries, schema
 from memoryd.index.catalog import Catalog, load_catalog
-from memoryd.index.driver import Connection, Database, Error, transaction, try_to_write
-from memoryd.index.faults import Fault, fault_of
+from memoryd.index.driver import (
+    Connection,
+    Database,
+    Error,
+    Fault,
+    fault_of,
+    transaction,
+    try_to_write,
+)
 from memoryd.index.file_identity import Moved, OpenFiles, copy_to, has_log, put_back
 from memoryd.index.readers import ReaderPool
 from memoryd.index.statements import Legs
@@ -176,13 +183,13 @@ class Store:
             self._database = fresh
             with suppress(Error):
                 await outlast(asyncio.ensure_future(stale.__aexit__()))
-            await fresh.run(write_log.set_up)
+            await fresh.run(driver.set_up)
         elif moved is not Moved.REPLACED:
             if moved is Moved.GONE:
                 copy = self._beside("back")
                 await self.database.run(lambda c: put_back(c, self.path, copy))
             else:
-                await self.database.run(write_log.empty_log)
+                await self.database.run(driver.empty_log)
             async with self.readers.emptied():
                 await self._close_database()
                 self._files.remove_logs()
@@ -284,7 +291,7 @@ class Store:
         database = self.database
         self._database = None
         try:
-            await database.run(write_log.write_back)
+            await database.run(driver.write_back)
         except Error as error:
             if fault_of(error) is not Fault.DAMAGED:
                 raise
@@ -300,7 +307,7 @@ class Store:
 
         def keep(connection: Connection) -> None:
             # What is in the log would be taken for a part of the other file.
-            write_log.empty_log(connection)
+            driver.empty_log(connection)
             copy_to(connection, copy)
 
         try:
@@ -332,7 +339,7 @@ class Store:
         self.wanted = dimension_change.settled(connection, self.wanted, self.identity)
 
     def _prepare(self, connection: Connection) -> Identity:
-        write_log.set_up(connection)
+        driver.set_up(connection)
         identity = schema.prepare(connection, self.options.workspace, self.wanted)
         self.fts_error = schema.ensure_fts(connection)
         if self.vec_error is None and identity.dims is not None:

@@ -11,8 +11,7 @@ from typing import TypeVar
 
 from memoryd.index import queries
 from memoryd.index.batching import run_steps
-from memoryd.index.driver import Connection, Database, Error
-from memoryd.index.faults import Fault, fault_of
+from memoryd.index.driver import Connection, Database, Error, Fault, fault_of
 from memoryd.index.file_identity import Moved, MovedError
 from memoryd.index.statements import Delta
 from memoryd.index.store import Store

@@ -17,8 +17,7 @@ import numpy.ma  # `np.isin` loads it where ids lie far apart: in the middle of 
 from numpy.typing import NDArray
 
 from memoryd.index.cache import mean_vector
-from memoryd.index.driver import Connection
-from memoryd.index.faults import DamagedIndexError
+from memoryd.index.driver import Connection, DamagedIndexError
 from memoryd.index.statements import MatrixRow
 
 _LOAD_ROWS = 2_000

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from memoryd.index.faults import Fault, fault_of
+from memoryd.index.driver import Fault, fault_of
 from memoryd.messages import first_of
 from memoryd_client.shared.humanize import moment
 

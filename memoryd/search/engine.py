@@ -15,9 +15,8 @@ from typing import TypeVar
 from memoryd.config.settings import Query as QuerySettings
 from memoryd.index.store import Store
 from memoryd.messages import FileKey
-from memoryd.search import decay, fuse
-from memoryd.search.balance import balance
-from memoryd.search.diversify import spread, without_duplicates
+from memoryd.search import fuse
+from memoryd.search.diversify import balance, spread, without_duplicates
 from memoryd.search.evidence import Question
 from memoryd.search.filters import Filters
 from memoryd.search.fuse import Candidate
@@ -181,10 +180,10 @@ class SearchEngine:
         """Return what age leaves of a candidate; None if it has no date."""
         aging, key = self._settings.hybrid.temporal_decay, answer.words[row].key
         known = self._store.catalog.rows.get(key)
-        date = None if known is None else decay.dated(key, known.stat, notes=NOTES)
+        date = None if known is None else fuse.dated(key, known.stat, notes=NOTES)
         if date is None:
             return None
-        return decay.factor(
+        return fuse.factor(
             date, self._today(), half_life_days=aging.half_life_days, floor=aging.floor
         )
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from memoryd.search import verbatim
-from memoryd.search.corpus import Corpus
+from memoryd.search.lexical import Corpus
 from memoryd.search.term_match import Finder, Place, fold
 from memoryd.text.tokenize import Term, is_unspaced, query_sequence, query_terms
 

@@ -5,11 +5,42 @@ scale that is the same for every question: chosen by measurement, see docs/searc
 the reference's formula.
 """
 
+import datetime
 import math
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from memoryd.messages import FileKey, FileStat
 from memoryd.search.evidence import NO_EVIDENCE, Evidence
+
+_DATED_NAME = re.compile(r"(?:^|/)(\d{4}-\d{2}-\d{2})[^/]*\.md$")
+
+
+def date_in_name(path: str) -> datetime.date | None:
+    """Return the date that a note's name begins with."""
+    if match := _DATED_NAME.search(path):
+        try:
+            return datetime.date.fromisoformat(match[1])
+        except ValueError:
+            return None  # 2026-13-45 is no date
+    return None
+
+
+def dated(key: FileKey, stat: FileStat, *, notes: str) -> datetime.date | None:
+    """Return the date that a file ages from: a note's own, a transcript's last change, or None."""
+    if key.source == notes:
+        return date_in_name(key.path)
+    return datetime.datetime.fromtimestamp(stat.mtime_ns / 1e9).date()
+
+
+def factor(
+    date: datetime.date, today: datetime.date, *, half_life_days: float, floor: float
+) -> float:
+    """Return what age leaves of something of this date; of tomorrow, all."""
+    age_days = max(0, (today - date).days)
+    return max(floor, math.pow(0.5, age_days / half_life_days))
+
 
 BM25, COVERAGE, ADJACENCY, VERBATIM = 1.6, 0.6, 0.7, 1.5
 VECTOR, BEND = 2.6, 0.4
@@ -31,7 +62,6 @@ ENOUGH, ENOUGH_UNSPACED, STEEPNESS, SIGHT = 1.95, 1.4, 8, 2.0
 about nothing in the memory one in ten gets an answer over 0.35, and 2 in 100 answers are lost. For
 that, cosines count by `SIGHT` more than for the order. In scripts without spaces less is enough:
 half of a question's bigrams span two words, which an answer need not have in a row."""
-
 
 GIVES_WAY = 0.01
 """For each newer note that says the same, so that of three the oldest is the last."""

@@ -12,8 +12,8 @@ from memoryd.index.driver import Connection, Error
 from memoryd.index.store import Store
 from memoryd.index.vector_matrix import VectorMatrix
 from memoryd.search import lexical
-from memoryd.search.corpus import Corpus, read_corpus
 from memoryd.search.evidence import Question
+from memoryd.search.lexical import Corpus, read_corpus
 from memoryd.search.query import Query
 from memoryd.text.tokenize import Term
 

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 
 from memoryd.errors import ECHO_CHARS, RequestFailedError
-from memoryd.server.caller import Caller
 from memoryd.server.limits import Load, too_much
 from memoryd_client.schema.memory import BODY_OF_OP
 from memoryd_client.wire.framing import FrameBuffer, FrameError, FrameTooLargeError, pack
@@ -23,7 +22,9 @@ from memoryd_client.wire.protocol import (
     ErrorCode,
     Frame,
     Hello,
+    Item,
     Op,
+    Progress,
     Request,
     Result,
     Welcome,
@@ -33,6 +34,38 @@ from memoryd_client.wire.protocol import (
 )
 
 log = logging.getLogger(__name__)
+
+
+class Caller:
+    """Who asks: which agent they mean, and how they are told about it meanwhile.
+
+    `agent` is the one they name, if any; `folder` their current directory, absolute, or "".
+    """
+
+    def __init__(
+        self,
+        request_id: int,
+        *,
+        agent: str | None,
+        folder: str,
+        offer: Callable[[Frame], None],
+        stream: Callable[[Frame], Awaitable[None]],
+    ) -> None:
+        """`offer` sends a frame unless the client reads slowly, `stream` once it has room."""
+        self.agent = agent
+        self.folder = folder
+        self._id = request_id
+        self._offer = offer
+        self._stream = stream
+
+    def progress(self, completed: int, total: int, label: str) -> None:
+        """Tell how far the request has come. May be dropped when the client reads slowly."""
+        self._offer(Progress(self._id, completed, total, label))
+
+    async def item(self, body: Body) -> None:
+        """Send one element of a streamed answer, and wait until the client has room for more."""
+        await self._stream(Item(self._id, raw(body)))
+
 
 MAX_IN_FLIGHT = 32
 WRITE_TIMEOUT_S = 10.0

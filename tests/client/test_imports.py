@@ -12,10 +12,12 @@ CLIENT_FOLDER = Path(memoryd_client.__file__).parents[1]
 ONLY_MSGSPEC = """
 import sys
 
+HERE = {*sys.stdlib_module_names, "msgspec", "memctl", "memoryd_client"}
+
 class Door:
     def find_spec(self, name, path=None, target=None):
         top = name.partition(".")[0]
-        if top not in sys.stdlib_module_names and top not in ("msgspec", "memctl", "memoryd_client"):
+        if top not in HERE:
             raise ImportError(f"{name} is not to be had here")
 
 sys.meta_path.insert(0, Door())

@@ -17,7 +17,7 @@ OF_OTHERS = {
     *(
         f"memctl.{name}"
         for name in (
-            *("editor", "json_output", "offline", "probe_text", "progress", "render_agents"),
+            *("editor", "json_output", "offline", "progress", "render_agents", "render_probe"),
             *("render_status", "render_transcripts", "streams"),
         )
     ),

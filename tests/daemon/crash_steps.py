@@ -115,7 +115,7 @@ class Step(NamedTuple):
 STEPS = [
     Step("memoryd.index.driver:transaction:inside", "load", "written, not committed", 30),
     Step("memoryd.index.driver:transaction:after", "load", "committed, nobody knows yet", 30),
-    Step("memoryd.index.bulk:insert_rows:after", "load", "some rows of a transaction", 6),
+    Step("memoryd.index.batching:insert_rows:after", "load", "some rows of a transaction", 6),
     Step("memoryd.index.statements:_replace:after", "load", "the rows of one file of several", 10),
     Step("memoryd.index.statements:put_vectors:before", "load", "vectors come, not written", 2),
     Step(
@@ -172,8 +172,8 @@ STEPS = [
         "memoryd.index.rebuild.rebuild:Rebuild._finish:before", "rebuild", "the swap is asked for"
     ),
     Step("memoryd.index.rebuild.rebuild:Rebuild._finish:after", "rebuild", "the new one is closed"),
-    Step("memoryd.index.write_log:write_back:before", "rebuild", "new, then old, at their end", 2),
-    Step("memoryd.index.write_log:write_back:after", "rebuild", "new, then old, checkpointed", 2),
+    Step("memoryd.index.driver:write_back:before", "rebuild", "new, then old, at their end", 2),
+    Step("memoryd.index.driver:write_back:after", "rebuild", "new, then old, checkpointed", 2),
     Step("memoryd.fs.atomic_replace:put_in_place:before", "rebuild", "both are closed"),
     Step(
         "memoryd.fs.atomic_replace:_flush:after",
@@ -203,8 +203,8 @@ STEPS = [
     Step("memoryd.index.forget:forget:before", "forget", "asked to forget"),
     Step("memoryd.index.driver:transaction:after", "forget", "forgotten, bytes still there", 2),
     Step("memoryd.index.forget:forget:after", "forget", "forgotten, still in memory"),
-    Step("memoryd.index.write_log:write_back:before", "stop", "about to be closed"),
-    Step("memoryd.index.write_log:write_back:after", "stop", "checkpointed, not closed"),
+    Step("memoryd.index.driver:write_back:before", "stop", "about to be closed"),
+    Step("memoryd.index.driver:write_back:after", "stop", "checkpointed, not closed"),
     Step("memoryd.index.store:Store._close_database:after", "stop", "closed, the socket is there"),
     Step("os:replace:before", "add", "an added workspace is written, beside"),
     Step("os:replace:after", "add", "an added workspace is written down"),

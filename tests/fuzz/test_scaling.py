@@ -23,8 +23,7 @@ from memoryd.messages import split_lines
 from memoryd.search.query import parse
 from memoryd.search.snippet import Reader, cut, highlights
 from memoryd.search.verbatim import level, units
-from memoryd.source.notes.decode import Decoder
-from memoryd.source.notes.private import mask_private
+from memoryd.source.notes.read import Decoder, mask_private
 from memoryd.source.transcripts import delta
 from memoryd.source.transcripts.strip import clean
 from memoryd.text.redact import Redactor

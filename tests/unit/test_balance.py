@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.search.balance import balance
+from memoryd.search.diversify import balance
 from memoryd.search.fuse import Candidate
 
 

@@ -13,16 +13,13 @@ from hypothesis import strategies as st
 
 from memoryd.config.settings import Batch
 from memoryd.embed.batch.files import BatchFile, collect, halves
-from memoryd.embed.batch.jobs import Batches
-from memoryd.embed.batch.mode import BatchMode
+from memoryd.embed.batch.jobs import Batches, BatchMode
 from memoryd.embed.provider_client import Calls
 from memoryd.embed.vendors.api import Options
 from memoryd.embed.vendors.credentials import KeySource
 from memoryd.embed.vendors.http import Http
-from memoryd.embed.vendors.openai import OpenAiApi
-from memoryd.embed.vendors.openai_batch import OpenAiBatch
-from memoryd.embed.vendors.voyage import VoyageApi
-from memoryd.embed.vendors.voyage_batch import VoyageBatch
+from memoryd.embed.vendors.openai import OpenAiApi, OpenAiBatch
+from memoryd.embed.vendors.voyage import VoyageApi, VoyageBatch
 from memoryd.messages import Text, ToWriter
 
 

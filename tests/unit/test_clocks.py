@@ -18,15 +18,13 @@ import pytest
 
 from memoryd.config.settings import Batch
 from memoryd.embed.batch.api import JobState
-from memoryd.embed.batch.jobs import Batches
-from memoryd.embed.batch.mode import BatchMode
+from memoryd.embed.batch.jobs import Batches, BatchMode
 from memoryd.identity import Identity
 from memoryd.messages import BatchJob, FileKey, FileStat, JobChange
-from memoryd.search.decay import dated, factor
 from memoryd.search.filters import Filters
-from memoryd.source.transcripts.due import Thresholds
+from memoryd.search.fuse import dated, factor
 from memoryd.source.transcripts.locations import Found
-from memoryd.source.transcripts.tracker import SessionTracker
+from memoryd.source.transcripts.tracker import SessionTracker, Thresholds
 
 YEAR_S = 365 * 86_400.0
 NOW_S = 1_800_000_000.0

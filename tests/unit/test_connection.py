@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from memoryd.errors import RequestFailedError
-from memoryd.server.caller import Caller
-from memoryd.server.connection import MAX_IN_FLIGHT, Connection, Handler
+from memoryd.server.connection import MAX_IN_FLIGHT, Caller, Connection, Handler
 from memoryd.server.limits import Load
 from memoryd_client.schema.memory import PingResult
 from memoryd_client.wire.framing import FrameBuffer, pack

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.messages import split_lines
-from memoryd.source.notes.decode import Decoder, Lines
+from memoryd.source.notes.read import Decoder, Lines
 
 
 def fed(blocks: list[bytes]) -> Decoder:

@@ -13,7 +13,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from memoryd.embed.download import MODEL_URL, DownloadError, download
-from memoryd.embed.prefixes import prefixes
+from memoryd.embed.provider import prefixes
 
 CONTENT = b"GGUF" + bytes(range(256)) * 12_000
 """Comes in three or four pieces."""

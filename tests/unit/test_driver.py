@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from memoryd.index import driver
-from memoryd.index.driver import Connection, Database, Error, ExtensionError
-from memoryd.index.faults import Fault, fault_of
+from memoryd.index.driver import Connection, Database, Error, ExtensionError, Fault, fault_of
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
 

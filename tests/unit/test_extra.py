@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from memoryd.config.load import ConfigError
 from memoryd.config.settings import ExtraPath
 from memoryd.source.notes.discover import Discovery
-from memoryd.source.notes.patterns import Patterns
+from memoryd.source.notes.ignore import Patterns
 from memoryd.source.notes.roots import Selection
 from memoryd.source.notes.walk import Scan
 

@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from memoryd.index.driver import Error, sqlite
-from memoryd.index.faults import Fault, fault_of
+from memoryd.index.driver import Error, Fault, fault_of, sqlite
 
 
 def fail(path: Path, sql: str = "SELECT count(*) FROM sqlite_schema") -> BaseException:

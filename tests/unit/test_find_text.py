@@ -12,7 +12,7 @@ from memoryd.chunk.transcript import Position, TranscriptChunker
 from memoryd.identity import Identity
 from memoryd.index import schema, statements
 from memoryd.index.driver import sqlite
-from memoryd.index.find_text import find_text
+from memoryd.index.queries import find_text
 from memoryd.messages import FileKey, FileStat, ParsedFile
 
 IDENTITY = Identity(

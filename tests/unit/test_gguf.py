@@ -16,8 +16,7 @@ from memoryd.embed import gguf
 from memoryd.embed.gguf import gguf_engine
 from memoryd.embed.gguf_file import MAGIC, GgufError, content_digest, read_facts
 from memoryd.embed.local import LocalProvider
-from memoryd.embed.prefixes import Prefixes, prefixes
-from memoryd.embed.provider import PermanentError
+from memoryd.embed.provider import PermanentError, Prefixes, prefixes
 
 MIB = 2**20
 

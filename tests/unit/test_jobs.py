@@ -6,8 +6,7 @@ import pytest
 
 from memoryd.identity import Identity
 from memoryd.index import batch_jobs, schema
-from memoryd.index.driver import sqlite
-from memoryd.index.faults import DamagedIndexError
+from memoryd.index.driver import DamagedIndexError, sqlite
 from memoryd.messages import BatchJob, JobChange
 
 IDENTITY = Identity(

@@ -12,7 +12,7 @@ from memoryd.index import schema, statements
 from memoryd.index.driver import Connection, sqlite
 from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.search import lexical
-from memoryd.search.corpus import read_corpus
+from memoryd.search.lexical import read_corpus
 from memoryd.text.tokenize import Term, query_terms
 
 

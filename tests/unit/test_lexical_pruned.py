@@ -4,7 +4,7 @@ import random
 import sqlite3
 
 from memoryd.search import lexical
-from memoryd.search.corpus import read_corpus
+from memoryd.search.lexical import read_corpus
 from memoryd.text.tokenize import FTS5_TOKENIZE, match_expression, query_terms
 
 

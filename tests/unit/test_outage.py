@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from memoryd.api.unwritable import while_writable
+from memoryd.api.handlers import while_writable
 from memoryd.errors import RequestFailedError
 from memoryd.index.driver import sqlite
 from memoryd.index.write_outage import FIRST_S, MAX_S, Outage, is_full

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from memoryd.messages import FileChanged, FileKey
-from memoryd.source.notes.pace import FREE_BYTES, READ_BYTES_PER_S, Pace
+from memoryd.source.notes.reconcile import FREE_BYTES, READ_BYTES_PER_S, Pace
 
 MIB = 1024 * 1024
 

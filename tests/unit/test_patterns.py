@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoryd.source.filenames import IGNORE_FILE
-from memoryd.source.notes.ignore import IgnoreFiles, Rules
-from memoryd.source.notes.patterns import MAX_PATTERNS, PatternError, Patterns
+from memoryd.source.notes.ignore import MAX_PATTERNS, IgnoreFiles, PatternError, Patterns, Rules
 
 
 def verdict(lines: list[str], path: str) -> bool | None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.source.notes.private import MAX_ATTRIBUTES, NOT_CLOSED, mask_private
+from memoryd.source.notes.read import MAX_ATTRIBUTES, NOT_CLOSED, mask_private
 
 
 def masked(text: str) -> str:

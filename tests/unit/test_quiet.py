@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.source.notes.quiet import CEILING_PERIODS, QuietPeriod
+from memoryd.source.notes.watch import CEILING_PERIODS, QuietPeriod
 
 A, B = Path("/w/memory/a.md"), Path("/w/memory/b.md")
 

@@ -13,8 +13,7 @@ import pytest
 from memoryd.messages import FileStat
 from memoryd.source.notes import read as read_module
 from memoryd.source.notes.discover import Discovery
-from memoryd.source.notes.private import NOT_CLOSED
-from memoryd.source.notes.read import Excerpt, NotMemoryError, read_file, read_lines
+from memoryd.source.notes.read import NOT_CLOSED, Excerpt, NotMemoryError, read_file, read_lines
 
 LONG_AGO_NS = 1_600_000_000_000_000_000
 

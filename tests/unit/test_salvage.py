@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from memoryd.identity import Choice, Identity
 from memoryd.index import schema
 from memoryd.index.cache import put_vec
-from memoryd.index.driver import Database, bundled_extension
-from memoryd.index.faults import DamagedIndexError, Fault, fault_of
+from memoryd.index.driver import DamagedIndexError, Database, Fault, bundled_extension, fault_of
 from memoryd.index.repair import checks
 from memoryd.index.repair import recover as repair
 from memoryd.index.repair.checks import Problem
@@ -531,7 +530,7 @@ def test_nothing_is_moved_when_the_new_file_cannot_be_written(
 
     smash(path, *roots(path, "files"))
     before = path.read_bytes()
-    monkeypatch.setattr(recover, "_commit", full)
+    monkeypatch.setattr(repair, "_commit", full)
     with pytest.raises(sqlite3.OperationalError):
         put_right(path)
     assert path.read_bytes() == before

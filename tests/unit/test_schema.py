@@ -12,8 +12,7 @@ import pytest
 from memoryd.identity import Identity
 from memoryd.index import cache, schema, statements
 from memoryd.index.catalog import load_catalog
-from memoryd.index.driver import Connection, Database, Error, bundled_extension
-from memoryd.index.faults import DamagedIndexError
+from memoryd.index.driver import Connection, DamagedIndexError, Database, Error, bundled_extension
 from memoryd.index.schema import IndexRefusedError
 from memoryd.index.statements import Legs
 from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile, Places

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memoryd.embed.provider import RetryableError, unit_rows
 from memoryd.embed.vendors.api import Api
 from memoryd.embed.vendors.decode import in_order, matrix
-from memoryd.embed.vendors.names import APIS
+from memoryd.embed.vendors.factory import APIS
 
 DIMS = 4
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)

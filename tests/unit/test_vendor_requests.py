@@ -14,8 +14,7 @@ from memoryd.config.load import ConfigError
 from memoryd.config.settings import Remote, Settings
 from memoryd.embed.provider import FloatMatrix, PermanentError, utf8_bytes
 from memoryd.embed.vendors.api import Options
-from memoryd.embed.vendors.factory import is_secret_header, make_remote
-from memoryd.embed.vendors.names import APIS, key_origin
+from memoryd.embed.vendors.factory import APIS, is_secret_header, key_origin, make_remote
 from memoryd.embed.vendors.remote import LARGE_BYTES
 
 TEXTS = ["one", "two three", 'four "quoted" 漢字 🦭']

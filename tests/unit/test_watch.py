@@ -14,8 +14,13 @@ from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from memoryd.messages import Hint, ToReconcile
 from memoryd.source.notes import watch
-from memoryd.source.notes.inotify import check_watches, explained
-from memoryd.source.notes.watch import MANY_PATHS, OVERFLOW_EVENTS, Watcher
+from memoryd.source.notes.watch import (
+    MANY_PATHS,
+    OVERFLOW_EVENTS,
+    Watcher,
+    check_watches,
+    explained,
+)
 
 FOLDERS = frozenset({Path("/memory"), Path("/memory/sub")})
 ADDED, MODIFIED, DELETED = 1, 2, 3

@@ -10,6 +10,7 @@ import random
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,69 @@ import msgspec
 
 from memoryd.config.settings import Batch
 from memoryd.embed.batch.api import BatchApi, JobState
-from memoryd.embed.batch.files import BatchFile, collect, halves
-from memoryd.embed.batch.mode import BatchMode
-from memoryd.embed.batch.output import Output, bring_home
-from memoryd.embed.batch.running import JobStats, Running
+from memoryd.embed.batch.files import BatchFile, Output, bring_home, collect, halves
 from memoryd.embed.provider import BatchTooLargeError, PermanentError, ProviderError, RetryableError
 from memoryd.embed.provider_client import Calls
 from memoryd.identity import Identity
 from memoryd.messages import BatchJob, JobChange, Text, ToWriter, first_of
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    """A job on its way: when it is looked at next, how long after that again, when it was made."""
+
+    job: BatchJob
+    shown: str
+    pause_s: float
+    made_s: float
+    due_s: float = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class JobStats:
+    """One job: the provider's id of it (ours, until it has one), its state, size and age."""
+
+    id: str
+    state: str
+    texts: int
+    age_s: float
+
+
+LIMIT = 2
+
+
+class BatchMode:
+    """Counts failures in a row; at `LIMIT` it is off, until `reset`."""
+
+    def __init__(self) -> None:
+        self.failures = 0
+        self.off_reason: str | None = None
+        self.last_error: str | None = None
+
+    def worked(self) -> None:
+        """Note that a job has brought vectors."""
+        self.failures = 0
+
+    def failed(self, reason: str, *, count: int = 1) -> None:
+        """Note that a job has failed; its texts are embedded otherwise."""
+        self.last_error = reason
+        self.failures += count
+        if self.failures >= LIMIT:
+            self.turn_off(reason)
+
+    def turn_off(self, reason: str) -> None:
+        """Use it no more."""
+        self.last_error = reason
+        if self.off_reason is None:
+            self.off_reason = f"{reason} `memctl probe` turns it on again when it works."
+            log.warning("the batch API is not used any more: %s", reason)
+
+    def reset(self) -> None:
+        """Use it again: it answers."""
+        self.failures, self.off_reason, self.last_error = 0, None, None
+
 
 SEND_PAUSES_S = (0.3, 1.0)
 POLL_GROWTH = 1.5

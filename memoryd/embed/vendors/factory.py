@@ -9,19 +9,32 @@ from memoryd.config.load import ConfigError
 from memoryd.config.settings import Remote, Settings
 from memoryd.config.validate import is_web_address
 from memoryd.embed.batch.api import BatchApi
-from memoryd.embed.prefixes import prefixes
-from memoryd.embed.provider import Provider
+from memoryd.embed.provider import Provider, prefixes
 from memoryd.embed.vendors.api import Api, Options
 from memoryd.embed.vendors.credentials import KeySource
-from memoryd.embed.vendors.gemini import GeminiApi
-from memoryd.embed.vendors.gemini_batch import GeminiBatch
+from memoryd.embed.vendors.gemini import GeminiApi, GeminiBatch
 from memoryd.embed.vendors.http import Http, KeyHeaders
-from memoryd.embed.vendors.names import APIS
-from memoryd.embed.vendors.openai import OpenAiApi
-from memoryd.embed.vendors.openai_batch import OpenAiBatch
+from memoryd.embed.vendors.mistral import MistralApi
+from memoryd.embed.vendors.ollama import OllamaApi
+from memoryd.embed.vendors.openai import OpenAiApi, OpenAiBatch
 from memoryd.embed.vendors.remote import RemoteProvider
-from memoryd.embed.vendors.voyage import VoyageApi
-from memoryd.embed.vendors.voyage_batch import VoyageBatch
+from memoryd.embed.vendors.voyage import VoyageApi, VoyageBatch
+
+APIS: Mapping[str, Callable[[], Api]] = {
+    "openai": OpenAiApi,
+    "gemini": GeminiApi,
+    "voyage": VoyageApi,
+    "mistral": MistralApi,
+    "ollama": OllamaApi,
+}
+WITH_BATCH_API = frozenset({"openai", "gemini", "voyage"})
+
+
+def key_origin(name: str) -> str | None:
+    """Return where the key of a vendor is, or None if there is none. Raises `PermanentError`."""
+    key = KeySource(APIS[name]().key_names).find()
+    return None if key is None else key.origin
+
 
 _OLLAMA_CLOUD = "ollama.com"
 _SECRET_NAMES = ("key", "token", "auth", "secret", "cookie", "credential", "password")

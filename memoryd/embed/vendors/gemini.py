@@ -3,13 +3,28 @@
 https://ai.google.dev/api/embeddings
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, BinaryIO
 
+import aiohttp
 import msgspec
 
+from memoryd.embed.batch.api import (
+    ASK_S,
+    MAX_BYTES,
+    MAX_REQUESTS,
+    UPLOAD_S,
+    JobState,
+    Line,
+    at,
+    list_at,
+    text_at,
+)
+from memoryd.embed.provider import ProviderError
 from memoryd.embed.vendors.api import Answer, Options, Purpose, bearer
 from memoryd.embed.vendors.decode import Reader, Vector, matrix
+from memoryd.embed.vendors.http import Http
+from memoryd.embed.vendors.openai import row, streamed
 
 TASKS: Mapping[Purpose, str] = {"query": "RETRIEVAL_QUERY", "document": "RETRIEVAL_DOCUMENT"}
 
@@ -89,3 +104,132 @@ class GeminiApi:
         answer = self._reader.read(body)
         vectors = [embedding.values for embedding in answer.embeddings]
         return Answer(matrix(self.name, vectors, count), 0)
+
+
+_DONE = ("SUCCEEDED", "COMPLETED", "DONE")
+_FAILED = ("FAILED", "CANCELLED", "CANCELED", "EXPIRED")
+_PREFIXES = ("BATCH_STATE_", "JOB_STATE_")
+
+
+class GeminiBatch:
+    """Upload a file, create a job of it, poll, download."""
+
+    max_requests = MAX_REQUESTS
+    max_bytes = MAX_BYTES
+
+    def __init__(self, http: Http, api: GeminiApi, options: Options) -> None:
+        self._http = http
+        self._api = api
+        self._options = options
+
+    def line(self, number: int, text: str) -> bytes:
+        """Return the line of the input for one text."""
+        sent = self._options.sent(text, "document")
+        request = self._api.request(sent, "document", self._options)
+        return msgspec.json.encode({"key": str(number), "request": request}) + b"\n"
+
+    def renumbered(self, line: bytes, number: int) -> bytes:
+        """Return the line with another number."""
+        return msgspec.json.encode({**msgspec.json.decode(line), "key": str(number)}) + b"\n"
+
+    async def submit(self, lines: BinaryIO, key: str) -> str:
+        """Upload the lines and create a job of them. Returns its name."""
+        name = _job_name(key)
+        with aiohttp.MultipartWriter("related") as parts:
+            parts.append_json({"file": {"displayName": name, "mimeType": "application/jsonl"}})
+            parts.append(lines, {"Content-Type": "application/jsonl"})
+        url = self._at("/upload", "/files", uploadType="multipart")
+        uploaded = await self._http.json("POST", url, timeout_s=UPLOAD_S, data=parts)
+        file = text_at(uploaded, "file", "name") or text_at(uploaded, "name")
+        if file is None:
+            raise ProviderError("gemini gave an uploaded file no name.")
+        body = {"batch": {"displayName": name, "inputConfig": {"fileName": file}}}
+        url = self._http.url(f"/models/{self._options.model}:asyncBatchEmbedContent")
+        created = await self._http.json("POST", url, timeout_s=ASK_S, json=body)
+        if (created_name := text_at(created, "name")) is None:
+            raise ProviderError("gemini gave a batch job no name.")
+        return created_name
+
+    async def find(self, key: str) -> str | None:
+        """Return the name of the job that is displayed by our name."""
+        url = self._http.url("/batches", pageSize="100")
+        listed = await self._http.json("GET", url, timeout_s=ASK_S)
+        for job in list_at(listed, "operations") or list_at(listed, "batches"):
+            shown = text_at(job, "displayName") or text_at(job, "metadata", "displayName")
+            if shown == _job_name(key) and (name := text_at(job, "name")):
+                return name
+        return None
+
+    async def look(self, job_id: str) -> JobState:
+        """Return how a job stands."""
+        job = await self._http.json("GET", self._http.url(f"/{job_id}"), timeout_s=ASK_S)
+        state, output = self._http.mask(_state(job)), _output(job)
+        said = text_at(job, "error", "message")
+        message = None if said is None else self._http.mask(said)
+        if state in _FAILED:
+            return JobState("failed", state, output, None, message or f"it is {state.lower()}")
+        if state in _DONE or (not state and job.get("done")):
+            if message:
+                return JobState("failed", state or "done", output, None, message)
+            return JobState("done", state or "done", output)
+        return JobState("running", state.lower() or "unknown", output)
+
+    async def cancel(self, job_id: str) -> None:
+        """Give a job up."""
+        await self._http.json("POST", self._http.url(f"/{job_id}:cancel"), timeout_s=ASK_S)
+
+    async def lines(self, file_id: str) -> AsyncGenerator[bytes, None]:
+        """Yield the lines of a file."""
+        name = file_id if file_id.startswith("files/") else f"files/{file_id}"
+        async for line in streamed(
+            self._http, self._at("/download", f"/{name}:download", alt="media")
+        ):
+            yield line
+
+    def read(self, line: bytes) -> Line:
+        """Read a line: its key and an embedding or an error, in one of several places."""
+        found = msgspec.json.decode(line)
+        key = next(found[name] for name in ("key", "custom_id", "request_id") if name in found)
+        response = found.get("response") or {}
+        if error := found.get("error") or response.get("error"):
+            message = error.get("message") if isinstance(error, dict) else error
+            return Line(int(key), None, self._http.mask(str(message or "it was refused")))
+        embedding = found.get("embedding") or response.get("embedding") or {}
+        if not embedding.get("values"):
+            return Line(int(key), None, "there is no vector in the answer")
+        return Line(int(key), row(self._api.name, embedding["values"]), None)
+
+    async def check(self) -> None:
+        """Ask for one job, whichever."""
+        await self._http.json("GET", self._http.url("/batches", pageSize="1"), timeout_s=ASK_S)
+
+    def _at(self, before: str, path: str, **query: str) -> Any:
+        """Return an address of the file service, which stands before the API's version."""
+        base = self._http.base.path.rstrip("/")
+        version = base.rpartition("/")[2]
+        above = base.removesuffix(f"/{version}")
+        return self._http.url(path, base_path=f"{above}{before}/{version}", **query)
+
+
+def _job_name(key: str) -> str:
+    return f"memoryd-{key}"
+
+
+def _state(job: dict[str, Any]) -> str:
+    """Return the state in capitals, without a prefix, "" if it has none."""
+    state = (text_at(job, "state") or text_at(job, "metadata", "state") or "").upper()
+    for prefix in _PREFIXES:
+        state = state.removeprefix(prefix)
+    return state
+
+
+def _output(job: dict[str, Any]) -> str | None:
+    """Return the file that the answers are in."""
+    for place in (job, at(job, "metadata"), at(job, "response")):
+        for name in ("outputConfig", "output", "dest"):
+            for file in ("responsesFile", "file", "fileId", "fileName"):
+                if found := text_at(place, name, file):
+                    return found
+        if found := text_at(place, "responsesFile"):
+            return found
+    return None

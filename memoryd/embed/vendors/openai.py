@@ -3,13 +3,28 @@
 https://platform.openai.com/docs/api-reference/embeddings
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, BinaryIO
 
+import aiohttp
 import msgspec
 
-from memoryd.embed.vendors.api import Answer, Options, Purpose, bearer
+from memoryd.embed.batch.api import (
+    ASK_S,
+    MAX_BYTES,
+    MAX_LINE_BYTES,
+    MAX_REQUESTS,
+    UPLOAD_S,
+    JobState,
+    Line,
+    at,
+    list_at,
+    text_at,
+)
+from memoryd.embed.provider import ProviderError, RetryableError
+from memoryd.embed.vendors.api import Answer, Api, Options, Purpose, bearer
 from memoryd.embed.vendors.decode import Reader, Vector, in_order, matrix
+from memoryd.embed.vendors.http import Http
 
 
 class Item(msgspec.Struct):
@@ -81,3 +96,150 @@ class OpenAiApi:
         ordered = in_order(self.name, vectors, [item.index for item in answer.data])
         tokens = answer.usage.total_tokens if answer.usage is not None else None
         return Answer(matrix(self.name, ordered, count), tokens or 0)
+
+
+_FAILED = ("failed", "expired", "cancelled", "canceled")
+
+
+class OpenAiBatch:
+    """Upload a file, create a job of it, poll, download."""
+
+    max_requests = MAX_REQUESTS
+    max_bytes = MAX_BYTES
+    window = "24h"
+
+    def __init__(self, http: Http, api: Api, options: Options) -> None:
+        self._http = http
+        self._api = api
+        self._options = options
+
+    def line(self, number: int, text: str) -> bytes:
+        """Return the line of the input for one text."""
+        return msgspec.json.encode({"custom_id": str(number), **self._request(text)}) + b"\n"
+
+    def renumbered(self, line: bytes, number: int) -> bytes:
+        """Return the line with another number."""
+        return msgspec.json.encode({**msgspec.json.decode(line), "custom_id": str(number)}) + b"\n"
+
+    async def submit(self, lines: BinaryIO, key: str) -> str:
+        """Upload the lines and create a job of them. Returns its id."""
+        form = aiohttp.FormData()
+        form.add_field("purpose", "batch")
+        form.add_field(
+            "file",
+            lines,
+            filename=f"memory-embeddings.{key}.jsonl",
+            content_type="application/jsonl",
+        )
+        url = self._http.url("/files")
+        uploaded = await self._http.json("POST", url, timeout_s=UPLOAD_S, data=form)
+        body = {
+            "input_file_id": self._named(uploaded, "id"),
+            "endpoint": "/v1/embeddings",
+            "completion_window": self.window,
+            "metadata": {"source": "memoryd", "job": key},
+            **self._job_options(),
+        }
+        url = self._http.url("/batches")
+        return self._named(await self._http.json("POST", url, timeout_s=ASK_S, json=body), "id")
+
+    async def find(self, key: str) -> str | None:
+        """Return the id of the job whose metadata has our name."""
+        url = self._http.url("/batches", limit="100")
+        listed = await self._http.json("GET", url, timeout_s=ASK_S)
+        ours = (job for job in list_at(listed, "data") if at(job, "metadata", "job") == key)
+        return next((name for job in ours if (name := text_at(job, "id"))), None)
+
+    async def look(self, job_id: str) -> JobState:
+        """Return how a job stands."""
+        job = await self._http.json("GET", self._http.url(f"/batches/{job_id}"), timeout_s=ASK_S)
+        shown = self._http.mask(text_at(job, "status") or "unknown")
+        output, errors = text_at(job, "output_file_id"), text_at(job, "error_file_id")
+        if shown == "completed":
+            return JobState("done", shown, output, errors)
+        if shown in _FAILED:
+            message = self._http.mask(_message(job) or f"it is {shown}")
+            return JobState("failed", shown, output, errors, message)
+        return JobState("running", shown, output, errors)
+
+    async def cancel(self, job_id: str) -> None:
+        """Give a job up."""
+        url = self._http.url(f"/batches/{job_id}/cancel")
+        await self._http.json("POST", url, timeout_s=ASK_S)
+
+    async def lines(self, file_id: str) -> AsyncGenerator[bytes, None]:
+        """Yield the lines of a file."""
+        url = self._http.url(f"/files/{file_id}/content")
+        async for line in streamed(self._http, url):
+            yield line
+
+    def read(self, line: bytes) -> Line:
+        """Read a line: `{custom_id, response: {status_code, body}, error}`."""
+        found = msgspec.json.decode(line)
+        number = int(found["custom_id"])
+        response = found.get("response") or {}
+        if found.get("error") or response.get("status_code", 200) != 200:
+            return Line(number, None, self._http.mask(_error(found) or "it was refused"))
+        body = response["body"]
+        tokens = int((body.get("usage") or {}).get("total_tokens") or 0)
+        return Line(number, row(self._api.name, body["data"][0]["embedding"]), None, tokens)
+
+    async def check(self) -> None:
+        """Ask for one job, whichever."""
+        await self._http.json("GET", self._http.url("/batches", limit="1"), timeout_s=ASK_S)
+
+    def _request(self, text: str) -> dict[str, Any]:
+        sent = self._options.sent(text, "document")
+        body = self._api.body([sent], "document", self._options)
+        return {"method": "POST", "url": "/v1/embeddings", "body": {**body, "input": sent}}
+
+    def _job_options(self) -> dict[str, Any]:
+        return {}
+
+    def _named(self, answer: Any, name: str) -> str:
+        if (found := text_at(answer, name)) is None:
+            raise ProviderError(f"{self._api.name} gave a batch job no {name}.")
+        return found
+
+
+def row(vendor: str, vector: Any) -> Any:
+    """Return a vector of a line, shape (dims,). Raises ValueError."""
+    try:
+        rows = matrix(vendor, [vector], 1)
+    except (ProviderError, TypeError) as error:
+        raise ValueError(str(error)) from error
+    if rows.ndim != 2:
+        raise ValueError("it is no list of numbers")
+    return rows[0]
+
+
+async def streamed(http: Http, url: Any) -> AsyncGenerator[bytes, None]:
+    """Yield the lines of a download, none longer than `MAX_LINE_BYTES`."""
+    rest = bytearray()
+    async with http.request("GET", url, timeout_s=UPLOAD_S) as response:
+        async for part in response.content.iter_any():
+            rest += part
+            *complete, last = bytes(rest).split(b"\n") if b"\n" in part else (bytes(rest),)
+            rest = bytearray(last)
+            for line in complete:
+                if line.strip():
+                    yield line
+            if len(rest) > MAX_LINE_BYTES:
+                raise RetryableError(f"{http.vendor} sent a line that is too long.", answered=True)
+    if rest.strip():
+        yield bytes(rest)
+
+
+def _message(job: dict[str, Any]) -> str | None:
+    """Return what the vendor says about a job that failed."""
+    listed = list_at(job, "errors") or list_at(job, "errors", "data")
+    return next((message for error in listed if (message := text_at(error, "message"))), None)
+
+
+def _error(line: dict[str, Any]) -> str | None:
+    """Return the reason in a line of an error file."""
+    body = at(line, "response", "body")
+    for error in (at(line, "error"), at(body, "error"), at(body, "detail"), at(body, "message")):
+        if error:
+            return text_at(error, "message") or str(error)
+    return None

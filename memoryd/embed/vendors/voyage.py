@@ -6,7 +6,7 @@ https://docs.voyageai.com/reference/embeddings-api
 from typing import Any
 
 from memoryd.embed.vendors.api import Options, Purpose
-from memoryd.embed.vendors.openai import OpenAiApi
+from memoryd.embed.vendors.openai import OpenAiApi, OpenAiBatch
 
 
 class VoyageApi(OpenAiApi):
@@ -29,3 +29,17 @@ class VoyageApi(OpenAiApi):
         if options.dimensions is not None:
             body["output_dimension"] = options.dimensions
         return body
+
+
+class VoyageBatch(OpenAiBatch):
+    """Upload a file, create a job of it, poll, download."""
+
+    window = "12h"
+
+    def _request(self, text: str) -> dict[str, Any]:
+        return {"body": {"input": self._options.sent(text, "document")}}
+
+    def _job_options(self) -> dict[str, Any]:
+        params = self._api.body([], "document", self._options)
+        del params["input"]
+        return {"request_params": params}

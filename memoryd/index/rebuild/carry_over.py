@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from memoryd.index import schema
-from memoryd.index.bulk import last_id
+from memoryd.index.batching import last_id
 from memoryd.index.cache import keep_vectors, put_vec
 from memoryd.index.driver import Connection, transaction
 from memoryd.index.statements import Delta, Legs, MatrixRow

@@ -8,8 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from memoryd.index.driver import SQLITE_VERSION, Connection, Error
-from memoryd.index.faults import DamagedIndexError, Fault, fault_of
+from memoryd.index.driver import (
+    SQLITE_VERSION,
+    Connection,
+    DamagedIndexError,
+    Error,
+    Fault,
+    fault_of,
+)
 from memoryd.index.repair.checks import (
     Problem,
     check_chunks,

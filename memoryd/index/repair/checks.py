@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from memoryd.index.cache import mean_vector
-from memoryd.index.driver import Connection, Error
-from memoryd.index.faults import DamagedIndexError, Fault, fault_of
+from memoryd.index.driver import Connection, DamagedIndexError, Error, Fault, fault_of
 from memoryd.index.schema import fts_columns
 from memoryd.index.statements import chunk_id, text_hash
 from memoryd.messages import Chunk, FileKey

@@ -18,8 +18,7 @@ from pathlib import Path
 import msgspec
 
 from memoryd.index import schema
-from memoryd.index.driver import Connection, Database, Error, transaction
-from memoryd.index.faults import Fault, fault_of
+from memoryd.index.driver import Connection, Database, Error, Fault, fault_of, transaction
 from memoryd.index.forget import Tombstone
 from memoryd.index.repair.checks import DERIVED, Problem, damaged_tables
 from memoryd.index.repair.header import check_kind, copy_mended, header_problem, seems_ours

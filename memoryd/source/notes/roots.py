@@ -10,7 +10,7 @@ from memoryd.config.load import ConfigError
 from memoryd.config.settings import ExtraPath
 from memoryd.fs.hang import waiting_for
 from memoryd.source.filenames import MEMORY_FOLDER, ROOT_FILES, SUFFIX, is_markdown, is_tool_folder
-from memoryd.source.notes.patterns import PatternError, Patterns
+from memoryd.source.notes.ignore import PatternError, Patterns
 
 MAGIC = re.compile(r"[*?\[]")
 ALL = ExtraPath(path="").pattern

@@ -7,8 +7,11 @@ which sees whatever happened in between.
 
 import asyncio
 import contextlib
+import ctypes
+import errno
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -23,10 +26,91 @@ from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 from memoryd.fs.hang import waiting_for
 from memoryd.messages import Hint, ToReconcile
 from memoryd.source.filenames import IGNORE_FILE, is_markdown, is_real_folder, is_tool_folder
-from memoryd.source.notes.inotify import check_watches, explained
-from memoryd.source.notes.quiet import QuietPeriod
 
 log = logging.getLogger(__name__)
+
+CEILING_PERIODS = 8
+"""A path that never falls still is taken after this many periods all the same."""
+
+
+class QuietPeriod:
+    """Paths that changed lately, each with the times of its first and its last change."""
+
+    def __init__(self, period_s: float) -> None:
+        self.period_s = period_s
+        self._changed: dict[Path, tuple[float, float]] = {}
+
+    def __len__(self) -> int:
+        return len(self._changed)
+
+    def __contains__(self, path: Path) -> bool:
+        return path in self._changed
+
+    def note(self, path: Path, now: float) -> None:
+        """Note a change."""
+        first, _ = self._changed.get(path, (now, now))
+        self._changed[path] = first, now
+
+    def take(self, now: float) -> frozenset[Path]:
+        """Remove and return the paths whose time has come."""
+        due = frozenset(path for path, seen in self._changed.items() if self._due(seen) <= now)
+        for path in due:
+            del self._changed[path]
+        return due
+
+    def take_all(self) -> frozenset[Path]:
+        """Remove and return every path at once."""
+        taken = frozenset(self._changed)
+        self._changed.clear()
+        return taken
+
+    def next_due(self) -> float | None:
+        """Return when the next path is due, or None when all is still."""
+        return min(map(self._due, self._changed.values()), default=None)
+
+    def _due(self, seen: tuple[float, float]) -> float:
+        first, last = seen
+        return min(last + self.period_s, first + CEILING_PERIODS * self.period_s)
+
+
+IN_CLOEXEC = os.O_CLOEXEC
+IN_DELETE_SELF = 0x400
+WATCHES = (
+    "more folders than this user may watch; to watch them, raise it:"
+    " sysctl fs.inotify.max_user_watches"
+)
+INSTANCES = (
+    "too many open files, or too many programs that watch; to watch, raise what is too low:"
+    " LimitNOFILE of the service (ulimit -n), or sysctl fs.inotify.max_user_instances"
+)
+
+
+def check_watches() -> None:
+    """Raise `OSError` when not one folder more could be watched."""
+    if sys.platform != "linux":
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = libc.inotify_init1(IN_CLOEXEC)
+    if descriptor < 0:
+        return  # no more instances, which is another limit; ours is there
+    try:
+        watched = libc.inotify_add_watch(descriptor, b"/", IN_DELETE_SELF)
+        if watched < 0 and ctypes.get_errno() == errno.ENOSPC:
+            raise OSError(errno.ENOSPC, WATCHES)
+    finally:
+        os.close(descriptor)
+
+
+def explained(error: Exception) -> str:
+    """Return what an error of watching means, and what to do about it."""
+    number = getattr(error, "errno", None)
+    text = str(error)
+    if number == errno.ENOSPC or f"(os error {errno.ENOSPC})" in text:
+        return WATCHES
+    if number == errno.EMFILE or f"(os error {errno.EMFILE})" in text:
+        return INSTANCES
+    return text
+
 
 STEP_MS = 20
 GROUP_MS = 100

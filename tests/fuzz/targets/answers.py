@@ -5,9 +5,9 @@ from contextlib import suppress
 import numpy as np
 
 from memoryd.embed.provider import ProviderError, unit_rows
+from memoryd.embed.vendors.factory import APIS
 from memoryd.embed.vendors.http import without_secrets
 from memoryd.embed.vendors.http_errors import refusal, retry_after_s
-from memoryd.embed.vendors.names import APIS
 
 SEEDS = [
     b'\x01{"data":[{"embedding":[1,2.5],"index":0}],"usage":{"total_tokens":3}}',

@@ -6,17 +6,14 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
 from memoryd.embed.batch.api import BatchApi, JobState
-from memoryd.embed.batch.output import bring_home
+from memoryd.embed.batch.files import bring_home
 from memoryd.embed.provider import ProviderError
 from memoryd.embed.vendors.api import Options, bearer
 from memoryd.embed.vendors.credentials import KeySource
-from memoryd.embed.vendors.gemini import GeminiApi
-from memoryd.embed.vendors.gemini_batch import GeminiBatch
+from memoryd.embed.vendors.gemini import GeminiApi, GeminiBatch
 from memoryd.embed.vendors.http import Http, decoded
-from memoryd.embed.vendors.openai import OpenAiApi
-from memoryd.embed.vendors.openai_batch import OpenAiBatch
-from memoryd.embed.vendors.voyage import VoyageApi
-from memoryd.embed.vendors.voyage_batch import VoyageBatch
+from memoryd.embed.vendors.openai import OpenAiApi, OpenAiBatch
+from memoryd.embed.vendors.voyage import VoyageApi, VoyageBatch
 from memoryd.identity import Identity
 from memoryd.messages import BatchJob, Embedded, ToWriter
 

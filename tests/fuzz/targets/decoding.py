@@ -3,7 +3,7 @@
 import codecs
 
 from memoryd.messages import split_lines
-from memoryd.source.notes.decode import Decoder
+from memoryd.source.notes.read import Decoder
 
 SEEDS = [
     b"\x03a\r\nb\rc\n\nd",

@@ -10,16 +10,14 @@ import numpy as np
 
 from fuzz.scratch import folder
 from memoryd.agent.recovery import Recovery
-from memoryd.api.facts import read_facts
+from memoryd.api.status import read_facts
 from memoryd.config.load import AgentConfig, load
 from memoryd.doctor.index import IndexDoctor
 from memoryd.identity import Choice, Identity
 from memoryd.index import batch_jobs, schema, statements
-from memoryd.index.driver import Connection, Error, sqlite
-from memoryd.index.faults import DamagedIndexError, Fault, fault_of
-from memoryd.index.find_text import find_text
+from memoryd.index.driver import Connection, DamagedIndexError, Error, Fault, fault_of, sqlite
 from memoryd.index.forget import load_tombstones, message_hash
-from memoryd.index.peek import peek
+from memoryd.index.queries import find_text, peek
 from memoryd.index.repair.recover import FailingDiskError
 from memoryd.index.schema import IndexRefusedError, get_places
 from memoryd.index.store import Store, StoreOptions

@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 from memoryd.messages import split_lines
-from memoryd.source.notes.patterns import PatternError, Patterns
+from memoryd.source.notes.ignore import PatternError, Patterns
 from memoryd.source.notes.roots import Selection
 
 SEEDS = [

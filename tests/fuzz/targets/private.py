@@ -3,7 +3,7 @@
 import re
 
 from memoryd.messages import split_lines
-from memoryd.source.notes.private import mask_private
+from memoryd.source.notes.read import mask_private
 
 SEEDS = [
     b"a <private>hidden</private> b\n",
