@@ -23,7 +23,7 @@ from bench.corpus import (
 )
 from bench.daemon import place
 from bench.figures import Report, at_least, at_most, percentile
-from memoryd.config.settings import Query
+from memoryd.config.settings import QuerySettings
 from memoryd.embed.local import CALIBRATION
 from memoryd.embed.worker import DIMS
 from memoryd.index.driver import Connection
@@ -152,7 +152,7 @@ async def _whole_search(
         return vector_of[text]
 
     leg = VectorLeg(embed, CALIBRATION.apply, lambda: None)
-    engine = SearchEngine(store, Query(), leg)
+    engine = SearchEngine(store, QuerySettings(), leg)
     found, search_s = await _timed(lambda text: engine.search(SearchBody(query=text)), texts)
     assert all(result.mode == "hybrid" and result.results for result in found)
     large = size.startswith("100,")

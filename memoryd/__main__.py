@@ -76,7 +76,7 @@ def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
     # than one, and one searches 100,000 vectors in 6 ms. Read when numpy is imported, below.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Late, so that a bad configuration is told at once.
-    from memoryd.app import Options, run
+    from memoryd.app import RunOptions, run
     from memoryd.fs.directories import SocketError
     from memoryd.fs.lockfile import AlreadyRunningError
     from memoryd.index.driver import Error
@@ -89,7 +89,7 @@ def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
     _raise_descriptor_limit()
     # A core would have keys and notes in it, and lie where others may look.
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    options = Options(
+    options = RunOptions(
         socket_path,
         arguments.config,
         arguments.agent,
@@ -148,12 +148,14 @@ def _config(arguments: argparse.Namespace) -> int:
 
 def _doctor(arguments: argparse.Namespace, socket_path: Path) -> int:
     """Look at everything, print what is found, and say by the exit code whether all is well."""
-    from memoryd.doctor.examine import Options, examine
+    from memoryd.doctor.examine import DoctorOptions, examine
     from memoryd.doctor.text import as_json, as_text
 
     # What would be logged is found too.
     logging.disable(logging.WARNING)
-    found = examine(Options(socket_path, arguments.config, arguments.agent, arguments.workspace))
+    found = examine(
+        DoctorOptions(socket_path, arguments.config, arguments.agent, arguments.workspace)
+    )
     with _until_seen_enough():
         print(as_json(found) if arguments.json else as_text(found), end="", flush=True)
     if not found.usable:

@@ -41,15 +41,15 @@ from memoryd.agent.factories import (
     store_options,
     wanted_identity,
 )
-from memoryd.agent.index_lock import IndexKeeper
-from memoryd.agent.recovery import Findings, Recovery
+from memoryd.agent.index_lock import IndexLock
+from memoryd.agent.recovery import Corruptions, Recovery
 from memoryd.agent.transcripts import Transcripts, known, notes
 from memoryd.api.handlers import Operations
 from memoryd.api.status import Daemon, Status
 from memoryd.chunk.parser import ChunkOptions, Parser
 from memoryd.config.load import AgentConfig
 from memoryd.config.settings import Settings
-from memoryd.daemon.agents import EXPLAINED, STOP_S, Host, Opened
+from memoryd.daemon.agents import EXPLAINED, STOP_S, AgentSupervisor, Opened
 from memoryd.daemon.handlers import DaemonOperations
 from memoryd.daemon.malloc import HeapTrimmer
 from memoryd.daemon.reload import Reloader
@@ -68,7 +68,7 @@ from memoryd.index.store import Store
 from memoryd.index.writer import Writer
 from memoryd.messages import FileKey, MeteredQueue, ToFeeder, ToParser, ToReconcile, ToWriter
 from memoryd.search.engine import SearchEngine
-from memoryd.server.endpoint import Door
+from memoryd.server.endpoint import Endpoint
 from memoryd.server.server import Server
 from memoryd.server.systemd import Notifier
 from memoryd.server.unix_socket import check_path
@@ -76,7 +76,7 @@ from memoryd.source.mounts import unless_away
 from memoryd.source.notes.discover import Discovery
 from memoryd.source.notes.reconcile import Reconciler
 from memoryd.source.notes.watch import Watcher
-from memoryd.source.transcripts.tracker import SessionTracker
+from memoryd.source.transcripts.tracker import TranscriptTracker
 from memoryd.supervisor import Actor, done_before, supervise
 from memoryd.text.tokenize import load_stop_words
 from memoryd_client.shared import paths
@@ -92,7 +92,7 @@ FILE_QUEUE = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class RunOptions:
     """What the command line says. `config_file` None: the default place, if there is a file."""
 
     socket_path: Path
@@ -102,7 +102,7 @@ class Options:
     log_path: Path | None = None
 
 
-async def run(options: Options, *, stop: asyncio.Event, hangup: asyncio.Event) -> None:
+async def run(options: RunOptions, *, stop: asyncio.Event, hangup: asyncio.Event) -> None:
     """Serve until `stop` is set; whenever `hangup` is, read the configuration again.
 
     Raises `ConfigError`, `AlreadyRunningError`, `SocketError`, `IndexRefusedError` or
@@ -114,7 +114,7 @@ async def run(options: Options, *, stop: asyncio.Event, hangup: asyncio.Event) -
     log_path = None if options.log_path is None else str(options.log_path)
     holder = this_process(version=__version__, log_path=log_path)
     async with AsyncExitStack() as stack:
-        door = stack.enter_context(Door(socket_path, holder))
+        door = stack.enter_context(Endpoint(socket_path, holder))
         daemon = Daemon(
             holder,
             socket_path,
@@ -122,7 +122,7 @@ async def run(options: Options, *, stop: asyncio.Event, hangup: asyncio.Event) -
             problem=lambda: host.problem,
             agents=lambda: [hosted.config.agent for hosted in host.all()],
         )
-        host = Host(
+        host = AgentSupervisor(
             partial(
                 _agent, pools=SharedPools(_make_pool), events=events, daemon=daemon, findings={}
             ),
@@ -189,7 +189,7 @@ async def _agent(
     pools: SharedPools,
     events: EventBus,
     daemon: Daemon,
-    findings: Findings,
+    findings: Corruptions,
 ) -> AsyncIterator[Opened]:
     """Join the parts of one agent; yield it and its actors in the order of the data path."""
     settings = config.settings
@@ -204,7 +204,7 @@ async def _agent(
 
     async with AsyncExitStack() as stack:
         # Threads of its own: another agent's disk may hang. Nobody waits for one that does.
-        keeper = await stack.enter_async_context(IndexKeeper(config, daemon.holder, waits))
+        keeper = await stack.enter_async_context(IndexLock(config, daemon.holder, waits))
         config = await keeper.locate(config)
         await check_workspace(config)
         is_locked = await keeper.lock()
@@ -251,7 +251,7 @@ async def _agent(
             watcher = Watcher(to_watch, to_reconcile, quiet_s=quiet_s, adopt=waits.adopt)
         tracker = None
         if transcripts is not None:
-            tracker = SessionTracker(
+            tracker = TranscriptTracker(
                 to_tracker,
                 to_writer,
                 to_reconcile,

@@ -20,7 +20,7 @@ from memoryd.identity import Choice, Identity
 T = TypeVar("T")
 Text = tuple[str, str]
 """(text hash, text): what waits for a vector."""
-Paid = tuple[Identity, str, bytes]
+StoredVector = tuple[Identity, str, bytes]
 """What an embedding was made for, the text's hash, and the embedding."""
 
 _SQLITE_MAX = 2**63 - 1
@@ -76,7 +76,7 @@ class Hint:
     reason: str = ""
 
 
-ProgressCallback = Callable[[int, int, str], None]
+OnProgress = Callable[[int, int, str], None]
 """Called with (completed, total, label), from the event loop."""
 
 
@@ -244,11 +244,11 @@ class Replace:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Salvage:
+class KeepEmbeddings:
     """An unfinished index file whose embeddings are to be kept, and those it could not take."""
 
     path: Path
-    paid: list[Paid]
+    paid: list[StoredVector]
     done: asyncio.Future[None]
 
 
@@ -261,7 +261,7 @@ class Forget:
     done: asyncio.Future[None]
 
 
-class BatchJob(msgspec.Struct, frozen=True):
+class BatchJobRow(msgspec.Struct, frozen=True):
     """Texts that a provider's batch API has been given, or is about to be.
 
     `key` is our name for it, which the provider keeps too; `remote_id` the provider's, None until
@@ -280,7 +280,7 @@ class BatchJob(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class MountPoints:
     """Which folder, as (device, inode), is to be found at each place of a source."""
 
     source: str
@@ -291,7 +291,7 @@ class Places:
 class JobChange:
     """A batch job that is to be written down anew, or removed when it is `over`."""
 
-    job: BatchJob
+    job: BatchJobRow
     over: bool = False
     done: asyncio.Future[None] = field(default_factory=lambda: _new_future())
 
@@ -313,11 +313,11 @@ ToWriter = (
     | Embedded
     | GivesDims
     | Replace
-    | Salvage
+    | KeepEmbeddings
     | Forget
     | Choose
     | JobChange
-    | Places
+    | MountPoints
     | SyncMarker
 )
 ToFeeder = SyncMarker | None

@@ -34,7 +34,7 @@ from memoryd_client.shared.paths import check_socket_path, default_socket_path
 from memoryd_client.shared.style import one_line
 
 if TYPE_CHECKING:
-    from memctl.render import Answer
+    from memctl.render import Renderable
 
 OK, FAILED, USAGE, NO_DAEMON, NOT_FOUND, INTERRUPTED = 0, 1, 2, 3, 4, 130
 USAGE_CODE = "usage"
@@ -136,7 +136,7 @@ def _client(arguments: Arguments, socket_path: str) -> Client:
     )
 
 
-def _ask(client: Client, arguments: Arguments) -> "Answer | None":
+def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
     """Return what the daemon answers; `None` if it has been shown already, as it came."""
     timeout_s = arguments.timeout_s
     match arguments.command:
@@ -251,7 +251,7 @@ def _wait_for(client: Client, arguments: Arguments) -> IndexResult | SyncResult:
         line.finish()
 
 
-def _show(result: "Answer", arguments: Arguments) -> int:
+def _show(result: "Renderable", arguments: Arguments) -> int:
     if arguments.open_hit is not None and isinstance(result, SearchResult):
         from memctl import editor
 
@@ -270,7 +270,7 @@ def _show(result: "Answer", arguments: Arguments) -> int:
     return FAILED if _is_bad_news(result) else OK
 
 
-def _is_bad_news(result: "Answer") -> bool:
+def _is_bad_news(result: "Renderable") -> bool:
     """Tell whether a command did what it had to, and found that something does not work."""
     match result:
         case ProbeResult():

@@ -25,7 +25,7 @@ from memoryd_client.shared.humanize import counted, duration
 from memoryd_client.shared.style import Style, one_line, printable, printable_name
 from memoryd_client.wire.protocol import Body
 
-Answer = Body | list[StatusResult | AgentSummary]
+Renderable = Body | list[StatusResult | AgentSummary]
 """What a command shows: one result, or how each agent is; a summary is of one that can't tell."""
 
 _INDENT = "   "
@@ -35,7 +35,7 @@ _TAB_COLUMNS = 4
 """Where a snippet is wrapped, a tab is spaces up to the next multiple of this."""
 
 
-def answer(result: Answer, style: Style, *, terminal: bool) -> str:
+def answer(result: Renderable, style: Style, *, terminal: bool) -> str:
     """Return the text for what a command has to show. `terminal`: a person reads it right away."""
     match result:
         case SearchResult():
@@ -66,7 +66,7 @@ def answer(result: Answer, style: Style, *, terminal: bool) -> str:
             raise TypeError(f"no text for {type(result).__name__}")
 
 
-def remarks(result: Answer) -> list[str]:
+def remarks(result: Renderable) -> list[str]:
     """Return what is to be said beside the result, a line each."""
     match result:
         case SearchResult():

@@ -12,7 +12,7 @@ from memoryd_client.schema.status import (
 from memoryd_client.shared.humanize import counted, duration, size
 from memoryd_client.shared.style import Style, printable_name
 
-Row = tuple[str, str]
+LabelledValue = tuple[str, str]
 
 
 def overview(agents: list[StatusResult | AgentSummary], style: Style) -> str:
@@ -40,7 +40,7 @@ def _not_ready(agent: AgentSummary, style: Style) -> str:
     return _block(agent.agent, rows, style)
 
 
-def _block(agent_id: str, rows: list[Row], style: Style) -> str:
+def _block(agent_id: str, rows: list[LabelledValue], style: Style) -> str:
     width = max(len(label) for label, _ in rows)
     lines = [style.bold(f"Memory Search ({printable_name(agent_id)})")]
     last = ""
@@ -51,7 +51,7 @@ def _block(agent_id: str, rows: list[Row], style: Style) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _index_rows(result: StatusResult) -> list[Row]:
+def _index_rows(result: StatusResult) -> list[LabelledValue]:
     dirty = _because("yes", "; ".join(result.dirty_reasons)) if result.dirty else "no"
     rows = [
         ("Provider", f"{result.provider} (requested: {result.requested_provider})"),
@@ -81,7 +81,7 @@ def _amount(files: int, total_files: int, chunks: int) -> str:
     return f"{files}/{counted(total_files, 'file')} · {counted(chunks, 'chunk')}"
 
 
-def _part_rows(result: StatusResult) -> list[Row]:
+def _part_rows(result: StatusResult) -> list[LabelledValue]:
     custom = result.custom
     identity = custom.index_identity
     rows = [
@@ -111,7 +111,7 @@ def _part_rows(result: StatusResult) -> list[Row]:
     return rows
 
 
-def _vector_rows(vector: VectorStatus) -> list[Row]:
+def _vector_rows(vector: VectorStatus) -> list[LabelledValue]:
     if not vector.enabled:
         return [("Vector store", "disabled")]
     rows = [
@@ -127,7 +127,7 @@ def _vector_rows(vector: VectorStatus) -> list[Row]:
     return rows
 
 
-def _embedding_rows(embedding: EmbeddingStatus) -> list[Row]:
+def _embedding_rows(embedding: EmbeddingStatus) -> list[LabelledValue]:
     traffic = [
         counted(embedding.requests, "request"),
         counted(embedding.items, "item"),
@@ -151,7 +151,7 @@ def _embedding_rows(embedding: EmbeddingStatus) -> list[Row]:
     return rows
 
 
-def _batch_rows(batch: BatchStatus) -> list[Row]:
+def _batch_rows(batch: BatchStatus) -> list[LabelledValue]:
     if not batch.supported:
         return [("Batch", "not supported by this provider")]
     state = "enabled" if batch.enabled else "disabled"
@@ -166,7 +166,7 @@ def _batch_rows(batch: BatchStatus) -> list[Row]:
     return rows
 
 
-def _daemon_rows(result: StatusResult) -> list[Row]:
+def _daemon_rows(result: StatusResult) -> list[LabelledValue]:
     rows = [("Watching", _watch(result.watch))]
     if result.last_scan_s_ago is not None:
         rows.append(("Last scan", f"{duration(result.last_scan_s_ago)} ago"))
@@ -204,7 +204,7 @@ def _watch(watch: WatchStatus) -> str:
     return _because(f"{counted(watch.folders, 'folder')}{ago}", watch.error)
 
 
-def _trouble(result: StatusResult) -> list[Row]:
+def _trouble(result: StatusResult) -> list[LabelledValue]:
     rows = [("Degraded", reason) for reason in result.degraded]
     rows += [("Error", _failure(error)) for error in result.errors]
     rows += [("Failure", _failure(failure)) for failure in result.failures]
@@ -225,7 +225,7 @@ def _failure(failure: Failure) -> str:
     return text
 
 
-def _more(label: str, count: int) -> list[Row]:
+def _more(label: str, count: int) -> list[LabelledValue]:
     return [(label, f"and {count} more")] if count > 0 else []
 
 

@@ -23,8 +23,9 @@ from memoryd_client.schema.memory import (
 )
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.schema.transcripts import ForgetBody, ForgetResult, SessionEntry, SessionsResult
+from memoryd_client.shared import paths
 from memoryd_client.shared.paths import check_socket_path, default_socket_path
-from memoryd_client.transport.async_link import Link, follow, open_streams
+from memoryd_client.transport.async_link import AsyncLink, follow, open_streams
 from memoryd_client.transport.dial import Target
 from memoryd_client.wire import requests
 from memoryd_client.wire.codec import check_repeat, timed_out
@@ -56,7 +57,7 @@ class AsyncClient:
         self._timeout_s = timeout_s
         self._wait_s = wait_s
         self._connecting = asyncio.Lock()
-        self._link: Link | None = None
+        self._link: AsyncLink | None = None
         self._times_closed = 0
 
     async def __aenter__(self) -> "AsyncClient":
@@ -234,7 +235,7 @@ class AsyncClient:
         return await self._run(requests.session_start(session), timeout_s)
 
     async def transcript_updated(
-        self, path: requests.StrPath, *, timeout_s: float | None = None
+        self, path: paths.StrPath, *, timeout_s: float | None = None
     ) -> TranscriptUpdatedResult:
         """Tell that the transcript at `path` was written to."""
         return await self._run(requests.transcript_updated(path), timeout_s)
@@ -243,13 +244,11 @@ class AsyncClient:
         """Return the agents that the daemon serves, and which of them this client gets."""
         return await self._run(requests.agents(), timeout_s)
 
-    async def add(
-        self, workspace: requests.StrPath, *, timeout_s: float | None = None
-    ) -> AddResult:
+    async def add(self, workspace: paths.StrPath, *, timeout_s: float | None = None) -> AddResult:
         """Serve one more workspace, after restarts of the daemon too, until it is dropped."""
         return await self._run(requests.add(workspace), timeout_s)
 
-    async def drop(self, agent: requests.StrPath, *, timeout_s: float | None = None) -> DropResult:
+    async def drop(self, agent: paths.StrPath, *, timeout_s: float | None = None) -> DropResult:
         """Stop serving what was added, by its id or, with a `/` in it, the workspace's path."""
         return await self._run(requests.drop(agent), timeout_s)
 
@@ -288,7 +287,7 @@ class AsyncClient:
             was_repeated = True
             link = await self._reconnected(call, limit)
 
-    async def _reconnected(self, call: Call[ResultT], limit: TimeLimit) -> Link:
+    async def _reconnected(self, call: Call[ResultT], limit: TimeLimit) -> AsyncLink:
         """Connect within what is left of a call's time."""
         left_s = limit.left_s()
         wait_s = self._wait_s if left_s is None else min(self._wait_s, left_s)
@@ -302,7 +301,7 @@ class AsyncClient:
                 raise timed_out(call, limit) from error
             raise
 
-    async def _connected(self, since: float, wait_s: float, limit_s: float | None) -> Link:
+    async def _connected(self, since: float, wait_s: float, limit_s: float | None) -> AsyncLink:
         """Return the connection, or a new one for a call that has waited since `since`."""
         async with self._connecting:
             if self._link is None or self._link.is_closed or self._link.is_ending:
@@ -310,7 +309,7 @@ class AsyncClient:
                 streams = await open_streams(
                     self._target, since=since, wait_s=wait_s, limit_s=limit_s
                 )
-                self._link = Link(streams)
+                self._link = AsyncLink(streams)
             return self._link
 
     async def _hang_up(self) -> None:

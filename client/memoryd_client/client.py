@@ -23,8 +23,9 @@ from memoryd_client.schema.memory import (
 )
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.schema.transcripts import ForgetBody, ForgetResult, SessionEntry, SessionsResult
+from memoryd_client.shared import paths
 from memoryd_client.shared.paths import check_socket_path, default_socket_path
-from memoryd_client.transport.blocking_link import Link, follow, open_link
+from memoryd_client.transport.blocking_link import BlockingLink, follow, open_link
 from memoryd_client.transport.dial import Target
 from memoryd_client.wire import requests
 from memoryd_client.wire.codec import check_repeat, timed_out
@@ -64,7 +65,7 @@ class Client:
         self._timeout_s = timeout_s
         self._wait_s = wait_s
         self._turn = allocate_lock()
-        self._link: Link | None = None
+        self._link: BlockingLink | None = None
         self._missing_since: float | None = None
 
     def __enter__(self) -> "Client":
@@ -237,7 +238,7 @@ class Client:
         return self._run(requests.session_start(session), timeout_s)
 
     def transcript_updated(
-        self, path: requests.StrPath, *, timeout_s: float | None = None
+        self, path: paths.StrPath, *, timeout_s: float | None = None
     ) -> TranscriptUpdatedResult:
         """Tell that the transcript at `path` was written to."""
         return self._run(requests.transcript_updated(path), timeout_s)
@@ -246,11 +247,11 @@ class Client:
         """Return the agents that the daemon serves, and which of them this client gets."""
         return self._run(requests.agents(), timeout_s)
 
-    def add(self, workspace: requests.StrPath, *, timeout_s: float | None = None) -> AddResult:
+    def add(self, workspace: paths.StrPath, *, timeout_s: float | None = None) -> AddResult:
         """Serve one more workspace, after restarts of the daemon too, until it is dropped."""
         return self._run(requests.add(workspace), timeout_s)
 
-    def drop(self, agent: requests.StrPath, *, timeout_s: float | None = None) -> DropResult:
+    def drop(self, agent: paths.StrPath, *, timeout_s: float | None = None) -> DropResult:
         """Stop serving what was added, by its id or, with a `/` in it, the workspace's path."""
         return self._run(requests.drop(agent), timeout_s)
 
@@ -301,7 +302,7 @@ class Client:
             was_repeated = True
             link = self._reconnected(call, limit)
 
-    def _reconnected(self, call: Call[ResultT], limit: TimeLimit) -> Link:
+    def _reconnected(self, call: Call[ResultT], limit: TimeLimit) -> BlockingLink:
         """Connect within what is left of a call's time."""
         left_s = limit.left_s()
         wait_s = self._wait_s if left_s is None else min(self._wait_s, left_s)
@@ -312,7 +313,7 @@ class Client:
                 raise timed_out(call, limit) from error
             raise
 
-    def _connected(self, since: float, wait_s: float, limit_s: float | None) -> Link:
+    def _connected(self, since: float, wait_s: float, limit_s: float | None) -> BlockingLink:
         """Return the connection, or a new one for a call that has waited since `since`."""
         if self._link is not None and self._link.is_stale():
             self._link.close()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from memoryd.agent.transcripts import Transcripts, notes
 from memoryd.chunk.parser import Parsed, Parser
-from memoryd.daemon.agents import Host
+from memoryd.daemon.agents import AgentSupervisor
 from memoryd.embed.feeder import PendingText
 from memoryd.embed.pool import EmbedPool
 from memoryd.embed.provider import ProviderError
@@ -24,7 +24,7 @@ from memoryd.index.rebuild.rebuild import RebuildError
 from memoryd.index.schema import get_places
 from memoryd.index.store import Store
 from memoryd.messages import (
-    BatchJob,
+    BatchJobRow,
     FileChanged,
     FileKey,
     FileStat,
@@ -40,7 +40,7 @@ from memoryd.source.notes.discover import SOURCE as NOTES
 from memoryd.source.notes.discover import Discovery
 from memoryd.source.notes.walk import Scan
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
-from memoryd.source.transcripts.locations import Places
+from memoryd.source.transcripts.locations import TranscriptLocations
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ async def count_pending(store: Store) -> int:
     return await store.readers.read(queries.count_pending)
 
 
-async def read_jobs(store: Store) -> list[BatchJob]:
+async def read_jobs(store: Store) -> list[BatchJobRow]:
     """Return the batch jobs that a former process has left."""
     return await store.readers.read(partial(batch_jobs.load_jobs, identity=store.wanted))
 
@@ -75,7 +75,7 @@ def embeddable_now(store: Store) -> Identity | None:
     return None if store.outage.error is not None else embeddable(store)
 
 
-async def healthy(host: Host) -> bool:
+async def healthy(host: AgentSupervisor) -> bool:
     """Say whether both sides of every index answer: what systemd's watchdog is fed for.
 
     A disk that fails is none of its business, nor is an agent that has failed: starting the daemon
@@ -100,7 +100,7 @@ def _trivial(connection: Connection) -> None:
     connection.execute("SELECT 1").fetchone()
 
 
-async def mounts_of(store: Store, sought: Discovery | Places) -> Mounts:
+async def mounts_of(store: Store, sought: Discovery | TranscriptLocations) -> Mounts:
     """Return which folder is to be found at each place of notes, or of transcripts."""
     if isinstance(sought, Discovery):
         recorded = await store.readers.read(partial(get_places, source=NOTES))

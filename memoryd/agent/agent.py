@@ -26,7 +26,7 @@ from memoryd.source.mounts import Mounts
 from memoryd.source.notes.discover import Discovery
 from memoryd.source.notes.reconcile import Reconciler
 from memoryd.source.notes.watch import Watcher
-from memoryd.source.transcripts.tracker import SessionTracker
+from memoryd.source.transcripts.tracker import TranscriptTracker
 
 T = TypeVar("T")
 EVERYWHERE = "everywhere"
@@ -62,7 +62,7 @@ class Agent:
     to_reconcile: MeteredQueue[ToReconcile]
     to_rebuilder: MeteredQueue[RebuildRequest | None]
     transcripts: Transcripts | None
-    tracker: SessionTracker | None
+    tracker: TranscriptTracker | None
     to_tracker: MeteredQueue[ToReconcile]
     to_writer: MeteredQueue[ToWriter]
     queues: tuple[MeteredQueue[Any], ...]

@@ -21,7 +21,7 @@ from memoryd.fs.hang import LOOK_S, waiting_for, within
 from memoryd.identity import Choice, Identity
 from memoryd.index.driver import ExtensionError, bundled_extension
 from memoryd.index.extension import expanded, load_apart
-from memoryd.index.queries import Peeked, peek
+from memoryd.index.queries import StoredIdentity, peek
 from memoryd.index.schema import put_choice
 from memoryd.index.store import Store, StoreOptions
 from memoryd.messages import FileContent
@@ -56,7 +56,7 @@ async def check_workspace(config: AgentConfig) -> None:
         )
 
 
-def choose_provider(settings: Settings, peeked: Peeked) -> Resolved:
+def choose_provider(settings: Settings, peeked: StoredIdentity) -> Resolved:
     """Return which provider an agent is to have, and what else was considered. Blocking."""
     return resolve(
         settings.provider,
@@ -132,7 +132,7 @@ def asked_for(provider: str, settings: Settings) -> Choice:
             ' "auto"'
         )
     if provider == "auto":
-        found = choose_provider(settings, Peeked()).choice
+        found = choose_provider(settings, StoredIdentity()).choice
         assert found is not None  # noqa: S101 - auto always finds one
         return found
     if provider in APIS:
@@ -152,7 +152,7 @@ def batch_api_of(provider: Provider, settings: Settings) -> BatchApi | None:
 
 
 async def keep_choice(
-    store: Store, resolved: Resolved, peeked: Peeked, provider: Provider | None
+    store: Store, resolved: Resolved, peeked: StoredIdentity, provider: Provider | None
 ) -> None:
     """Write down which provider was found, so that it stays; say so if texts leave the machine."""
     choice = resolved.choice

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from memoryd.embed.circuit_breaker import Hold
+from memoryd.embed.circuit_breaker import CircuitBreaker
 from memoryd.embed.provider import PermanentError
 from memoryd.identity import Choice
 from memoryd.messages import Choose, ToWriter
@@ -27,7 +27,7 @@ class Fallback:
         self,
         writer: asyncio.Queue[ToWriter],
         *,
-        hold: Hold,
+        hold: CircuitBreaker,
         failed: str,
         fallback: str,
         instead_of: str,

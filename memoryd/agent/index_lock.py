@@ -23,7 +23,7 @@ from memoryd_client.shared.lock_holder import Holder
 T = TypeVar("T")
 
 
-class IndexKeeper:
+class IndexLock:
     """Looks at one index and holds its lock, as an async context manager.
 
     `waits` is told what is waited for. Whoever is cancelled meanwhile leaves the thread behind.
@@ -37,7 +37,7 @@ class IndexKeeper:
         name = f"index of {config.agent}"
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name, initializer=waits.adopt)
 
-    async def __aenter__(self) -> "IndexKeeper":
+    async def __aenter__(self) -> "IndexLock":
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:

@@ -18,8 +18,8 @@ from memoryd.index.driver import Error, Fault, fault_of
 from memoryd.index.forget import Tombstone
 from memoryd.index.repair.checks import Problem, problem_of
 from memoryd.index.repair.recover import (
+    Corruption,
     FailingDiskError,
-    Finding,
     Recovered,
     look,
     recover,
@@ -31,8 +31,8 @@ from memoryd.supervisor import Actor, innermost
 
 log = logging.getLogger(__name__)
 
-InThread = Callable[[Callable[[], Finding | None]], Awaitable[Finding | None]]
-Findings = dict[Path, Finding]
+InThread = Callable[[Callable[[], Corruption | None]], Awaitable[Corruption | None]]
+Corruptions = dict[Path, Corruption]
 """What was found while an index was open, until the next opening puts it right."""
 
 
@@ -43,7 +43,7 @@ class Recovery:
     """
 
     def __init__(
-        self, options: StoreOptions, findings: Findings, restart: Callable[[], None]
+        self, options: StoreOptions, findings: Corruptions, restart: Callable[[], None]
     ) -> None:
         self.tombstones: Collection[Tombstone] | None = None
         self.options = options
@@ -74,7 +74,7 @@ class Recovery:
             except Exception as error:
                 if (problem := _at_opening(error)) is None:
                     raise
-                await self._recover(Finding(problem))
+                await self._recover(Corruption(problem))
                 await store.open()
         store.readers.on_error = self.note
         if not store.writable:
@@ -87,7 +87,7 @@ class Recovery:
         if path not in self._findings:
             log.warning("%s is damaged, and is put right now: %s", path, problem.message)
             known = self.tombstones
-            self._findings[path] = Finding(problem, None if known is None else frozenset(known))
+            self._findings[path] = Corruption(problem, None if known is None else frozenset(known))
         self._restart()
 
     def note(self, error: Exception) -> None:
@@ -114,7 +114,7 @@ class Recovery:
         if self.options.path not in self._findings:
             await drain()
 
-    async def _recover(self, finding: Finding) -> None:
+    async def _recover(self, finding: Corruption) -> None:
         options = self.options
         await recover(options.path, options.workspace, finding, extension=options.extension)
 

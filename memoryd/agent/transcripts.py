@@ -26,9 +26,9 @@ from memoryd.messages import (
 from memoryd.source.notes.read import NotMemoryError
 from memoryd.source.transcripts import openclaw_json5
 from memoryd.source.transcripts.delta import (
-    Delta,
     DeltaOptions,
-    Excerpt,
+    TranscriptDelta,
+    TranscriptExcerpt,
     masked_json,
     messages,
     read_delta,
@@ -37,7 +37,13 @@ from memoryd.source.transcripts.delta import (
 )
 from memoryd.source.transcripts.detect import by_name, detect, excluded, family
 from memoryd.source.transcripts.format import LeftOutError, Record, TranscriptFormat
-from memoryd.source.transcripts.locations import SOURCE, Found, Places, is_transcript, owner_of
+from memoryd.source.transcripts.locations import (
+    SOURCE,
+    Found,
+    TranscriptLocations,
+    is_transcript,
+    owner_of,
+)
 from memoryd.source.transcripts.tracker import Thresholds
 from memoryd_client.schema.memory import GetBody, GetResult
 
@@ -49,7 +55,7 @@ class Transcripts:
         """Read the settings. Raises `ConfigError` when a pattern of `redact` can't be used."""
         sessions, sync = config.settings.sessions, config.settings.sync.sessions
         self.tombstones: set[tuple[str, str]] = set()
-        self.places = Places(
+        self.places = TranscriptLocations(
             sessions.paths, sessions.formats, agent=config.agent, environ=os.environ
         )
         self.thresholds = Thresholds(sync.delta_bytes, sync.delta_messages, sync.idle_seconds)
@@ -70,13 +76,13 @@ class Transcripts:
             del found.files[key]
         return found
 
-    def read(self, path: Path, base: TranscriptState | None) -> Delta:
+    def read(self, path: Path, base: TranscriptState | None) -> TranscriptDelta:
         """Read what was added to a transcript since `base`. Blocking. Raises `OSError`."""
         if path.name.endswith(openclaw_json5.SUFFIX):
             return self._read_chat(path)
         return read_delta(path, base=base, options=self._options_for(path))
 
-    def _read_chat(self, path: Path) -> Delta:
+    def _read_chat(self, path: Path) -> TranscriptDelta:
         """Read a whole chat of the older store; what is as it was keeps its rows all the same."""
         chat, stat, digest, inode = openclaw_json5.load(path, self.places.base(path))
         options = self._options_for(path)
@@ -89,7 +95,7 @@ class Transcripts:
         if ("session", state.session) in self.tombstones:
             raise LeftOutError(errno.EILSEQ, "its session was forgotten")
         chunks, _ = chunker.finish(Position(0, 1))
-        return Delta(stat, digest, state, chunks, from_line=1, bytes_read=stat.size)
+        return TranscriptDelta(stat, digest, state, chunks, from_line=1, bytes_read=stat.size)
 
     def _spoken(self, chat: Record) -> Iterator[tuple[int, str]]:
         """Yield the messages of a chat as they are spoken, with their numbers."""
@@ -107,7 +113,9 @@ class Transcripts:
         else:
             yield from messages(path, self.options)
 
-    def _excerpt(self, path: Path, body: GetBody, max_lines: int, max_chars: int) -> Excerpt:
+    def _excerpt(
+        self, path: Path, body: GetBody, max_lines: int, max_chars: int
+    ) -> TranscriptExcerpt:
         if not path.name.endswith(openclaw_json5.SUFFIX):
             return read_records(
                 path,
@@ -126,7 +134,7 @@ class Transcripts:
         rest = said[max_lines:]
         total = sum(1 for _ in openclaw_json5.numbered(chat))
         lines = [text[:max_chars] for _, text in taken]
-        return Excerpt(lines, total, rest[0][0] if rest else None)
+        return TranscriptExcerpt(lines, total, rest[0][0] if rest else None)
 
     def parse(self, change: FileChanged) -> ParsedFile | Unreadable | FileGone:
         """Read a whole transcript, for a rebuild. Blocking; never raises for what is on disk."""

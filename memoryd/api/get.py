@@ -9,7 +9,7 @@ from pathlib import Path
 from memoryd.agent.agent import Agent
 from memoryd.errors import ECHO_CHARS, RequestFailedError
 from memoryd.messages import FileKey
-from memoryd.source.notes.read import Excerpt, NotMemoryError, read_lines
+from memoryd.source.notes.read import NoteExcerpt, NotMemoryError, read_lines
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
 from memoryd_client.schema.memory import GetBody, GetResult
 from memoryd_client.wire.protocol import ErrorCode
@@ -82,7 +82,7 @@ async def _read(agent: Agent, body: GetBody, wanted: int) -> GetResult:
     return _result(body, await agent.look_up(read, at=path))
 
 
-def _result(body: GetBody, excerpt: Excerpt) -> GetResult:
+def _result(body: GetBody, excerpt: NoteExcerpt) -> GetResult:
     after = body.start_line + len(excerpt.lines)
     more = bool(excerpt.lines) and after <= excerpt.total_lines
     return GetResult(

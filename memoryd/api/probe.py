@@ -13,7 +13,7 @@ from memoryd.embed.provider import ProviderError
 from memoryd.fs.hang import LOOK_S
 from memoryd.index.driver import Connection, Error, ExtensionError
 from memoryd.index.extension import expanded, load_apart
-from memoryd.index.queries import Peeked
+from memoryd.index.queries import StoredIdentity
 from memoryd_client.schema.memory import Check, ProbeResult, ProviderCandidate
 
 STORE_S = 10.0
@@ -44,7 +44,9 @@ async def run(agent: Agent) -> ProbeResult:
     if settings.provider == "auto":
         with suppress(TimeoutError):  # `status` names the disk that does not answer
             async with asyncio.timeout(LOOK_S):
-                found = await agent.look_up(choose_provider, settings, Peeked(), at=KEY_FILES)
+                found = await agent.look_up(
+                    choose_provider, settings, StoredIdentity(), at=KEY_FILES
+                )
             candidates = [ProviderCandidate(*candidate) for candidate in found.considered]
     return ProbeResult(
         agent.config.agent,

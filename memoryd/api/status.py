@@ -34,7 +34,7 @@ from memoryd_client.shared.lock_holder import Holder
 from memoryd_client.wire import protocol
 
 
-class Facts(NamedTuple):
+class IndexStats(NamedTuple):
     """Cached embeddings, texts that were set aside with the reason, the size of the file.
 
     `problems` says why there is none of it, where the index can't be read.
@@ -46,17 +46,17 @@ class Facts(NamedTuple):
     problems: Sequence[str] = ()
 
 
-async def read_facts(store: Store) -> Facts:
+async def read_facts(store: Store) -> IndexStats:
     """Read them."""
     try:
         return await store.readers.read(_read)
     except Error as error:
         if fault_of(error) is not Fault.SURROUNDINGS:
             raise
-        return Facts(problems=[f"the index can't be read: {reason(error)}"])
+        return IndexStats(problems=[f"the index can't be read: {reason(error)}"])
 
 
-def _read(connection: Connection) -> Facts:
+def _read(connection: Connection) -> IndexStats:
     cached = int(connection.execute("SELECT count(*) FROM embedding_cache").fetchone()[0])
     set_aside = connection.execute(
         "SELECT hash, reason FROM set_aside WHERE hash IN (SELECT hash FROM chunks)"
@@ -64,7 +64,7 @@ def _read(connection: Connection) -> Facts:
     pages, size = (
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")
     )
-    return Facts(cached, set_aside, int(pages * size))
+    return IndexStats(cached, set_aside, int(pages * size))
 
 
 LOOK_S = HUNG_S + 1.0

@@ -73,7 +73,7 @@ class StoreVector(Section, frozen=True):
     extension_path: str | None = None
 
 
-class Store(Section, frozen=True):
+class StoreSettings(Section, frozen=True):
     """Where the index lives; `path` None means `<state dir>/<agent>.sqlite`."""
 
     path: str | None = None
@@ -153,7 +153,7 @@ class Hybrid(Section, frozen=True):
     temporal_decay: TemporalDecay = TemporalDecay()
 
 
-class Query(Section, frozen=True):
+class QuerySettings(Section, frozen=True):
     """What a search returns when it doesn't say."""
 
     max_results: Annotated[int, Meta(ge=1, le=200)] = 6
@@ -216,10 +216,10 @@ class Settings(Section, frozen=True):
     extra_paths: tuple[str | ExtraPath, ...] = ()
     remote: Remote = Remote()
     local: Local = Local()
-    store: Store = Store()
+    store: StoreSettings = StoreSettings()
     chunking: Chunking = Chunking()
     sync: Sync = Sync()
-    query: Query = Query()
+    query: QuerySettings = QuerySettings()
     cache: Cache = Cache()
     sessions: Sessions = Sessions()
     redact: Redact = Redact()

@@ -38,7 +38,7 @@ GIVE_UP_S = 1.0
 
 _LATER = "the agent starts by itself when it does"
 
-State = Literal["starting", "ready", "stopping", "failed"]
+AgentState = Literal["starting", "ready", "stopping", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ for. While any of these waits, nothing is open yet that has to be closed in orde
 
 
 @dataclass(slots=True, eq=False)
-class Hosted:
+class AgentSlot:
     """One agent of the daemon. `opened` is set while it is `ready`, `error` once it has failed."""
 
     config: AgentConfig
-    state: State = "starting"
+    state: AgentState = "starting"
     opened: Opened | None = None
     error: Exception | None = None
     stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -82,7 +82,7 @@ class Hosted:
         return f"{self.error}: {cause}" if cause is not None else str(self.error)
 
 
-class Host:
+class AgentSupervisor:
     """In: configurations. It runs an agent for each, as long as it runs itself.
 
     An agent that fails for a reason in `explained` is started again after a while, whether others
@@ -100,17 +100,17 @@ class Host:
         self._open = open_agent
         self._explained = explained
         self._clock = clock
-        self._hosted: dict[str, Hosted] = {}
+        self._hosted: dict[str, AgentSlot] = {}
         self._changed = asyncio.Event()
         self._closed_by_s: float | None = None
 
-    def all(self) -> list[Hosted]:
+    def all(self) -> list[AgentSlot]:
         """Return all agents, in the order they came."""
         return list(self._hosted.values())
 
-    async def start(self, config: AgentConfig) -> Hosted:
+    async def start(self, config: AgentConfig) -> AgentSlot:
         """Start an agent; returns when it is ready or has failed, or still `starting`."""
-        hosted = self._hosted[config.agent] = Hosted(config)
+        hosted = self._hosted[config.agent] = AgentSlot(config)
         await self._launch(hosted)
         return hosted
 
@@ -120,7 +120,7 @@ class Host:
         await self._halt(hosted)
         self._hosted.pop(agent, None)
 
-    async def restart(self, hosted: Hosted) -> None:
+    async def restart(self, hosted: AgentSlot) -> None:
         """Stop an agent in good order and start it again; returns as `start` does."""
         self._restart_soon(hosted)
         await self._until_ready(hosted)
@@ -171,7 +171,7 @@ class Host:
             hosted.retry_at_s = self._clock()
         self._changed.set()
 
-    def find(self, agent: str | None, folder: str) -> Hosted:
+    def find(self, agent: str | None, folder: str) -> AgentSlot:
         """Return the agent that a client means.
 
         It is the one it names; else the one in whose workspace its folder lies, the innermost if
@@ -187,7 +187,7 @@ class Host:
         raise _unknown("several agents are served and none is meant", list(self._hosted))
 
     @contextmanager
-    def serving(self, hosted: Hosted) -> Iterator[Opened]:
+    def serving(self, hosted: AgentSlot) -> Iterator[Opened]:
         """Work for a request, which is given up when the agent stops meanwhile.
 
         Raises `RequestFailedError` when the agent is not ready, or no longer.
@@ -217,7 +217,7 @@ class Host:
         finally:
             hosted.requests.discard(task)
 
-    async def _launch(self, hosted: Hosted) -> None:
+    async def _launch(self, hosted: AgentSlot) -> None:
         hosted.state, hosted.error = "starting", None
         hosted.ready.clear()
         name = f"agent {hosted.config.agent}"
@@ -226,20 +226,20 @@ class Host:
         hosted.task.add_done_callback(lambda _: self._changed.set())
         await self._until_ready(hosted)
 
-    async def _until_ready(self, hosted: Hosted) -> None:
+    async def _until_ready(self, hosted: AgentSlot) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(START_S):
                 await hosted.ready.wait()
         if hosted.state == "starting":
             log.warning("agent %s: %s", hosted.config.agent, hosted.reason or "it starts slowly")
 
-    def _restart_soon(self, hosted: Hosted) -> None:
+    def _restart_soon(self, hosted: AgentSlot) -> None:
         if hosted.state == "ready":
             hosted.again = True
             hosted.ready.clear()
             hosted.stop.set()
 
-    async def _live(self, hosted: Hosted) -> None:
+    async def _live(self, hosted: AgentSlot) -> None:
         try:
             while True:
                 await self._live_once(hosted)
@@ -255,7 +255,7 @@ class Host:
         finally:
             hosted.opened = None
 
-    async def _live_once(self, hosted: Hosted) -> None:
+    async def _live_once(self, hosted: AgentSlot) -> None:
         restart = partial(self._restart_soon, hosted)
         async with self._open(hosted.config, restart, hosted.waits) as opened:
             hosted.opened, hosted.state = opened, "ready"
@@ -274,7 +274,7 @@ class Host:
     def _is_explained(self, error: Exception) -> bool:
         return isinstance(error.__cause__ or error, self._explained)
 
-    async def _halt(self, hosted: Hosted) -> None:
+    async def _halt(self, hosted: AgentSlot) -> None:
         hosted.state, hosted.again = "stopping", False
         hosted.stop.set()
         while (task := hosted.task) is not None and not task.done():
@@ -292,14 +292,14 @@ class Host:
         self._changed.clear()
 
 
-def _give_up(hosted: Hosted) -> None:
+def _give_up(hosted: AgentSlot) -> None:
     """End the requests that are being worked on: what they need is about to go."""
     hosted.state = "stopping"
     for task in hosted.requests:
         task.cancel()
 
 
-def _of_index(hosted: Hosted, error: Exception) -> RequestFailedError | None:
+def _of_index(hosted: AgentSlot, error: Exception) -> RequestFailedError | None:
     """Return what a request is told whose error is one of the index, not of the request."""
     name, fault = hosted.config.agent, fault_of(error)
     if fault is Fault.DAMAGED:

@@ -11,7 +11,7 @@ from typing import Any
 from memoryd import __version__
 from memoryd.api.handlers import Operations
 from memoryd.config.load import AgentConfig, ConfigError, real_path
-from memoryd.daemon.agents import Host, Hosted
+from memoryd.daemon.agents import AgentSlot, AgentSupervisor
 from memoryd.daemon.reload import Reloader
 from memoryd.errors import RequestFailedError
 from memoryd.events import KINDS, MAX_LISTENERS, EventBus
@@ -55,7 +55,7 @@ UNLIMITED = frozenset({Op.SYNC, Op.FORGET, Op.PROBE})
 class DaemonOperations:
     """The ops of the daemon; those of one agent are handed on to the one that is meant."""
 
-    def __init__(self, host: Host, reloader: Reloader, events: EventBus) -> None:
+    def __init__(self, host: AgentSupervisor, reloader: Reloader, events: EventBus) -> None:
         self._host = host
         self._reloader = reloader
         self._events = events
@@ -195,7 +195,7 @@ def changes(before: Degraded, now: Degraded) -> list[tuple[str, str, str]]:
     return worse + [("recovered", key[0], before[key]) for key in gone]
 
 
-def summary(hosted: Hosted) -> wire.AgentSummary:
+def summary(hosted: AgentSlot) -> wire.AgentSummary:
     """Return an agent as a list of agents shows it."""
     config, opened = hosted.config, hosted.opened
     shown = wire.AgentSummary(

@@ -14,7 +14,7 @@ from memoryd.agent.factories import check_workspace
 from memoryd.api.health import exposed_hint
 from memoryd.config.load import AgentConfig, ConfigError, load, load_added, usable
 from memoryd.config.registered import AddedError, read_added, unfinished, write_added
-from memoryd.daemon.agents import Host, Hosted
+from memoryd.daemon.agents import AgentSlot, AgentSupervisor
 from memoryd.errors import RequestFailedError
 from memoryd_client.schema.agents import ReloadResult
 from memoryd_client.wire.protocol import ErrorCode
@@ -34,7 +34,7 @@ class Reloader:
 
     def __init__(
         self,
-        host: Host,
+        host: AgentSupervisor,
         hangup: asyncio.Event,
         *,
         config_file: Path | None,
@@ -102,7 +102,7 @@ class Reloader:
             finally:
                 self._on_reloaded()
 
-    async def add(self, workspace: Path) -> tuple[Hosted, bool]:
+    async def add(self, workspace: Path) -> tuple[AgentSlot, bool]:
         """Serve one more workspace. Returns its agent, and whether it is new.
 
         Raises `ConfigError` or `RequestFailedError` when it can't be served.

@@ -7,7 +7,7 @@ from memoryd.doctor import leftovers, limits, permissions
 from memoryd.doctor.finding import Finding, Topic
 from memoryd.doctor.index import IndexDoctor
 from memoryd.doctor.model import key_files
-from memoryd.doctor.running import Running
+from memoryd.doctor.running import RunningDaemon
 from memoryd.doctor.serving import check_open_file, check_others, check_serving, is_rebuilding
 from memoryd_client.shared import paths
 
@@ -18,7 +18,7 @@ class AgentDoctor:
     `folders` counts those to watch, once it has run.
     """
 
-    def __init__(self, config: AgentConfig, daemon: Running | None) -> None:
+    def __init__(self, config: AgentConfig, daemon: RunningDaemon | None) -> None:
         self.folders = 0
         self._config = config
         self._daemon = daemon
@@ -34,7 +34,7 @@ class AgentDoctor:
     def _topic(self, check: str) -> Topic:
         return Topic(check, self._config.agent)
 
-    def _serving(self) -> Running | None:
+    def _serving(self) -> RunningDaemon | None:
         """Return the daemon if it has this index open."""
         summary = None if self._daemon is None else self._daemon.agents.get(self._config.agent)
         if summary is None or summary.state == "failed":
@@ -64,7 +64,7 @@ class AgentDoctor:
         limits.check_name(topic, self._config.db_path)
         return topic.fine(f"there is room in {self._config.db_path.parent}")
 
-    def _told(self, serving: Running | None) -> list[Finding]:
+    def _told(self, serving: RunningDaemon | None) -> list[Finding]:
         """Return what the daemon says, and what it has left lying about."""
         topic, agent, index = self._topic("daemon"), self._config.agent, self._config.db_path
         if self._daemon is not None:

@@ -10,7 +10,7 @@ from memoryd.config.load import AgentConfig, ConfigError
 from memoryd.doctor.conversations import Conversations
 from memoryd.doctor.disk import Differences, Notes, What, changed_since
 from memoryd.doctor.finding import Finding, Tally, Topic
-from memoryd.doctor.running import Running, in_sync
+from memoryd.doctor.running import RunningDaemon, in_sync
 from memoryd.doctor.structure import REBUILD
 from memoryd.identity import Identity
 from memoryd.index.driver import Connection, Error
@@ -49,7 +49,7 @@ class Compared:
 
 
 def compare(
-    connection: Connection, config: AgentConfig, identity: Identity, daemon: Running | None
+    connection: Connection, config: AgentConfig, identity: Identity, daemon: RunningDaemon | None
 ) -> Compared:
     """Compare an agent's notes and transcripts with its index."""
     settings, agent = config.settings, config.agent
@@ -83,7 +83,7 @@ def compare(
 class Settling:
     """Looks until nothing differs any more, or what does has no excuse."""
 
-    def __init__(self, topic: Topic, daemon: Running | None, agent: str) -> None:
+    def __init__(self, topic: Topic, daemon: RunningDaemon | None, agent: str) -> None:
         self._topic = topic
         self._daemon = daemon
         self._agent = agent

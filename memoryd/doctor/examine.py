@@ -10,14 +10,14 @@ from memoryd.doctor import limits, permissions, running
 from memoryd.doctor.agent import AgentDoctor
 from memoryd.doctor.driver import check_driver
 from memoryd.doctor.finding import Finding, Topic
-from memoryd.doctor.running import Running, Started
+from memoryd.doctor.running import RunningDaemon, StartOptions
 from memoryd_client.launcher import logs
 from memoryd_client.shared import paths
 from memoryd_client.shared.humanize import counted
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class DoctorOptions:
     """What the command line says; None: as the daemon was told that runs, or ran last."""
 
     socket_path: Path
@@ -39,7 +39,7 @@ class Examination:
         return not any(finding.level == "error" for finding in self.findings)
 
 
-def examine(options: Options) -> Examination:
+def examine(options: DoctorOptions) -> Examination:
     """Look at everything and change nothing."""
     socket, path = Topic("socket"), options.socket_path
     permissions.check_folder(socket, path.parent, private=True)
@@ -47,7 +47,7 @@ def examine(options: Options) -> Examination:
         return _examine(options, daemon, socket)
 
 
-def _examine(options: Options, daemon: Running | None, socket: Topic) -> Examination:
+def _examine(options: DoctorOptions, daemon: RunningDaemon | None, socket: Topic) -> Examination:
     path = options.socket_path
     findings = socket.fine(
         f"no memoryd runs at {path}"
@@ -79,17 +79,17 @@ def _examine(options: Options, daemon: Running | None, socket: Topic) -> Examina
     return Examination(findings, usable)
 
 
-def _told(options: Options, daemon: Running | None) -> Started:
+def _told(options: DoctorOptions, daemon: RunningDaemon | None) -> StartOptions:
     """Return what the daemon that runs was told, or what the next one is to be told."""
     if options.config_file is None and options.workspace is None:
         owner = running.last_holder(options.socket_path) if daemon is None else daemon.holder
         if owner is not None and Path(owner.cwd).is_dir():
             return running.started(owner)
-    return Started(options.config_file, None, options.workspace)
+    return StartOptions(options.config_file, None, options.workspace)
 
 
 def _configs(
-    options: Options, told: Started, daemon: Running | None, topic: Topic
+    options: DoctorOptions, told: StartOptions, daemon: RunningDaemon | None, topic: Topic
 ) -> list[AgentConfig]:
     """Load the agents that are, or would be, served; all of them, or the one that is asked for."""
     try:
@@ -122,7 +122,7 @@ def _check_file(topic: Topic, named: Path | None, configs: list[AgentConfig]) ->
     permissions.check_readable(topic, file, secret=secret, what="the configuration")
 
 
-def _shared_files(socket_path: Path, daemon: Running | None) -> list[Finding]:
+def _shared_files(socket_path: Path, daemon: RunningDaemon | None) -> list[Finding]:
     """Check who gets at what all agents share."""
     topic, state = Topic("permissions"), Path(paths.state_dir())
     permissions.check_folder(topic, state, private=True)

@@ -12,12 +12,12 @@ from memoryd.doctor.comparing import compare
 from memoryd.doctor.finding import Finding, Topic
 from memoryd.doctor.model import check_model
 from memoryd.doctor.reading import ChangedError, opened
-from memoryd.doctor.running import Running
+from memoryd.doctor.running import RunningDaemon
 from memoryd.embed.provider import Provider
 from memoryd.embed.resolve import Resolved
 from memoryd.identity import Identity
 from memoryd.index.driver import Connection, Error, Fault, fault_of, in_words
-from memoryd.index.queries import Peeked
+from memoryd.index.queries import StoredIdentity
 from memoryd.index.schema import get_choice
 from memoryd.index.store import StoreOptions
 from memoryd_client.shared.humanize import counted
@@ -32,7 +32,7 @@ class IndexDoctor:
     `folders` counts those to watch, once it has run.
     """
 
-    def __init__(self, config: AgentConfig, daemon: Running | None) -> None:
+    def __init__(self, config: AgentConfig, daemon: RunningDaemon | None) -> None:
         self.folders = 0
         self._config = config
         self._daemon = daemon
@@ -74,19 +74,19 @@ class IndexDoctor:
                 index.error(f"the index {path} is gone from under memoryd", "memctl restart")
         except (Error, OSError) as error:
             _tell(index, error)
-        return index.findings + self._model(self._resolved(Peeked()))[0]
+        return index.findings + self._model(self._resolved(StoredIdentity()))[0]
 
     def _examine(
         self, connection: Connection, index: Topic, options: StoreOptions
     ) -> list[Finding]:
-        identity, peeked = None, Peeked()
+        identity, peeked = None, StoredIdentity()
         # One moment for all tables. The disk is compared file by file, each at its own.
         with _guarded(index):
             connection.execute("BEGIN")
             if structure.check_file(connection, index):
                 identity = structure.check_schema(connection, index, self._config.workspace)
         if identity is not None:
-            peeked = Peeked(identity, get_choice(connection))
+            peeked = StoredIdentity(identity, get_choice(connection))
         resolved = self._resolved(peeked)
         findings, provider = self._model(resolved)
         if identity is None:
@@ -102,7 +102,7 @@ class IndexDoctor:
         self.folders = compared.folders
         return index.fine(f"{self._config.db_path} is whole") + findings + compared.findings
 
-    def _resolved(self, peeked: Peeked) -> Resolved:
+    def _resolved(self, peeked: StoredIdentity) -> Resolved:
         return choose_provider(self._config.settings, peeked)
 
     def _model(self, resolved: Resolved) -> tuple[list[Finding], Provider | None]:

@@ -24,7 +24,7 @@ STARTING_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningDaemon:
     """A daemon that answers, and the agents it serves. `holder` is who holds its lock."""
 
     client: Client
@@ -34,7 +34,7 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartOptions:
     """What a daemon was told when it was started, and in which folder."""
 
     config_file: Path | None = None
@@ -44,7 +44,7 @@ class Started:
 
 
 @contextmanager
-def found(path: Path, topic: Topic) -> Iterator[Running | None]:
+def found(path: Path, topic: Topic) -> Iterator[RunningDaemon | None]:
     """Give the daemon that answers at a socket, None if none does. Starts nothing."""
     lock, client = lock_path(str(path)), None
     try:
@@ -68,7 +68,7 @@ def found(path: Path, topic: Topic) -> Iterator[Running | None]:
         client.close()
 
 
-def _greet(client: Client, owner: Holder | None, path: Path, topic: Topic) -> Running | None:
+def _greet(client: Client, owner: Holder | None, path: Path, topic: Topic) -> RunningDaemon | None:
     """Ask who listens at a socket; `owner` is who holds its lock."""
     try:
         answer = client.ping()
@@ -95,7 +95,7 @@ def _greet(client: Client, owner: Holder | None, path: Path, topic: Topic) -> Ru
             f"the memoryd that runs is of version {answer.version}, not {__version__}",
             "memctl restart",
         )
-    return Running(client, answer.pid, owner, agents)
+    return RunningDaemon(client, answer.pid, owner, agents)
 
 
 def last_holder(path: Path) -> Holder | None:
@@ -105,7 +105,7 @@ def last_holder(path: Path) -> Holder | None:
     return None
 
 
-def started(owner: Holder) -> Started:
+def started(owner: Holder) -> StartOptions:
     """Return what the process that holds a lock was told on its command line."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for option in ("--config", "--workspace"):
@@ -114,10 +114,10 @@ def started(owner: Holder) -> Started:
     found, _ = parser.parse_known_args(owner.argv[1:])
     cwd = Path(owner.cwd)
     config = None if found.config is None else cwd / found.config.expanduser()
-    return Started(config, found.agent, found.workspace, cwd)
+    return StartOptions(config, found.agent, found.workspace, cwd)
 
 
-def in_sync(running: Running, agent: str) -> str | None:
+def in_sync(running: RunningDaemon, agent: str) -> str | None:
     """Have the daemon read what has changed. Returns why it could not, or None."""
     running.client.agent = agent
     try:

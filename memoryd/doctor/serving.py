@@ -7,7 +7,7 @@ from pathlib import Path
 
 from memoryd.doctor.finding import Topic
 from memoryd.doctor.reading import is_held, lock_of
-from memoryd.doctor.running import Running, in_sync
+from memoryd.doctor.running import RunningDaemon, in_sync
 from memoryd.index.rebuild.leftovers import unfinished
 from memoryd_client import MemorydError
 from memoryd_client.schema.status import StatusResult
@@ -20,7 +20,7 @@ TOLD = 10
 _PROCESSES = Path("/proc")
 
 
-def check_serving(topic: Topic, daemon: Running, agent: str, index: Path) -> None:
+def check_serving(topic: Topic, daemon: RunningDaemon, agent: str, index: Path) -> None:
     """Turn what the daemon says of an agent into findings."""
     summary = daemon.agents.get(agent)
     if summary is None:
@@ -43,7 +43,7 @@ def check_serving(topic: Topic, daemon: Running, agent: str, index: Path) -> Non
             topic.warning(f"memoryd is {state} it", "ask again in a moment")
 
 
-def check_open_file(topic: Topic, daemon: Running, agent: str, index: Path) -> None:
+def check_open_file(topic: Topic, daemon: RunningDaemon, agent: str, index: Path) -> None:
     """Check that the daemon has the file of this name open, not one that was there before."""
     for _ in range(LOOKS):
         if _has_open(daemon.pid, index) is not False:
@@ -52,7 +52,7 @@ def check_open_file(topic: Topic, daemon: Running, agent: str, index: Path) -> N
     topic.error(f"memoryd has another file open than {index}", "memctl restart")
 
 
-def is_rebuilding(daemon: Running, agent: str, index: Path) -> bool:
+def is_rebuilding(daemon: RunningDaemon, agent: str, index: Path) -> bool:
     """Say whether unfinished files may be there: a rebuild makes them, or a start sweeps them."""
     daemon.client.agent = agent
     for _ in range(LOOKS):
@@ -77,7 +77,7 @@ def check_others(topic: Topic, index: Path) -> None:
         )
 
 
-def _check_status(topic: Topic, daemon: Running, agent: str) -> None:
+def _check_status(topic: Topic, daemon: RunningDaemon, agent: str) -> None:
     daemon.client.agent = agent
     try:
         status = daemon.client.status()

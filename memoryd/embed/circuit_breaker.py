@@ -16,7 +16,7 @@ AFTER_MAX_S = 3_600.0
 """The longest pause that a provider may ask for: a daily quota is looked at once an hour."""
 
 
-class Hold:
+class CircuitBreaker:
     """`blocked` is set while the provider doesn't work; pauses between tries double."""
 
     def __init__(

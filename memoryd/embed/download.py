@@ -23,7 +23,7 @@ _PART_BYTES = 2**20
 _CONNECT_S = 15.0
 _SILENCE_S = 60.0
 
-Progress = Callable[[int, int | None], None]
+DownloadProgress = Callable[[int, int | None], None]
 """(bytes that are there, bytes of the whole file if that is known)"""
 
 
@@ -31,7 +31,7 @@ class DownloadError(Exception):
     """The file was not fetched. The message is for people: what happened, what to do."""
 
 
-async def download(url: str, folder: Path, *, progress: Progress) -> Path:
+async def download(url: str, folder: Path, *, progress: DownloadProgress) -> Path:
     """Fetch a GGUF file into a folder. Returns its path, at once if it is there already.
 
     What has come is kept in `<name>.part` if the connection ends, and the next call goes on there,
@@ -122,7 +122,7 @@ def _opened(target: Path) -> Iterator[_Part]:
             part.clean()
 
 
-async def _fetch(url: str, part: _Part, progress: Progress) -> None:
+async def _fetch(url: str, part: _Part, progress: DownloadProgress) -> None:
     """Complete the part. Raises `DownloadError`, and OSError if it can't be written."""
     headers = {"User-Agent": "memoryd", "Accept-Encoding": "identity"}
     if part.size and part.version:

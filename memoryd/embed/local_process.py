@@ -8,7 +8,14 @@ from contextlib import suppress
 
 import msgspec
 
-from memoryd.embed.worker import FRAME_HEADER, LOADED_ID, MAX_FRAME_BYTES, Reply, Request, pack
+from memoryd.embed.worker import (
+    FRAME_HEADER,
+    LOADED_ID,
+    MAX_FRAME_BYTES,
+    EmbedReply,
+    EmbedRequest,
+    pack,
+)
 
 _EXIT_S = 1.0
 _STDERR_TAIL_BYTES = 4_000
@@ -64,7 +71,7 @@ class Worker:
     async def encode(self, texts: list[str], timeout_s: float) -> bytes:
         """Return the vectors of texts, little-endian float32. Raises `WorkerError`."""
         self._last_id += 1
-        self._requests.write(pack(Request(self._last_id, texts)))
+        self._requests.write(pack(EmbedRequest(self._last_id, texts)))
         return await self._answer(self._last_id, timeout_s)
 
     async def kill(self) -> str:
@@ -98,7 +105,7 @@ class Worker:
                 if size > MAX_FRAME_BYTES:
                     raise WorkerError("it sent a frame that is too long")
                 body = await self._replies.readexactly(size)
-            reply = msgspec.msgpack.decode(body, type=Reply)
+            reply = msgspec.msgpack.decode(body, type=EmbedReply)
         except TimeoutError as error:
             raise WorkerError(f"no answer in {timeout_s:g} s", hangs=True) from error
         except (EOFError, ConnectionError) as error:

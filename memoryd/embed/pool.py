@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from memoryd.embed.circuit_breaker import Hold
+from memoryd.embed.circuit_breaker import CircuitBreaker
 from memoryd.embed.provider import (
     BadTextError,
     BatchTooLargeError,
@@ -22,8 +22,8 @@ from memoryd.embed.provider import (
     in_batches,
     utf8_bytes,
 )
-from memoryd.embed.provider_client import Calls
-from memoryd.embed.query_embedder import Queries, Vector
+from memoryd.embed.provider_client import ProviderClient
+from memoryd.embed.query_embedder import Queries, QueryVector
 from memoryd.embed.rate_limit import RateLimits
 from memoryd.embed.windows import windows
 from memoryd.messages import Text
@@ -105,10 +105,10 @@ class EmbedPool:
         self._jobs = jobs
         self._provider = provider
         self._sleep = sleep
-        self.calls = Calls(
+        self.calls = ProviderClient(
             provider, limits=limits or RateLimits(clock=clock, sleep=sleep), mask=mask
         )
-        self.hold = Hold(sleep=sleep, clock=clock, jitter=jitter)
+        self.hold = CircuitBreaker(sleep=sleep, clock=clock, jitter=jitter)
         self.blocked = self.hold.blocked
         timeout_s = provider.query_timeout_s if query_timeout_s is None else query_timeout_s
         self._queries = Queries(
@@ -140,7 +140,7 @@ class EmbedPool:
 
     async def embed_query(
         self, text: str, *, patience_s: float | None = None, insist: bool = False
-    ) -> Vector:
+    ) -> QueryVector:
         """Embed one query, past all bulk work. See `Queries.embed`."""
         return await self._queries.embed(text, patience_s=patience_s, insist=insist)
 

@@ -33,7 +33,7 @@ class CallCounts:
     last_error: str | None = None
 
 
-class Calls:
+class ProviderClient:
     """Asks the provider. What goes to another machine has its secrets masked first.
 
     `dims` is how many numbers a text's vector has, None until that is known.

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memoryd.embed.circuit_breaker import Hold
+from memoryd.embed.circuit_breaker import CircuitBreaker
 from memoryd.embed.provider import BadTextError, PermanentError, ProviderError, RetryableError
-from memoryd.embed.provider_client import Calls
+from memoryd.embed.provider_client import ProviderClient
 
 REMEMBERED = 256
 MAX_ASKED = 256
@@ -24,12 +24,12 @@ PAUSE_S = 0.5
 COOL_DOWN_S = 5.0
 """After a query has failed, so long nobody waits for another one."""
 
-Vector = NDArray[np.float32]
+QueryVector = NDArray[np.float32]
 
 
 @dataclass(slots=True, eq=False)
 class _Asked:
-    task: asyncio.Task[Vector]
+    task: asyncio.Task[QueryVector]
     waiting: int = 0
     wanted: bool = False
 
@@ -39,8 +39,8 @@ class Queries:
 
     def __init__(
         self,
-        calls: Calls,
-        hold: Hold,
+        calls: ProviderClient,
+        hold: CircuitBreaker,
         *,
         timeout_s: float,
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
@@ -51,14 +51,14 @@ class Queries:
         self._timeout_s = timeout_s
         self._sleep = sleep
         self._clock = clock
-        self._known: OrderedDict[str, Vector] = OrderedDict()
+        self._known: OrderedDict[str, QueryVector] = OrderedDict()
         self._asked: dict[str, _Asked] = {}
         self._failed: ProviderError | None = None
         self._failed_until_s = 0.0
 
     async def embed(
         self, text: str, *, patience_s: float | None = None, insist: bool = False
-    ) -> Vector:
+    ) -> QueryVector:
         """Embed one query. Returns shape (dims,), read-only, length 1. Raises `ProviderError`.
 
         A caller that is cancelled takes its request back; one whose patience ends leaves it to
@@ -101,7 +101,7 @@ class Queries:
         for asked in self._asked.values():
             asked.task.cancel()
 
-    def _forget(self, text: str, task: asyncio.Task[Vector]) -> None:
+    def _forget(self, text: str, task: asyncio.Task[QueryVector]) -> None:
         del self._asked[text]
         if not task.cancelled():
             task.exception()  # perhaps nobody is left to see it
@@ -114,7 +114,7 @@ class Queries:
         if error is not None:
             raise copy.copy(error)  # one that is raised again and again collects tracebacks
 
-    async def _embed(self, text: str) -> Vector:
+    async def _embed(self, text: str) -> QueryVector:
         try:
             async with asyncio.timeout(self._timeout_s):
                 rows, reasons = await self._ask(text)
@@ -130,7 +130,7 @@ class Queries:
             raise
         self._failed = None
         self._hold.release()
-        vector: Vector = rows[0]
+        vector: QueryVector = rows[0]
         vector.flags.writeable = False
         self._known[text] = vector
         if len(self._known) > REMEMBERED:

@@ -13,7 +13,7 @@ ORDER = ("openai", "gemini", "voyage", "mistral")
 """Providers that `auto` takes when it finds their key, in this order."""
 
 
-class Candidate(NamedTuple):
+class ProviderCandidate(NamedTuple):
     """A provider that was considered; `passed_over` says why it was not taken, None if it was."""
 
     provider: str
@@ -25,7 +25,7 @@ class Resolved(NamedTuple):
 
     provider: str
     choice: Choice | None
-    considered: list[Candidate]
+    considered: list[ProviderCandidate]
 
     @property
     def is_fallback(self) -> bool:
@@ -56,28 +56,28 @@ def resolve(
     if kept is not None and kept.instead_of == configured:
         still = kept.by != "fallback" or kept.provider == fallback
         if still and (configured == "auto" or kept.by == "fallback"):
-            return Resolved(kept.provider, kept, [Candidate(kept.provider, None)])
+            return Resolved(kept.provider, kept, [ProviderCandidate(kept.provider, None)])
     if configured != "auto":
-        return Resolved(configured, None, [Candidate(configured, None)])
+        return Resolved(configured, None, [ProviderCandidate(configured, None)])
     if built_with not in (None, "none"):
         choice = Choice(str(built_with), "found", "the index was built with it", "auto")
-        return Resolved(choice.provider, choice, [Candidate(choice.provider, None)])
-    considered: list[Candidate] = []
+        return Resolved(choice.provider, choice, [ProviderCandidate(choice.provider, None)])
+    considered: list[ProviderCandidate] = []
     provider, why = "local", "no key of another provider was found"
     if model_path is None:
-        considered.append(Candidate("local (GGUF)", "local.model_path is not set"))
+        considered.append(ProviderCandidate("local (GGUF)", "local.model_path is not set"))
     elif is_file(model_path):
         why = f"local.model_path is {model_path}"
         return _found("local", why, considered)
     else:
-        considered.append(Candidate("local (GGUF)", f"{model_path} is not a file"))
+        considered.append(ProviderCandidate("local (GGUF)", f"{model_path} is not a file"))
     for name in ORDER:
         if (origin := key_origin(name)) is not None:
             return _found(name, f"its key was found in {origin}", considered)
-        considered.append(Candidate(name, "no key was found"))
+        considered.append(ProviderCandidate(name, "no key was found"))
     return _found(provider, why, considered)
 
 
-def _found(provider: str, why: str, considered: list[Candidate]) -> Resolved:
+def _found(provider: str, why: str, considered: list[ProviderCandidate]) -> Resolved:
     choice = Choice(provider, "found", why, "auto")
-    return Resolved(provider, choice, [*considered, Candidate(provider, None)])
+    return Resolved(provider, choice, [*considered, ProviderCandidate(provider, None)])

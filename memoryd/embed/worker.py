@@ -1,8 +1,8 @@
 """What the process of every local model does: a frame with texts in, a frame with vectors out.
 
-A frame is a u32 big-endian length and one MessagePack map. Stdin carries `Request`s, stdout one
-`Reply` each, in order; before the first one, a reply with id 0 says that the model is loaded. The
-process holds nothing that is worth saving: killing it is a clean way to stop it.
+A frame is a u32 big-endian length and one MessagePack map. Stdin carries `EmbedRequest`s, stdout
+one `EmbedReply` each, in order; before the first one, a reply with id 0 says that the model is
+loaded. The process holds nothing that is worth saving: killing it is a clean way to stop it.
 """
 
 import os
@@ -37,21 +37,21 @@ Encode = Callable[[list[str]], bytes]
 """Texts to vectors: little-endian float32, the same number for each text."""
 
 
-class Request(msgspec.Struct, frozen=True):
+class EmbedRequest(msgspec.Struct, frozen=True):
     """Texts to embed, in one go. `id` is above 0."""
 
     id: int
     texts: list[str]
 
 
-class Reply(msgspec.Struct, frozen=True):
+class EmbedReply(msgspec.Struct, frozen=True):
     """The vectors of the request with this id; with id 0 a single one, as an example."""
 
     id: int
     vectors: bytes
 
 
-def pack(message: Request | Reply) -> bytes:
+def pack(message: EmbedRequest | EmbedReply) -> bytes:
     """Return a message as a frame. Raises ValueError for a lone surrogate in a text."""
     body = msgspec.msgpack.encode(message)
     return FRAME_HEADER.pack(len(body)) + body
@@ -75,14 +75,14 @@ def answer(requests: BinaryIO, replies: BinaryIO, encode: Encode) -> None:
 
     Raises ValueError for what is no request: whoever sends that is not the daemon.
     """
-    decoder = msgspec.msgpack.Decoder(Request)
-    _write(replies, Reply(LOADED_ID, encode([_FIRST_TEXT])))
+    decoder = msgspec.msgpack.Decoder(EmbedRequest)
+    _write(replies, EmbedReply(LOADED_ID, encode([_FIRST_TEXT])))
     while (body := _read_body(requests)) is not None:
         try:
             request = decoder.decode(body)
         except RecursionError as error:
             raise ValueError("it is nested too deeply") from error
-        _write(replies, Reply(request.id, encode(request.texts)))
+        _write(replies, EmbedReply(request.id, encode(request.texts)))
 
 
 def _claim_stdout() -> BinaryIO:
@@ -103,7 +103,7 @@ def _read_body(stream: BinaryIO) -> bytes | None:
     return body if len(body) == size else None
 
 
-def _write(stream: BinaryIO, reply: Reply) -> None:
+def _write(stream: BinaryIO, reply: EmbedReply) -> None:
     stream.write(pack(reply))
     stream.flush()
 

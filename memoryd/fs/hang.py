@@ -4,7 +4,6 @@ A thread that waits for a disk can't be stopped. So others are told of it, and g
 """
 
 import errno
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,9 +13,9 @@ from typing import TypeVar
 
 from memoryd.text.display import shown_path
 from memoryd_client.shared.humanize import moment
+from memoryd_client.shared.paths import StrPath
 
 T = TypeVar("T")
-StrPath = str | os.PathLike[str]
 
 HUNG_S = 5.0
 """A disk that has not answered for so long hangs, as far as anybody can tell."""

@@ -11,7 +11,8 @@ import io
 import os
 import stat as stat_module
 
-from memoryd.fs.hang import StrPath, waiting_for
+from memoryd.fs.hang import waiting_for
+from memoryd_client.shared.paths import StrPath
 
 _O_PATH: int = getattr(os, "O_PATH", 0)
 """Linux: a descriptor that stands for a file without opening it."""

@@ -4,7 +4,7 @@ import msgspec
 
 from memoryd.identity import DIMS_SIGN, Identity
 from memoryd.index.driver import Connection, DamagedIndexError
-from memoryd.messages import BatchJob, JobChange
+from memoryd.messages import BatchJobRow, JobChange
 
 _HASHES = msgspec.json.Decoder(list[str])
 
@@ -31,7 +31,7 @@ def write_job(connection: Connection, change: JobChange) -> None:
     )
 
 
-def load_jobs(connection: Connection, identity: Identity) -> list[BatchJob]:
+def load_jobs(connection: Connection, identity: Identity) -> list[BatchJobRow]:
     """Return the jobs whose vectors are of this identity, oldest first.
 
     Raises `DamagedIndexError` for one whose texts can't be known.
@@ -43,7 +43,7 @@ def load_jobs(connection: Connection, identity: Identity) -> list[BatchJob]:
         (identity.provider, identity.model, identity.first_key, DIMS_SIGN),
     )
     return [
-        BatchJob(key, provider, model, provider_key, created_at, _texts(hashes), *progress)
+        BatchJobRow(key, provider, model, provider_key, created_at, _texts(hashes), *progress)
         for key, provider, model, provider_key, created_at, hashes, *progress in found
     ]
 

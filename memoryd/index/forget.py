@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from memoryd.index import schema
 from memoryd.index.driver import Connection, empty_log, transaction
-from memoryd.index.statements import Delta, Legs, delete_rows
+from memoryd.index.statements import DerivedTables, RowChanges, delete_rows
 from memoryd.messages import FileKey
 
 Tombstone = tuple[str, str]
@@ -44,10 +44,10 @@ def chunk_hashes(connection: Connection, paths: Iterable[str]) -> list[str]:
 
 def forget(
     connection: Connection,
-    legs: Legs,
+    legs: DerivedTables,
     keys: Iterable[FileKey],
     tombstones: Iterable[tuple[str, str]],
-) -> list[Delta]:
+) -> list[RowChanges]:
     """Remove files and everything made of them, in one transaction; `wipe` is to follow."""
     with transaction(connection):
         deltas = [_remove(connection, legs, key) for key in keys]
@@ -75,16 +75,16 @@ def wipe(connection: Connection) -> None:
     empty_log(connection)
 
 
-def complete(connection: Connection, legs: Legs) -> None:
+def complete(connection: Connection, legs: DerivedTables) -> None:
     """Make the table again that had to go before the file was written anew."""
     if legs.vec and legs.identity.dims is not None:
         schema.ensure_vec(connection, legs.identity.dims)
 
 
-def _remove(connection: Connection, legs: Legs, key: FileKey) -> Delta:
+def _remove(connection: Connection, legs: DerivedTables, key: FileKey) -> RowChanges:
     row = connection.execute(
         "SELECT file_id FROM files WHERE path = ? AND source = ?", (key.path, key.source)
     ).fetchone()
     if row is None:
-        return Delta()
+        return RowChanges()
     return delete_rows(connection, legs, row[0])

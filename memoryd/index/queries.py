@@ -16,7 +16,7 @@ from memoryd.index.file_identity import has_log
 from memoryd.index.schema import get_choice, get_identity, get_workspace
 
 
-class Peeked(NamedTuple):
+class StoredIdentity(NamedTuple):
     """What an index tells about itself; None where it doesn't."""
 
     built: Identity | None = None
@@ -24,21 +24,21 @@ class Peeked(NamedTuple):
     workspace: str | None = None
 
 
-async def peek(path: Path) -> Peeked:
+async def peek(path: Path) -> StoredIdentity:
     """Return what an index file tells. One that can't be read tells nothing: opening it will."""
     # One that is not there is not made by reading it, nor is its log.
     with suppress(Error, OSError):
         no_log = not await asyncio.to_thread(has_log, path)
         async with Database(path, readonly=True, immutable=no_log) as database:
             return await database.run(_read)
-    return Peeked()
+    return StoredIdentity()
 
 
-def _read(connection: Connection) -> Peeked:
+def _read(connection: Connection) -> StoredIdentity:
     choice, workspace = get_choice(connection), get_workspace(connection)
     with suppress(msgspec.MsgspecError):
-        return Peeked(get_identity(connection), choice, workspace)
-    return Peeked(None, choice, workspace)
+        return StoredIdentity(get_identity(connection), choice, workspace)
+    return StoredIdentity(None, choice, workspace)
 
 
 def read_files(

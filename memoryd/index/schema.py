@@ -22,7 +22,7 @@ from memoryd.index.driver import (
     has_fts5,
     transaction,
 )
-from memoryd.messages import Places
+from memoryd.messages import MountPoints
 from memoryd.text.tokenize import FTS5_TOKENIZE, index_text
 
 VERSION = 3
@@ -233,7 +233,7 @@ def get_workspace(connection: Connection) -> str | None:
     return _get_meta(connection, "workspace")
 
 
-def put_places(connection: Connection, places: Places) -> None:
+def put_places(connection: Connection, places: MountPoints) -> None:
     """Record which folder, as (device, inode), is to be found at each place of a source."""
     encoded = msgspec.json.encode(places.folders).decode()
     _put_meta(connection, f"places of {places.source}", encoded)

@@ -29,7 +29,7 @@ GROUP_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Legs:
+class DerivedTables:
     """Which derived tables this connection keeps, and whose rows it writes."""
 
     identity: Identity
@@ -52,7 +52,7 @@ class MatrixRow(NamedTuple):
 
 
 @dataclass(slots=True)
-class Delta:
+class RowChanges:
     """What a transaction changed, for the vectors and the catalog in memory."""
 
     file_id: int = 0
@@ -94,15 +94,15 @@ def chunk_id(key: FileKey, chunk: Chunk, digest: str, model: str) -> str:
 
 
 def write_files(
-    connection: Connection, legs: Legs, changes: Sequence[FileChange]
-) -> Generator[None, None, list[Delta]]:
+    connection: Connection, legs: DerivedTables, changes: Sequence[FileChange]
+) -> Generator[None, None, list[RowChanges]]:
     """Bring the rows of some files, each named once, up to date in one transaction.
 
     A generator, so that a large file keeps the thread for a moment at a time: each step writes a
     bounded number of rows, and the last one commits and returns what changed by file. Closed before
     that, or failed, it leaves everything as it was.
     """
-    deltas = [Delta() for _ in changes]
+    deltas = [RowChanges() for _ in changes]
     with transaction(connection):
         known = _file_ids(connection, changes)
         ids = known | _put_file_rows(connection, changes, known)
@@ -122,7 +122,7 @@ def write_files(
     return deltas
 
 
-def replace_file(connection: Connection, legs: Legs, parsed: ParsedFile) -> Delta:
+def replace_file(connection: Connection, legs: DerivedTables, parsed: ParsedFile) -> RowChanges:
     """Make the rows of one file those of its present content, at one go."""
     return run_at_once(write_files(connection, legs, [parsed]))[0]
 
@@ -172,10 +172,10 @@ def _rows_of(connection: Connection, file_id: int, from_line: int = 1) -> _Rows:
 
 def _replace(
     connection: Connection,
-    legs: Legs,
+    legs: DerivedTables,
     parsed: ParsedFile,
     old: _Rows,
-    delta: Delta,
+    delta: RowChanges,
     inserts: "_Inserts",
 ) -> Generator[None, None, None]:
     seen: set[str] = set()
@@ -201,7 +201,9 @@ def _replace(
     yield from _delete_chunks(connection, legs, old, delta)
 
 
-def _delete(connection: Connection, legs: Legs, delta: Delta) -> Generator[None, None, None]:
+def _delete(
+    connection: Connection, legs: DerivedTables, delta: RowChanges
+) -> Generator[None, None, None]:
     yield from _delete_chunks(connection, legs, _rows_of(connection, delta.file_id), delta)
     connection.execute("DELETE FROM files WHERE file_id = ?", (delta.file_id,))
 
@@ -216,16 +218,16 @@ def _touch(connection: Connection, touched: Touched) -> None:
 
 def put_vectors(
     connection: Connection,
-    legs: Legs,
+    legs: DerivedTables,
     vectors: Sequence[tuple[str, bytes]],
     bad: Iterable[tuple[str, str]] = (),
-) -> Delta:
+) -> RowChanges:
     """Store embeddings by text hash and give them to the chunks that wait for them.
 
     A text whose chunk is gone by now is cached all the same: it has been paid for. `bad` are texts
     that can't be embedded, by hash, with the reason.
     """
-    delta = Delta()
+    delta = RowChanges()
     with transaction(connection):
         # One that was there before wins: disk and memory must hold the same.
         for digest, vector_id, embedding in keep_vectors(connection, legs.identity, vectors):
@@ -245,7 +247,7 @@ class _Insert(NamedTuple):
     """A chunk on its way into the tables."""
 
     key: FileKey
-    delta: Delta
+    delta: RowChanges
     id: str
     digest: str
     chunk: Chunk
@@ -254,7 +256,7 @@ class _Insert(NamedTuple):
 class _Inserts:
     """Collects new chunks of one file or many, and inserts them all at once."""
 
-    def __init__(self, connection: Connection, legs: Legs) -> None:
+    def __init__(self, connection: Connection, legs: DerivedTables) -> None:
         self._connection = connection
         self._legs = legs
         self._waiting: list[_Insert] = []
@@ -302,7 +304,7 @@ class _Inserts:
 
 
 def _delete_chunks(
-    connection: Connection, legs: Legs, old: _Rows, delta: Delta
+    connection: Connection, legs: DerivedTables, old: _Rows, delta: RowChanges
 ) -> Generator[None, None, None]:
     for number, (row_id, _) in enumerate(old.values(), start=1):
         _delete_chunk(connection, legs, row_id, delta)
@@ -310,7 +312,9 @@ def _delete_chunks(
             yield
 
 
-def _delete_chunk(connection: Connection, legs: Legs, row_id: int, delta: Delta) -> None:
+def _delete_chunk(
+    connection: Connection, legs: DerivedTables, row_id: int, delta: RowChanges
+) -> None:
     (vector_id,) = connection.execute(
         "DELETE FROM chunks WHERE row_id = ? RETURNING vector_id", (row_id,)
     ).fetchone()
@@ -325,8 +329,8 @@ def _delete_chunk(connection: Connection, legs: Legs, row_id: int, delta: Delta)
     delta.removed.append(row_id)
 
 
-def delete_rows(connection: Connection, legs: Legs, file_id: int) -> Delta:
+def delete_rows(connection: Connection, legs: DerivedTables, file_id: int) -> RowChanges:
     """Remove a file and all its rows, within a transaction of the caller's."""
-    delta = Delta(file_id)
+    delta = RowChanges(file_id)
     run_at_once(_delete(connection, legs, delta))
     return delta

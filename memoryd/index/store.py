@@ -26,7 +26,7 @@ from memoryd.index.driver import (
 )
 from memoryd.index.file_identity import Moved, OpenFiles, copy_to, has_log, put_back
 from memoryd.index.readers import ReaderPool
-from memoryd.index.statements import Legs
+from memoryd.index.statements import DerivedTables
 from memoryd.index.vector_matrix import VectorMatrix, load_vectors
 from memoryd.index.write_outage import Outage, is_full
 from memoryd.messages import FileKey
@@ -85,10 +85,10 @@ class Store:
         self._open = False
 
     @property
-    def legs(self) -> Legs:
+    def legs(self) -> DerivedTables:
         """Which tables are kept, and whose rows are written, at this moment."""
         vec = self.vec_error is None and self.identity.dims is not None
-        return Legs(self.identity, fts=self.fts_error is None, vec=vec)
+        return DerivedTables(self.identity, fts=self.fts_error is None, vec=vec)
 
     @property
     def writable(self) -> bool:

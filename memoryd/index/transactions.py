@@ -13,7 +13,7 @@ from memoryd.index import queries
 from memoryd.index.batching import run_steps
 from memoryd.index.driver import Connection, Database, Error, Fault, fault_of
 from memoryd.index.file_identity import Moved, MovedError
-from memoryd.index.statements import Delta
+from memoryd.index.statements import RowChanges
 from memoryd.index.store import Store
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,9 @@ class Transactions:
         """Run `function(connection)`, one transaction."""
         return await self._do(lambda database: database.run(function))
 
-    async def change(self, function: Callable[[Connection], list[Delta]], *, bad: bool) -> None:
+    async def change(
+        self, function: Callable[[Connection], list[RowChanges]], *, bad: bool
+    ) -> None:
         """Run `function(connection)`, one transaction, that returns what it has changed.
 
         `bad`: texts that can't be embedded are among it.
@@ -71,11 +73,11 @@ class Transactions:
         await self.run(commit)
 
     async def write(
-        self, start: Callable[[Connection], Generator[None, None, list[Delta]]]
-    ) -> list[Delta]:
+        self, start: Callable[[Connection], Generator[None, None, list[RowChanges]]]
+    ) -> list[RowChanges]:
         """Like `change`, a step at a time."""
 
-        def steps(connection: Connection) -> Generator[None, None, list[Delta]]:
+        def steps(connection: Connection) -> Generator[None, None, list[RowChanges]]:
             deltas = yield from start(connection)
             self._follow(connection, deltas, bad=False)
             return deltas
@@ -143,7 +145,7 @@ class Transactions:
             log.warning("%s %s while it was open; that is opened now", self._store.path, what)
         self._restart()
 
-    def _follow(self, connection: Connection, deltas: Iterable[Delta], *, bad: bool) -> None:
+    def _follow(self, connection: Connection, deltas: Iterable[RowChanges], *, bad: bool) -> None:
         store = self._store
         if (matrix := store.matrix) is not None:
             for delta in deltas:

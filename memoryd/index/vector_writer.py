@@ -20,7 +20,7 @@ from memoryd.index.rebuild.leftovers import discard
 from memoryd.index.store import Store
 from memoryd.index.transactions import Transactions
 from memoryd.messages import Embedded
-from memoryd.messages import Paid as PaidVector
+from memoryd.messages import StoredVector as PaidVector
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ IN_MEMORY_BYTES = 64 * 1024 * 1024
 """10,000 vectors of 1,536 numbers: so much is kept of a file that must make room for itself."""
 
 
-class Paid:
+class VectorWriter:
     """The writer's hand for vectors."""
 
     def __init__(self, store: Store, transactions: Transactions) -> None:

@@ -15,15 +15,15 @@ from memoryd.index.statements import (
     GROUP_BYTES,
     GROUP_FILES,
     STEP_CHUNKS,
-    Delta,
     FileChange,
+    RowChanges,
     Touched,
     size,
     write_files,
 )
 from memoryd.index.store import Store
 from memoryd.index.transactions import Transactions
-from memoryd.index.vector_writer import Paid
+from memoryd.index.vector_writer import VectorWriter
 from memoryd.messages import (
     Choose,
     Embedded,
@@ -32,10 +32,10 @@ from memoryd.messages import (
     Forget,
     GivesDims,
     JobChange,
+    KeepEmbeddings,
+    MountPoints,
     ParsedFile,
-    Places,
     Replace,
-    Salvage,
     SyncMarker,
     ToFeeder,
     ToWriter,
@@ -98,7 +98,7 @@ class Writer:
         self._feeder = feeder
         self._store = store
         self._transactions = Transactions(store, restart=restart, on_recovered=self._wake_feeder)
-        self._paid = Paid(store, self._transactions)
+        self._paid = VectorWriter(store, self._transactions)
         self._on_unreadable = on_unreadable
         self._on_wanted = on_wanted
         self._on_written = on_written
@@ -221,7 +221,7 @@ class Writer:
             return message
         return Touched(message.key, message.stat, message.remarks)
 
-    def _note(self, change: FileChange, delta: Delta) -> None:
+    def _note(self, change: FileChange, delta: RowChanges) -> None:
         """Bring the catalog up to a change that has been committed."""
         catalog = self._store.catalog
         changed = True
@@ -252,7 +252,7 @@ class Writer:
                 await self._follow_dims(message)
             case Replace():
                 await self._replace(message)
-            case Salvage():
+            case KeepEmbeddings():
                 await self._salvage(message)
             case Forget():
                 await self._forget(message)
@@ -262,7 +262,7 @@ class Writer:
             case JobChange():
                 await self._transactions.run(lambda c: batch_jobs.write_job(c, message))
                 _resolve(message.done)
-            case Places():
+            case MountPoints():
                 await self._transactions.run(lambda c: schema.put_places(c, message))
             case SyncMarker():
                 _resolve(message.text)
@@ -282,7 +282,7 @@ class Writer:
         await transactions.run(lambda c: complete(c, store.legs))
         _resolve(message.done)
 
-    async def _salvage(self, message: Salvage) -> None:
+    async def _salvage(self, message: KeepEmbeddings) -> None:
         await self._paid.take_over(message.path, message.paid)
         self._store.in_rebuild.clear()
         self._wake_feeder()

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from memoryd.config.settings import Query as QuerySettings
+from memoryd.config.settings import QuerySettings as QuerySettings
 from memoryd.index.store import Store
 from memoryd.messages import FileKey
 from memoryd.search import fuse
@@ -20,11 +20,11 @@ from memoryd.search.diversify import balance, spread, without_duplicates
 from memoryd.search.evidence import Question
 from memoryd.search.filters import Filters
 from memoryd.search.fuse import Candidate
-from memoryd.search.gather import Answer
+from memoryd.search.gather import Candidates
 from memoryd.search.query import MAX_GLOB_CHARS, MAX_GLOB_STARS, SOURCES, parse
 from memoryd.search.results import explained, load_hits, within
-from memoryd.search.retrievers import FileIds, Legs, VectorLeg
-from memoryd.search.snippet import Reader, highlights
+from memoryd.search.retrievers import FileIds, Retrieval, VectorLeg
+from memoryd.search.snippet import LineReader, highlights
 from memoryd_client.schema.memory import SearchBody, SearchResult
 
 Number = TypeVar("Number", int, float)
@@ -103,7 +103,7 @@ class SearchEngine:
         )
         if not query.text:
             return result
-        legs = Legs(
+        legs = Retrieval(
             self._store,
             self._vector_leg,
             query,
@@ -111,7 +111,7 @@ class SearchEngine:
             words=mode != "vector",
             meaning=mode != "keyword",
         )
-        answer = Answer(self._store, legs, settings.hybrid)
+        answer = Candidates(self._store, legs, settings.hybrid)
         wanted = max_results * settings.hybrid.candidate_multiplier
         k = min(MAX_CANDIDATES, max(LEAST_CANDIDATES, wanted))
         if query.without or query.required:
@@ -120,7 +120,7 @@ class SearchEngine:
             ids = None if part.empty and visible is None else await self._allowed(part, visible)
             await answer.gather(k, ids)
         chosen = await self._choose(answer, min_score, max_results, gone)
-        reader = Reader.of(answer.term_weights())
+        reader = LineReader.of(answer.term_weights())
         load = partial(
             load_hits,
             chosen=chosen,
@@ -149,7 +149,7 @@ class SearchEngine:
         return [replace(filters, sources=frozenset({source})) for source in (NOTES, SESSIONS)]
 
     async def _choose(
-        self, answer: Answer, min_score: float, max_results: int, gone: Gone | None
+        self, answer: Candidates, min_score: float, max_results: int, gone: Gone | None
     ) -> list[Candidate]:
         """Return what is to be shown, best first."""
         candidates = answer.candidates()
@@ -176,7 +176,7 @@ class SearchEngine:
 
         return await asyncio.to_thread(pick)
 
-    def _left(self, answer: Answer, row: int) -> float | None:
+    def _left(self, answer: Candidates, row: int) -> float | None:
         """Return what age leaves of a candidate; None if it has no date."""
         aging, key = self._settings.hybrid.temporal_decay, answer.words[row].key
         known = self._store.catalog.rows.get(key)

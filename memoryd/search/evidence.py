@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from memoryd.search import verbatim
 from memoryd.search.lexical import Corpus
-from memoryd.search.term_match import Finder, Place, fold
+from memoryd.search.term_match import Finder, TermPosition, fold
 from memoryd.text.tokenize import Term, is_unspaced, query_sequence, query_terms
 
 K1, B = 1.2, 0.75
@@ -136,7 +136,7 @@ def _look(
     return _Look(counts, pairs, exact, string)
 
 
-def _are_near(text: str, first: list[Place], second: list[Place]) -> bool:
+def _are_near(text: str, first: list[TermPosition], second: list[TermPosition]) -> bool:
     """Say whether the one stands shortly before the other, in one line."""
     starts = [place.start for place in second]
     for place in first:

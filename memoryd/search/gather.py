@@ -14,7 +14,8 @@ from memoryd.search.evidence import NO_EVIDENCE, ChunkText, Evidence, Question, 
 from memoryd.search.fuse import Candidate
 from memoryd.search.lexical import UNKNOWN, Corpus, read_lengths
 from memoryd.search.query import Query
-from memoryd.search.retrievers import FileIds, Legs
+from memoryd.search.results import Ranks
+from memoryd.search.retrievers import FileIds, Retrieval
 from memoryd.search.term_match import Finder, fold
 from memoryd.search.verbatim import level
 from memoryd.text.tokenize import Term, index_text, unspaced_share
@@ -110,16 +111,13 @@ def _is_ruled_out(text: str, without: Finder, required: Sequence[str]) -> bool:
     return any(level(string, text) < CONTAINS for string in required)
 
 
-Ranks = dict[int, int]
-
-
-class Answer:
+class Candidates:
     """What one search has found. `words` has what was read of each candidate, by row.
 
     The ranks are the places that each leg alone would give.
     """
 
-    def __init__(self, store: Store, legs: Legs, settings: Hybrid) -> None:
+    def __init__(self, store: Store, legs: Retrieval, settings: Hybrid) -> None:
         self.words: dict[int, Words] = {}
         self.text_ranks: Ranks = {}
         self.vector_ranks: Ranks = {}

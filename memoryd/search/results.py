@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from memoryd.index.driver import Connection
 from memoryd.search import snippet
 from memoryd.search.fuse import Candidate
-from memoryd.search.snippet import Reader
+from memoryd.search.snippet import LineReader
 from memoryd_client.schema.memory import Explanation, Hit
 
 LineCosines = Callable[[int, str], list[float]]
@@ -17,7 +17,7 @@ def load_hits(
     connection: Connection,
     chosen: Sequence[Candidate],
     *,
-    reader: Reader,
+    reader: LineReader,
     line_cosines: LineCosines,
     max_chars: int,
 ) -> list[tuple[Candidate, Hit]]:
@@ -84,7 +84,7 @@ def _snippet(
     start_line: int,
     end_line: int,
     line_map: str,
-    reader: Reader,
+    reader: LineReader,
     near: list[float],
     max_chars: int,
 ) -> snippet.Snippet:

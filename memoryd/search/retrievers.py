@@ -5,19 +5,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
-
 from memoryd.index.driver import Connection, Error
 from memoryd.index.store import Store
-from memoryd.index.vector_matrix import VectorMatrix
+from memoryd.index.vector_matrix import Vector, VectorMatrix
 from memoryd.search import lexical
 from memoryd.search.evidence import Question
 from memoryd.search.lexical import Corpus, read_corpus
 from memoryd.search.query import Query
 from memoryd.text.tokenize import Term
 
-Vector = NDArray[np.float32]
 FileIds = frozenset[int] | None
 """Files that candidates may be of; None: any."""
 
@@ -46,7 +42,7 @@ class VectorLeg:
 
 
 @dataclass(slots=True)
-class Legs:
+class Retrieval:
     """One search's legs: what they are asked, which of them ran, and what they found.
 
     `corpus` is what the keyword leg has read of the question's terms, None if it did not run.

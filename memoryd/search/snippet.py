@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
-from memoryd.search.term_match import Finder, Place, fold
+from memoryd.search.term_match import Finder, TermPosition, fold
 from memoryd.text.tokenize import Term
 
 SHARE, RARE, NEAR = 3.0, 3.0, 4.0
@@ -31,14 +31,14 @@ class Snippet(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class LineReader:
     """What is looked for in the lines of a chunk: terms, and how much each weighs."""
 
     finder: Finder
     weights: Sequence[float]
 
     @classmethod
-    def of(cls, weights: Mapping[Term, float]) -> "Reader":
+    def of(cls, weights: Mapping[Term, float]) -> "LineReader":
         """Return a reader for terms with these weights."""
         return cls(Finder(weights), tuple(weights.values()))
 
@@ -47,7 +47,7 @@ def cut(
     text: str,
     start_line: int,
     end_line: int,
-    reader: Reader,
+    reader: LineReader,
     max_chars: int,
     near: Sequence[float] = (),
 ) -> Snippet:
@@ -69,7 +69,7 @@ def cut(
     return Snippet(shown, min(start_line + first, end_line), min(start_line + last, end_line))
 
 
-def highlights(text: str, reader: Reader) -> list[tuple[int, int]]:
+def highlights(text: str, reader: LineReader) -> list[tuple[int, int]]:
     """Return where the terms stand in a text, as (start, end) in characters, in order.
 
     Folding changes the length of some lines of other scripts; in those nothing is marked.
@@ -87,8 +87,8 @@ def highlights(text: str, reader: Reader) -> list[tuple[int, int]]:
 
 def _likely(
     lines: Sequence[str],
-    places: Sequence[Sequence[Sequence[Place]]],
-    reader: Reader,
+    places: Sequence[Sequence[Sequence[TermPosition]]],
+    reader: LineReader,
     near: Sequence[float],
 ) -> list[float]:
     """Return how likely each line is the answer; the most likely has 1."""
@@ -140,7 +140,7 @@ def _best_run(lines: Sequence[str], likely: Sequence[float], max_chars: int) -> 
     return best
 
 
-def _cut_line(line: str, places: Sequence[Sequence[Place]], max_chars: int) -> str:
+def _cut_line(line: str, places: Sequence[Sequence[TermPosition]], max_chars: int) -> str:
     """Cut one long line around the place of its first term, on spaces where there are any."""
     at = min((found[0].start for found in places if found), default=0)
     # Folding may have made it a little longer or shorter, which does no harm here.

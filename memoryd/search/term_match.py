@@ -25,7 +25,7 @@ _stemming = threading.Lock()
 """The stemmer keeps the word it is at in itself, and several searches stem at the same time."""
 
 
-class Place(NamedTuple):
+class TermPosition(NamedTuple):
     """Where a term stands in a folded text: characters from `start` to `end`."""
 
     start: int
@@ -39,7 +39,7 @@ class Finder:
         self.terms = tuple(terms)
         self._needles = [_needle(term) for term in self.terms]
 
-    def places(self, folded: str) -> list[list[Place]]:
+    def places(self, folded: str) -> list[list[TermPosition]]:
         """Return where each term stands in a text that has been through `fold`."""
         return [
             _runs(folded, needle) if stem is None else _words(folded, needle, stem)
@@ -94,7 +94,7 @@ def _needle(term: Term) -> tuple[str, str | None]:
     return stemmed[: len(stemmed) - put] or stemmed, stemmed
 
 
-def _words(text: str, needle: str, stemmed: str) -> list[Place]:
+def _words(text: str, needle: str, stemmed: str) -> list[TermPosition]:
     found = []
     at = text.find(needle) if needle else -1
     while at >= 0:
@@ -102,7 +102,7 @@ def _words(text: str, needle: str, stemmed: str) -> list[Place]:
         if at == 0 or not _is_letter(text[at - 1]):
             end = max(end, _word_end(text, at))
             if stem(text[at:end]) == stemmed:
-                found.append(Place(at, end))
+                found.append(TermPosition(at, end))
         at = text.find(needle, end)
     return found
 
@@ -122,10 +122,10 @@ def _is_letter(char: str) -> bool:
     return char.isalnum() and not (not char.isascii() and is_unspaced(char))
 
 
-def _runs(text: str, needle: str) -> list[Place]:
+def _runs(text: str, needle: str) -> list[TermPosition]:
     found = []
     at = text.find(needle)
     while at >= 0:
-        found.append(Place(at, at + len(needle)))
+        found.append(TermPosition(at, at + len(needle)))
         at = text.find(needle, at + 1)
     return found

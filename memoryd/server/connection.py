@@ -81,7 +81,7 @@ NOT_OURS = (b"GET ", b"POST", b"HEAD", b'{"', b"{\n")
 Handler = Callable[[Body, Caller], Awaitable[Body]]
 
 
-class Connection:
+class ClientConnection:
     """Serves one client until it goes, misbehaves or `close` is called."""
 
     def __init__(

@@ -20,7 +20,7 @@ from memoryd_client.shared.lock_holder import Holder
 log = logging.getLogger(__name__)
 
 
-class Door:
+class Endpoint:
     """Where clients come in, as long as it is entered as a context manager.
 
     Entering it and `restore` are blocking, and raise `SocketError` or `AlreadyRunningError`.
@@ -35,7 +35,7 @@ class Door:
         self._is_lock_found: Callable[[], bool] = _never
         self._inode: int | None = None
 
-    def __enter__(self) -> "Door":
+    def __enter__(self) -> "Endpoint":
         try:
             self._take_lock()
             self._listen()

@@ -16,7 +16,7 @@ FAIR_BYTES = 256 * 1024
 """So much of a client's requests is taken whatever others do."""
 
 
-class Client(Protocol):
+class LimitedConnection(Protocol):
     """One connection, as far as its share of the memory goes."""
 
     def incoming_bytes(self) -> int:
@@ -30,15 +30,15 @@ class Load:
     """What all clients have in memory. Who has the least of it is never refused."""
 
     def __init__(self) -> None:
-        self.clients: set[Client] = set()
+        self.clients: set[LimitedConnection] = set()
 
-    def is_too_much_from(self, client: Client) -> bool:
+    def is_too_much_from(self, client: LimitedConnection) -> bool:
         """Tell whether a client that has sent so much has to wait for others, or for itself."""
         if client.incoming_bytes() <= FAIR_BYTES:
             return False
         return sum(c.incoming_bytes() for c in self.clients) > MAX_INCOMING_BYTES
 
-    def is_too_much_for(self, client: Client, more: int) -> bool:
+    def is_too_much_for(self, client: LimitedConnection, more: int) -> bool:
         """Tell whether a client that doesn't read can't have an answer of `more` bytes as well."""
         if not client.outgoing_bytes():
             return False

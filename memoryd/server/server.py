@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from memoryd.fs.directories import SocketError
 from memoryd.fs.lockfile import AlreadyRunningError
-from memoryd.server.connection import Connection, Handler
-from memoryd.server.endpoint import Door
+from memoryd.server.connection import ClientConnection, Handler
+from memoryd.server.endpoint import Endpoint
 from memoryd.server.limits import Load, Seldom
 from memoryd_client.transport.peer import peer_uid
 from memoryd_client.wire.protocol import ErrorCode, Op, Welcome
@@ -27,12 +27,12 @@ LOOK_S = 5.0
 class Server:
     """Serves who comes in by a door. `run` until cancelled; open connections end with it."""
 
-    def __init__(self, door: Door, *, handlers: Mapping[Op, Handler], welcome: Welcome) -> None:
+    def __init__(self, door: Endpoint, *, handlers: Mapping[Op, Handler], welcome: Welcome) -> None:
         self._door = door
         self._handlers = handlers
         self._welcome = welcome
         self._load = Load()
-        self._serving: dict[Connection, asyncio.Task[None]] = {}
+        self._serving: dict[ClientConnection, asyncio.Task[None]] = {}
         self._refusals, self._failures, self._losses = Seldom(log), Seldom(log), Seldom(log)
 
     async def run(self) -> None:
@@ -84,7 +84,7 @@ class Server:
     async def _receive(self, client: socket.socket) -> None:
         """Serve a client; what goes wrong with one is no matter to the others."""
         reader, writer = await asyncio.open_unix_connection(sock=client)
-        connection = Connection(
+        connection = ClientConnection(
             reader, writer, handlers=self._handlers, welcome=self._welcome, load=self._load
         )
         try:
@@ -94,7 +94,7 @@ class Server:
         finally:
             writer.transport.abort()
 
-    async def _serve(self, client: socket.socket, connection: Connection) -> None:
+    async def _serve(self, client: socket.socket, connection: ClientConnection) -> None:
         uid = peer_uid(client)
         if uid not in (os.geteuid(), 0):
             who = "unknown" if uid is None else uid
@@ -115,7 +115,7 @@ class Server:
 
     def _make_room(self) -> bool:
         """Hang up on the client that has had nothing to do for longest, if for long enough."""
-        idlest = max(self._serving, key=Connection.idle_s)
+        idlest = max(self._serving, key=ClientConnection.idle_s)
         if idlest.idle_s() < IDLE_S:
             return False
         self._serving.pop(idlest).cancel()

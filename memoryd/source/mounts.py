@@ -18,7 +18,7 @@ from memoryd.fs.hang import waiting_for
 from memoryd.messages import FileContent, FileKey
 from memoryd.source.filenames import is_utf8
 
-Identity = tuple[int, int]
+DeviceInode = tuple[int, int]
 MEANT = "what the index has of it is kept; if it is to go: `memctl index`"
 
 
@@ -30,7 +30,7 @@ class Seen(Protocol):
         """All that was to be looked at, whether it is there or not."""
 
     @property
-    def places(self) -> Mapping[Path, Identity]:
+    def places(self) -> Mapping[Path, DeviceInode]:
         """Which folder is at each place."""
 
     @property
@@ -50,8 +50,8 @@ class Verdict:
     """
 
     away: dict[Path, str]
-    recorded: dict[Path, Identity]
-    seen: dict[Path, Identity | None]
+    recorded: dict[Path, DeviceInode]
+    seen: dict[Path, DeviceInode | None]
 
 
 class Mounts:
@@ -59,7 +59,7 @@ class Mounts:
 
     def __init__(
         self,
-        recorded: Mapping[str, Identity],
+        recorded: Mapping[str, DeviceInode],
         *,
         locate: Callable[[FileKey], Path | None],
         workspace: Path | None = None,
@@ -68,9 +68,9 @@ class Mounts:
         self._recorded = {Path(path): identity for path, identity in recorded.items()}
         self._locate = locate
         self._workspace = workspace
-        self._seen: dict[Path, Identity | None] = {}
+        self._seen: dict[Path, DeviceInode | None] = {}
 
-    def recorded(self) -> dict[str, Identity]:
+    def recorded(self) -> dict[str, DeviceInode]:
         """Return what is to be written down."""
         return {str(path): identity for path, identity in self._recorded.items()}
 
@@ -155,7 +155,7 @@ class Mounts:
         return any(path is not None and path.is_relative_to(place) for path in paths)
 
 
-def identity_of(folder: Path) -> Identity | None:
+def identity_of(folder: Path) -> DeviceInode | None:
     """Return a folder's (device, inode), None when no folder can be seen there."""
     try:
         with waiting_for(folder):
@@ -207,7 +207,7 @@ def unless_away(
     return read_guarded
 
 
-def _suspect(place: Path, recorded: Identity, now: Identity | None) -> str | None:
+def _suspect(place: Path, recorded: DeviceInode, now: DeviceInode | None) -> str | None:
     """Say what makes a place look as if its disk were not there, if anything does."""
     if now == recorded:
         return None

@@ -126,7 +126,7 @@ STEPS = [
     Step("memoryd.chunk.parser:parse:after", "load", "a file is read, not written", 6),
     Step("memoryd.embed.pool:EmbedPool.embed:before", "load", "texts are about to be sent", 2),
     Step("memoryd.embed.pool:EmbedPool.embed:after", "load", "texts are embedded, not written", 2),
-    Step("memoryd.source.transcripts.tracker:SessionTracker._plan:after", "load", "looked at"),
+    Step("memoryd.source.transcripts.tracker:TranscriptTracker._plan:after", "load", "looked at"),
     Step(
         "memoryd.agent.transcripts:Transcripts.read:after",
         "load",

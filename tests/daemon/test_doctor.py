@@ -17,7 +17,7 @@ from harness import PATIENCE_S, eventually
 from patient import NOTE, Patient, bad, errors
 
 from memoryd.doctor import running
-from memoryd.doctor.examine import Options, examine
+from memoryd.doctor.examine import DoctorOptions, examine
 
 # Well
 
@@ -439,7 +439,7 @@ def test_it_goes_by_what_the_daemon_was_started_with(patient: Patient) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in patient.environment.items():
             patch.setenv(name, value)
-        found = examine(Options(patient.socket))
+        found = examine(DoctorOptions(patient.socket))
     agents = {finding.agent for finding in found.findings}
     assert len(agents) == 3
     assert {None, "main"} < agents
@@ -452,7 +452,7 @@ def test_paths_on_the_daemons_command_line_are_of_its_folder(patient: Patient) -
     with pytest.MonkeyPatch.context() as patch:
         for name, value in patient.environment.items():
             patch.setenv(name, value)
-        found = examine(Options(patient.socket))
+        found = examine(DoctorOptions(patient.socket))
     assert [finding for finding in found.findings if finding.level != "ok"] == []
     workspace = f"workspace {patient.workspace}"
     assert any(finding.message == workspace for finding in found.findings)
@@ -461,7 +461,7 @@ def test_paths_on_the_daemons_command_line_are_of_its_folder(patient: Patient) -
     with pytest.MonkeyPatch.context() as patch:
         for name, value in patient.environment.items():
             patch.setenv(name, value)
-        found = examine(Options(patient.socket))
+        found = examine(DoctorOptions(patient.socket))
     assert any(finding.message == workspace for finding in found.findings)
 
 

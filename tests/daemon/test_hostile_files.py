@@ -13,7 +13,7 @@ import pytest
 from descriptors import path_of
 from harness import PATIENCE_S, Daemon
 
-from memoryd.app import Options, run
+from memoryd.app import RunOptions, run
 from memoryd_client import Client
 
 
@@ -153,7 +153,7 @@ def test_a_disk_that_hangs_holds_up_nobody_else(daemon: Daemon, hanging: threadi
 
     async def serve() -> None:
         loop_of.append(asyncio.get_running_loop())
-        options = Options(daemon.socket, daemon.config)
+        options = RunOptions(daemon.socket, daemon.config)
         await run(options, stop=stop, hangup=asyncio.Event())
 
     with pytest.MonkeyPatch.context() as environment:

@@ -73,7 +73,7 @@ class Served:
         os.environ |= dict.fromkeys(self._environment, str(self.folder))
 
     async def _start(self) -> None:
-        options = app.Options(self.socket, self.folder / "config.toml")
+        options = app.RunOptions(self.socket, self.folder / "config.toml")
         running = app.run(options, stop=self._stop, hangup=asyncio.Event())
         self._daemon = asyncio.create_task(running)
         async with asyncio.timeout(START_S):

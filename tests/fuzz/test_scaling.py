@@ -21,7 +21,7 @@ from memoryd.embed.vendors.http_errors import refusal
 from memoryd.embed.vendors.openai import OpenAiApi
 from memoryd.messages import split_lines
 from memoryd.search.query import parse
-from memoryd.search.snippet import Reader, cut, highlights
+from memoryd.search.snippet import LineReader, cut, highlights
 from memoryd.search.verbatim import level, units
 from memoryd.source.notes.read import Decoder, mask_private
 from memoryd.source.transcripts import delta
@@ -61,7 +61,7 @@ RUNS = [
 ]
 _redact = Redactor()
 _own = Redactor([r"\w{1,40}@\w{1,40}", "[^x]{3,20}y"])
-_reader = Reader.of({Term("a"): 1.0, Term("漢", prefix=True): 1.0, Term("key"): 1.0})
+_reader = LineReader.of({Term("a"): 1.0, Term("漢", prefix=True): 1.0, Term("key"): 1.0})
 
 
 def decode(text: str) -> None:

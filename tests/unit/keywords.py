@@ -1,7 +1,7 @@
 """An index for words alone, for tests that need no vectors."""
 
 from memoryd.identity import Identity
-from memoryd.index.statements import Legs
+from memoryd.index.statements import DerivedTables
 from memoryd.text.tokenize import TOKENIZER
 
 IDENTITY = Identity(
@@ -14,4 +14,4 @@ IDENTITY = Identity(
     chunk_overlap=80,
     tokenizer=TOKENIZER,
 )
-LEGS = Legs(IDENTITY, fts=True, vec=False)
+LEGS = DerivedTables(IDENTITY, fts=True, vec=False)

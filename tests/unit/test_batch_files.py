@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from memoryd.config.settings import Batch
 from memoryd.embed.batch.files import BatchFile, collect, halves
 from memoryd.embed.batch.jobs import Batches, BatchMode
-from memoryd.embed.provider_client import Calls
-from memoryd.embed.vendors.api import Options
+from memoryd.embed.provider_client import ProviderClient
+from memoryd.embed.vendors.api import RequestOptions
 from memoryd.embed.vendors.credentials import KeySource
 from memoryd.embed.vendors.http import Http
 from memoryd.embed.vendors.openai import OpenAiApi, OpenAiBatch
@@ -33,7 +33,7 @@ def api(kind: type[OpenAiBatch] = OpenAiBatch) -> OpenAiBatch:
         key_headers=vendor.key_headers,
         key_required=True,
     )
-    return kind(http, vendor, Options(model="m"))
+    return kind(http, vendor, RequestOptions(model="m"))
 
 
 async def pages(texts: list[Text], size: int) -> AsyncIterator[list[Text]]:
@@ -113,7 +113,7 @@ async def test_a_file_that_can_not_be_written_is_a_failure_of_batching(tmp_path:
         settings=Batch(),
         identity=lambda: None,
         folder=tmp_path / "gone",
-        calls=cast(Calls, SimpleNamespace(ready=str)),
+        calls=cast(ProviderClient, SimpleNamespace(ready=str)),
         known=lambda: asyncio.sleep(0, []),
         on_change=lambda: None,
     )

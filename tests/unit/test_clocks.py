@@ -20,11 +20,11 @@ from memoryd.config.settings import Batch
 from memoryd.embed.batch.api import JobState
 from memoryd.embed.batch.jobs import Batches, BatchMode
 from memoryd.identity import Identity
-from memoryd.messages import BatchJob, FileKey, FileStat, JobChange
+from memoryd.messages import BatchJobRow, FileKey, FileStat, JobChange
 from memoryd.search.filters import Filters
 from memoryd.search.fuse import dated, factor
 from memoryd.source.transcripts.locations import Found
-from memoryd.source.transcripts.tracker import SessionTracker, Thresholds
+from memoryd.source.transcripts.tracker import Thresholds, TranscriptTracker
 
 YEAR_S = 365 * 86_400.0
 NOW_S = 1_800_000_000.0
@@ -74,10 +74,10 @@ class Office:
         self.clocks, self.api, self.mode = clocks, StuckApi(), BatchMode()
         self.writer: asyncio.Queue[Any] = asyncio.Queue()
         self.wake = asyncio.Event()
-        job = BatchJob("key", "openai", "m", "k", created_at, ["text"], remote_id="r")
+        job = BatchJobRow("key", "openai", "m", "k", created_at, ["text"], remote_id="r")
         identity = SimpleNamespace(provider="openai", model="m", provider_key="k")
 
-        async def known() -> list[BatchJob]:
+        async def known() -> list[BatchJobRow]:
             return [job]
 
         api: Any = self.api
@@ -170,7 +170,7 @@ def test_a_transcript_falls_idle_whatever_the_clock_says(jump_s: float, tmp_path
     stat = FileStat(int((NOW_S - jump_s) * 1e9), 3, 1)
     unused: Any = None
     mounts: Any = SimpleNamespace(judge=lambda *_, **__: SimpleNamespace(away={}))
-    tracker = SessionTracker(
+    tracker = TranscriptTracker(
         unused,
         unused,
         unused,

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from memoryd.errors import RequestFailedError
-from memoryd.server.connection import MAX_IN_FLIGHT, Caller, Connection, Handler
+from memoryd.server.connection import MAX_IN_FLIGHT, Caller, ClientConnection, Handler
 from memoryd.server.limits import Load
 from memoryd_client.schema.memory import PingResult
 from memoryd_client.wire.framing import FrameBuffer, pack
@@ -54,7 +54,7 @@ class Wire:
     async def open(self) -> None:
         ours, theirs = socket.socketpair()
         reader, writer = await asyncio.open_unix_connection(sock=theirs)
-        connection = Connection(
+        connection = ClientConnection(
             reader, writer, handlers={Op.PING: self.handle}, welcome=WELCOME, load=self.load
         )
         self.serving = asyncio.create_task(connection.run())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from memoryd.messages import Chunk, TranscriptState
 from memoryd.source.transcripts import delta as delta_module
-from memoryd.source.transcripts.delta import Delta, DeltaOptions, read_delta, read_records
+from memoryd.source.transcripts.delta import DeltaOptions, TranscriptDelta, read_delta, read_records
 from memoryd.source.transcripts.format import Message, Record, TranscriptFormat
 
 
@@ -49,7 +49,7 @@ OPTIONS = DeltaOptions(
 )
 
 
-def read(path: Path, base: TranscriptState | None = None) -> Delta:
+def read(path: Path, base: TranscriptState | None = None) -> TranscriptDelta:
     return read_delta(path, base=base, options=OPTIONS)
 
 
@@ -65,7 +65,7 @@ class Follower:
         self.state: TranscriptState | None = None
         self.chunks: list[Chunk] = []
 
-    def look(self) -> Delta:
+    def look(self) -> TranscriptDelta:
         found = read(self.path, self.state)
         kept = [c for c in self.chunks if c.start_line < found.from_line]
         self.chunks = kept + found.chunks
@@ -258,7 +258,7 @@ def json_line(**record: object) -> bytes:
     return json.dumps(record).encode() + b"\n"
 
 
-def refused_until_complete(path: Path, base: TranscriptState | None) -> Delta | None:
+def refused_until_complete(path: Path, base: TranscriptState | None) -> TranscriptDelta | None:
     """Read as the tracker does: what can't be read yet is read at its next change."""
     try:
         return read_delta(path, base=base, options=BOTH)

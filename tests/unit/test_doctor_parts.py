@@ -13,7 +13,7 @@ from memoryd.doctor.disk import Difference, Differences, What, changed_since
 from memoryd.doctor.finding import Tally, Topic
 from memoryd.doctor.leftovers import check_leftovers
 from memoryd.doctor.reading import ChangedError, opened
-from memoryd.doctor.running import Running, Started, started
+from memoryd.doctor.running import RunningDaemon, StartOptions, started
 from memoryd.index.driver import Connection, sqlite
 from memoryd.messages import FileKey
 from memoryd_client import Client
@@ -243,7 +243,7 @@ def test_what_differs_is_looked_at_again_behind_a_sync(
     monkeypatch.setattr(time, "time_ns", lambda: 2**61)
     synced: list[str] = []
 
-    def in_sync(daemon: Running, agent: str) -> str | None:
+    def in_sync(daemon: RunningDaemon, agent: str) -> str | None:
         synced.append(agent)
         return problem
 
@@ -251,7 +251,7 @@ def test_what_differs_is_looked_at_again_behind_a_sync(
     differs = {FileKey("memory", "note.md"): Difference(what, note)}
     comparison = Comparison(*[differs] * looks, {})
     topic = Topic("disk")
-    daemon = Running(Client("/nowhere"), 1, None, {})
+    daemon = RunningDaemon(Client("/nowhere"), 1, None, {})
     comparing.Settling(topic, daemon, "main").settle(comparison, "note")
     assert [finding.level for finding in topic.findings] == ([] if level is None else [level])
     assert len(synced) == (1 if problem else min(looks + 1, comparing.LOOKS))
@@ -263,14 +263,14 @@ def test_what_differs_is_looked_at_again_behind_a_sync(
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("/usr/bin/python /bin/memoryd", Started(cwd=Path("/w"))),
+        ("/usr/bin/python /bin/memoryd", StartOptions(cwd=Path("/w"))),
         (
             "python -X dev -m memoryd run --config c.toml --socket s --agent=a",
-            Started(Path("/w/c.toml"), "a", None, Path("/w")),
+            StartOptions(Path("/w/c.toml"), "a", None, Path("/w")),
         ),
-        ("python memoryd --workspace notes", Started(None, None, Path("notes"), Path("/w"))),
-        ("", Started(cwd=Path("/w"))),
+        ("python memoryd --workspace notes", StartOptions(None, None, Path("notes"), Path("/w"))),
+        ("", StartOptions(cwd=Path("/w"))),
     ],
 )
-def test_what_a_daemon_was_told(words: str, expected: Started) -> None:
+def test_what_a_daemon_was_told(words: str, expected: StartOptions) -> None:
     assert started(Holder(1, words.split(), "/w")) == expected

@@ -11,7 +11,7 @@ import pytest
 from memoryd.fs.lockfile import AlreadyRunningError, locked
 from memoryd.server import endpoint as doors
 from memoryd.server import unix_socket as sockets
-from memoryd.server.endpoint import Door
+from memoryd.server.endpoint import Endpoint
 from memoryd.server.unix_socket import listening
 from memoryd_client.shared.lock_holder import read, this_process
 
@@ -33,7 +33,7 @@ def connects(path: Path) -> bool:
 
 @pytest.mark.parametrize("removed", ["s", "s.lock", "both", "folder"])
 def test_what_was_removed_is_put_back(path: Path, removed: str) -> None:
-    with Door(path, this_process()) as door:
+    with Endpoint(path, this_process()) as door:
         assert door.is_there()
         if removed == "folder":
             os.rename(path.parent, path.parent.with_name("elsewhere"))
@@ -55,7 +55,7 @@ def test_what_was_removed_is_put_back(path: Path, removed: str) -> None:
 
 
 def test_what_another_daemon_has_made_meanwhile_is_left_until_it_goes(path: Path) -> None:
-    with Door(path, this_process()) as door:
+    with Endpoint(path, this_process()) as door:
         path.unlink()
         Path(f"{path}.lock").unlink()
         with locked(Path(f"{path}.lock"), "it"), listening(path):
@@ -77,7 +77,7 @@ def test_the_socket_of_systemd_is_left_to_it(path: Path, monkeypatch: pytest.Mon
     handed_over.listen()
     monkeypatch.setattr(sockets, "inherited_socket", lambda environ: handed_over)
     monkeypatch.setattr(doors, "is_handed_over", lambda environ: True)
-    with Door(path, this_process()) as door:
+    with Endpoint(path, this_process()) as door:
         path.unlink()
         assert door.is_there()
         assert door.listener is handed_over
@@ -87,6 +87,6 @@ def test_a_door_that_can_not_be_opened_keeps_no_lock(path: Path) -> None:
     with locked(Path(f"{path}.lock"), "it"), listening(path):
         Path(f"{path}.lock").unlink()
         with pytest.raises(AlreadyRunningError, match="somebody answers"):
-            Door(path, this_process()).__enter__()
+            Endpoint(path, this_process()).__enter__()
         with locked(Path(f"{path}.lock"), "it"):
             pass

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from memoryd.config.settings import Hybrid, Query
+from memoryd.config.settings import Hybrid, QuerySettings
 from memoryd.identity import Identity
 from memoryd.index import statements
 from memoryd.index.catalog import FileRow
@@ -55,7 +55,7 @@ class Index:
         parsed.chunks.append(Chunk(1, lines, text, ""))
         store = self.store
 
-        def write(connection: Connection) -> statements.Delta:
+        def write(connection: Connection) -> statements.RowChanges:
             delta = statements.replace_file(connection, store.legs, parsed)
             digest = statements.text_hash(text)
             vectors = [(digest, vector(text).tobytes())]
@@ -75,7 +75,7 @@ class Index:
             return vector(query)
 
         leg = VectorLeg(embed, lambda cosine: max(0.0, cosine), lambda: self.trouble)
-        return SearchEngine(self.store, Query(hybrid=Hybrid(enabled=hybrid)), leg)
+        return SearchEngine(self.store, QuerySettings(hybrid=Hybrid(enabled=hybrid)), leg)
 
 
 @pytest.fixture

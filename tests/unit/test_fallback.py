@@ -8,7 +8,7 @@ import pytest
 from remotes import FakeClock
 
 from memoryd.agent.fallback import LOOK_S, OUTAGE_S, Fallback
-from memoryd.embed.circuit_breaker import Hold
+from memoryd.embed.circuit_breaker import CircuitBreaker
 from memoryd.embed.provider import PermanentError, RetryableError
 from memoryd.identity import Choice
 from memoryd.messages import Choose, ToWriter
@@ -24,7 +24,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self.hold = Hold(sleep=self.clock.sleep, clock=self.clock, jitter=lambda: 0.0)
+        self.hold = CircuitBreaker(sleep=self.clock.sleep, clock=self.clock, jitter=lambda: 0.0)
         self.writer: asyncio.Queue[ToWriter] = asyncio.Queue()
         self.restarts = 0
         self.looks = 0
@@ -172,7 +172,7 @@ async def test_a_provider_that_works_is_never_looked_at() -> None:
 
 async def test_a_pause_between_tries_does_not_hide_for_how_long_it_has_failed() -> None:
     clock = FakeClock()
-    hold = Hold(sleep=clock.sleep, clock=clock, jitter=lambda: 0.0)
+    hold = CircuitBreaker(sleep=clock.sleep, clock=clock, jitter=lambda: 0.0)
     hold.start(OUTAGE)
     for _ in range(20):
         await hold.until_retry()

@@ -54,7 +54,9 @@ def index_of(*transcripts: Sequence[str], max_bytes: int = 8_000) -> sqlite3.Con
         parsed = ParsedFile(
             FileKey("sessions", f"sessions/{number}"), FileStat(1, 1, 1), str(number), chunks
         )
-        statements.replace_file(connection, statements.Legs(IDENTITY, fts=False, vec=False), parsed)
+        statements.replace_file(
+            connection, statements.DerivedTables(IDENTITY, fts=False, vec=False), parsed
+        )
     return connection
 
 

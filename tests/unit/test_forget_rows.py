@@ -26,7 +26,7 @@ VECTOR = np.array([1, 0], "<f4").tobytes()
 def test_neither_vectors_of_earlier_chunks_nor_what_was_said_of_them_stays() -> None:
     connection = sqlite.connect(":memory:", isolation_level=None)
     schema.prepare(connection, Path("/w"), IDENTITY)
-    legs = statements.Legs(IDENTITY, fts=False, vec=False)
+    legs = statements.DerivedTables(IDENTITY, fts=False, vec=False)
     gone, kept = FileKey("sessions", "a"), FileKey("sessions", "b")
     for number, (key, text) in enumerate(((gone, "early"), (gone, "late"), (kept, "other"))):
         chunk = Chunk(1, 1, text, "")

@@ -10,7 +10,7 @@ import pytest
 
 from memoryd.config.load import AgentConfig
 from memoryd.config.settings import Settings
-from memoryd.daemon.agents import RETRY_FIRST_S, STOP_S, Host, Hosted, Opened
+from memoryd.daemon.agents import RETRY_FIRST_S, STOP_S, AgentSlot, AgentSupervisor, Opened
 from memoryd.errors import RequestFailedError
 from memoryd.fs.hang import DiskWaits
 from memoryd.supervisor import GRACE_S, HARD_S, Actor, ActorFailedError
@@ -32,7 +32,7 @@ class Farm:
         self.opened: list[str] = []
         self.closed: list[str] = []
         self.restart: dict[str, Callable[[], None]] = {}
-        self.host = Host(self.open, explained=(OSError,), clock=lambda: self.now_s)
+        self.host = AgentSupervisor(self.open, explained=(OSError,), clock=lambda: self.now_s)
 
     @asynccontextmanager
     async def open(
@@ -60,7 +60,7 @@ class Farm:
     def state(self, agent: str) -> str:
         return next(h for h in self.host.all() if h.config.agent == agent).state
 
-    def hosted(self, agent: str) -> Hosted:
+    def hosted(self, agent: str) -> AgentSlot:
         return self.host.find(agent, "")
 
 

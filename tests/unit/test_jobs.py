@@ -7,7 +7,7 @@ import pytest
 from memoryd.identity import Identity
 from memoryd.index import batch_jobs, schema
 from memoryd.index.driver import DamagedIndexError, sqlite
-from memoryd.messages import BatchJob, JobChange
+from memoryd.messages import BatchJobRow, JobChange
 
 IDENTITY = Identity(
     provider="openai",
@@ -25,7 +25,7 @@ IDENTITY = Identity(
 async def test_a_job_whose_texts_are_lost_is_damage(hashes: str) -> None:
     connection = sqlite.connect(":memory:", isolation_level=None)
     schema.prepare(connection, Path("/w"), IDENTITY)
-    job = BatchJob("ours", "openai", "m", "k", 0.0, ["one"])
+    job = BatchJobRow("ours", "openai", "m", "k", 0.0, ["one"])
     batch_jobs.write_job(connection, JobChange(job))
     assert batch_jobs.load_jobs(connection, IDENTITY) == [job]
     connection.execute("UPDATE batch_jobs SET hashes = ?", (hashes,))

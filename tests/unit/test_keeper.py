@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memoryd.agent import index_lock
-from memoryd.agent.index_lock import IndexKeeper
+from memoryd.agent.index_lock import IndexLock
 from memoryd.config.load import AgentConfig
 from memoryd.config.settings import Settings
 from memoryd.fs.hang import DiskWaits
@@ -61,7 +61,7 @@ async def test_a_lock_taken_after_it_was_given_up_is_given_back(
     monkeypatch.setattr(index_lock, "locked_index", late)
 
     async def start() -> None:
-        async with IndexKeeper(config(tmp_path), this_process(), DiskWaits()) as kept:
+        async with IndexLock(config(tmp_path), this_process(), DiskWaits()) as kept:
             await kept.lock()
 
     await give_up(asyncio.create_task(start()), disk)
@@ -78,7 +78,7 @@ async def test_a_lock_is_held_as_long_as_its_thread_looks_at_the_index(tmp_path:
     waits = DiskWaits()
 
     async def start() -> None:
-        async with IndexKeeper(config(tmp_path), this_process(), waits) as kept:
+        async with IndexLock(config(tmp_path), this_process(), waits) as kept:
             is_found = await kept.lock()
             assert is_found()
             await kept.run(disk.look)
@@ -93,7 +93,7 @@ async def test_a_lock_is_held_as_long_as_its_thread_looks_at_the_index(tmp_path:
 async def test_what_was_to_be_done_after_it_was_given_up_is_not_begun(tmp_path: Path) -> None:
     disk = Disk()
     done = []
-    async with IndexKeeper(config(tmp_path), this_process(), DiskWaits()) as kept:
+    async with IndexLock(config(tmp_path), this_process(), DiskWaits()) as kept:
         hangs = asyncio.create_task(kept.run(disk.look))
         later = asyncio.create_task(kept.run(lambda: done.append(True)))
         await give_up(hangs, disk)

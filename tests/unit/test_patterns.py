@@ -9,7 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoryd.source.filenames import IGNORE_FILE
-from memoryd.source.notes.ignore import MAX_PATTERNS, IgnoreFiles, PatternError, Patterns, Rules
+from memoryd.source.notes.ignore import (
+    MAX_PATTERNS,
+    IgnoreFiles,
+    IgnorePatternError,
+    Patterns,
+    Rules,
+)
 
 
 def verdict(lines: list[str], path: str) -> bool | None:
@@ -70,7 +76,7 @@ def test_verdicts(lines: list[str], path: str, expected: bool | None) -> None:
     ],
 )
 def test_what_is_no_pattern_or_takes_too_long_is_refused(line: str) -> None:
-    with pytest.raises(PatternError):
+    with pytest.raises(IgnorePatternError):
         Patterns([line])
     patterns, problem = Patterns.lenient(["a.md", line, "b.md", line])
     assert problem is not None

@@ -5,11 +5,19 @@ from pathlib import Path
 import pytest
 
 from memoryd.messages import FileKey
-from memoryd.source.transcripts.locations import SOURCE, Places, is_archive, is_transcript, owner_of
+from memoryd.source.transcripts.locations import (
+    SOURCE,
+    TranscriptLocations,
+    is_archive,
+    is_transcript,
+    owner_of,
+)
 
 
-def places(*paths: str, formats: tuple[str, ...] = ("openclaw",), agent: str = "main") -> Places:
-    return Places(paths, formats, agent=agent, environ={})
+def places(
+    *paths: str, formats: tuple[str, ...] = ("openclaw",), agent: str = "main"
+) -> TranscriptLocations:
+    return TranscriptLocations(paths, formats, agent=agent, environ={})
 
 
 def write(folder: Path, *names: str) -> None:
@@ -66,7 +74,7 @@ def test_the_usual_places_of_each_agent(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_variable_moves_a_place(tmp_path: Path) -> None:
     write(tmp_path, "agents/bob/sessions/b.jsonl")
     environ = {"OPENCLAW_STATE_DIR": str(tmp_path)}
-    found = Places((), ("openclaw",), agent="bob", environ=environ).find()
+    found = TranscriptLocations((), ("openclaw",), agent="bob", environ=environ).find()
     (path,) = (path for path, _ in found.files.values())
     assert owner_of(path) == "bob"
 
@@ -107,7 +115,7 @@ def test_a_folder_without_a_glob_stays_a_folder_while_it_is_not_there(tmp_path: 
     """Or else its transcripts would look as if they had been deleted."""
     (tmp_path / "one.jsonl").touch()
     paths = [str(tmp_path / "away"), str(tmp_path / "one.jsonl"), str(tmp_path / "two.jsonl")]
-    places = Places(paths, ["plain"], agent="main", environ={})
+    places = TranscriptLocations(paths, ["plain"], agent="main", environ={})
     assert [place.folder for place in places.places] == [tmp_path / "away", tmp_path, tmp_path]
     found = places.find()
     assert [place.folder for place in found.missing] == [tmp_path / "away"]

@@ -13,7 +13,7 @@ import pytest
 from memoryd.messages import FileStat
 from memoryd.source.notes import read as read_module
 from memoryd.source.notes.discover import Discovery
-from memoryd.source.notes.read import NOT_CLOSED, Excerpt, NotMemoryError, read_file, read_lines
+from memoryd.source.notes.read import NOT_CLOSED, NoteExcerpt, NotMemoryError, read_file, read_lines
 
 LONG_AGO_NS = 1_600_000_000_000_000_000
 
@@ -36,7 +36,7 @@ def workspace(tmp_path: Path) -> Path:
 
 def get(
     workspace: Path, path: str, *, start: int = 1, lines: int = 100, chars: int = 10_000
-) -> Excerpt:
+) -> NoteExcerpt:
     discovery = Discovery(workspace, ("../extra",))
     return read_lines(discovery, path, start_line=start, max_lines=lines, max_chars=chars)
 

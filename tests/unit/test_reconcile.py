@@ -15,7 +15,7 @@ from memoryd.messages import (
     FileKey,
     FileStat,
     Hint,
-    Places,
+    MountPoints,
     SyncMarker,
     ToParser,
     ToReconcile,
@@ -388,14 +388,14 @@ async def test_another_folder_in_a_place_is_noticed_without_a_hint(tmp_path: Pat
 
 async def test_which_folder_is_at_each_place_is_written_down_when_it_changes(stage: Stage) -> None:
     written = stage.writer.get_nowait()
-    assert isinstance(written, Places)
+    assert isinstance(written, MountPoints)
     assert set(written.folders) == {str(stage.discovery.workspace), str(stage.memory)}
     await stage.sync()
     assert stage.writer.empty()
     stage.memory.rename(stage.memory.with_name("old"))
     await stage.sync()
     written = stage.writer.get_nowait()
-    assert isinstance(written, Places)
+    assert isinstance(written, MountPoints)
     assert set(written.folders) == {str(stage.discovery.workspace)}
 
 

@@ -17,7 +17,7 @@ from memoryd.index.batching import run_at_once
 from memoryd.index.catalog import load_catalog
 from memoryd.index.driver import Connection, Database, bundled_extension, load_extension, sqlite
 from memoryd.index.rebuild import carry_over
-from memoryd.index.statements import Delta, Legs
+from memoryd.index.statements import DerivedTables, RowChanges
 from memoryd.messages import Chunk, FileGone, FileKey, FileStat, ParsedFile
 from memoryd.text.tokenize import TOKENIZER
 
@@ -31,14 +31,14 @@ IDENTITY = Identity(
     chunk_overlap=80,
     tokenizer=TOKENIZER,
 )
-LEGS = Legs(IDENTITY, fts=True, vec=True)
+LEGS = DerivedTables(IDENTITY, fts=True, vec=True)
 STAT = FileStat(1, 2, 3)
 TEXTS = ["boiler", "valve", "今天玩", "gasket\nvalve", "", "İ x"]
 
 Matrix = dict[int, tuple[int, bytes]]
 
 
-def write(connection: Connection, change: statements.FileChange) -> Delta:
+def write(connection: Connection, change: statements.FileChange) -> RowChanges:
     return run_at_once(statements.write_files(connection, LEGS, [change]))[0]
 
 
@@ -54,18 +54,20 @@ class Index:
         self.connection = connection
         self.matrix: Matrix = {}
 
-    def apply(self, delta: Delta) -> Delta:
+    def apply(self, delta: RowChanges) -> RowChanges:
         for row_id in delta.removed:
             self.matrix.pop(row_id, None)
         for row in delta.added:
             self.matrix[row.row_id] = row.file_id, row.embedding
         return delta
 
-    def put(self, path: str, *chunks: Chunk, legs: Legs = LEGS, source: str = "memory") -> Delta:
+    def put(
+        self, path: str, *chunks: Chunk, legs: DerivedTables = LEGS, source: str = "memory"
+    ) -> RowChanges:
         file = parsed(path, *chunks, source=source)
         return self.apply(statements.replace_file(self.connection, legs, file))
 
-    def delete(self, path: str, *, source: str = "memory") -> Delta:
+    def delete(self, path: str, *, source: str = "memory") -> RowChanges:
         return self.apply(write(self.connection, FileGone(FileKey(source, path))))
 
     def write_together(self, group: dict[str, list[Chunk] | None]) -> None:
@@ -77,7 +79,7 @@ class Index:
         for delta in run_at_once(statements.write_files(self.connection, LEGS, changes)):
             self.apply(delta)
 
-    def give(self, *texts: str) -> Delta:
+    def give(self, *texts: str) -> RowChanges:
         vectors = [(statements.text_hash(text), vector(text)) for text in texts]
         return self.apply(statements.put_vectors(self.connection, LEGS, vectors))
 
@@ -252,7 +254,7 @@ def test_an_empty_file_has_a_row_and_no_chunks(index: Index) -> None:
 
 
 def test_a_file_that_was_never_there_is_deleted_without_a_word(index: Index) -> None:
-    assert index.delete("a.md") == Delta()
+    assert index.delete("a.md") == RowChanges()
 
 
 def test_a_row_is_never_used_for_another_chunk(index: Index) -> None:
@@ -315,7 +317,7 @@ def test_a_vector_whose_chunk_is_gone_is_kept_in_the_cache_alone(index: Index) -
 def test_vectors_of_another_model_are_not_taken(index: Index) -> None:
     other = msgspec.structs.replace(IDENTITY, model="other")
     vectors = [(statements.text_hash("boiler"), vector("boiler"))]
-    statements.put_vectors(index.connection, Legs(other, fts=True, vec=True), vectors)
+    statements.put_vectors(index.connection, DerivedTables(other, fts=True, vec=True), vectors)
     delta = index.put("a.md", chunk("boiler"))
     assert (delta.reused, delta.pending) == (0, True)
 

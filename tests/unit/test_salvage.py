@@ -24,8 +24,8 @@ from memoryd.index.repair import recover as repair
 from memoryd.index.repair.checks import Problem
 from memoryd.index.repair.header import header_problem, seems_ours
 from memoryd.index.repair.recover import (
+    Corruption,
     FailingDiskError,
-    Finding,
     Recovered,
     copies,
     finish,
@@ -49,7 +49,7 @@ IDENTITY = Identity(
 VECTORS = 300
 TOMBSTONES = 2_000
 NOON_S = 1_795_867_200.0
-MALFORMED = Finding(Problem("malformed", "a page is damaged"))
+MALFORMED = Corruption(Problem("malformed", "a page is damaged"))
 
 
 def digest(number: int) -> str:
@@ -111,7 +111,7 @@ def smash(path: Path, *pages: int) -> None:
             file.write(b"\xa5" * 4096)
 
 
-def put_right(path: Path, finding: Finding = MALFORMED, *, at_s: float = NOON_S) -> None:
+def put_right(path: Path, finding: Corruption = MALFORMED, *, at_s: float = NOON_S) -> None:
     asyncio.run(recover(path, WORKSPACE, finding, clock=lambda: at_s))
 
 
@@ -211,7 +211,7 @@ def test_what_may_have_come_back_is_told_until_the_damaged_file_is_removed(path:
 def test_what_was_forgotten_is_whole_where_it_was_in_memory(path: Path) -> None:
     smash(path, *roots(path, "forgotten"))
     known = frozenset({("path", "sessions/a/safe.jsonl")})
-    put_right(path, Finding(MALFORMED.problem, known))
+    put_right(path, Corruption(MALFORMED.problem, known))
     assert rows(path, "SELECT * FROM forgotten") == [*known]
     assert note(path).whole
 

@@ -14,8 +14,8 @@ from memoryd.index import cache, schema, statements
 from memoryd.index.catalog import load_catalog
 from memoryd.index.driver import Connection, DamagedIndexError, Database, Error, bundled_extension
 from memoryd.index.schema import IndexRefusedError
-from memoryd.index.statements import Legs
-from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile, Places
+from memoryd.index.statements import DerivedTables
+from memoryd.messages import Chunk, FileKey, FileStat, MountPoints, ParsedFile
 from memoryd.text.tokenize import TOKENIZER
 
 IDENTITY = Identity(
@@ -31,8 +31,8 @@ IDENTITY = Identity(
 WORKSPACE = Path("/home/ann/work")
 VERSION_1 = Path(__file__).with_name("index_version_1.sql")
 VERSION_2 = Path(__file__).with_name("index_version_2.sql")
-BOTH = Legs(IDENTITY, fts=True, vec=True)
-NEITHER = Legs(IDENTITY, fts=False, vec=False)
+BOTH = DerivedTables(IDENTITY, fts=True, vec=True)
+NEITHER = DerivedTables(IDENTITY, fts=False, vec=False)
 
 
 @contextmanager
@@ -61,13 +61,13 @@ def ensure(connection: Connection, dims: int = 4) -> None:
     assert schema.ensure_vec(connection, dims) is None
 
 
-def put(connection: Connection, legs: Legs, path: str, *texts: str) -> None:
+def put(connection: Connection, legs: DerivedTables, path: str, *texts: str) -> None:
     chunks = [Chunk(n, n, text, "") for n, text in enumerate(texts, start=1)]
     parsed = ParsedFile(FileKey("memory", path), FileStat(1, 1, 1), str(texts), chunks)
     statements.replace_file(connection, legs, parsed)
 
 
-def give(connection: Connection, legs: Legs, *texts: str) -> None:
+def give(connection: Connection, legs: DerivedTables, *texts: str) -> None:
     statements.put_vectors(connection, legs, [(statements.text_hash(t), vector(t)) for t in texts])
 
 
@@ -195,7 +195,9 @@ def test_its_files_are_read_once_more_and_their_chunks_stay(version_1: Path) -> 
         chunks = [Chunk(1, 1, "boiler", "House"), Chunk(2, 2, "valve", "House")]
         key, remarks = FileKey("memory", "MEMORY.md"), ("not UTF-8",)
         parsed = ParsedFile(key, FileStat(1, 9, 9), "new", chunks, remarks)
-        delta = statements.replace_file(connection, Legs(identity, fts=True, vec=True), parsed)
+        delta = statements.replace_file(
+            connection, DerivedTables(identity, fts=True, vec=True), parsed
+        )
         assert (delta.added, delta.removed, delta.pending) == ([], [], False)
         assert contents(connection) == before
         assert load_catalog(connection)[key].remarks == remarks
@@ -464,8 +466,8 @@ def test_which_folder_is_at_each_place_is_kept_by_source(tmp_path: Path) -> None
     with index(tmp_path / "index.sqlite") as connection:
         assert schema.get_places(connection, "memory") == {}
         places = {"/home/ann/work": (2**63 + 1, 7), "/media/disk": (3, 2**64 - 1)}
-        schema.put_places(connection, Places("memory", places))
-        schema.put_places(connection, Places("sessions", {}))
+        schema.put_places(connection, MountPoints("memory", places))
+        schema.put_places(connection, MountPoints("sessions", {}))
         assert schema.get_places(connection, "memory") == places
         assert schema.get_places(connection, "sessions") == {}
         connection.execute("UPDATE meta SET value = '[1]' WHERE key = 'places of memory'")

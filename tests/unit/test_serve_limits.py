@@ -16,7 +16,7 @@ import pytest
 from msgspec import Raw
 
 from memoryd.server import connection, limits, server
-from memoryd.server.endpoint import Door
+from memoryd.server.endpoint import Endpoint
 from memoryd.server.limits import FAIR_BYTES, MAX_INCOMING_BYTES, MAX_OUTGOING_BYTES, Load, Seldom
 from memoryd.server.server import Server
 from memoryd_client.schema.memory import PingResult
@@ -136,7 +136,7 @@ async def house(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
     monkeypatch.setattr(server, "LOOK_S", 0.01)
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         house = House(Path(name))
-        with Door(house.path, this_process()) as door:
+        with Endpoint(house.path, this_process()) as door:
             serving = Server(door, handlers={Op.PING: house.ping}, welcome=WELCOME)
             task = asyncio.create_task(serving.run())
             yield house

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.search.snippet import Reader, Snippet, highlights
+from memoryd.search.snippet import LineReader, Snippet, highlights
 from memoryd.search.snippet import cut as cut_by
 from memoryd.text.tokenize import Term, query_terms
 
 
 def cut(text: str, start: int, end: int, terms: list[Term], max_chars: int) -> Snippet:
-    return cut_by(text, start, end, Reader.of(dict.fromkeys(terms, 1.0)), max_chars)
+    return cut_by(text, start, end, LineReader.of(dict.fromkeys(terms, 1.0)), max_chars)
 
 
 LINES = st.lists(
@@ -131,12 +131,12 @@ def test_any_one_line_is_cut_to_a_piece_of_it(line: str, query: str, max_chars: 
 
 def test_highlights_are_where_the_words_stand() -> None:
     text = "The boilers leak.\nNo boiler.\nÄrger im Bad, boiler 漢字"
-    reader = Reader.of(dict.fromkeys(query_terms("boiler ärger 漢字"), 1.0))
+    reader = LineReader.of(dict.fromkeys(query_terms("boiler ärger 漢字"), 1.0))
     found = [text[start:end] for start, end in highlights(text, reader)]
     assert found == ["boilers", "boiler", "Ärger", "boiler", "漢字"]
     assert highlights("", reader) == []
 
 
 def test_a_line_that_folding_makes_longer_is_not_marked() -> None:
-    reader = Reader.of(dict.fromkeys(query_terms("boiler"), 1.0))
+    reader = LineReader.of(dict.fromkeys(query_terms("boiler"), 1.0))
     assert highlights("ﬁne boiler\nboiler", reader) == [(11, 17)]

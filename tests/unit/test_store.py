@@ -22,7 +22,15 @@ from memoryd.index.readers import POOL_SIZE
 from memoryd.index.schema import IndexRefusedError
 from memoryd.index.store import Store, StoreOptions
 from memoryd.index.writer import Writer
-from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile, Salvage, ToFeeder, ToWriter
+from memoryd.messages import (
+    Chunk,
+    FileKey,
+    FileStat,
+    KeepEmbeddings,
+    ParsedFile,
+    ToFeeder,
+    ToWriter,
+)
 from memoryd.text.tokenize import TOKENIZER
 
 IDENTITY = Identity(
@@ -314,7 +322,7 @@ async def test_a_vector_taken_over_from_an_unfinished_rebuild_is_not_paid_for_ag
             restart=print,
         )
         writing = asyncio.create_task(writer.run())
-        message = Salvage(unfinished, [], asyncio.get_running_loop().create_future())
+        message = KeepEmbeddings(unfinished, [], asyncio.get_running_loop().create_future())
         inbox.put_nowait(message)
         await message.done
         writing.cancel()

@@ -13,7 +13,7 @@ from vendors import Double, Fault, GeminiDouble, OllamaDouble, OpenAiDouble, See
 from memoryd.config.load import ConfigError
 from memoryd.config.settings import Remote, Settings
 from memoryd.embed.provider import FloatMatrix, PermanentError, utf8_bytes
-from memoryd.embed.vendors.api import Options
+from memoryd.embed.vendors.api import RequestOptions
 from memoryd.embed.vendors.factory import APIS, is_secret_header, key_origin, make_remote
 from memoryd.embed.vendors.remote import LARGE_BYTES
 
@@ -586,7 +586,7 @@ def test_a_fallback_inherits_nothing_of_the_first_provider(tmp_path: Path) -> No
     )
     provider = make_remote("voyage", settings, own=False)
     assert provider.address == "api.voyageai.com"
-    assert provider.options == Options("voyage-4-large")
+    assert provider.options == RequestOptions("voyage-4-large")
     assert provider.batch_items == 64
     key = provider.http.check_key()
     assert key is not None

@@ -5,10 +5,17 @@ import io
 import msgspec
 import pytest
 
-from memoryd.embed.worker import FRAME_HEADER, MAX_FRAME_BYTES, Reply, Request, answer, pack
+from memoryd.embed.worker import (
+    FRAME_HEADER,
+    MAX_FRAME_BYTES,
+    EmbedReply,
+    EmbedRequest,
+    answer,
+    pack,
+)
 
 
-def answered(sent: bytes) -> list[Reply]:
+def answered(sent: bytes) -> list[EmbedReply]:
     """Return what it answers; a text's vector is its number of bytes."""
     replies = io.BytesIO()
     answer(io.BytesIO(sent), replies, lambda texts: bytes(len(text) for text in texts))
@@ -16,14 +23,14 @@ def answered(sent: bytes) -> list[Reply]:
     while data:
         (size,) = FRAME_HEADER.unpack(data[: FRAME_HEADER.size])
         body, data = data[FRAME_HEADER.size :][:size], data[FRAME_HEADER.size + size :]
-        found.append(msgspec.msgpack.decode(body, type=Reply))
+        found.append(msgspec.msgpack.decode(body, type=EmbedReply))
     return found
 
 
 def test_each_request_is_answered_in_order_until_they_end() -> None:
-    sent = pack(Request(1, ["a", "bc"])) + pack(Request(2, []))
+    sent = pack(EmbedRequest(1, ["a", "bc"])) + pack(EmbedRequest(2, []))
     for cut in range(1, FRAME_HEADER.size + 2):
-        loaded, *replies = answered(sent + pack(Request(3, ["x"]))[:-cut])
+        loaded, *replies = answered(sent + pack(EmbedRequest(3, ["x"]))[:-cut])
         assert loaded.id == 0
         assert [(reply.id, reply.vectors) for reply in replies] == [(1, b"\1\2"), (2, b"")]
 

@@ -6,6 +6,8 @@ XDG Base Directory Specification: a variable that is unset, empty or relative do
 import os
 import sys
 
+StrPath = str | os.PathLike[str]
+
 SOCKET_PATH_MAX_BYTES = 103 if sys.platform == "darwin" else 107
 """What `sun_path` takes besides its closing NUL: 104 bytes on macOS, 108 on Linux."""
 

@@ -164,7 +164,7 @@ class _Waiter(NamedTuple):
     on_progress: ProgressCallback
 
 
-class Link:
+class AsyncLink:
     """One open connection and the task that reads from it, for as long as it lasts.
 
     `is_ending` is set from the first request on that the daemon answers with `shutting_down`.

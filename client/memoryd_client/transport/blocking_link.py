@@ -31,7 +31,9 @@ CANCEL_TIMEOUT_S = 1.0
 """A daemon that doesn't even take a `Cancel` within this time loses the connection."""
 
 
-def open_link(target: Target, *, since: float, wait_s: float, limit_s: float | None) -> "Link":
+def open_link(
+    target: Target, *, since: float, wait_s: float, limit_s: float | None
+) -> "BlockingLink":
     """Connect and greet, for a call that has `limit_s` seconds.
 
     A daemon that is not there is waited for for `wait_s` seconds from `since` on, in those of
@@ -46,7 +48,7 @@ def open_link(target: Target, *, since: float, wait_s: float, limit_s: float | N
             time.sleep(dialled)
         else:
             try:
-                return Link(dialled, target, greeting_limit_s(wait_s, limit_s))
+                return BlockingLink(dialled, target, greeting_limit_s(wait_s, limit_s))
             except (ConnectionLostError, ShuttingDownError) as error:
                 # It is on its way down, and nothing was asked of it yet.
                 time.sleep(dialler.pause_s(error))
@@ -65,7 +67,7 @@ def follow(
     yield from link.events(call, agent)
 
 
-class Link:
+class BlockingLink:
     """One open connection, used by one thread at a time.
 
     Whatever leaves the byte stream in doubt closes it, which cancels what is under way: a frame

@@ -44,6 +44,7 @@ from memoryd_client.schema.memory import (
 )
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.schema.transcripts import ForgetBody, ForgetResult, SessionsBody, SessionsResult
+from memoryd_client.shared.paths import StrPath
 from memoryd_client.wire.protocol import Body, Op
 
 ResultT = TypeVar("ResultT", bound=Body)
@@ -56,8 +57,6 @@ PROBE_LIMIT_S = 120.0
 
 ProgressCallback = Callable[[int, int, str], None]
 """Called with (completed, total, label) while a request is worked on."""
-
-StrPath = str | os.PathLike[str]
 
 
 class Call(Struct, Generic[ResultT], frozen=True):

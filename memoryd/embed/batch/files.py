@@ -12,7 +12,7 @@ from typing import IO, BinaryIO, cast
 from memoryd.embed.batch.api import BatchApi, JobState
 from memoryd.embed.provider import RetryableError, unit_rows
 from memoryd.identity import Identity
-from memoryd.messages import BatchJob, Embedded, Text, ToWriter
+from memoryd.messages import BatchJobRow, Embedded, Text, ToWriter
 
 STORED_AT_ONCE = 64
 _UNREADABLE = (
@@ -41,7 +41,7 @@ class Output:
 
 async def bring_home(
     api: BatchApi,
-    job: BatchJob,
+    job: BatchJobRow,
     state: JobState,
     *,
     writer: asyncio.Queue[ToWriter],

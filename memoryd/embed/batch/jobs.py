@@ -20,18 +20,18 @@ from memoryd.config.settings import Batch
 from memoryd.embed.batch.api import BatchApi, JobState
 from memoryd.embed.batch.files import BatchFile, Output, bring_home, collect, halves
 from memoryd.embed.provider import BatchTooLargeError, PermanentError, ProviderError, RetryableError
-from memoryd.embed.provider_client import Calls
+from memoryd.embed.provider_client import ProviderClient
 from memoryd.identity import Identity
-from memoryd.messages import BatchJob, JobChange, Text, ToWriter, first_of
+from memoryd.messages import BatchJobRow, JobChange, Text, ToWriter, first_of
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
-class Running:
+class RunningJob:
     """A job on its way: when it is looked at next, how long after that again, when it was made."""
 
-    job: BatchJob
+    job: BatchJobRow
     shown: str
     pause_s: float
     made_s: float
@@ -105,8 +105,8 @@ class Batches:
         settings: Batch,
         identity: Callable[[], Identity | None],
         folder: Path,
-        calls: Calls,
-        known: Callable[[], Awaitable[list[BatchJob]]],
+        calls: ProviderClient,
+        known: Callable[[], Awaitable[list[BatchJobRow]]],
         on_change: Callable[[], None],
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
@@ -135,7 +135,7 @@ class Batches:
         self._jitter = jitter
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._group: asyncio.TaskGroup | None = None
-        self._running: dict[str, Running] = {}
+        self._running: dict[str, RunningJob] = {}
         self._changed = asyncio.Event()
         self._second_run: set[str] = set()
 
@@ -198,7 +198,7 @@ class Batches:
         """Write a job down, then have it sent."""
         identity = self._identity()
         assert self._group is not None and identity is not None  # noqa: S101, PT018 - it is `on`
-        job = BatchJob(
+        job = BatchJobRow(
             key=secrets.token_hex(8),
             provider=identity.provider,
             model=identity.model,
@@ -210,7 +210,7 @@ class Batches:
         await self._write(job)
         self._group.create_task(self._send(job, file), name="batch job")
 
-    async def _send(self, job: BatchJob, file: BatchFile) -> None:
+    async def _send(self, job: BatchJobRow, file: BatchFile) -> None:
         """Give a job to the provider; one that is too large in halves."""
         await self._enter(job, "being sent")
         self._calls.counts.requests += 1
@@ -234,7 +234,7 @@ class Batches:
         finally:
             file.close()
 
-    async def _submitted(self, job: BatchJob, file: BatchFile) -> str:
+    async def _submitted(self, job: BatchJobRow, file: BatchFile) -> str:
         for pause_s in SEND_PAUSES_S:
             try:
                 with file.opened() as lines:
@@ -245,7 +245,7 @@ class Batches:
         with file.opened() as lines:
             return await self._api.submit(lines, job.key)
 
-    async def _take_up(self, job: BatchJob) -> None:
+    async def _take_up(self, job: BatchJobRow) -> None:
         """Go on with a job that a former process has left."""
         await self._enter(job, "left by a former process")
         remote_id = job.remote_id
@@ -259,7 +259,7 @@ class Batches:
         else:
             await self._sent(job, remote_id)
 
-    async def _sent(self, job: BatchJob, remote_id: str) -> None:
+    async def _sent(self, job: BatchJobRow, remote_id: str) -> None:
         """Write down where a job is, and have it polled."""
         job = msgspec.structs.replace(job, remote_id=remote_id)
         await self._write(job)
@@ -269,7 +269,7 @@ class Batches:
         log.info("batch job %s has %d texts", remote_id, len(job.hashes))
         self._changed.set()
 
-    async def _look(self, running: Running) -> None:
+    async def _look(self, running: RunningJob) -> None:
         """Ask how a job stands, and do what follows."""
         job = running.job
         try:
@@ -290,7 +290,7 @@ class Batches:
         running.pause_s = min(running.pause_s * POLL_GROWTH, POLL_MAX_S)
         running.due_s = self._clock() + running.pause_s * (1 + JITTER * self._jitter())
 
-    async def _finish(self, job: BatchJob, state: JobState) -> None:
+    async def _finish(self, job: BatchJobRow, state: JobState) -> None:
         """Store what a job has made; the rest is embedded as any other. Raises `ProviderError`."""
         output = await self._bring_home(job, state)
         if output.good and state.state == "done":
@@ -309,7 +309,7 @@ class Batches:
         await self._end(job)
         self._free(job.hashes)
 
-    async def _bring_home(self, job: BatchJob, state: JobState) -> Output:
+    async def _bring_home(self, job: BatchJobRow, state: JobState) -> Output:
         output = await bring_home(
             self._api, job, state, writer=self._writer, identity=self._identity
         )
@@ -317,7 +317,7 @@ class Batches:
         self._calls.provider.tokens_used += output.tokens
         return output
 
-    async def _time_out(self, job: BatchJob) -> None:
+    async def _time_out(self, job: BatchJobRow) -> None:
         """Give up waiting: keep what is there, run the rest once more, the second time not."""
         minutes = f"{self._settings.timeout_minutes:g} minutes"
         good: set[str] = set()
@@ -336,7 +336,7 @@ class Batches:
         self._free(job.hashes)
 
     async def _fail(
-        self, job: BatchJob, reason: str, good: Iterable[str], *, count: int = 1
+        self, job: BatchJobRow, reason: str, good: Iterable[str], *, count: int = 1
     ) -> None:
         """End a job that has brought nothing, or not enough."""
         log.warning("batch job %s has failed: %s", job.key, reason)
@@ -345,18 +345,18 @@ class Batches:
         await self._end(job)
         self._free(job.hashes)
 
-    async def _enter(self, job: BatchJob, shown: str) -> None:
+    async def _enter(self, job: BatchJobRow, shown: str) -> None:
         """Wait until there is room for one more job at the provider."""
         await self._slots.acquire()
         pause_s, made_s = self._settings.poll_interval_ms / 1000, self._clock() - self._age_s(job)
-        self._running[job.key] = Running(job, shown, pause_s, made_s)
+        self._running[job.key] = RunningJob(job, shown, pause_s, made_s)
 
-    def _age_s(self, job: BatchJob) -> float:
+    def _age_s(self, job: BatchJobRow) -> float:
         """Return how old a job is; half its time is left to it, should a clock have been wrong."""
         most_s = self._settings.timeout_minutes * 60 / 2
         return min(max(0.0, self._wall_clock() - job.created_at), most_s)
 
-    async def _end(self, job: BatchJob) -> None:
+    async def _end(self, job: BatchJobRow) -> None:
         await self._write(job, over=True)
         del self._running[job.key]
         self._slots.release()
@@ -365,7 +365,7 @@ class Batches:
         self.held.difference_update(hashes)
         self._on_change()
 
-    async def _write(self, job: BatchJob, *, over: bool = False) -> None:
+    async def _write(self, job: BatchJobRow, *, over: bool = False) -> None:
         message = JobChange(job, over)
         await self._writer.put(message)
         await message.done

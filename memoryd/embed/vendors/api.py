@@ -10,7 +10,7 @@ Purpose = Literal["query", "document"]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class RequestOptions:
     """What the configuration says about vectors; None and "" where it says nothing.
 
     `query_type` and `document_type` are sent as the vendor's input type; the prefixes go before
@@ -37,7 +37,7 @@ class Options:
         return clean(f"{self.prefix(purpose)}{text}")
 
 
-class Answer(NamedTuple):
+class EmbeddedRows(NamedTuple):
     """Rows of an answer, shape (count, dims), and the tokens it says it took."""
 
     rows: FloatMatrix
@@ -79,11 +79,11 @@ class Api(Protocol):
     def key_headers(self, key: str) -> Mapping[str, str]:
         """Return the headers that carry a key."""
 
-    def path(self, options: Options) -> str:
+    def path(self, options: RequestOptions) -> str:
         """Return the path of the endpoint below the base address."""
 
-    def body(self, texts: list[str], purpose: Purpose, options: Options) -> dict[str, Any]:
+    def body(self, texts: list[str], purpose: Purpose, options: RequestOptions) -> dict[str, Any]:
         """Return the body of a request."""
 
-    def read(self, body: bytes, count: int) -> Answer:
+    def read(self, body: bytes, count: int) -> EmbeddedRows:
         """Read the answer for `count` texts. Raises `ProviderError`."""

@@ -12,11 +12,11 @@ import numpy as np
 from memoryd.embed.provider import FloatMatrix, RetryableError
 
 T = TypeVar("T")
-Vector = list[float] | str
+JsonVector = list[float] | str
 """Numbers, or little-endian float32 in base64."""
 
 
-class Reader(Generic[T]):
+class JsonDecoder(Generic[T]):
     """Decodes the JSON of one vendor's answers into a `msgspec.Struct`."""
 
     def __init__(self, vendor: str, shape: type[T]) -> None:
@@ -44,7 +44,7 @@ def unreadable(vendor: str, body: bytes, *, else_it_is: str = "no vectors") -> R
     return RetryableError(f"{vendor} answered with {what}.", answered=True)
 
 
-def matrix(vendor: str, vectors: Sequence[Vector], count: int) -> FloatMatrix:
+def matrix(vendor: str, vectors: Sequence[JsonVector], count: int) -> FloatMatrix:
     """Return vectors as rows, shape (count, dims). Raises `RetryableError` if they are not that."""
     if len(vectors) != count:
         raise RetryableError(
@@ -72,7 +72,7 @@ def _number(pair: tuple[int, Any]) -> int:
     return pair[0]
 
 
-def _row(vendor: str, vector: Vector) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+def _row(vendor: str, vector: JsonVector) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     if isinstance(vector, str):
         try:
             return np.frombuffer(base64.b64decode(vector, validate=True), "<f4")

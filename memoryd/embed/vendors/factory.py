@@ -10,7 +10,7 @@ from memoryd.config.settings import Remote, Settings
 from memoryd.config.validate import is_web_address
 from memoryd.embed.batch.api import BatchApi
 from memoryd.embed.provider import Provider, prefixes
-from memoryd.embed.vendors.api import Api, Options
+from memoryd.embed.vendors.api import Api, RequestOptions
 from memoryd.embed.vendors.credentials import KeySource
 from memoryd.embed.vendors.gemini import GeminiApi, GeminiBatch
 from memoryd.embed.vendors.http import Http, KeyHeaders
@@ -98,12 +98,12 @@ def is_secret_header(name: str) -> bool:
     return any(part in name.lower() for part in _SECRET_NAMES)
 
 
-def _options(api: Api, settings: Settings, *, own: bool) -> Options:
+def _options(api: Api, settings: Settings, *, own: bool) -> RequestOptions:
     if not own:
         settings = Settings()
     model = api.model(settings.model or api.default_model)
     wanted = prefixes(model, query=settings.query_prefix, document=settings.document_prefix)
-    return Options(
+    return RequestOptions(
         model=model,
         dimensions=settings.output_dimensionality,
         query_type=settings.query_input_type or settings.input_type,

@@ -21,24 +21,24 @@ from memoryd.embed.batch.api import (
     text_at,
 )
 from memoryd.embed.provider import ProviderError
-from memoryd.embed.vendors.api import Answer, Options, Purpose, bearer
-from memoryd.embed.vendors.decode import Reader, Vector, matrix
+from memoryd.embed.vendors.api import EmbeddedRows, Purpose, RequestOptions, bearer
+from memoryd.embed.vendors.decode import JsonDecoder, JsonVector, matrix
 from memoryd.embed.vendors.http import Http
 from memoryd.embed.vendors.openai import row, streamed
 
 TASKS: Mapping[Purpose, str] = {"query": "RETRIEVAL_QUERY", "document": "RETRIEVAL_DOCUMENT"}
 
 
-class Embedding(msgspec.Struct):
+class GeminiEmbedding(msgspec.Struct):
     """One vector."""
 
-    values: Vector
+    values: JsonVector
 
 
-class Embeddings(msgspec.Struct):
+class GeminiEmbeddings(msgspec.Struct):
     """The answer: vectors in the order of the texts."""
 
-    embeddings: list[Embedding]
+    embeddings: list[GeminiEmbedding]
 
 
 class GeminiApi:
@@ -56,7 +56,7 @@ class GeminiApi:
     """What is longer than 2,048 tokens it cuts off without a word."""
 
     def __init__(self) -> None:
-        self._reader = Reader(self.name, Embeddings)
+        self._reader = JsonDecoder(self.name, GeminiEmbeddings)
 
     def model(self, name: str) -> str:
         """Return the name without the prefixes that other tools want."""
@@ -80,15 +80,15 @@ class GeminiApi:
                 return bearer(token)
         return {"x-goog-api-key": key}
 
-    def path(self, options: Options) -> str:
+    def path(self, options: RequestOptions) -> str:
         """Return the path of the endpoint."""
         return f"/models/{options.model}:batchEmbedContents"
 
-    def body(self, texts: list[str], purpose: Purpose, options: Options) -> dict[str, Any]:
+    def body(self, texts: list[str], purpose: Purpose, options: RequestOptions) -> dict[str, Any]:
         """Return the body of a request."""
         return {"requests": [self.request(text, purpose, options) for text in texts]}
 
-    def request(self, text: str, purpose: Purpose, options: Options) -> dict[str, Any]:
+    def request(self, text: str, purpose: Purpose, options: RequestOptions) -> dict[str, Any]:
         """Return what asks for one text's vector."""
         request: dict[str, Any] = {
             "model": f"models/{options.model}",
@@ -99,11 +99,11 @@ class GeminiApi:
             request["outputDimensionality"] = options.dimensions
         return request
 
-    def read(self, body: bytes, count: int) -> Answer:
+    def read(self, body: bytes, count: int) -> EmbeddedRows:
         """Read an answer; it tells no tokens."""
         answer = self._reader.read(body)
         vectors = [embedding.values for embedding in answer.embeddings]
-        return Answer(matrix(self.name, vectors, count), 0)
+        return EmbeddedRows(matrix(self.name, vectors, count), 0)
 
 
 _DONE = ("SUCCEEDED", "COMPLETED", "DONE")
@@ -117,7 +117,7 @@ class GeminiBatch:
     max_requests = MAX_REQUESTS
     max_bytes = MAX_BYTES
 
-    def __init__(self, http: Http, api: GeminiApi, options: Options) -> None:
+    def __init__(self, http: Http, api: GeminiApi, options: RequestOptions) -> None:
         self._http = http
         self._api = api
         self._options = options

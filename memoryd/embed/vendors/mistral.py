@@ -5,7 +5,7 @@ https://docs.mistral.ai/api/endpoint/embeddings
 
 from typing import Any
 
-from memoryd.embed.vendors.api import Options, Purpose
+from memoryd.embed.vendors.api import Purpose, RequestOptions
 from memoryd.embed.vendors.openai import OpenAiApi
 
 
@@ -19,7 +19,7 @@ class MistralApi(OpenAiApi):
     key_names: tuple[str, ...] = ("MISTRAL_API_KEY",)
     max_items = 512
 
-    def body(self, texts: list[str], purpose: Purpose, options: Options) -> dict[str, Any]:
+    def body(self, texts: list[str], purpose: Purpose, options: RequestOptions) -> dict[str, Any]:
         """Return the body of a request."""
         body: dict[str, Any] = {"model": options.model, "input": texts}
         if options.dimensions is not None:

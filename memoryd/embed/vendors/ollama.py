@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from memoryd.embed.vendors.api import Answer, Options, Purpose, bearer
-from memoryd.embed.vendors.decode import Reader, Vector, matrix
+from memoryd.embed.vendors.api import EmbeddedRows, Purpose, RequestOptions, bearer
+from memoryd.embed.vendors.decode import JsonDecoder, JsonVector, matrix
 
 
-class Embeddings(msgspec.Struct):
+class OllamaEmbeddings(msgspec.Struct):
     """The answer: vectors in the order of the texts."""
 
-    embeddings: list[Vector]
+    embeddings: list[JsonVector]
     prompt_eval_count: int = 0
 
 
@@ -33,7 +33,7 @@ class OllamaApi:
     max_input_bytes = 8_000
 
     def __init__(self) -> None:
-        self._reader = Reader(self.name, Embeddings)
+        self._reader = JsonDecoder(self.name, OllamaEmbeddings)
 
     def model(self, name: str) -> str:
         """Return the name as it is."""
@@ -50,18 +50,18 @@ class OllamaApi:
         """Return the header that carries a key."""
         return bearer(key)
 
-    def path(self, options: Options) -> str:
+    def path(self, options: RequestOptions) -> str:
         """Return the path of the endpoint."""
         return "/api/embed"
 
-    def body(self, texts: list[str], purpose: Purpose, options: Options) -> dict[str, Any]:
+    def body(self, texts: list[str], purpose: Purpose, options: RequestOptions) -> dict[str, Any]:
         """Return the body of a request."""
         body: dict[str, Any] = {"model": options.model, "input": texts}
         if options.dimensions is not None:
             body["dimensions"] = options.dimensions
         return body
 
-    def read(self, body: bytes, count: int) -> Answer:
+    def read(self, body: bytes, count: int) -> EmbeddedRows:
         """Read an answer."""
         answer = self._reader.read(body)
-        return Answer(matrix(self.name, answer.embeddings, count), answer.prompt_eval_count)
+        return EmbeddedRows(matrix(self.name, answer.embeddings, count), answer.prompt_eval_count)

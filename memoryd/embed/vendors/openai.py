@@ -22,15 +22,15 @@ from memoryd.embed.batch.api import (
     text_at,
 )
 from memoryd.embed.provider import ProviderError, RetryableError
-from memoryd.embed.vendors.api import Answer, Api, Options, Purpose, bearer
-from memoryd.embed.vendors.decode import Reader, Vector, in_order, matrix
+from memoryd.embed.vendors.api import Api, EmbeddedRows, Purpose, RequestOptions, bearer
+from memoryd.embed.vendors.decode import JsonDecoder, JsonVector, in_order, matrix
 from memoryd.embed.vendors.http import Http
 
 
-class Item(msgspec.Struct):
+class OpenAIEmbedding(msgspec.Struct):
     """One vector of an answer."""
 
-    embedding: Vector
+    embedding: JsonVector
     index: int | None = None
 
 
@@ -40,10 +40,10 @@ class Usage(msgspec.Struct):
     total_tokens: int | None = None
 
 
-class Embeddings(msgspec.Struct):
+class OpenAIEmbeddings(msgspec.Struct):
     """The answer, in the shape that most vendors have taken over."""
 
-    data: list[Item]
+    data: list[OpenAIEmbedding]
     usage: Usage | None = None
 
 
@@ -62,7 +62,7 @@ class OpenAiApi:
     """8,192 tokens, each a byte at least."""
 
     def __init__(self) -> None:
-        self._reader = Reader(self.name, Embeddings)
+        self._reader = JsonDecoder(self.name, OpenAIEmbeddings)
 
     def model(self, name: str) -> str:
         """Return the name as it is."""
@@ -76,11 +76,11 @@ class OpenAiApi:
         """Return the header that carries a key."""
         return bearer(key)
 
-    def path(self, options: Options) -> str:
+    def path(self, options: RequestOptions) -> str:
         """Return the path of the endpoint."""
         return "/embeddings"
 
-    def body(self, texts: list[str], purpose: Purpose, options: Options) -> dict[str, Any]:
+    def body(self, texts: list[str], purpose: Purpose, options: RequestOptions) -> dict[str, Any]:
         """Return the body of a request. No `encoding_format`: many servers know none."""
         body: dict[str, Any] = {"model": options.model, "input": texts}
         if options.dimensions is not None:
@@ -89,13 +89,13 @@ class OpenAiApi:
             body["input_type"] = input_type
         return body
 
-    def read(self, body: bytes, count: int) -> Answer:
+    def read(self, body: bytes, count: int) -> EmbeddedRows:
         """Read an answer, whose vectors may come in any order."""
         answer = self._reader.read(body)
         vectors = [item.embedding for item in answer.data]
         ordered = in_order(self.name, vectors, [item.index for item in answer.data])
         tokens = answer.usage.total_tokens if answer.usage is not None else None
-        return Answer(matrix(self.name, ordered, count), tokens or 0)
+        return EmbeddedRows(matrix(self.name, ordered, count), tokens or 0)
 
 
 _FAILED = ("failed", "expired", "cancelled", "canceled")
@@ -108,7 +108,7 @@ class OpenAiBatch:
     max_bytes = MAX_BYTES
     window = "24h"
 
-    def __init__(self, http: Http, api: Api, options: Options) -> None:
+    def __init__(self, http: Http, api: Api, options: RequestOptions) -> None:
         self._http = http
         self._api = api
         self._options = options

@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 
 from memoryd.embed.provider import Calibration, FloatMatrix, utf8_bytes
-from memoryd.embed.vendors.api import Answer, Api, Options, Purpose
+from memoryd.embed.vendors.api import Api, EmbeddedRows, Purpose, RequestOptions
 from memoryd.embed.vendors.http import Http
 
 TIMEOUT_S = 120.0
@@ -33,7 +33,7 @@ class RemoteProvider:
         self,
         api: Api,
         http: Http,
-        options: Options,
+        options: RequestOptions,
         *,
         batch_items: int,
         batch_bytes: int,
@@ -85,12 +85,12 @@ class RemoteProvider:
         body = self.api.body(sent, purpose, self.options)
         raw = await self.http.post(self.api.path(self.options), body, timeout_s=timeout_s)
         read = partial(self.api.read, raw, len(texts))
-        answer: Answer = read() if len(raw) < LARGE_BYTES else await asyncio.to_thread(read)
+        answer: EmbeddedRows = read() if len(raw) < LARGE_BYTES else await asyncio.to_thread(read)
         self.tokens_used += answer.tokens
         return answer.rows
 
 
-def _identity_key(http: Http, options: Options, key_of: Mapping[str, str]) -> str:
+def _identity_key(http: Http, options: RequestOptions, key_of: Mapping[str, str]) -> str:
     """Return a hash of all that decides about vectors but model and provider; of no secret."""
     base = http.base.with_user(None)
     said = {name: value for name, value in msgspec.to_builtins(options).items() if value}

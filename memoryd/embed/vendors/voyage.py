@@ -5,7 +5,7 @@ https://docs.voyageai.com/reference/embeddings-api
 
 from typing import Any
 
-from memoryd.embed.vendors.api import Options, Purpose
+from memoryd.embed.vendors.api import Purpose, RequestOptions
 from memoryd.embed.vendors.openai import OpenAiApi, OpenAiBatch
 
 
@@ -19,7 +19,7 @@ class VoyageApi(OpenAiApi):
     key_names: tuple[str, ...] = ("VOYAGE_API_KEY",)
     max_items = 1_000
 
-    def body(self, texts: list[str], purpose: Purpose, options: Options) -> dict[str, Any]:
+    def body(self, texts: list[str], purpose: Purpose, options: RequestOptions) -> dict[str, Any]:
         """Return the body of a request."""
         body: dict[str, Any] = {
             "model": options.model,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from memoryd.index.rebuild.rebuild import Rebuild, RebuildError, RebuildResult, Stages
 from memoryd.index.store import Store
-from memoryd.messages import Hint, ProgressCallback, ToReconcile, ToWriter
+from memoryd.messages import Hint, OnProgress, ToReconcile, ToWriter
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ class RebuildRequest:
 
     reason: str
     done: asyncio.Future[RebuildResult | None]
-    on_progress: ProgressCallback = field(default=lambda completed, total, label: None)
+    on_progress: OnProgress = field(default=lambda completed, total, label: None)
     if_different: bool = False
 
 
@@ -116,9 +116,7 @@ class Rebuilder:
             else:
                 request.done.set_result(outcome)
 
-    async def _rebuild(
-        self, reason: str, on_progress: ProgressCallback
-    ) -> RebuildResult | RebuildError:
+    async def _rebuild(self, reason: str, on_progress: OnProgress) -> RebuildResult | RebuildError:
         def note(completed: int, total: int, label: str) -> None:
             self._progress = completed, total, label
             on_progress(completed, total, label)

@@ -9,8 +9,8 @@ from memoryd.index import schema
 from memoryd.index.batching import last_id
 from memoryd.index.cache import keep_vectors, put_vec
 from memoryd.index.driver import Connection, transaction
-from memoryd.index.statements import Delta, Legs, MatrixRow
-from memoryd.messages import Paid
+from memoryd.index.statements import DerivedTables, MatrixRow, RowChanges
+from memoryd.messages import StoredVector
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ def all_forgotten(connection: Connection) -> set[tuple[str, str]]:
 
 def read_paid(
     connection: Connection, forgotten: Set[tuple[str, str]], *, max_bytes: int
-) -> list[Paid]:
+) -> list[StoredVector]:
     """Return the newest embeddings of an unfinished file's own model, within a bound.
 
     None if something was forgotten since it was begun, as in `salvage`.
@@ -71,7 +71,7 @@ def read_paid(
     if forgotten - all_forgotten(connection):
         return []
     identity = schema.get_identity(connection)
-    found: list[Paid] = []
+    found: list[StoredVector] = []
     total = 0
     for digest, embedding in connection.execute(
         "SELECT hash, embedding FROM embedding_cache WHERE provider = ? AND model = ?"
@@ -85,7 +85,7 @@ def read_paid(
     return found
 
 
-def keep_paid(connection: Connection, paid: Sequence[Paid]) -> None:
+def keep_paid(connection: Connection, paid: Sequence[StoredVector]) -> None:
     """Keep embeddings in the cache, whatever model they are of."""
     with transaction(connection):
         for identity, digest, embedding in paid:
@@ -119,7 +119,7 @@ def _attached(connection: Connection, other: Path) -> Iterator[bool]:
         connection.execute("DETACH DATABASE other")
 
 
-def adopt_vectors(connection: Connection, legs: Legs) -> Delta:
+def adopt_vectors(connection: Connection, legs: DerivedTables) -> RowChanges:
     """Give cached vectors to the chunks that wait for them, as after `copy_cache`."""
     identity = legs.identity
     cached = (
@@ -127,7 +127,7 @@ def adopt_vectors(connection: Connection, legs: Legs) -> Delta:
         " AND e.model = ? AND provider_key = ? AND dims = ?"
     )
     key = identity.provider, identity.model, identity.provider_key, identity.dims
-    delta = Delta()
+    delta = RowChanges()
     with transaction(connection):
         adopted = connection.execute(
             f"UPDATE chunks SET vector_id = ({cached})"

@@ -32,11 +32,11 @@ from memoryd.messages import (
     FileKey,
     FileStat,
     GivesDims,
-    Paid,
+    KeepEmbeddings,
+    OnProgress,
     ParsedFile,
-    ProgressCallback,
     Replace,
-    Salvage,
+    StoredVector,
     ToWriter,
     Unreadable,
 )
@@ -91,7 +91,7 @@ class Rebuild:
         store: Store,
         writer: asyncio.Queue[ToWriter],
         stages: Stages,
-        on_progress: ProgressCallback,
+        on_progress: OnProgress,
     ) -> None:
         self._store = store
         self._writer = writer
@@ -101,7 +101,7 @@ class Rebuild:
         self._new = Store(replace(store.options, path=self._path), store.wanted)
         self._seen_vectors = 0
         self._failed: Exception | None = None
-        self._unstored: list[Paid] = []
+        self._unstored: list[StoredVector] = []
         self._embedded = 0
         self._reused = 0
 
@@ -134,7 +134,7 @@ class Rebuild:
         """Keep the embeddings of a rebuild that has not come to its end, then remove its file."""
         if await asyncio.to_thread(self._path.exists):
             done = asyncio.get_running_loop().create_future()
-            message = Salvage(self._path, self._unstored, done)
+            message = KeepEmbeddings(self._path, self._unstored, done)
             await self._writer.put(message)
             await message.done
         await asyncio.to_thread(discard, self._path)

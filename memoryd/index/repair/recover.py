@@ -47,7 +47,7 @@ class FailingDiskError(OSError):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Corruption:
     """An index was found damaged; `tombstones` are all that were in memory, if they were."""
 
     problem: Problem
@@ -81,7 +81,7 @@ class Recovered(msgspec.Struct, frozen=True):
         return said
 
 
-def look(path: Path) -> Finding | None:
+def look(path: Path) -> Corruption | None:
     """Look at a file before it is opened; finish first what a former process has begun. Blocking.
 
     Raises `IndexRefusedError` where there is something else than a file.
@@ -89,13 +89,13 @@ def look(path: Path) -> Finding | None:
     check_kind(path)
     finish(path)
     problem = header_problem(path)
-    return None if problem is None else Finding(Problem("header", problem))
+    return None if problem is None else Corruption(Problem("header", problem))
 
 
 async def recover(
     path: Path,
     workspace: Path,
-    finding: Finding,
+    finding: Corruption,
     *,
     extension: str | None = None,
     clock: Callable[[], float] = time.time,
@@ -235,7 +235,7 @@ async def _salvage(
     path: Path,
     workspace: Path,
     partial: Path,
-    finding: Finding,
+    finding: Corruption,
     copy: Path,
     extension: str | None,
 ) -> Salvaged:

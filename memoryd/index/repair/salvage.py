@@ -28,13 +28,13 @@ _CACHE = "provider, model, provider_key, hash, dims, embedding, used_at"
 _JOBS = "key, provider, model, provider_key, created_at, attempts, remote_id, hashes"
 _HEX = "0123456789abcdef"
 
-Row = tuple[Any, ...]
+SalvagedRow = tuple[Any, ...]
 
 
-class Span(NamedTuple):
+class RowSpan(NamedTuple):
     """Rows with ids up to `reached`; `lost` ids could not be read, if there was a row at all."""
 
-    rows: list[Row]
+    rows: list[SalvagedRow]
     reached: int
     lost: int
 
@@ -95,8 +95,8 @@ def open_to_salvage(connection: Connection) -> None:
     connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
 
 
-def _read_meta(connection: Connection) -> list[Row]:
-    good: list[Row] = []
+def _read_meta(connection: Connection) -> list[SalvagedRow]:
+    good: list[SalvagedRow] = []
     for key, type_ in (("identity", Identity), ("choice", Choice)):
         rows, _ = _scan(connection, "SELECT key, value FROM meta WHERE key = ?", (key,))
         with suppress(msgspec.MsgspecError, TypeError):
@@ -142,9 +142,11 @@ def _prefixes() -> Iterable[tuple[str, str]]:
             yield first + second, first + second + "g"
 
 
-def _scan(connection: Connection, query: str, parameters: Row = ()) -> tuple[list[Row], bool]:
+def _scan(
+    connection: Connection, query: str, parameters: SalvagedRow = ()
+) -> tuple[list[SalvagedRow], bool]:
     """Return the rows up to the first that can't be read, and whether there is none such."""
-    rows: list[Row] = []
+    rows: list[SalvagedRow] = []
     try:
         for row in connection.execute(query, parameters):
             rows.append(row)
@@ -163,7 +165,7 @@ async def _copy_rows(
     table: str,
     key: str,
     columns: str,
-    good: Callable[[Connection, list[Row]], list[Row]],
+    good: Callable[[Connection, list[SalvagedRow]], list[SalvagedRow]],
 ) -> int:
     """Copy the good rows of a table that is read by number. Returns how many were new."""
     last = await source.run(partial(_last_id, table=table, key=key, path=source.path))
@@ -198,7 +200,7 @@ def _last_id(connection: Connection, table: str, key: str, path: Path) -> int:
 
 def read_span(
     connection: Connection, *, table: str, key: str, columns: str, after: int, last: int
-) -> Span:
+) -> RowSpan:
     """Read the next rows by number, past those that can't be read."""
     query = f"SELECT {key}, {columns} FROM {table} WHERE {key} > ? AND {key} <= ? ORDER BY {key}"
     rows, whole = _scan(connection, f"{query} LIMIT {READ_ROWS}", (after, last))
@@ -210,12 +212,12 @@ def read_span(
         rows, lost = _read_halves(connection, query, after, reached)
     # A damaged page may name any number: never go back.
     reached = min(last, max(after + 1, reached)) if isinstance(reached, int) else after + READ_ROWS
-    return Span(rows, reached, lost)
+    return RowSpan(rows, reached, lost)
 
 
 def _read_halves(
     connection: Connection, query: str, after: int, last: int
-) -> tuple[list[Row], int]:
+) -> tuple[list[SalvagedRow], int]:
     rows, whole = _scan(connection, f"{query} LIMIT {last - after}", (after, last))
     if whole:
         return rows, 0
@@ -227,7 +229,7 @@ def _read_halves(
     return lower + upper, lost + lost_too
 
 
-async def _insert(target: Database, into: str, width: int, rows: list[Row]) -> int:
+async def _insert(target: Database, into: str, width: int, rows: list[SalvagedRow]) -> int:
     """Insert rows that are not there yet. Returns how many that were."""
     if not rows:
         return 0
@@ -236,14 +238,16 @@ async def _insert(target: Database, into: str, width: int, rows: list[Row]) -> i
 
 
 def _call(
-    good: Callable[[Connection, list[Row]], list[Row]], rows: list[Row], connection: Connection
-) -> list[Row]:
+    good: Callable[[Connection, list[SalvagedRow]], list[SalvagedRow]],
+    rows: list[SalvagedRow],
+    connection: Connection,
+) -> list[SalvagedRow]:
     return good(connection, rows)
 
 
-def _good_cached(connection: Connection, rows: list[Row]) -> list[Row]:
+def _good_cached(connection: Connection, rows: list[SalvagedRow]) -> list[SalvagedRow]:
     """Return embeddings that are whole, and the same as sqlite-vec's where that has them."""
-    good: list[Row] = []
+    good: list[SalvagedRow] = []
     for vector_id, *values in rows:
         if not _is_cached(*values):
             continue
@@ -257,11 +261,11 @@ def _good_cached(connection: Connection, rows: list[Row]) -> list[Row]:
     return good
 
 
-def _good_jobs(connection: Connection, rows: list[Row]) -> list[Row]:
+def _good_jobs(connection: Connection, rows: list[SalvagedRow]) -> list[SalvagedRow]:
     return [row[1:] for row in rows if _is_job(*row[1:])]
 
 
-def _is_tombstone(row: Row) -> bool:
+def _is_tombstone(row: SalvagedRow) -> bool:
     kind, value = row
     return kind in KINDS and bool(value) and (kind not in HASHED_KINDS or is_hash(value))
 

@@ -33,7 +33,7 @@ _NESTED_SET = re.compile(r"(?<!\\)\[[^\]]*(?:\[|--|&&|~~|\|\|)")
 """What `re` warns of, as it may mean something else one day; POSIX classes begin so."""
 
 
-class PatternError(ValueError):
+class IgnorePatternError(ValueError):
     """A pattern can't be used; the message says why."""
 
 
@@ -48,7 +48,7 @@ class Patterns:
     """The patterns of one folder, in their order."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        """Read patterns; blank lines and comments are none. Raises `PatternError`."""
+        """Read patterns; blank lines and comments are none. Raises `IgnorePatternError`."""
         self._patterns = [found for line in lines if (found := _parse_pattern(line)) is not None]
 
     @classmethod
@@ -64,7 +64,7 @@ class Patterns:
                 break
             try:
                 patterns._patterns += cls([line])._patterns
-            except PatternError as error:
+            except IgnorePatternError as error:
                 problems.append(f"line {number} is not used: {error}")
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         return patterns, f"{problems[0]}{more}" if problems else None
@@ -82,7 +82,7 @@ class Patterns:
 
 def _parse_pattern(line: str) -> _Pattern | None:
     if len(line) > MAX_CHARS:
-        raise PatternError("it is too long")
+        raise IgnorePatternError("it is too long")
     text = re.sub(r"(?<!\\) +$", "", line)
     if not text or text.startswith("#"):
         return None
@@ -92,7 +92,7 @@ def _parse_pattern(line: str) -> _Pattern | None:
     segments = [_simplified(segment) for segment in body.rstrip("/").split("/")]
     inner = segments[1:] if segments[0] == "**" else segments
     if sum(1 if part == "**" else max(0, part.count("*") - 1) for part in inner) > MAX_FREEDOM:
-        raise PatternError("it has too many wildcards")
+        raise IgnorePatternError("it has too many wildcards")
     if segments[-1] == "**":
         segments.append("*")
     if segments[-1] == "*":
@@ -110,11 +110,11 @@ def _simplified(segment: str) -> str:
 
 def _compiled(text: str, folders_only: bool) -> _Pattern | None:
     if _NESTED_SET.search(text):
-        raise PatternError("its brackets are not understood")
+        raise IgnorePatternError("its brackets are not understood")
     try:
         (found,) = GitIgnoreSpec.from_lines([text]).patterns
     except (ValueError, re.error) as error:
-        raise PatternError("it is not a pattern") from error
+        raise IgnorePatternError("it is not a pattern") from error
     if found.regex is None or found.include is None:
         return None
     # A name may hold line ends.

@@ -221,7 +221,7 @@ TICK_NS = 20_000_000
 """Longer than one tick of any file system's clock: two changes within a tick look like one."""
 
 
-class Excerpt(NamedTuple):
+class NoteExcerpt(NamedTuple):
     """Lines of a file, how many it has in all, and whether `lines` end for want of room."""
 
     path: str
@@ -296,7 +296,7 @@ def _let_settle(mtime_ns: int) -> None:
 
 def read_lines(
     discovery: Discovery, path: str, *, start_line: int, max_lines: int, max_chars: int
-) -> Excerpt:
+) -> NoteExcerpt:
     """Return whole lines of a memory file from `start_line` on, `max_chars` in all at most.
 
     `path` is relative to the workspace or absolute. A single line that is longer is cut. What is
@@ -322,4 +322,4 @@ def read_lines(
     cut = room < 0
     if cut and not taken:
         taken.append(lines[start_line - 1][:max_chars])
-    return Excerpt(found[0].path, taken, len(lines), cut)
+    return NoteExcerpt(found[0].path, taken, len(lines), cut)

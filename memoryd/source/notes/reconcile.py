@@ -22,7 +22,7 @@ from memoryd.messages import (
     FileKey,
     FileStat,
     Hint,
-    Places,
+    MountPoints,
     SyncMarker,
     ToParser,
     ToReconcile,
@@ -288,7 +288,7 @@ class Reconciler:
         self._sent -= found.arrived
         self._note(found.problem)
         if self._mounts.record(found.verdict):
-            await self._writer.put(Places(SOURCE, self._mounts.recorded()))
+            await self._writer.put(MountPoints(SOURCE, self._mounts.recorded()))
         # One by one, the last first: to let go of thousands at once would hold up the event loop.
         while found.changed:
             await self._put(found.changed.pop(), at_once=at_once)

@@ -10,7 +10,7 @@ from memoryd.config.load import ConfigError
 from memoryd.config.settings import ExtraPath
 from memoryd.fs.hang import waiting_for
 from memoryd.source.filenames import MEMORY_FOLDER, ROOT_FILES, SUFFIX, is_markdown, is_tool_folder
-from memoryd.source.notes.ignore import PatternError, Patterns
+from memoryd.source.notes.ignore import IgnorePatternError, Patterns
 
 MAGIC = re.compile(r"[*?\[]")
 ALL = ExtraPath(path="").pattern
@@ -23,7 +23,7 @@ class Selection:
     """
 
     def __init__(self, pattern: str, exclude: tuple[str, ...]) -> None:
-        """Read the patterns. Raises `PatternError`."""
+        """Read the patterns. Raises `IgnorePatternError`."""
         segments = pattern.strip("/").split("/")
         self._pattern = Patterns([_any_case(pattern)])
         self._exclude = Patterns(map(_any_case, exclude))
@@ -130,7 +130,7 @@ def _root(path: Path, pattern: str, exclude: tuple[str, ...]) -> Root:
     shown = str(path) if pattern == ALL else os.path.join(path, pattern.lstrip("/"))
     try:
         return Root(path, shown, selection=_selection(pattern, exclude))
-    except PatternError as error:
+    except IgnorePatternError as error:
         raise ConfigError(f"extra_paths: {shown}: {error}") from error
 
 

@@ -50,7 +50,7 @@ class DeltaOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Delta:
+class TranscriptDelta:
     """What a reading gave: the chunks that begin at `from_line` or later, and where it ended.
 
     `bytes_read` are those of the complete lines from there on.
@@ -64,7 +64,7 @@ class Delta:
     bytes_read: int
 
 
-class Excerpt(NamedTuple):
+class TranscriptExcerpt(NamedTuple):
     """Messages or records as text, how many lines the transcript has, and where to go on, if so."""
 
     lines: list[str]
@@ -80,7 +80,9 @@ class _Line(NamedTuple):
     end: int
 
 
-def read_delta(path: Path, *, base: TranscriptState | None, options: DeltaOptions) -> Delta:
+def read_delta(
+    path: Path, *, base: TranscriptState | None, options: DeltaOptions
+) -> TranscriptDelta:
     """Read what was added since `base`; all of it for another file, or one that was cut short.
 
     Raises `OSError`, also for what is no transcript of a known format. The last line counts once it
@@ -132,7 +134,7 @@ def read_delta(path: Path, *, base: TranscriptState | None, options: DeltaOption
         owner=options.owner,
     )
     content = f"{head_hash}:{generation}:{end.offset}"
-    return Delta(
+    return TranscriptDelta(
         file_stat(found),
         hashlib.sha256(content.encode()).hexdigest(),
         state,
@@ -150,7 +152,7 @@ def read_records(
     max_lines: int,
     max_chars: int,
     raw: bool,
-) -> Excerpt:
+) -> TranscriptExcerpt:
     """Return the messages of the records from `start_line` on, or with `raw` these themselves.
 
     Secrets are masked in both. Raises `OSError` as `read_delta` does.
@@ -171,7 +173,7 @@ def read_records(
                 next_line = total
             else:
                 taken.append(text[:max_chars])
-    return Excerpt(taken, total, next_line)
+    return TranscriptExcerpt(taken, total, next_line)
 
 
 def spoken(message: Message, redact: Callable[[str], str]) -> str:

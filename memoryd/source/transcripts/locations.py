@@ -33,7 +33,7 @@ _MAGIC = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TranscriptLocation:
     """One glob: the folder before its first `*`, `?` or `[`, and what it is called in names."""
 
     label: str
@@ -50,7 +50,7 @@ class Found:
     """
 
     files: dict[FileKey, tuple[Path, FileStat]] = field(default_factory=dict)
-    missing: list[Place] = field(default_factory=list)
+    missing: list[TranscriptLocation] = field(default_factory=list)
     places: dict[Path, tuple[int, int]] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
 
@@ -70,7 +70,7 @@ class Found:
         return self.files
 
 
-class Places:
+class TranscriptLocations:
     """The places of one agent. A transcript is named `sessions/<label>/<path below the folder>`."""
 
     def __init__(
@@ -84,12 +84,14 @@ class Places:
         """Take the configured globs; without any, the usual ones of the formats. Blocking."""
         self.configured = bool(paths)
         globs = list(paths) or list(_usual(formats, agent, environ))
-        self.places: list[Place] = []
+        self.places: list[TranscriptLocation] = []
         for text in globs:
             folder, pattern = _split(os.path.abspath(os.path.expanduser(text)))
             label = _label(folder)
             same = sum(place.label.partition("~")[0] == label for place in self.places)
-            self.places.append(Place(f"{label}~{same + 1}" if same else label, folder, pattern))
+            self.places.append(
+                TranscriptLocation(f"{label}~{same + 1}" if same else label, folder, pattern)
+            )
 
     def find(self) -> Found:
         """Look at all places. Blocking; what can't be looked at is left out."""
@@ -150,7 +152,7 @@ class Places:
 
     def _add(
         self,
-        place: Place,
+        place: TranscriptLocation,
         name: str,
         descent: Descent,
         found: Found,

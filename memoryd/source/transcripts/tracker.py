@@ -20,8 +20,8 @@ from memoryd.messages import (
     FileKey,
     FileStat,
     Hint,
+    MountPoints,
     ParsedFile,
-    Places,
     SyncMarker,
     ToReconcile,
     ToWriter,
@@ -29,7 +29,7 @@ from memoryd.messages import (
     Unreadable,
 )
 from memoryd.source.mounts import MEANT, Mounts, Verdict, cannot_be_seen
-from memoryd.source.transcripts.delta import Delta
+from memoryd.source.transcripts.delta import TranscriptDelta
 from memoryd.source.transcripts.format import LeftOutError
 from memoryd.source.transcripts.locations import SOURCE, Found, is_archive
 from memoryd.source.transcripts.openclaw_json5 import BeingWrittenError
@@ -94,7 +94,7 @@ COUNT_BYTES = 64 * 1024
 MISSING = f"is not there; {MEANT}"
 
 Known = Mapping[FileKey, tuple[FileStat, TranscriptState | None]]
-Read = Callable[[Path, TranscriptState | None], Delta]
+Read = Callable[[Path, TranscriptState | None], TranscriptDelta]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class _Plan(NamedTuple):
     skipped: dict[str, str]
 
 
-class SessionTracker:
+class TranscriptTracker:
     """In: hints and sync markers. Out: what was added to transcripts; markers behind all of it."""
 
     def __init__(
@@ -228,7 +228,7 @@ class SessionTracker:
         )
         self._note(plan)
         if self._mounts.record(plan.verdict):
-            await self._writer.put(Places(SOURCE, self._mounts.recorded()))
+            await self._writer.put(MountPoints(SOURCE, self._mounts.recorded()))
         self._waiting = plan.waiting
         await self._read_all(plan.due)
         for key in plan.gone:

@@ -8,14 +8,14 @@ from typing import Any, cast
 from memoryd.embed.batch.api import BatchApi, JobState
 from memoryd.embed.batch.files import bring_home
 from memoryd.embed.provider import ProviderError
-from memoryd.embed.vendors.api import Options, bearer
+from memoryd.embed.vendors.api import RequestOptions, bearer
 from memoryd.embed.vendors.credentials import KeySource
 from memoryd.embed.vendors.gemini import GeminiApi, GeminiBatch
 from memoryd.embed.vendors.http import Http, decoded
 from memoryd.embed.vendors.openai import OpenAiApi, OpenAiBatch
 from memoryd.embed.vendors.voyage import VoyageApi, VoyageBatch
 from memoryd.identity import Identity
-from memoryd.messages import BatchJob, Embedded, ToWriter
+from memoryd.messages import BatchJobRow, Embedded, ToWriter
 
 SEEDS = [
     b'{"id":"b","status":"completed","output_file_id":"f","error_file_id":null}\n'
@@ -50,7 +50,7 @@ _IDENTITY = Identity(
     chunk_overlap=80,
     tokenizer="t",
 )
-_JOB = BatchJob("ours", "openai", "m", "", 0.0, ["hash of one", "hash of two"])
+_JOB = BatchJobRow("ours", "openai", "m", "", 0.0, ["hash of one", "hash of two"])
 
 
 class _Content:
@@ -89,7 +89,7 @@ def check(data: bytes) -> None:
     """Take the first line for the answer to every question, and the rest for every file."""
     answer, _, file = data.partition(b"\n")
     http = _Answers(answer, file)
-    options = Options(model="m")
+    options = RequestOptions(model="m")
     _loop.run_until_complete(_ask(OpenAiBatch(http, OpenAiApi(), options)))
     _loop.run_until_complete(_ask(VoyageBatch(http, VoyageApi(), options)))
     _loop.run_until_complete(_ask(GeminiBatch(http, GeminiApi(), options)))

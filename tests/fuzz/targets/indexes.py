@@ -21,7 +21,15 @@ from memoryd.index.queries import find_text, peek
 from memoryd.index.repair.recover import FailingDiskError
 from memoryd.index.schema import IndexRefusedError, get_places
 from memoryd.index.store import Store, StoreOptions
-from memoryd.messages import BatchJob, Chunk, FileKey, FileStat, JobChange, ParsedFile, Places
+from memoryd.messages import (
+    BatchJobRow,
+    Chunk,
+    FileKey,
+    FileStat,
+    JobChange,
+    MountPoints,
+    ParsedFile,
+)
 from memoryd.text.tokenize import TOKENIZER
 
 COLUMNS = (
@@ -131,7 +139,7 @@ def _whole() -> Path:
     connection.execute("PRAGMA journal_mode = WAL")
     schema.prepare(connection, _config()[1].workspace.resolve(), IDENTITY)
     schema.ensure_fts(connection)
-    legs = statements.Legs(IDENTITY, fts=True, vec=False)
+    legs = statements.DerivedTables(IDENTITY, fts=True, vec=False)
     for number, (source, name) in enumerate((("memory", "MEMORY.md"), ("sessions", "sessions/a"))):
         chunks = [Chunk(1, 1, f"a walrus{number}", "", "1"), Chunk(2, 2, "a seal", "Head", "2")]
         key = FileKey(source, name)
@@ -139,11 +147,11 @@ def _whole() -> Path:
         statements.replace_file(connection, legs, parsed)
     seal = statements.text_hash("a seal")
     statements.put_vectors(connection, legs, [(seal, VECTOR)], [(message_hash("x"), "it says no")])
-    job = BatchJob("ours", "none", "fts-only", "", 0.0, [seal])
+    job = BatchJobRow("ours", "none", "fts-only", "", 0.0, [seal])
     connection.execute("INSERT INTO forgotten VALUES ('message', ?)", (message_hash("y"),))
     batch_jobs.write_job(connection, JobChange(job, done=_loop.create_future()))
     schema.put_choice(connection, Choice("none", "found", "x", "auto"))
-    schema.put_places(connection, Places("memory", {"/x": (1, 2)}))
+    schema.put_places(connection, MountPoints("memory", {"/x": (1, 2)}))
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     connection.close()
     return path

@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 from memoryd.messages import split_lines
-from memoryd.source.notes.ignore import PatternError, Patterns
+from memoryd.source.notes.ignore import IgnorePatternError, Patterns
 from memoryd.source.notes.roots import Selection
 
 SEEDS = [
@@ -25,7 +25,7 @@ def check(data: bytes) -> None:
     assert problem is None or problem
     for folder in (False, True):
         assert patterns.verdict(path, folder=folder) in (None, False, True)
-    with suppress(PatternError):
+    with suppress(IgnorePatternError):
         selection = Selection(lines[0] if lines else "", tuple(lines[1:]))
         parts = tuple(part for part in path.split("/") if part) or ("x",)
         if (taken := selection.enters(parts, taken=False)) is not None:

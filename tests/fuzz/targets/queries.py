@@ -12,7 +12,7 @@ from memoryd.search import lexical
 from memoryd.search.filters import date_of
 from memoryd.search.lexical import read_corpus
 from memoryd.search.query import parse
-from memoryd.search.snippet import Reader, cut, highlights
+from memoryd.search.snippet import LineReader, cut, highlights
 from memoryd.search.verbatim import level, units
 from memoryd.text.tokenize import MAX_QUERY_TERMS, TOKENIZER, query_terms
 
@@ -49,7 +49,7 @@ def _index() -> Connection:
     connection: Connection = sqlite.connect(":memory:", isolation_level=None)
     schema.prepare(connection, Path("/w"), _IDENTITY)
     assert schema.ensure_fts(connection) is None
-    legs = statements.Legs(_IDENTITY, fts=True, vec=False)
+    legs = statements.DerivedTables(_IDENTITY, fts=True, vec=False)
     for number, text in enumerate(TEXTS):
         lines = text.count("\n") + 1
         key = FileKey("memory", f"memory/2026-01-0{number + 1}.md")
@@ -75,7 +75,7 @@ def check(data: bytes) -> None:
     within = lexical.search(_connection, frequency, 10, file_ids=[1, 2, 3])
     assert {row for row, _ in within} == {row for row, _ in found}
     assert time.monotonic() - began < 10
-    reader = Reader.of(dict.fromkeys(terms, 1.0))
+    reader = LineReader.of(dict.fromkeys(terms, 1.0))
     for text in (*TEXTS, typed):
         for unit in units(query.text):
             assert 0.0 <= level(unit, text) <= 1.0

@@ -18,7 +18,7 @@ from memoryd_client.schema.memory import FilesResult, SearchBody, SearchResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.schema.transcripts import ForgetBody, ForgetResult, SessionsResult
 from memoryd_client.shared.style import Style, one_line
-from memoryd_client.transport.blocking_link import Link
+from memoryd_client.transport.blocking_link import BlockingLink
 from memoryd_client.transport.dial import Target
 from memoryd_client.wire import requests
 from memoryd_client.wire.framing import pack
@@ -114,7 +114,7 @@ def _ask(call: Call[Any], sent: bytes, shown: list[str], *, follows: bool) -> No
     with ours, theirs:
         theirs.sendall(pack(Welcome(1, "fuzz", 1, "boot", [])) + sent)
         theirs.shutdown(socket.SHUT_WR)
-        link = Link(ours, Target("/x", False, "fuzz", "/"), 1.0)
+        link = BlockingLink(ours, Target("/x", False, "fuzz", "/"), 1.0)
         if follows:
             for event in link.events(call, None):
                 shown.append(streams.event_line(event))

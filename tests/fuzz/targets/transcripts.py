@@ -65,7 +65,7 @@ def check(data: bytes) -> None:
     _in_two_steps(path, content, (cut[0] if cut else 0) * len(content) // 255, whole)
 
 
-def _in_two_steps(path: Path, content: bytes, at: int, whole: delta.Delta) -> None:
+def _in_two_steps(path: Path, content: bytes, at: int, whole: delta.TranscriptDelta) -> None:
     path.write_bytes(content[:at])
     try:
         first = delta.read_delta(path, base=None, options=OPTIONS)

@@ -14,20 +14,21 @@ import numpy as np
 from memoryd.embed import local
 from memoryd.embed.local_process import Worker
 from memoryd.embed.provider import FloatMatrix, ProviderError
-from memoryd.embed.worker import FRAME_HEADER, Reply, Request, answer, pack
+from memoryd.embed.worker import FRAME_HEADER, EmbedReply, EmbedRequest, answer, pack
 
 ONE = np.array([0.6, 0.8], "<f4").tobytes()
 SEEDS = [
-    b"\x00" + pack(Reply(0, ONE)) + pack(Reply(1, ONE)) + pack(Reply(2, ONE + ONE)),
-    b"\x02the line of a traceback\nerror loading model: no such tensor\0" + pack(Reply(0, ONE)),
-    b"\x01" + pack(Reply(0, ONE)),
-    b"\x00" + pack(Reply(0, b"")) + pack(Reply(1, b"")),
-    b"\x00" + pack(Reply(0, ONE)) + pack(Reply(1, bytes(8))) + pack(Reply(7, ONE)),
-    b"\x00" + pack(Reply(0, ONE)) + pack(Reply(1, b"\0\0\xc0\x7f" * 2)),
-    b"\x00\xff\xff\xff\xff" + pack(Reply(0, ONE)) * 3,
+    b"\x00" + pack(EmbedReply(0, ONE)) + pack(EmbedReply(1, ONE)) + pack(EmbedReply(2, ONE + ONE)),
+    b"\x02the line of a traceback\nerror loading model: no such tensor\0"
+    + pack(EmbedReply(0, ONE)),
+    b"\x01" + pack(EmbedReply(0, ONE)),
+    b"\x00" + pack(EmbedReply(0, b"")) + pack(EmbedReply(1, b"")),
+    b"\x00" + pack(EmbedReply(0, ONE)) + pack(EmbedReply(1, bytes(8))) + pack(EmbedReply(7, ONE)),
+    b"\x00" + pack(EmbedReply(0, ONE)) + pack(EmbedReply(1, b"\0\0\xc0\x7f" * 2)),
+    b"\x00\xff\xff\xff\xff" + pack(EmbedReply(0, ONE)) * 3,
     b"\x00\x00\x00\x00\x05" + b"\x91" * 5,
     b"\x04" + ONE + b"\n" + ONE + b"\n" + ONE,
-    b"\x00" + pack(Request(1, ["a", "b"])) + pack(Request(2, [])),
+    b"\x00" + pack(EmbedRequest(1, ["a", "b"])) + pack(EmbedRequest(2, [])),
 ]
 DICTIONARY = [b"\x82\xa2id", b"\xa7vectors\xc4\x08", b"\xa5texts\x91", b"\xc0", b"\0\0\x80\x7f"]
 DICTIONARY += [ONE, b"\xcf" + b"\xff" * 8, b"\xc6\xff\xff\xff\xff", FRAME_HEADER.pack(2**24)]
@@ -49,7 +50,7 @@ def check(data: bytes) -> None:
         stderr, _, sent = sent.partition(b"\0")
     if how & 4:
         vectors = sent.split(b"\n")
-        sent = b"".join(pack(Reply(number, part)) for number, part in enumerate(vectors))
+        sent = b"".join(pack(EmbedReply(number, part)) for number, part in enumerate(vectors))
 
     async def start(*_: object, reason_mark: str = "") -> Worker:
         process = _Process(sent, stderr, ends=not how & 1)
@@ -135,5 +136,5 @@ def _asked(sent: bytes) -> None:
     answers = []
     while header := replies.read(FRAME_HEADER.size):
         body = replies.read(FRAME_HEADER.unpack(header)[0])
-        answers.append(msgspec.msgpack.decode(body, type=Reply))
+        answers.append(msgspec.msgpack.decode(body, type=EmbedReply))
     assert [len(reply.vectors) for reply in answers] == [len(ONE) * len(texts) for texts in asked]
