@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from memoryd.abandoned import retrieve_error
 from memoryd.chunk.parser import Parsed, Parser
 from memoryd.embed.feeder import PendingText
 from memoryd.embed.pool import EmbedPool
@@ -146,6 +147,7 @@ async def embed_or_fail(
 ) -> tuple[list[tuple[str, bytes]], list[tuple[str, str]], int | None]:
     """Embed for a rebuild, which doesn't wait for a provider that is out of order."""
     work = asyncio.ensure_future(pool.embed(texts))
+    work.add_done_callback(retrieve_error)
     blocked = asyncio.ensure_future(pool.blocked.wait())
     try:
         await asyncio.wait({work, blocked}, return_when=asyncio.FIRST_COMPLETED)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from memoryd.abandoned import retrieve_error
 from memoryd.disk import DiskWaits
 from memoryd.serve.connection import RequestFailedError
 from memoryd_client.protocol import ErrorCode
@@ -70,7 +71,9 @@ class Lookups:
             )
         future = threads.threads.submit(function, *arguments)
         future.add_done_callback(lambda _: threads.free.release())
-        return await asyncio.shield(asyncio.wrap_future(future))
+        work = asyncio.wrap_future(future)
+        work.add_done_callback(retrieve_error)  # a cancelled caller never sees the error
+        return await asyncio.shield(work)
 
     def warnings(self) -> list[str]:
         """Return which paths do not answer, and since when, a line each."""

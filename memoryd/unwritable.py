@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from memoryd.abandoned import retrieve_error
 from memoryd.index.outage import Outage
 from memoryd.serve.connection import RequestFailedError
 from memoryd_client.protocol import ErrorCode
@@ -31,3 +32,5 @@ async def while_writable(outage: Outage, work: Coroutine[Any, Any, T]) -> T:
         failure.cancel()
         working.cancel()
         await asyncio.wait((working, failure))
+        retrieve_error(working)
+        retrieve_error(failure)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memoryd.abandoned import retrieve_error
 from memoryd.embed.calls import Calls
 from memoryd.embed.hold import Hold
 from memoryd.embed.provider import BadTextError, PermanentError, ProviderError, RetryableError
@@ -103,8 +104,7 @@ class Queries:
 
     def _forget(self, text: str, task: asyncio.Task[Vector]) -> None:
         del self._asked[text]
-        if not task.cancelled():
-            task.exception()  # perhaps nobody is left to see it
+        retrieve_error(task)
 
     def _refuse(self) -> None:
         """Raise what is wrong with the provider, unless it is time to try it again."""

@@ -17,6 +17,8 @@ from urllib.parse import quote_from_bytes
 
 import aiosqlite
 
+from memoryd.abandoned import retrieve_error
+
 T = TypeVar("T")
 BUSY_TIMEOUT_MS = 5_000
 INTERRUPT_AGAIN_S = 0.02
@@ -177,8 +179,7 @@ class Database:
                 # Cancelled again or not, the connection is given back when it is free.
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait({work}, timeout=INTERRUPT_AGAIN_S)
-            if not work.cancelled():
-                work.exception()
+            retrieve_error(work)
             raise
 
     def _connect(self) -> Connection:

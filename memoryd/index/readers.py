@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from memoryd.abandoned import retrieve_error
 from memoryd.index.driver import Connection, Database, Error
 from memoryd.index.faults import Fault, fault_of
 from memoryd.index.open_files import Moved
@@ -69,6 +70,7 @@ class ReaderPool:
         while True:
             await self._admitting.wait()
             work = asyncio.ensure_future(self.read(function))
+            work.add_done_callback(retrieve_error)
             leaving = asyncio.ensure_future(self._leaving.wait())
             try:
                 await asyncio.wait({work, leaving}, return_when=asyncio.FIRST_COMPLETED)

@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from memoryd.abandoned import retrieve_error
 from memoryd.index.leftovers import remove_files
 
 T = TypeVar("T")
@@ -42,8 +43,7 @@ async def outlast(work: asyncio.Future[T]) -> T:
     except asyncio.CancelledError:
         if not work.done():
             await asyncio.wait({work})
-        if not work.cancelled():
-            work.exception()  # else asyncio complains that nobody has asked for it
+        retrieve_error(work)
         raise
 
 

@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Mapping
 
+from memoryd.abandoned import retrieve_error
 from memoryd.serve.connection import Connection, Handler
 from memoryd.serve.door import Door
 from memoryd.serve.folders import SocketError
@@ -76,6 +77,7 @@ class Server:
                 self._losses.warning("no client can come in, which is tried again: %s", error)
             except asyncio.CancelledError:
                 await asyncio.wait({work})  # whose socket is removed then
+                retrieve_error(work)
                 raise
             else:
                 return

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from memoryd.abandoned import retrieve_error
 from memoryd.disk import LOOK_S, SILENT, waiting_for
 from memoryd.embed.provider import PermanentError, RetryableError
 from memoryd_client.regular import open_regular
@@ -94,7 +95,7 @@ class KeyReader:
         if reading is None or reading.done():  # else a thread waits already
             find = self._thread.submit(self._source.find)
             reading = self._reading = asyncio.wrap_future(find)
-            reading.add_done_callback(_seen)
+            reading.add_done_callback(retrieve_error)
         if reading not in (await asyncio.wait({reading}, timeout=LOOK_S))[0]:
             path, origin = place
             raise RetryableError(f"The key file {path} ({origin}) can't be read: {SILENT}.")
@@ -103,11 +104,6 @@ class KeyReader:
     def close(self) -> None:
         """Read no more; a thread that hangs is left to itself. Idempotent."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-
-def _seen(reading: asyncio.Future[Key | None]) -> None:
-    if not reading.cancelled():
-        reading.exception()  # else asyncio complains when nobody waits for it any more
 
 
 def _expanded(file: str) -> Path:
