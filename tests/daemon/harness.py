@@ -197,6 +197,17 @@ class Daemon:
     def log(self) -> str:
         return self.log_path.read_text(errors="replace")
 
+    def complaints(self) -> list[str]:
+        """Return the lines of the log above INFO, without asyncio's measurements of the machine.
+
+        In development mode it logs a warning for each callback that takes 0.1 s or longer.
+        """
+        return [
+            line
+            for line in self.log().splitlines()
+            if " INFO " not in line and " WARNING asyncio: Executing <" not in line
+        ]
+
     def embedded(self) -> list[str]:
         return self.model_log.read_text().splitlines()
 
