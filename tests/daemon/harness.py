@@ -7,18 +7,16 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from waiting import PATIENCE_S
 
 from memoryd_client import Client, SearchResult
 from memoryd_client.errors import DaemonNotRunningError
 
 REPOSITORY = Path(__file__).parents[2]
-PATIENCE_S = 120.0
-"""How long a test waits for what must come. Never reached unless it does not come."""
 
 COUNTING_MODEL = '''
 import hashlib, os
@@ -244,10 +242,3 @@ class Daemon:
 
     def memctl_json(self, *arguments: str, code: int = 0) -> Any:
         return json.loads(self.memctl(*arguments, "--json", code=code).stdout)
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    """Ask until it is so. For what the watcher does by itself; everything else uses `sync`."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it never came to pass"

@@ -4,7 +4,8 @@ import socket
 import struct
 from contextlib import suppress
 
-from harness import PATIENCE_S, Daemon
+from harness import Daemon
+from waiting import PATIENCE_S
 
 from memoryd_client.bodies import SearchBody
 from memoryd_client.framing import FrameBuffer, pack

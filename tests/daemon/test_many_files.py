@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from harness import Daemon, eventually
+from harness import Daemon
+from waiting import eventually
 
 from memoryd_client import StatusResult
 

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from waiting import settle
 
 from memoryd.embed.batch.api import JobState
 from memoryd.embed.batch.batches import Batches
@@ -121,8 +122,7 @@ class Office:
         self.clocks.pass_by(seconds)
         woken, self.wake = self.wake, asyncio.Event()
         woken.set()
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await settle()
 
 
 @asynccontextmanager
