@@ -6,6 +6,7 @@ machine passes on all: new ones are for the fuzzer, and for whoever has just cha
 """
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +17,10 @@ os.environ.setdefault("HOME", "/nonexistent")  # `~` is then the same for tests 
 # An agent or a socket of the user's own is not to be talked to.
 for name in [name for name in os.environ if name.startswith("MEMORYD_")]:
     del os.environ[name]
+
+# A shell ignores SIGINT for all that it starts with `&`, and programs inherit that from the tests.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("memoryd", settings.get_profile("explore"), derandomize=True)

@@ -16,6 +16,7 @@ from memoryd.daemon.agents import AgentSupervisor
 from memoryd.embed.feeder import PendingText
 from memoryd.embed.pool import EmbedPool
 from memoryd.embed.provider import ProviderError
+from memoryd.fs.hang import retrieve_error
 from memoryd.identity import Identity
 from memoryd.index import batch_jobs, queries
 from memoryd.index.driver import Connection, Error
@@ -146,6 +147,7 @@ async def embed_or_fail(
 ) -> tuple[list[tuple[str, bytes]], list[tuple[str, str]], int | None]:
     """Embed for a rebuild, which doesn't wait for a provider that is out of order."""
     work = asyncio.ensure_future(pool.embed(texts))
+    work.add_done_callback(retrieve_error)
     blocked = asyncio.ensure_future(pool.blocked.wait())
     try:
         await asyncio.wait({work, blocked}, return_when=asyncio.FIRST_COMPLETED)

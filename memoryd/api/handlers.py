@@ -13,7 +13,7 @@ from memoryd.api.status import Status
 from memoryd.config.load import ConfigError
 from memoryd.embed.provider import ProviderError
 from memoryd.errors import ECHO_CHARS, RequestFailedError
-from memoryd.fs.hang import LOOK_S
+from memoryd.fs.hang import LOOK_S, retrieve_error
 from memoryd.identity import Choice
 from memoryd.index.rebuild.actor import RebuildRequest
 from memoryd.index.rebuild.rebuild import RebuildError, RebuildResult
@@ -49,6 +49,8 @@ async def while_writable(outage: Outage, work: Coroutine[Any, Any, T]) -> T:
         failure.cancel()
         working.cancel()
         await asyncio.wait((working, failure))
+        retrieve_error(working)
+        retrieve_error(failure)
 
 
 PROGRESS_S = 0.1

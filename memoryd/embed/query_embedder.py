@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from memoryd.embed.circuit_breaker import CircuitBreaker
 from memoryd.embed.provider import BadTextError, PermanentError, ProviderError, RetryableError
 from memoryd.embed.provider_client import ProviderClient
+from memoryd.fs.hang import retrieve_error
 
 REMEMBERED = 256
 MAX_ASKED = 256
@@ -103,8 +104,7 @@ class Queries:
 
     def _forget(self, text: str, task: asyncio.Task[QueryVector]) -> None:
         del self._asked[text]
-        if not task.cancelled():
-            task.exception()  # perhaps nobody is left to see it
+        retrieve_error(task)
 
     def _refuse(self) -> None:
         """Raise what is wrong with the provider, unless it is time to try it again."""

@@ -6,6 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from memoryd.fs.hang import retrieve_error
+
 T = TypeVar("T")
 
 SIDE_FILES = ("-wal", "-shm", "-journal")
@@ -54,8 +56,7 @@ async def outlast(work: asyncio.Future[T]) -> T:
     except asyncio.CancelledError:
         if not work.done():
             await asyncio.wait({work})
-        if not work.cancelled():
-            work.exception()  # else asyncio complains that nobody has asked for it
+        retrieve_error(work)
         raise
 
 

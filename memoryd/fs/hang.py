@@ -3,13 +3,14 @@
 A thread that waits for a disk can't be stopped. So others are told of it, and go on without.
 """
 
+import asyncio
 import errno
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from memoryd.text.display import shown_path
 from memoryd_client.shared.humanize import moment
@@ -127,3 +128,9 @@ def within(seconds: float, look: Callable[[], T]) -> T:
     if not outcome.done():
         raise TimeoutError(errno.ETIMEDOUT, SILENT)
     return outcome.result()
+
+
+def retrieve_error(work: asyncio.Future[Any]) -> None:
+    """Retrieve the error of abandoned work, which asyncio would log. Usable as a done callback."""
+    if not work.cancelled():
+        work.exception()

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from memoryd.errors import RequestFailedError
-from memoryd.fs.hang import DiskWaits
+from memoryd.fs.hang import DiskWaits, retrieve_error
 from memoryd_client.wire.protocol import ErrorCode
 
 T = TypeVar("T")
@@ -70,7 +70,9 @@ class Lookups:
             )
         future = threads.threads.submit(function, *arguments)
         future.add_done_callback(lambda _: threads.free.release())
-        return await asyncio.shield(asyncio.wrap_future(future))
+        work = asyncio.wrap_future(future)
+        work.add_done_callback(retrieve_error)  # a cancelled caller never sees the error
+        return await asyncio.shield(work)
 
     def warnings(self) -> list[str]:
         """Return which paths do not answer, and since when, a line each."""

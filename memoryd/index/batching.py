@@ -7,6 +7,7 @@ from functools import cache
 from itertools import chain
 from typing import Generic, TypeVar
 
+from memoryd.fs.hang import retrieve_error
 from memoryd.index.driver import Connection, Database
 
 T = TypeVar("T")
@@ -69,7 +70,9 @@ async def run_steps(database: Database, start: Callable[[Connection], Steps[T]])
             pass
     except BaseException:
         # Queued behind the step under way, and ahead of all that comes later.
-        await asyncio.shield(database.run(runner.close))
+        closing = asyncio.ensure_future(database.run(runner.close))
+        closing.add_done_callback(retrieve_error)
+        await asyncio.shield(closing)
         raise
     return runner.result
 

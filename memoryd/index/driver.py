@@ -18,6 +18,8 @@ from urllib.parse import quote_from_bytes
 
 import aiosqlite
 
+from memoryd.fs.hang import retrieve_error
+
 T = TypeVar("T")
 
 _DAMAGED = {11, 26}
@@ -231,8 +233,7 @@ class Database:
                 # Cancelled again or not, the connection is given back when it is free.
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait({work}, timeout=INTERRUPT_AGAIN_S)
-            if not work.cancelled():
-                work.exception()
+            retrieve_error(work)
             raise
 
     def _connect(self) -> Connection:

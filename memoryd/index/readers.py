@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from memoryd.fs.atomic_replace import outlast
+from memoryd.fs.hang import retrieve_error
 from memoryd.index.driver import Connection, Database, Error, Fault, fault_of
 from memoryd.index.file_identity import Moved
 
@@ -68,6 +69,7 @@ class ReaderPool:
         while True:
             await self._admitting.wait()
             work = asyncio.ensure_future(self.read(function))
+            work.add_done_callback(retrieve_error)
             leaving = asyncio.ensure_future(self._leaving.wait())
             try:
                 await asyncio.wait({work, leaving}, return_when=asyncio.FIRST_COMPLETED)

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Mapping
 
 from memoryd.fs.directories import SocketError
+from memoryd.fs.hang import retrieve_error
 from memoryd.fs.lockfile import AlreadyRunningError
 from memoryd.server.connection import ClientConnection, Handler
 from memoryd.server.endpoint import Endpoint
@@ -76,6 +77,7 @@ class Server:
                 self._losses.warning("no client can come in, which is tried again: %s", error)
             except asyncio.CancelledError:
                 await asyncio.wait({work})  # whose socket is removed then
+                retrieve_error(work)
                 raise
             else:
                 return

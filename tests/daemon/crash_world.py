@@ -16,7 +16,8 @@ from pathlib import Path
 import crash_steps
 import msgspec
 from crash_steps import Step
-from harness import COUNTING_MODEL, PATIENCE_S, Daemon
+from harness import COUNTING_MODEL, Daemon
+from waiting import PATIENCE_S, eventually
 
 from memoryd.identity import Identity
 from memoryd.index import schema
@@ -183,7 +184,7 @@ class World:
             self._connect(client)
             action(client)
             if action == self.restart:
-                wait_until(lambda: client.status().custom.index_identity.status == "valid")
+                eventually(lambda: client.status().custom.index_identity.status == "valid")
                 client.sync()
         if scenario == "stop":
             assert self.daemon.process is not None
@@ -239,13 +240,13 @@ class World:
         """
         self._start(None)
         with self.daemon.client("main") as client:
-            wait_until(lambda: client.status().custom.index_identity.status == "valid")
-            wait_until(lambda: client.status().rebuild is None)
+            eventually(lambda: client.status().custom.index_identity.status == "valid")
+            eventually(lambda: client.status().rebuild is None)
             client.sync()
             status = client.status()
             assert status.degraded == []
             # On a busy machine a model that starts may keep a question waiting too long.
-            wait_until(lambda: not client.search("what of word7").warnings)
+            eventually(lambda: not client.search("what of word7").warnings)
             found = client.search("what of word7")
             assert (found.mode, found.warnings) == ("hybrid", [])
             assert all("word" in hit.snippet for hit in found.results)
@@ -315,13 +316,6 @@ def difference(what: str, mine: list[tuple[object, ...]], theirs: list[tuple[obj
     return (
         f"{what}: {len(more)} too many, {str(more)[:400]}; {len(less)} missing, {str(less)[:400]}"
     )
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it never came to pass"
-        time.sleep(0.005)
 
 
 def reading(database: Path) -> closing[sqlite3.Connection]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from harness import eventually
+from waiting import eventually
 
 from memoryd_client.errors import UnavailableError
 

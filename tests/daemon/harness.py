@@ -7,18 +7,16 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from waiting import PATIENCE_S
 
 from memoryd_client import Client, SearchResult
 from memoryd_client.errors import DaemonNotRunningError
 
 REPOSITORY = Path(__file__).parents[2]
-PATIENCE_S = 120.0
-"""How long a test waits for what must come. Never reached unless it does not come."""
 
 COUNTING_MODEL = '''
 import hashlib, os
@@ -197,6 +195,17 @@ class Daemon:
     def log(self) -> str:
         return self.log_path.read_text(errors="replace")
 
+    def complaints(self) -> list[str]:
+        """Return the lines of the log above INFO, without asyncio's measurements of the machine.
+
+        In development mode it logs a warning for each callback that takes 0.1 s or longer.
+        """
+        return [
+            line
+            for line in self.log().splitlines()
+            if " INFO " not in line and " WARNING asyncio: Executing <" not in line
+        ]
+
     def embedded(self) -> list[str]:
         return self.model_log.read_text().splitlines()
 
@@ -233,10 +242,3 @@ class Daemon:
 
     def memctl_json(self, *arguments: str, code: int = 0) -> Any:
         return json.loads(self.memctl(*arguments, "--json", code=code).stdout)
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    """Ask until it is so. For what the watcher does by itself; everything else uses `sync`."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it never came to pass"

@@ -4,7 +4,8 @@ import socket
 import struct
 from contextlib import suppress
 
-from harness import PATIENCE_S, Daemon
+from harness import Daemon
+from waiting import PATIENCE_S
 
 from memoryd_client.schema.memory import SearchBody
 from memoryd_client.wire.framing import FrameBuffer, pack

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from harness import PATIENCE_S, REPOSITORY, eventually
+from harness import REPOSITORY
+from waiting import PATIENCE_S, eventually
 
 from memoryd_client import Client
 from memoryd_client.shared import lock_holder

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from harness import PATIENCE_S, REPOSITORY, Daemon
+from harness import REPOSITORY, Daemon
+from waiting import PATIENCE_S
 
 from memoryd_client import Client, errors
 

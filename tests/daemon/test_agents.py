@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from harness import PATIENCE_S, Daemon, eventually
+from harness import Daemon
+from waiting import PATIENCE_S, eventually
 
 from memoryd_client import Client
 from memoryd_client.errors import BadRequestError, DeniedError, UnavailableError, UnknownAgentError

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from harness import PATIENCE_S, Daemon, eventually
+from harness import Daemon
+from waiting import PATIENCE_S, eventually
 
 from memoryd.daemon.log_writer import LOG_MAX_BYTES
 from memoryd_client.launcher import control as background

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from harness import Daemon, eventually
+from harness import Daemon
 from serving import serving
 from vendors import Double, GeminiDouble, OpenAiDouble, VoyageDouble
+from waiting import eventually
 
 from memoryd_client.schema.memory import Check
 from memoryd_client.schema.status import BatchStatus, StatusResult

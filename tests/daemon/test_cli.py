@@ -7,7 +7,8 @@ import subprocess
 import tomllib
 
 import pytest
-from harness import PATIENCE_S, REPOSITORY, Daemon
+from harness import REPOSITORY, Daemon
+from waiting import PATIENCE_S
 
 
 @pytest.fixture

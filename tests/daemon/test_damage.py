@@ -17,7 +17,8 @@ import crash_steps
 import pytest
 from crash_world import check_integrity, contents
 from damaging import PAGE_BYTES, flip, patiently, replace, smash, smash_root, text
-from harness import PATIENCE_S, Daemon
+from harness import Daemon
+from waiting import PATIENCE_S
 
 from memoryd_client.errors import UnavailableError
 

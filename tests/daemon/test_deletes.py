@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 from crash_world import check_integrity, contents
 from gate import Gate
-from harness import Daemon, eventually
+from harness import Daemon
 from serving import serving
 from vendors import OpenAiDouble
+from waiting import eventually
 
 from memoryd_client.schema.status import StatusResult
 

@@ -10,11 +10,12 @@ from functools import partial
 from typing import Any
 
 import pytest
-from harness import Daemon, eventually
+from harness import Daemon
 from serving import serving
 from vendors import Double, OllamaDouble, OpenAiDouble
 from vendors.double import Asked
 from vendors.faults import Row
+from waiting import eventually
 
 from memoryd_client.schema.status import StatusResult
 

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from harness import PATIENCE_S, Daemon, eventually
+from harness import Daemon
+from waiting import PATIENCE_S, eventually
 
 from memoryd_client.errors import UnavailableError
 from memoryd_client.schema.status import StatusResult

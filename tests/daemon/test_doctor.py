@@ -13,8 +13,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from harness import PATIENCE_S, eventually
 from patient import NOTE, Patient, bad, errors
+from waiting import PATIENCE_S, eventually
 
 from memoryd.doctor import running
 from memoryd.doctor.examine import DoctorOptions, examine

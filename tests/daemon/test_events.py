@@ -5,7 +5,8 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from harness import Daemon, eventually
+from harness import Daemon
+from waiting import eventually
 
 from memoryd_client.errors import BadRequestError, ConnectionLostError, ShuttingDownError
 from memoryd_client.schema.memory import Event

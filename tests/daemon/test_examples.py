@@ -6,7 +6,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from harness import PATIENCE_S, REPOSITORY, Daemon, eventually
+from harness import REPOSITORY, Daemon
+from waiting import PATIENCE_S, eventually
 
 EXAMPLES = REPOSITORY / "examples"
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from descriptors import path_of
-from harness import PATIENCE_S, Daemon
+from harness import Daemon
+from waiting import PATIENCE_S
 
 from memoryd.app import RunOptions, run
 from memoryd_client import Client

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from harness import Daemon, eventually
+from harness import Daemon
+from waiting import eventually
 
 from memoryd.embed.gguf import gguf_engine
 from memoryd.embed.local import LocalProvider

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from harness import Daemon, eventually
+from harness import Daemon
 from hung_disk import hung_disk
+from waiting import eventually
 
 from memoryd_client.errors import MemorydError, UnavailableError
 

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness import Daemon, eventually
+from harness import Daemon
 from hung_disk import hung_disk
 from serving import serving
 from vendors import OpenAiDouble
+from waiting import eventually
 
 from memoryd_client.errors import UnavailableError
 

@@ -4,8 +4,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from harness import PATIENCE_S, Daemon, eventually
+from harness import Daemon
 from hung_disk import hung_disk
+from waiting import PATIENCE_S, eventually
 
 from memoryd_client.errors import MemorydError, UnavailableError
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from crash_world import check_integrity, contents
-from harness import PATIENCE_S, Daemon
+from harness import Daemon
+from waiting import PATIENCE_S
 
 from memoryd.index.schema import VERSION
 

@@ -10,8 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from harness import Daemon, eventually
+from harness import Daemon
 from peers import Peer
+from waiting import eventually
 
 from memoryd_client.schema.memory import EventsBody, FilesBody, SearchBody
 from memoryd_client.wire.protocol import Cancel, Error, Hello, Request, Result, Welcome, raw

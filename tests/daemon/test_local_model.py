@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from model_process import ODD_TEXTS, ended, ends_with_its_daemon, pid_of, pids_of_starts
+from waiting import settle
 
 from memoryd.embed import local
 from memoryd.embed.local import LocalProvider
@@ -83,12 +84,6 @@ def misbehaving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
 
     install(MISBEHAVING_MODEL)
     return install
-
-
-async def turns(count: int) -> None:
-    """Let everything else that is ready run, so many times."""
-    for _ in range(count):
-        await asyncio.sleep(0)
 
 
 def marks(rows: FloatMatrix) -> list[int]:
@@ -223,9 +218,10 @@ async def test_stray_output_of_the_model_does_no_harm() -> None:
 async def test_a_cancelled_call_does_not_shift_the_answers() -> None:
     async with opened(made()) as provider:
         await provider.embed_query("load")
-        for ticks in range(20):
+        for turns in range(20):  # each is another point at which it is cancelled
             cancelled = asyncio.create_task(provider.embed_documents(["cancelled"]))
-            await turns(ticks)
+            for _ in range(turns):
+                await asyncio.sleep(0)
             cancelled.cancel()
             assert marks(await provider.embed_query("ok")) == [2]
         assert provider.stats().restarts == 0
@@ -235,7 +231,7 @@ async def test_a_cancelled_call_does_not_shift_the_answers() -> None:
 async def test_loading_goes_on_when_the_first_caller_leaves(tmp_path: Path) -> None:
     async with opened(made()) as provider:
         first = asyncio.create_task(provider.embed_query("first"))
-        await turns(2)
+        await settle()
         assert provider.stats().state == "loading"
         first.cancel()
         assert marks(await provider.embed_query("second")) == [6]
@@ -342,10 +338,10 @@ async def test_closing_ends_the_process_and_frees_those_who_wait() -> None:
     await provider.embed_query("load")
     pid = pid_of(provider)
     calls = [asyncio.create_task(provider.embed_documents(["hang"]))]
-    await turns(5)  # so that it is under way, and those that follow are not
+    await settle()  # so that it is under way, and those that follow are not
     calls.append(asyncio.create_task(provider.embed_documents(["waits"])))
     calls.append(asyncio.create_task(provider.embed_query("waits")))
-    await turns(1)
+    await settle()
     await provider.close()
     await ended(pid)
     results = await asyncio.gather(*calls, return_exceptions=True)

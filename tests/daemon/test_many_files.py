@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from harness import Daemon, eventually
+from harness import Daemon
+from waiting import eventually
 
 from memoryd_client import StatusResult
 
@@ -28,6 +29,33 @@ def notifier(*arguments):
 
 
 _rust_notify.RustNotify = notifier
+'''
+
+OWN_NOTIFIER = '''
+"""Replaces watchfiles' notifier: needs a descriptor too, but no inotify instance.
+
+All programs of a user share the instances, so that others may leave none for the test.
+"""
+import os
+from watchfiles import _rust_notify
+
+
+class Notifier:
+    def __init__(self, *arguments):
+        self.descriptor = os.open(os.devnull, os.O_RDONLY)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc_info):
+        os.close(self.descriptor)
+
+    def watch(self, group_ms, step_ms, timeout_ms, stop):
+        stop.wait(timeout_ms / 1000)
+        return "timeout"
+
+
+_rust_notify.RustNotify = Notifier
 '''
 
 
@@ -260,6 +288,7 @@ def test_no_watcher_can_be_made(daemon: Daemon, how: str, what_to_raise: str) ->
 @pytest.mark.skipif(shutil.which("prlimit") is None, reason="prlimit is not installed")
 def test_without_descriptors_nothing_is_given_up(daemon: Daemon) -> None:
     """A real limit: what can't be opened for want of descriptors is not what is gone."""
+    (daemon.folder / "model" / "sitecustomize.py").write_text(OWN_NOTIFIER)
     daemon.write("memory/.memoryignore", "hidden.md\n")
     daemon.write("memory/hidden.md", "a hidden potoroo")
     for number in range(50):

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from harness import Daemon, eventually
+from harness import Daemon
+from waiting import eventually
 
 from memoryd_client.errors import DeniedError
 

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness import PATIENCE_S, REPOSITORY, Daemon
+from harness import REPOSITORY, Daemon
+from waiting import PATIENCE_S
 
 IMPORT_ALL = """
 import importlib, pkgutil, sys

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness import PATIENCE_S, Daemon, eventually
+from harness import Daemon
+from waiting import PATIENCE_S, eventually
 
 from memoryd.config.load import ConfigError, load
 from memoryd_client.launcher import logs

@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from harness import PATIENCE_S, Daemon, eventually
+from harness import Daemon
+from waiting import PATIENCE_S, eventually
 
 from memoryd_client import Client, MemorydError
 from memoryd_client.schema.agents import AgentSummary

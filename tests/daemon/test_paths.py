@@ -9,10 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from harness import PATIENCE_S, Daemon
+from harness import Daemon
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from swapping import swapping
+from waiting import PATIENCE_S
 
 from memoryd_client import Client
 from memoryd_client.errors import BadRequestError, DeniedError, NotFoundError

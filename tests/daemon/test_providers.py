@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from gate import Gate
-from harness import Daemon, eventually
+from harness import Daemon
 from peers import Peer
 from serving import serving
 from vendors import (
@@ -20,6 +20,7 @@ from vendors import (
     RateLimit,
     VoyageDouble,
 )
+from waiting import eventually
 
 from memoryd_client.errors import BadRequestError
 from memoryd_client.schema.memory import Check, SearchBody

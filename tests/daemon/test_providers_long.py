@@ -75,7 +75,8 @@ def test_a_compatible_server_by_somebody_else(daemon: Daemon, tmp_path: Path) ->
         daemon.write("memory/cat.md", "The cat only eats tuna from the blue tin.\n")
         daemon.write("memory/tax.md", "Tax papers are in the second drawer.\n")
         daemon.start().sync()
-        result = daemon.search("Wann fährt das Schiff?")
+        # The default threshold is tuned for other models; this test is about the order.
+        result = daemon.search("Wann fährt das Schiff?", min_score=0.0)
         assert (result.mode, result.warnings) == ("hybrid", [])
         assert result.results[0].path == "memory/boat.md"
         with daemon.client() as client:

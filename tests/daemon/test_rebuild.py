@@ -4,7 +4,8 @@ import sqlite3
 import threading
 
 import pytest
-from harness import Daemon, eventually
+from harness import Daemon
+from waiting import eventually
 
 from memoryd_client.errors import UnavailableError
 

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 from gate import Gate
-from harness import Daemon, eventually
+from harness import Daemon
 from peers import Peer
 from serving import serving
 from vendors import OpenAiDouble
+from waiting import eventually
 
 from memoryd_client.errors import UnavailableError
 from memoryd_client.schema.memory import IndexBody

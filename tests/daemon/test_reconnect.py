@@ -7,7 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from harness import COUNTING_MODEL, PATIENCE_S, Daemon
+from harness import COUNTING_MODEL, Daemon
+from waiting import PATIENCE_S
 
 from memoryd_client import AsyncClient, Client, errors
 

@@ -1,7 +1,8 @@
 """What a search finds and what its answer tells."""
 
 import pytest
-from harness import Daemon, eventually
+from harness import Daemon
+from waiting import eventually
 
 from memoryd_client.errors import RequestError
 

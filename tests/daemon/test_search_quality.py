@@ -5,7 +5,8 @@ import json
 import re
 
 import pytest
-from harness import Daemon, eventually
+from harness import Daemon
+from waiting import eventually
 
 FILLER = "".join(f"Line {n} talks about nothing in particular.\n" for n in range(30))
 

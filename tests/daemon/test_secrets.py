@@ -13,9 +13,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from harness import PATIENCE_S, Daemon, eventually
+from harness import Daemon
 from serving import serving
 from vendors import OpenAiDouble
+from waiting import PATIENCE_S, eventually
 
 from memoryd_client.schema.memory import Check
 from memoryd_client.schema.status import StatusResult

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from harness import REPOSITORY, eventually
+from harness import REPOSITORY
 from hypothesis import given
 from hypothesis import strategies as st
 from shell import HOME_SHOWN, Printed, Shell, python
 from shell_examples import Block, Step, blocks, is_shell, is_shown, steps
+from waiting import eventually
 
 from memoryd.config import load
 

@@ -10,11 +10,12 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from harness import PATIENCE_S, Daemon, eventually
+from harness import Daemon
 from hung_disk import hung_disk
 from peers import Peer
 from serving import serving
 from vendors import Fault, OpenAiDouble
+from waiting import PATIENCE_S, eventually
 
 from memoryd_client.errors import MemorydError
 from memoryd_client.schema.memory import IndexBody, SearchBody, SyncBody

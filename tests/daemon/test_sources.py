@@ -4,7 +4,8 @@ import os
 import shutil
 
 import pytest
-from harness import Daemon, eventually
+from harness import Daemon
+from waiting import eventually
 
 
 def test_everything_that_is_memory_is_found_and_nothing_else(daemon: Daemon) -> None:

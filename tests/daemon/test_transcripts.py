@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import Daemon, eventually
+from harness import Daemon
+from waiting import eventually
 
 from memoryd_client.errors import BadRequestError, DeniedError, NotFoundError
 from memoryd_client.schema.transcripts import SessionEntry

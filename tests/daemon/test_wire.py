@@ -5,9 +5,10 @@ import struct
 from collections.abc import Iterator
 
 import pytest
-from harness import PATIENCE_S, Daemon
+from harness import Daemon
 from msgspec import Raw
 from peers import Peer, deaf_peer
+from waiting import PATIENCE_S
 
 from memoryd_client import AsyncClient
 from memoryd_client.schema.memory import Empty, SearchBody

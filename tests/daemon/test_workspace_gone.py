@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from harness import Daemon, eventually
+from harness import Daemon
 from hung_disk import hung_disk
+from waiting import eventually
 
 from memoryd_client import StatusResult
 from memoryd_client.errors import NotFoundError, UnavailableError

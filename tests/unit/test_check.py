@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from memoryd.identity import Identity
 from memoryd.index import statements
@@ -216,12 +217,6 @@ class Sleeps:
         self.woken.clear()
 
 
-async def until(condition: object) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # type: ignore[operator]
-            await asyncio.sleep(0.001)
-
-
 async def test_it_is_checked_after_the_start_and_once_a_day(store: Store) -> None:
     sleeps, told = Sleeps(), list[Problem]()
     checker = Checker(store, found=told.append, sleep=sleeps)
@@ -230,7 +225,7 @@ async def test_it_is_checked_after_the_start_and_once_a_day(store: Store) -> Non
     assert (checker.stats().checks, told) == (1, [])
     await change(store, "UPDATE chunks SET text = 'other' WHERE row_id = 300")
     sleeps.woken.set()
-    await until(lambda: told)
+    await until(lambda: bool(told))
     assert checker.stats().checks == 2
     running.cancel()
 

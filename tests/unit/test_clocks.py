@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from waiting import settle
 
 from memoryd.config.settings import Batch
 from memoryd.embed.batch.api import JobState
@@ -119,8 +120,7 @@ class Office:
         self.clocks.pass_by(seconds)
         woken, self.wake = self.wake, asyncio.Event()
         woken.set()
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await settle()
 
 
 @asynccontextmanager

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from waiting import settle
 
 from memoryd.embed.pool import EmbedPool
 from memoryd.embed.provider import (
@@ -543,8 +544,7 @@ async def test_waking_a_pool_that_is_not_blocked_shortens_no_later_pause() -> No
         provider.script = [PermanentError("no key")]
         job = asyncio.create_task(pool.embed(named("a")))
         await time.held.wait()
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await settle()
         assert len(provider.calls) == 1
         job.cancel()
 

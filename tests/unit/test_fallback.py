@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from remotes import FakeClock
+from waiting import settle
 
 from memoryd.agent.fallback import LOOK_S, OUTAGE_S, Fallback
 from memoryd.embed.circuit_breaker import CircuitBreaker
@@ -49,16 +50,15 @@ class Scene:
         self.looks += 1
         while self.clock.now_s + seconds > self._until_s:
             self._reached.set()
+            self._moved.clear()
             await self._moved.wait()
         await self.clock.sleep(seconds)
 
     async def go_on(self, seconds: float) -> None:
         """Let so much time go by."""
         self._until_s = self.clock.now_s + seconds
-        self._moved.set()
         self._reached.clear()
-        await settle()
-        self._moved.clear()
+        self._moved.set()
         await self._reached.wait()
 
     async def choose(self) -> Choose:
@@ -78,11 +78,6 @@ async def scene() -> AsyncIterator[Scene]:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-
-
-async def settle() -> None:
-    for _ in range(20):
-        await asyncio.sleep(0)
 
 
 async def test_what_fails_for_good_is_replaced_at_once() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from waiting import settle
 
 from memoryd.config.load import AgentConfig
 from memoryd.config.settings import Settings
@@ -71,23 +72,17 @@ async def farm() -> AsyncIterator[Farm]:
     await made.host.close()
 
 
-async def settled() -> None:
-    """Let all that can happen without time passing happen."""
-    for _ in range(20):
-        await asyncio.sleep(0)
-
-
 async def test_an_agent_that_fails_is_tried_again_while_another_works(farm: Farm) -> None:
     await farm.start("a", "b")
     running = asyncio.create_task(farm.host.run())
     farm.failing["b"].set_exception(OSError("the disk is full"))
-    await settled()
+    await settle()
     assert (farm.state("a"), farm.state("b")) == ("ready", "failed")
     assert farm.hosted("b").reason == "work ended: the disk is full"
     assert farm.closed == ["b"]
     assert farm.hosted("b").retry_at_s == farm.now_s + RETRY_FIRST_S
     farm.host.retry()
-    await settled()
+    await settle()
     assert (farm.state("b"), farm.hosted("b").reason) == ("ready", None)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -101,14 +96,14 @@ async def test_tries_become_rarer_until_one_succeeds(farm: Farm) -> None:
     running = asyncio.create_task(farm.host.run())
     pauses = []
     for _ in range(8):
-        await settled()
+        await settle()
         pauses.append(farm.hosted("b").retry_at_s - farm.now_s)
         farm.host.retry()
     assert pauses == [5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0]
     del farm.broken["b"]
-    await settled()
+    await settle()
     farm.host.retry()
-    await settled()
+    await settle()
     assert farm.state("b") == "ready"
     running.cancel()
     await asyncio.wait({running})
@@ -119,11 +114,11 @@ async def test_when_all_have_failed_each_is_tried_again(farm: Farm) -> None:
     running = asyncio.create_task(farm.host.run())
     for agent in ("a", "b"):
         farm.failing[agent].set_exception(OSError(f"{agent} is out of space"))
-        await settled()
+        await settle()
     assert (farm.state("a"), farm.state("b")) == ("failed", "failed")
     assert not running.done()
     farm.host.retry()
-    await settled()
+    await settle()
     assert (farm.state("a"), farm.state("b")) == ("ready", "ready")
     running.cancel()
     await asyncio.wait({running})
@@ -132,9 +127,9 @@ async def test_when_all_have_failed_each_is_tried_again(farm: Farm) -> None:
 async def test_a_host_whose_last_agent_was_stopped_waits_for_others(farm: Farm) -> None:
     await farm.start("a")
     running = asyncio.create_task(farm.host.run())
-    await settled()
+    await settle()
     await farm.host.stop("a")
-    await settled()
+    await settle()
     assert not running.done()
     running.cancel()
     await asyncio.wait({running})
@@ -178,7 +173,7 @@ async def test_a_request_that_is_cancelled_by_its_client_stays_cancelled(farm: F
             await asyncio.Event().wait()
 
     waiting = asyncio.create_task(request())
-    await settled()
+    await settle()
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from memoryd.agent import index_lock
 from memoryd.agent.index_lock import IndexLock
@@ -87,7 +88,7 @@ async def test_a_lock_is_held_as_long_as_its_thread_looks_at_the_index(tmp_path:
     assert is_held(lock)
     assert list(waits.overdue(0.0)) == [f"{tmp_path}/i.sqlite"]
     disk.answers.set()
-    await asyncio.to_thread(until, lambda: not is_held(lock))
+    await until(lambda: not is_held(lock))
 
 
 async def test_what_was_to_be_done_after_it_was_given_up_is_not_begun(tmp_path: Path) -> None:
@@ -103,11 +104,3 @@ async def test_what_was_to_be_done_after_it_was_given_up_is_not_begun(tmp_path: 
         disk.answers.set()
         await kept.run(lambda: None)
     assert done == []
-
-
-def until(condition: Callable[[], bool]) -> None:
-    for _ in range(6_000):
-        if condition():
-            return
-        threading.Event().wait(0.01)
-    raise AssertionError("it never came to pass")

@@ -1,6 +1,7 @@
 """Looks at a disk that hangs: so many wait, the rest are told, and a search goes on without."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -53,6 +54,28 @@ async def test_what_goes_wrong_reaches_who_asks(disk: threading.Event) -> None:
     looks = Lookups("a")
     with pytest.raises(FileNotFoundError):
         await looks.run("a", Path("/nowhere/at/all").lstat)
+    looks.close()
+
+
+async def test_the_late_error_of_an_abandoned_lookup_is_not_logged(
+    disk: threading.Event, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        disk.wait()
+        raise FileNotFoundError
+
+    looks = Lookups("a")
+    abandoned = asyncio.create_task(looks.run("a", fail))
+    await asyncio.sleep(0)
+    abandoned.cancel()
+    await asyncio.wait({abandoned})
+    disk.set()
+    # They meet only when each has a thread, so after the failure has reached the loop.
+    both = threading.Barrier(THREADS)
+    await asyncio.gather(*(looks.run("a", both.wait) for _ in range(THREADS)))
+    del abandoned  # asyncio logs when nothing refers to the lookup any more
+    gc.collect()
+    assert not caplog.records
     looks.close()
 
 

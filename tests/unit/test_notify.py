@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import settle
 
 from memoryd.server.systemd import Notifier, inherited_socket
 
@@ -119,8 +120,7 @@ async def test_without_a_watchdog_for_us_nobody_is_asked(
         pytest.fail("asked")
 
     running = asyncio.create_task(Notifier(environ(manager, **variables)).run(is_healthy))
-    for _ in range(5):
-        await asyncio.sleep(0)
+    await settle()
     assert not running.done()
     assert nothing_from(manager)
     running.cancel()

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from waiting import settle
 
 from memoryd.api.handlers import while_writable
 from memoryd.errors import RequestFailedError
@@ -63,23 +64,17 @@ async def test_it_begins_and_ends_once(outage: Outage) -> None:
     assert outage.warning is None
 
 
-async def settled() -> None:
-    """Let all that can go on do so."""
-    for _ in range(20):
-        await asyncio.sleep(0)
-
-
 async def test_whoever_asks_has_it_tried_at_once(time: Time) -> None:
     outage = Outage(PATH, sleep=for_ever, clock=lambda: time.now_s)
     outage.hurry()
     outage.fail(FULL, is_full=False)
     waiting = asyncio.create_task(outage.until_retry())
-    await settled()
+    await settle()
     assert not waiting.done(), "nothing was wrong when it was asked"
     outage.hurry()
     await waiting
     again = asyncio.create_task(outage.until_retry())
-    await settled()
+    await settle()
     assert not again.done(), "once for each who asks"
     again.cancel()
 
@@ -90,7 +85,7 @@ async def test_who_asks_during_a_try_is_answered_by_it() -> None:
     outage.hurry()
     outage.fail(FULL, is_full=False)
     waiting = asyncio.create_task(outage.until_retry())
-    await settled()
+    await settle()
     assert not waiting.done()
     waiting.cancel()
 
@@ -157,8 +152,7 @@ async def test_a_request_waits_for_its_work_but_not_for_the_disk() -> None:
     assert await while_writable(outage, work()) == "done"
     never = asyncio.Event()
     request = asyncio.create_task(while_writable(outage, _wait(never)))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await settle()
     outage.fail(FULL, is_full=False)
     with pytest.raises(RequestFailedError) as refused:
         await request
@@ -184,8 +178,7 @@ async def test_a_request_has_it_tried_at_once() -> None:
     outage.fail(FULL, is_full=False)
     waiting = asyncio.create_task(outage.until_retry())
     request = asyncio.create_task(while_writable(outage, _wait(asyncio.Event())))
-    for _ in range(5):
-        await asyncio.sleep(0)
+    await settle()
     assert waiting.done()
     outage.fail(FULL, is_full=False)
     with pytest.raises(RequestFailedError):

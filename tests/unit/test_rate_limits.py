@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from waiting import settle
 
 from memoryd.embed.rate_limit import WINDOW_S, RateLimits, Taken
 
@@ -30,22 +31,17 @@ class VirtualTime:
         heapq.heappush(self._sleepers, (self.now_s + seconds, next(self._numbers), woken))
         await woken
 
-    async def settle(self) -> None:
-        """Let every task go as far as it can without time."""
-        for _ in range(16):
-            await asyncio.sleep(0)
-
     async def run(self, *work: Coroutine[Any, Any, None]) -> None:
         """Run to the end, however long it takes."""
         tasks = [asyncio.create_task(part) for part in work]
-        await self.settle()
+        await settle()
         rounds = itertools.count()
         while not all(task.done() for task in tasks) and next(rounds) < 1_000:
             if self._sleepers:
                 self.now_s, _, woken = heapq.heappop(self._sleepers)
                 if not woken.done():
                     woken.set_result(None)
-            await self.settle()
+            await settle()
         assert all(task.done() for task in tasks), "somebody waits for ever"
         await asyncio.gather(*tasks)
 
@@ -153,7 +149,7 @@ async def test_a_small_query_passes_a_large_request_at_once() -> None:
     limits = limits_at(time, tokens=100)
     await limits.take(60)
     large = asyncio.create_task(limits.take(60))
-    await time.settle()
+    await settle()
     assert (await limits.take(40, first=True)).at_s == 0.0
     large.cancel()
 
@@ -214,7 +210,7 @@ async def test_whoever_is_cancelled_while_waiting_counts_for_nothing(*, first: b
     limits = limits_at(time, requests=1)
     await limits.take(1)
     waiting = [asyncio.create_task(limits.take(1, first=first)) for _ in range(2)]
-    await time.settle()
+    await settle()
     for task in waiting:
         task.cancel()
     await asyncio.wait(waiting)
@@ -262,9 +258,9 @@ async def test_one_that_is_cancelled_after_long_leaves_the_way_to_queries() -> N
     limits = limits_at(time, requests=1)
     await limits.take(1)
     bulk = asyncio.create_task(limits.take(1))
-    await time.settle()
+    await settle()
     bulk.cancel()
-    await time.settle()
+    await settle()
     log: list[str] = []
 
     async def query() -> None:

@@ -2,12 +2,13 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from descriptors import path_of
+from waiting import until
 
 from memoryd.messages import (
     FileChanged,
@@ -92,12 +93,6 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     await made.sync()
     yield made
     await made.close()
-
-
-async def eventually(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 def key(name: str) -> FileKey:
@@ -367,7 +362,7 @@ async def test_a_hint_below_a_folder_that_may_not_be_entered_gives_up_nothing(
     with monkeypatch.context() as patched:
         patched.setattr("memoryd.source.notes.discover.stat_file", refuse)
         stage.inbox.put_nowait(Hint(frozenset({file})))
-        await eventually(lambda: stage.reconciler.stats().scans > scans)
+        await until(lambda: stage.reconciler.stats().scans > scans)
     assert await stage.sync() == []
 
 
@@ -378,7 +373,7 @@ async def test_another_folder_in_a_place_is_noticed_without_a_hint(tmp_path: Pat
     stage.index()
     stage.memory.rename(stage.memory.with_name("old"))
     stage.memory.mkdir()
-    await eventually(lambda: stage.reconciler.stats().away)
+    await until(lambda: stage.reconciler.stats().away)
     assert await stage.sync() == []
     marker = SyncMarker(meant=True)
     stage.inbox.put_nowait(marker)
@@ -410,7 +405,7 @@ async def test_a_large_file_that_goes_on_changing_waits_for_its_turn(stage: Stag
     for number in range(10):
         os.truncate(file, 50_000_001 + number)
         stage.inbox.put_nowait(hint)
-    await eventually(lambda: stage.inbox.empty() and stage.reconciler.stats().waiting > 0)
+    await until(lambda: stage.inbox.empty() and stage.reconciler.stats().waiting > 0)
     assert stage.changes.empty()
     assert await stage.sync() == [FileChanged(key("large.md"), file)], "somebody waits for it"
     assert stage.reconciler.stats().waiting == 0

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec import Raw
+from waiting import settle
 
 from memoryd.server import connection, limits, server
 from memoryd.server.endpoint import Endpoint
@@ -180,8 +181,7 @@ async def test_who_works_or_is_in_the_middle_of_a_word_makes_no_room(
         guest.writer.write(pack(Request(1, "ping")))
         guest.writer.write(struct.pack(">I", 100))
         await guest.writer.drain()
-    for _ in range(100):
-        await asyncio.sleep(0)
+    await settle()
     _, answer = await house.guest()
     assert isinstance(answer, Error)
     assert answer.code == "busy"

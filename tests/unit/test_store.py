@@ -7,13 +7,14 @@ import sqlite3
 import stat
 import struct
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
+from waiting import settle
 
 from memoryd.identity import Identity
 from memoryd.index import queries, statements
@@ -112,13 +113,6 @@ class Gate:
 
     def open(self) -> None:
         self._let_go.set()
-
-
-async def turns(until: Callable[[], bool] = lambda: False) -> None:
-    """Let everything run that can run without waiting."""
-    for _ in range(20):
-        if not until():
-            await asyncio.sleep(0)
 
 
 # --- opening and closing
@@ -363,9 +357,9 @@ async def test_a_read_under_way_ends_with_the_old_file_and_later_ones_see_the_ne
         reading = asyncio.create_task(store.readers.read(gate))
         await gate.entered.wait()
         replacing = asyncio.create_task(store.replace_with(other, OTHER))
-        await turns()
+        await settle()
         later = [asyncio.create_task(store.readers.read(texts)) for _ in range(5)]
-        await turns()
+        await settle()
         assert not replacing.done()
         assert not any(read.done() for read in later)
         gate.open()
@@ -389,7 +383,7 @@ async def test_a_read_that_comes_while_the_exchange_waits_does_not_get_ahead_of_
         reading = asyncio.create_task(read_twice())
         await gate.entered.wait()
         replacing = asyncio.create_task(store.replace_with(other, OTHER))
-        await turns()
+        await settle()
         gate.open()
         seen = await reading
         await replacing
@@ -401,13 +395,15 @@ async def test_reads_all_the_while_see_one_file_or_the_other(options: StoreOptio
     async with opened(options) as store:
         await put(store, "a.md", "boiler", "valve")
         seen: list[list[str]] = []
+        first = asyncio.Event()
 
         async def read() -> None:
             for _ in range(200):
                 seen.append(await store.readers.read(texts))
+                first.set()
 
         reading = [asyncio.create_task(read()) for _ in range(5)]
-        await turns(lambda: bool(seen))
+        await first.wait()
         await store.replace_with(other, OTHER)
         await asyncio.gather(*reading)
         assert seen[-1] == ["garden", "shed"]
@@ -457,9 +453,9 @@ async def test_an_exchange_that_is_cancelled_while_it_waits_costs_no_reader(
     reading = asyncio.create_task(store.readers.read(gate))
     await gate.entered.wait()
     replacing = asyncio.create_task(store.replace_with(other, OTHER))
-    await turns()
+    await settle()
     replacing.cancel()
-    await turns(replacing.done)
+    await asyncio.wait({replacing}, timeout=HANGS_S)
     gate.open()
     assert await reading == ["boiler"]
     assert replacing.cancelled()

@@ -14,6 +14,7 @@ import pytest
 from aiohttp.client_reqrep import ConnectionKey
 from remotes import KEY, NAMES, VENDORS, FakeClock, double_of, pool_of, remote, set_keys
 from vendors import TRANSIENT, AnyFault, Fault, GeminiDouble, OpenAiDouble, RateLimit, embedding
+from waiting import settle
 
 from memoryd.embed.circuit_breaker import AFTER_MAX_S
 from memoryd.embed.pool import EmbedOutcome
@@ -288,8 +289,7 @@ async def answering(
             for part in parts:
                 writer.write(part)
                 await writer.drain()
-                for _ in range(20):  # the client sees this part before the next
-                    await asyncio.sleep(0)
+                await settle()  # the client sees this part before the next
             writer.close()
             await writer.wait_closed()
 

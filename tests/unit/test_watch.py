@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 import pytest
+from waiting import until
 from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from memoryd.messages import Hint, ToReconcile
@@ -171,13 +172,9 @@ async def test_many_paths_that_wait_become_one_scan_after_their_quiet_period(
     for part in range(4):
         names = (f"/memory/{part}-{n}.md" for n in range(MANY_PATHS // 2))
         notify.scripts.put({(MODIFIED, name) for name in names})
-    async with asyncio.timeout(30):
-        while stage.watcher.stats().waiting != 1 or not notify.scripts.empty():
-            await asyncio.sleep(0.001)
+    await until(lambda: stage.watcher.stats().waiting == 1 and notify.scripts.empty())
     notify.scripts.put({(MODIFIED, "/memory/one-more.md")})
-    async with asyncio.timeout(30):
-        while not notify.scripts.empty():
-            await asyncio.sleep(0.001)
+    await until(notify.scripts.empty)
     assert (stage.watcher.stats().waiting, stage.hints.empty()) == (1, True)
     stage.watcher.hurry()
     assert await stage.hint() == Hint(reason="many changes")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memoryd.embed.provider import PermanentError, RetryableError
-from memoryd.fs.hang import LOOK_S, SILENT, waiting_for
+from memoryd.fs.hang import LOOK_S, SILENT, retrieve_error, waiting_for
 from memoryd_client.shared.safe_open import open_regular
 
 log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class KeyReader:
         if reading is None or reading.done():  # else a thread waits already
             find = self._thread.submit(self._source.find)
             reading = self._reading = asyncio.wrap_future(find)
-            reading.add_done_callback(_seen)
+            reading.add_done_callback(retrieve_error)
         if reading not in (await asyncio.wait({reading}, timeout=LOOK_S))[0]:
             path, origin = place
             raise RetryableError(f"The key file {path} ({origin}) can't be read: {SILENT}.")
@@ -103,11 +103,6 @@ class KeyReader:
     def close(self) -> None:
         """Read no more; a thread that hangs is left to itself. Idempotent."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-
-def _seen(reading: asyncio.Future[Key | None]) -> None:
-    if not reading.cancelled():
-        reading.exception()  # else asyncio complains when nobody waits for it any more
 
 
 def _expanded(file: str) -> Path:
