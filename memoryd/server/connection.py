@@ -1,4 +1,4 @@
-"""One client: handshake, requests in flight, and exactly one last frame for each of them."""
+"""One client connection: handshake, requests in flight, exactly one last frame per request."""
 
 import asyncio
 import contextlib
@@ -37,9 +37,10 @@ log = logging.getLogger(__name__)
 
 
 class Caller:
-    """Who asks: which agent they mean, and how they are told about it meanwhile.
+    """The client behind a request: its choice of agent, and its way to get progress and items.
 
-    `agent` is the one they name, if any; `folder` their current directory, absolute, or "".
+    `agent` is the agent that the request names, if any; `folder` is the client's current
+    directory, absolute, or "".
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class Caller:
         offer: Callable[[Frame], None],
         stream: Callable[[Frame], Awaitable[None]],
     ) -> None:
-        """`offer` sends a frame unless the client reads slowly, `stream` once it has room."""
+        """Take `offer`, which drops frames for a slow client, and `stream`, which waits for it."""
         self.agent = agent
         self.folder = folder
         self._id = request_id
@@ -59,20 +60,20 @@ class Caller:
         self._stream = stream
 
     def progress(self, completed: int, total: int, label: str) -> None:
-        """Tell how far the request has come. May be dropped when the client reads slowly."""
+        """Send the progress of the request; dropped if the client reads slowly."""
         self._offer(Progress(self._id, completed, total, label))
 
     async def item(self, body: Body) -> None:
-        """Send one element of a streamed answer, and wait until the client has room for more."""
+        """Send one element of a streamed answer and wait until the client has room for more."""
         await self._stream(Item(self._id, raw(body)))
 
 
 MAX_IN_FLIGHT = 32
 WRITE_TIMEOUT_S = 10.0
 FRAME_TIMEOUT_S = 30.0
-"""For a frame that has begun to come whole."""
+"""Maximum seconds between the first and the last byte of a frame."""
 CLOSE_TIMEOUT_S = 1.0
-"""Less than what an actor has to end at a stop."""
+"""Seconds to flush a closing connection; less than an actor has to end at a stop."""
 READ_BYTES = 64 * 1024
 
 PROGRESS_BACKLOG_BYTES = 64 * 1024
@@ -82,7 +83,7 @@ Handler = Callable[[Body, Caller], Awaitable[Body]]
 
 
 class ClientConnection:
-    """Serves one client until it goes, misbehaves or `close` is called."""
+    """Serves one client until it disconnects, misbehaves or the server stops."""
 
     def __init__(
         self,
@@ -108,21 +109,21 @@ class ClientConnection:
         self._stopping = False
 
     def incoming_bytes(self) -> int:
-        """Return how much of its requests is kept."""
+        """Return the bytes of its requests in memory."""
         return self._in_flight_bytes + self._buffer.unfinished_bytes
 
     def outgoing_bytes(self) -> int:
-        """Return how much the client has not read yet."""
+        """Return the bytes that the client has not read yet."""
         return self._writer.transport.get_write_buffer_size()
 
     def idle_s(self) -> float:
-        """Return for how long it has been open with nothing to do; 0 if it has."""
+        """Return the seconds since its last request ended; 0 while it is busy."""
         if self._in_flight or self._idle_since_s is None or self._buffer.unfinished_bytes:
             return 0.0
         return asyncio.get_running_loop().time() - self._idle_since_s
 
     async def run(self) -> None:
-        """Serve. Returns normally however the connection ends."""
+        """Serve until the connection ends, for any reason."""
         self._load.clients.add(self)
         try:
             if await self._handshake():
@@ -144,27 +145,27 @@ class ClientConnection:
             await self._hang_up()
 
     async def refuse(self, code: ErrorCode, message: str) -> None:
-        """Say why this client is not served, and close."""
+        """Send the reason for not serving this client, and close."""
         with contextlib.suppress(ConnectionError, TimeoutError):
             await self._send(Error(code, message, retryable=code is ErrorCode.BUSY))
         await self._hang_up()
 
     async def _hang_up(self) -> None:
-        """Close, whether the client takes what it has not read yet or not."""
+        """Close, even if the client does not read its pending answers."""
         self._writer.close()
         try:
             with contextlib.suppress(ConnectionError, TimeoutError):
                 async with asyncio.timeout(CLOSE_TIMEOUT_S):
                     await self._writer.wait_closed()
         finally:
-            # uvloop's loop does not close as long as a transport has something to send.
+            # uvloop's loop does not close while a transport has data to send.
             self._writer.transport.abort()
 
     async def _handshake(self) -> bool:
         async with asyncio.timeout(HELLO_TIMEOUT_S):
             first = await self._reader.read(READ_BYTES)
             if first.startswith(NOT_OURS):
-                self._writer.write(b"This is memoryd's socket; use memctl to talk to it.\n")
+                self._writer.write(b"This is the socket of memoryd; use memctl to talk to it.\n")
                 return False
             data = await self._next_frame(first)
         if data is None:
@@ -172,7 +173,7 @@ class ClientConnection:
         try:
             hello = decode_client_frame(data)
         except msgspec.DecodeError as error:
-            await self._send(Error(ErrorCode.BAD_FRAME, f"not a frame of memoryd: {error}"))
+            await self._send(Error(ErrorCode.BAD_FRAME, f"not a memoryd frame: {error}"))
             return False
         if not isinstance(hello, Hello):
             await self._send(Error(ErrorCode.BAD_FRAME, "the first frame must be hello"))
@@ -181,7 +182,7 @@ class ClientConnection:
             await self._send(
                 Error(
                     ErrorCode.UNSUPPORTED_PROTOCOL,
-                    f"this memoryd speaks protocol {PROTOCOL_MIN} to {PROTOCOL_MAX}, the client"
+                    f"memoryd supports protocol {PROTOCOL_MIN} to {PROTOCOL_MAX}, the client"
                     f" {hello.protocol_min} to {hello.protocol_max}; upgrade the older one",
                 )
             )
@@ -195,7 +196,7 @@ class ClientConnection:
             try:
                 frame = decode_client_frame(data)
             except msgspec.DecodeError as error:
-                await self._send(Error(ErrorCode.BAD_FRAME, f"not a frame of memoryd: {error}"))
+                await self._send(Error(ErrorCode.BAD_FRAME, f"not a memoryd frame: {error}"))
                 return
             match frame:
                 case Request():
@@ -204,11 +205,11 @@ class ClientConnection:
                     if (task := self._in_flight.get(frame.id)) is not None:
                         task.cancel()
                 case Hello():
-                    await self._send(Error(ErrorCode.BAD_FRAME, "hello may come only once"))
+                    await self._send(Error(ErrorCode.BAD_FRAME, "hello is allowed only once"))
                     return
 
     async def _next_frame(self, data: bytes = b"") -> bytes | None:
-        """Return the next frame, or None at the end of the stream or when it is broken."""
+        """Return the next frame; None at the end of the stream or after a broken frame."""
         try:
             self._frames += self._buffer.feed(data)
             whole_by_s: float | None = None
@@ -224,7 +225,7 @@ class ClientConnection:
                     await self._send(too_much())
                     return None
         except TimeoutError:
-            late = f"a frame did not come whole within {FRAME_TIMEOUT_S:g} s"
+            late = f"the rest of a frame did not arrive within {FRAME_TIMEOUT_S:g} s"
             await self._send(Error(ErrorCode.BAD_FRAME, late))
             return None
         except FrameError as error:
@@ -247,7 +248,7 @@ class ClientConnection:
                     ErrorCode.BUSY,
                     f"{MAX_IN_FLIGHT} requests are in flight on this connection",
                     request.id,
-                    hint="wait for an answer, then send the next request",
+                    hint="wait for an answer before sending the next request",
                     retryable=True,
                 )
             )
@@ -259,7 +260,7 @@ class ClientConnection:
                 return
             task = group.create_task(self._answer(request, size), name=f"request: {request.op}")
             self._in_flight[request.id] = task
-            # A task that is cancelled before its first step never runs, and could not answer.
+            # A task that is cancelled before its first step never runs and could not answer.
             await asyncio.sleep(0)
 
     async def _answer(self, request: Request, size: int) -> None:
@@ -271,26 +272,26 @@ class ClientConnection:
                     self._say_stopping(request.id)
                 raise
             last = Error(ErrorCode.CANCELLED, "the request was cancelled", request.id)
-        # The id is free before its last frame can be read, so that it may be used again at once.
+        # The id is free before the client can read the last frame, so it can reuse the id at once.
         del self._in_flight[request.id]
         self._in_flight_bytes -= size
         self._rest()
         try:
             self._write(last)
-            del last  # What waits for the client is kept once, not twice.
+            del last  # the transport keeps a copy until the client reads it
             await self._drain()
         except FrameTooLargeError as error:
-            hint = "ask for less at a time"
+            hint = "request less at a time"
             await self._send(Error(ErrorCode.FRAME_TOO_LARGE, str(error), request.id, hint=hint))
         except (ConnectionError, TimeoutError):
             self._writer.transport.abort()
 
     def _rest(self) -> None:
-        """Note since when there is nothing to do, if there is nothing."""
+        """Record the start of an idle time."""
         self._idle_since_s = asyncio.get_running_loop().time()
 
     def _say_stopping(self, request_id: int) -> None:
-        message = "memoryd is stopping; ask again when it is back"
+        message = "memoryd is stopping; try again when it is running"
         with contextlib.suppress(ConnectionError):
             self._write(Error(ErrorCode.SHUTTING_DOWN, message, request_id, retryable=True))
 
@@ -302,7 +303,7 @@ class ClientConnection:
             known = ", ".join(self._handlers)
             return Error(
                 ErrorCode.UNKNOWN_OP,
-                f"there is no op {request.op[:ECHO_CHARS]!r}; known: {known}",
+                f"unknown op {request.op[:ECHO_CHARS]!r}; known ops: {known}",
                 request.id,
             )
         try:
@@ -320,12 +321,14 @@ class ClientConnection:
             )
         except Exception as error:
             if isinstance(error, TimeoutError) and limit.expired():
-                message = f"{op} took longer than its deadline of {request.deadline_ms} ms"
+                message = f"{op} exceeded its deadline of {request.deadline_ms} ms"
                 return Error(ErrorCode.DEADLINE, message, request.id, retryable=True)
             error_id = secrets.token_hex(4)
             log.exception("internal error %s in %s", error_id, op)
             return Error(
-                ErrorCode.INTERNAL, f"internal error {error_id}; the log says more", request.id
+                ErrorCode.INTERNAL,
+                f"internal error {error_id}; see the log",
+                request.id,
             )
 
     def _caller(self, request: Request) -> Caller:
@@ -338,18 +341,18 @@ class ClientConnection:
         )
 
     def _offer(self, frame: Frame) -> None:
-        """Write a frame that nobody needs, unless too much waits for the client already."""
+        """Write an optional frame, unless too many bytes are pending for the client."""
         if self._writer.transport.get_write_buffer_size() < PROGRESS_BACKLOG_BYTES:
             with contextlib.suppress(ConnectionError):
                 self._write(frame)
 
     async def _stream(self, frame: Frame) -> None:
-        """Write a frame; wait as long as it takes until the client reads, and ask for nothing."""
+        """Write a frame and wait without a limit until the client reads."""
         self._write(frame)
         await self._writer.drain()
 
     async def _send(self, frame: Frame) -> None:
-        """Write one frame. Raises `TimeoutError` when the client does not read for too long."""
+        """Write one frame. Raises `TimeoutError` if the client does not read in time."""
         self._write(frame)
         await self._drain()
 
@@ -358,12 +361,14 @@ class ClientConnection:
             await self._writer.drain()
 
     def _write(self, frame: Frame) -> None:
-        """Hand one frame to the transport. Raises `ConnectionError` when that is closed."""
+        """Hand one frame to the transport. Raises `ConnectionError` if it is closed."""
         data = pack(frame)
         if self._writer.is_closing():
-            # asyncio's transports would drop it, uvloop's raise RuntimeError.
+            # asyncio's transports would drop the frame, uvloop's raise RuntimeError.
             raise ConnectionResetError("the connection is closed")
         if self._load.is_too_much_for(self, len(data)):
             self._writer.transport.abort()
-            raise ConnectionResetError("the client does not read, and too much waits for clients")
+            raise ConnectionResetError(
+                "the client does not read, and too many bytes are pending for clients"
+            )
         self._writer.write(data)

@@ -1,7 +1,7 @@
-"""The socket and its lock, put back at their path when somebody has removed them.
+"""The socket and its lock file, restored if they are removed.
 
-What tidies up folders of temporary files would else leave a daemon that nobody can reach, and that
-keeps its index from every other.
+Otherwise, a cleaner of temporary folders would leave a daemon that no client can reach and that
+keeps every other daemon from its index.
 """
 
 import logging
@@ -21,16 +21,16 @@ log = logging.getLogger(__name__)
 
 
 class Endpoint:
-    """Where clients come in, as long as it is entered as a context manager.
+    """The listening socket under its lock, as a context manager.
 
-    Entering it and `restore` are blocking, and raise `SocketError` or `AlreadyRunningError`.
+    Entering and `restore` are blocking; they raise `SocketError` or `AlreadyRunningError`.
     """
 
     def __init__(self, path: Path, holder: Holder) -> None:
         self._path = path
         self._holder = holder
         self._lock, self._socket = ExitStack(), ExitStack()
-        # A socket of systemd's is its own matter.
+        # systemd owns the socket that it hands over.
         self._is_handed_over = is_handed_over(os.environ)
         self._is_lock_found: Callable[[], bool] = _never
         self._inode: int | None = None
@@ -55,24 +55,24 @@ class Endpoint:
 
     @property
     def listener(self) -> socket.socket:
-        """The socket to accept clients at; another one after `restore`."""
+        """The socket that accepts clients; `restore` may replace it."""
         return self._listener
 
     def is_there(self) -> bool:
-        """Say whether clients find the socket, and other daemons the lock. Blocking."""
+        """Return whether the socket and the lock file exist. Blocking."""
         return self._is_lock_found() and self._is_socket_found()
 
     def restore(self) -> None:
-        """Put back what is not there any more. Where that fails, it can be tried again."""
+        """Create the missing ones again. Can be retried after a failure."""
         if not self._is_lock_found():
             self._lock.close()
             self._is_lock_found = _never
             self._take_lock()
-            log.warning("the lock file of %s was removed, and is there again", self._path)
+            log.warning("the lock file of %s was removed; created it again", self._path)
         if not self._is_socket_found():
             self._socket.close()
             self._listen()
-            log.warning("the socket %s was removed, and is there again", self._path)
+            log.warning("the socket %s was removed; created it again", self._path)
 
     def _take_lock(self) -> None:
         lock = locked(Path(f"{self._path}.lock"), f"the socket {self._path}", self._holder)
@@ -88,7 +88,7 @@ class Endpoint:
 
 
 def _inode_at(path: Path) -> int | None:
-    """Return the inode of what is at a path; None if nothing is."""
+    """Return the inode of the file at a path; None without a file."""
     try:
         return os.lstat(path).st_ino
     except (FileNotFoundError, NotADirectoryError):

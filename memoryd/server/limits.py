@@ -1,4 +1,4 @@
-"""What clients may keep of the daemon's memory, all together, and how often the log tells of it."""
+"""Limits on the memory that all clients use together, and a rate limit for log warnings."""
 
 import logging
 import time
@@ -9,47 +9,47 @@ from memoryd_client.wire.protocol import Error, ErrorCode
 
 MEBIBYTE = 1024 * 1024
 MAX_INCOMING_BYTES = 64 * MEBIBYTE
-"""Requests that have come in part, or are being worked on."""
+"""Requests received in part or in progress."""
 MAX_OUTGOING_BYTES = 64 * MEBIBYTE
-"""Answers that wait for clients to read them."""
+"""Answers that clients have not read yet."""
 FAIR_BYTES = 256 * 1024
-"""So much of a client's requests is taken whatever others do."""
+"""Request bytes that each client may always use, whatever the others use."""
 
 
 class LimitedConnection(Protocol):
-    """One connection, as far as its share of the memory goes."""
+    """A connection whose memory counts against the limits."""
 
     def incoming_bytes(self) -> int:
-        """Return how much of its requests is kept."""
+        """Return the bytes of its requests in memory."""
 
     def outgoing_bytes(self) -> int:
-        """Return how much it has not read yet."""
+        """Return the bytes that the client has not read yet."""
 
 
 class Load:
-    """What all clients have in memory. Who has the least of it is never refused."""
+    """Memory in use by all clients. A client with the smallest share is never refused."""
 
     def __init__(self) -> None:
         self.clients: set[LimitedConnection] = set()
 
     def is_too_much_from(self, client: LimitedConnection) -> bool:
-        """Tell whether a client that has sent so much has to wait for others, or for itself."""
+        """Return whether the client's next request must wait for memory."""
         if client.incoming_bytes() <= FAIR_BYTES:
             return False
         return sum(c.incoming_bytes() for c in self.clients) > MAX_INCOMING_BYTES
 
     def is_too_much_for(self, client: LimitedConnection, more: int) -> bool:
-        """Tell whether a client that doesn't read can't have an answer of `more` bytes as well."""
+        """Return whether `more` bytes are too many for a client with unread answers."""
         if not client.outgoing_bytes():
             return False
         return sum(c.outgoing_bytes() for c in self.clients) + more > MAX_OUTGOING_BYTES
 
 
 def too_much(request_id: int | None = None) -> Error:
-    """Return what a client is told that has to wait; without an id, it is hung up on."""
+    """Return the error for a client that must wait; without an id, it ends the connection."""
     return Error(
         ErrorCode.BUSY,
-        f"requests of {MAX_INCOMING_BYTES // MEBIBYTE} MiB are being worked on",
+        f"requests of {MAX_INCOMING_BYTES // MEBIBYTE} MiB are in progress",
         request_id,
         hint="send smaller requests, or fewer at a time",
         retryable=True,
@@ -57,7 +57,7 @@ def too_much(request_id: int | None = None) -> Error:
 
 
 class Seldom:
-    """A warning that comes back again and again: logged once in a while, with a count."""
+    """Logs a recurring warning once per interval, with a count."""
 
     def __init__(
         self,
@@ -70,14 +70,14 @@ class Seldom:
         self._every_s = every_s
         self._clock = clock
         self._next_s = 0.0
-        self._untold = 0
+        self._suppressed = 0
 
     def warning(self, message: str, *arguments: object) -> None:
-        """Log a warning, unless one was logged a moment ago; then count it."""
+        """Log a warning, or only count it within the interval after the last one."""
         now_s = self._clock()
         if now_s < self._next_s:
-            self._untold += 1
+            self._suppressed += 1
             return
-        more = f" ({self._untold} more since the last time)" if self._untold else ""
+        more = f" ({self._suppressed} more since the last warning)" if self._suppressed else ""
         self._log.warning(message + more, *arguments)
-        self._untold, self._next_s = 0, now_s + self._every_s
+        self._suppressed, self._next_s = 0, now_s + self._every_s

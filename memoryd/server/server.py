@@ -19,17 +19,19 @@ log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 256
 IDLE_S = 60.0
-"""A connection that has had nothing to do for so long makes room for a new one."""
+"""Idle seconds after which a connection may be closed to make room for a new one."""
 ACCEPT_PAUSE_S = 0.1
-LOOK_S = 5.0
-"""So often it is looked whether the door is still there."""
+CHECK_S = 5.0
+"""Seconds between checks that the endpoint still exists."""
 
 
 class Server:
-    """Serves who comes in by a door. `run` until cancelled; open connections end with it."""
+    """Serves the clients of an endpoint until `run` is cancelled, which closes all connections."""
 
-    def __init__(self, door: Endpoint, *, handlers: Mapping[Op, Handler], welcome: Welcome) -> None:
-        self._door = door
+    def __init__(
+        self, endpoint: Endpoint, *, handlers: Mapping[Op, Handler], welcome: Welcome
+    ) -> None:
+        self._endpoint = endpoint
         self._handlers = handlers
         self._welcome = welcome
         self._load = Load()
@@ -37,7 +39,7 @@ class Server:
         self._refusals, self._failures, self._losses = Seldom(log), Seldom(log), Seldom(log)
 
     async def run(self) -> None:
-        """Accept until cancelled. What others remove of the door is put back."""
+        """Accept clients until cancelled; restore the endpoint if its files are removed."""
         async with asyncio.TaskGroup() as group:
             while True:
                 accepting = group.create_task(self._accept(group), name="accept")
@@ -51,7 +53,7 @@ class Server:
         return len(self._serving)
 
     async def _accept(self, group: asyncio.TaskGroup) -> None:
-        loop, listener = asyncio.get_running_loop(), self._door.listener
+        loop, listener = asyncio.get_running_loop(), self._endpoint.listener
         while True:
             try:
                 client, _ = await loop.sock_accept(listener)
@@ -65,26 +67,26 @@ class Server:
     async def _until_lost(self) -> None:
         is_there = True
         while is_there:
-            await asyncio.sleep(LOOK_S)
-            is_there = await asyncio.to_thread(self._door.is_there)
+            await asyncio.sleep(CHECK_S)
+            is_there = await asyncio.to_thread(self._endpoint.is_there)
 
     async def _restore(self) -> None:
         while True:
-            work = asyncio.ensure_future(asyncio.to_thread(self._door.restore))
+            work = asyncio.ensure_future(asyncio.to_thread(self._endpoint.restore))
             try:
                 await asyncio.shield(work)
             except (AlreadyRunningError, SocketError, OSError) as error:
-                self._losses.warning("no client can come in, which is tried again: %s", error)
+                self._losses.warning("clients can't connect, retrying: %s", error)
             except asyncio.CancelledError:
-                await asyncio.wait({work})  # whose socket is removed then
+                await asyncio.wait({work})  # closing the endpoint removes its socket
                 retrieve_error(work)
                 raise
             else:
                 return
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_S)
 
     async def _receive(self, client: socket.socket) -> None:
-        """Serve a client; what goes wrong with one is no matter to the others."""
+        """Serve a client; its errors don't affect other clients."""
         reader, writer = await asyncio.open_unix_connection(sock=client)
         connection = ClientConnection(
             reader, writer, handlers=self._handlers, welcome=self._welcome, load=self._load
@@ -92,7 +94,7 @@ class Server:
         try:
             await self._serve(client, connection)
         except Exception:
-            log.exception("a connection has failed")
+            log.exception("a connection failed")
         finally:
             writer.transport.abort()
 
@@ -104,7 +106,7 @@ class Server:
             await connection.refuse(ErrorCode.DENIED, "this memoryd serves another user")
         elif len(self._serving) >= MAX_CONNECTIONS and not self._make_room():
             await connection.refuse(
-                ErrorCode.BUSY, f"{MAX_CONNECTIONS} clients are connected already"
+                ErrorCode.BUSY, f"{MAX_CONNECTIONS} clients are already connected"
             )
         else:
             task = asyncio.current_task()
@@ -116,7 +118,7 @@ class Server:
                 self._serving.pop(connection, None)
 
     def _make_room(self) -> bool:
-        """Hang up on the client that has had nothing to do for longest, if for long enough."""
+        """Close the connection that has been idle longest, if for `IDLE_S`."""
         idlest = max(self._serving, key=ClientConnection.idle_s)
         if idlest.idle_s() < IDLE_S:
             return False

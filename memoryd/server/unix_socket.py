@@ -1,7 +1,7 @@
-"""The Unix socket: made, or taken over from systemd, and removed.
+"""The Unix socket: created or inherited from systemd, and removed.
 
-A lock file is taken first, so that a live daemon's socket is never stolen: asyncio, given a path,
-would unlink whatever is there.
+The caller takes a lock file first, so that a live daemon's socket is never stolen: asyncio, given a
+path, would unlink any file there.
 """
 
 import logging
@@ -23,7 +23,7 @@ BACKLOG = 1_024
 
 
 def check_path(path: Path) -> None:
-    """Raise `SocketError` when a socket's address can't hold the path."""
+    """Raise `SocketError` if the path is too long for a socket address."""
     try:
         check_socket_path(str(path))
     except ValueError as error:
@@ -32,11 +32,11 @@ def check_path(path: Path) -> None:
 
 @contextmanager
 def inherited_or_listening(path: Path) -> Iterator[socket.socket]:
-    """Give the socket that systemd has bound for us, which stays its own, else bind `path`."""
+    """Yield the socket inherited from systemd, which keeps its file, or bind `path`."""
     try:
         inherited = inherited_socket(dict(os.environ))
     except OSError as error:
-        raise SocketError(f"the socket that was handed over can't be used: {error}") from error
+        raise SocketError(f"the socket inherited from systemd can't be used: {error}") from error
     if inherited is None:
         with listening(path) as bound:
             yield bound
@@ -48,7 +48,7 @@ def inherited_or_listening(path: Path) -> Iterator[socket.socket]:
 
 @contextmanager
 def listening(path: Path) -> Iterator[socket.socket]:
-    """Bind the socket at `path`, readable by us alone, and remove it at the end.
+    """Bind the socket at `path` with mode 0600 and remove it at the end.
 
     The caller holds the lock. Raises `SocketError` or `AlreadyRunningError`.
     """
@@ -56,7 +56,7 @@ def listening(path: Path) -> Iterator[socket.socket]:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         listener.bind(str(path))
-        # Nobody can connect before listen(), so there is no moment with wider permissions.
+        # No client can connect before listen(), so wider permissions never matter.
         os.chmod(path, 0o600)
         listener.listen(BACKLOG)
         listener.setblocking(False)
@@ -76,16 +76,18 @@ def listening(path: Path) -> Iterator[socket.socket]:
 
 
 def _check_inherited(listener: socket.socket) -> None:
-    """Raise `SocketError` unless what was handed over is a Unix socket that listens."""
+    """Raise `SocketError` unless the socket is a listening Unix stream socket."""
     is_stream = (listener.family, listener.type) == (socket.AF_UNIX, socket.SOCK_STREAM)
     if not is_stream or not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         raise SocketError(
-            "the socket that was handed over is no Unix stream socket that listens;"
+            "the socket inherited from systemd is not a listening Unix stream socket;"
             " its unit needs ListenStream= with a path, and no Accept=yes"
         )
     path = listener.getsockname()
     if isinstance(path, str) and os.path.exists(path) and os.stat(path).st_mode & 0o077:
-        log.warning("%s is open to others, who are refused; its unit lacks SocketMode=0600", path)
+        log.warning(
+            "other users can open %s, but are refused; add SocketMode=0600 to its unit", path
+        )
 
 
 def _remove_stale(path: Path) -> None:
@@ -94,10 +96,10 @@ def _remove_stale(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(found.st_mode):
-        raise SocketError(f"{path} is there and is not a socket; move it away")
+        raise SocketError(f"{path} exists and is not a socket; move it away")
     if found.st_uid != os.geteuid():
         raise SocketError(
-            f"{path} is the socket of another user (uid {found.st_uid}); choose another --socket"
+            f"{path} is the socket of another user (uid {found.st_uid}); use another --socket"
         )
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
@@ -106,11 +108,11 @@ def _remove_stale(path: Path) -> None:
         except ConnectionRefusedError:
             pass
         except OSError as error:
-            raise SocketError(f"{path} can't be probed: {error.strerror or error}") from error
+            raise SocketError(f"can't test {path}: {error.strerror or error}") from error
         else:
-            raise AlreadyRunningError(f"somebody answers on {path} without holding its lock")
+            raise AlreadyRunningError(f"a process answers on {path} without holding its lock")
     try:
         os.unlink(path)
     except OSError as error:
-        raise SocketError(f"{path} is stale and can't be removed: {error.strerror}") from error
-    log.info("removed the stale socket %s: the memoryd that made it was killed", path)
+        raise SocketError(f"can't remove the stale socket {path}: {error.strerror}") from error
+    log.info("removed the stale socket %s of a memoryd that was killed", path)

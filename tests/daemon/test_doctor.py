@@ -257,7 +257,7 @@ def test_what_is_at_the_place_of_the_socket(patient: Patient) -> None:
     assert bad(patient.doctor(code=0)) == [("socket", "warning", message)]
     patient.socket.unlink()
     patient.socket.write_text("")
-    message = f"{patient.socket} is there and is not a socket"
+    message = f"{patient.socket} exists and is not a socket"
     assert bad(patient.doctor(code=1)) == [("socket", "error", message)]
 
 

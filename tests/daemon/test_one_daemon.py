@@ -91,7 +91,7 @@ def test_a_socket_whose_lock_file_was_removed_is_not_taken_from_who_listens(
         str(daemon.workspace),
         XDG_STATE_HOME=str(daemon.folder / "elsewhere"),
     )
-    assert (code, "somebody answers on" in said) == (3, True)
+    assert (code, "a process answers on" in said) == (3, True)
     with daemon.client() as client:
         client.ping()
 

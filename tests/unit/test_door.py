@@ -86,7 +86,7 @@ def test_the_socket_of_systemd_is_left_to_it(path: Path, monkeypatch: pytest.Mon
 def test_a_door_that_can_not_be_opened_keeps_no_lock(path: Path) -> None:
     with locked(Path(f"{path}.lock"), "it"), listening(path):
         Path(f"{path}.lock").unlink()
-        with pytest.raises(AlreadyRunningError, match="somebody answers"):
+        with pytest.raises(AlreadyRunningError, match="a process answers"):
             Endpoint(path, this_process()).__enter__()
         with locked(Path(f"{path}.lock"), "it"):
             pass

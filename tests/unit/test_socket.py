@@ -56,7 +56,7 @@ def test_a_stale_socket_is_replaced_which_the_log_tells(
     with listening(folder / "s"), socket.socket(socket.AF_UNIX) as client:
         client.connect(str(folder / "s"))
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
-        ("INFO", f"removed the stale socket {folder}/s: the memoryd that made it was killed")
+        ("INFO", f"removed the stale socket {folder}/s of a memoryd that was killed")
     ]
 
 
@@ -73,7 +73,7 @@ def test_a_live_socket_is_never_touched(folder: Path) -> None:
     path = folder / "s"
     with listening(path):
         before = os.lstat(path)
-        with pytest.raises(AlreadyRunningError, match="somebody answers"), listening(path):
+        with pytest.raises(AlreadyRunningError, match="a process answers"), listening(path):
             pass
         after = os.lstat(path)
         assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
@@ -212,7 +212,7 @@ def test_a_socket_of_systemd_that_is_open_to_others_is_told_of(
     with inherited_or_listening(folder / "s"):
         pass
     assert [r.getMessage() for r in caplog.records] == [
-        f"{folder}/s is open to others, who are refused; its unit lacks SocketMode=0600"
+        f"{folder}/s is open to other users; add SocketMode=0600 to its unit"
     ]
 
 
