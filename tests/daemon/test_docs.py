@@ -11,6 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import layers
 import msgspec
 import pytest
 
@@ -200,9 +201,9 @@ def test_exit_codes_are_documented() -> None:
 
 
 def pages() -> list[Path]:
-    fixed = ("README.md", "client/README.md", "examples/README.md", "systemd/README.md")
-    top = [ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"]
-    return [*(ROOT / name for name in fixed), *top, *sorted(DOCS.glob("*.md"))]
+    folders = ("client", "examples", "systemd", "tests/fuzz")
+    top = [*sorted(ROOT.glob("*.md")), *(ROOT / folder / "README.md" for folder in folders)]
+    return [*top, *sorted(DOCS.rglob("*.md"))]
 
 
 def anchors(page: Path) -> set[str]:
@@ -231,10 +232,36 @@ def test_the_tests_that_the_threat_model_points_to_are_there() -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_modules_that_a_page_names_exist(page: Path) -> None:
+    """A name is the end of a path here; `NAME` in the how-to pages stands for any word."""
+    folders = ("memoryd", "client", "bench", "tests", "examples")
+    files = "\n".join(str(file) for folder in folders for file in (ROOT / folder).rglob("*.py"))
+    text = page.read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:[\w.-]+/)*[\w-]+\.py)\b", text)) - {name_of(p) for p in pins()}
+    ends = {name: re.escape(name).replace("NAME", r"\w+") for name in named}
+    assert [name for name, end in ends.items() if not re.search(f"/{end}$", files, re.M)] == []
+
+
+def test_the_table_of_layers_is_the_one_that_the_tests_enforce() -> None:
+    printed = re.search(
+        r"<!-- layers -->\n(.*)\n<!-- /layers -->", read("docs/architecture.md"), re.S
+    )
+    assert printed is not None
+    assert printed[1] == layers.table(), "run `python tests/layers.py` and paste the table"
+
+
+@pytest.mark.parametrize("word", ["anew", "put right", "out of order"])
+def test_pages_use_plain_english(word: str) -> None:
+    wrong = [page.name for page in pages() if re.search(rf"\b{word}\b", page.read_text("utf-8"))]
+    assert wrong == []
+
+
 def test_every_page_is_in_the_index() -> None:
     index = read("docs/README.md")
-    for page in DOCS.glob("*.md"):
-        assert page.name == "README.md" or f"({page.name})" in index, page.name
+    for page in DOCS.rglob("*.md"):
+        name = str(page.relative_to(DOCS))
+        assert name == "README.md" or f"({name})" in index, name
 
 
 def test_the_lines_in_the_table_of_examples_exist() -> None:

@@ -1,45 +1,33 @@
 """The house rules that a reader of one module relies on, checked on the source."""
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from layers import (
+    CLIENT_MODULES,
+    DAEMON,
+    LAYERS,
+    MODULES,
+    ROOT,
+    imported_parts,
+    imports,
+    part_of,
+    parts,
+    tree,
+)
 
-ROOT = Path(__file__).parents[2]
-DAEMON = ROOT / "memoryd"
-CLIENT = ROOT / "client/memoryd_client"
-MODULES = sorted(DAEMON.rglob("*.py"))
-
-COMMON = {f"memoryd.{name}" for name in ("messages", "identity", "errors", "text", "config", "fs")}
-ALLOWED = {
-    "text": {"memoryd.text"},
-    "fs": {"memoryd.fs", "memoryd.text", "memoryd.errors"},
-    "config": {"memoryd.config", "memoryd.fs", "memoryd.text"},
-    # What is added to a transcript is read and chunked in one go.
-    "source": COMMON | {"memoryd.source", "memoryd.chunk.transcript"},
-    "chunk": COMMON | {"memoryd.chunk"},
-    "embed": COMMON | {"memoryd.embed"},
-    "index": COMMON | {"memoryd.index"},
-    "search": COMMON | {"memoryd.search", "memoryd.index"},
-    "server": COMMON | {"memoryd.server"},
-}
 MAX_LINES = 400
+MAX_TOP_LEVEL_MODULES = 10
 QUEUES = {"MeteredQueue", "Queue", "LifoQueue", "PriorityQueue"}
+PARTS = {part: allowed for layer in LAYERS.values() for part, allowed in layer.items()}
+EVERY_MODULE = [*MODULES, *CLIENT_MODULES]
 
 
-def tree(module: Path) -> ast.Module:
-    return ast.parse(module.read_text(encoding="utf-8"), filename=str(module))
-
-
-def imports(module: Path) -> Iterator[str]:
-    """Yield the full name of everything that a module imports, wherever it does."""
-    for node in ast.walk(tree(module)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{module}:{node.lineno}: a relative import"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+def shown(module: Path) -> str:
+    return str(module.relative_to(ROOT))
 
 
 def is_of(name: str, package: str) -> bool:
@@ -47,7 +35,7 @@ def is_of(name: str, package: str) -> bool:
 
 
 def called(module: Path) -> Iterator[tuple[str, int]]:
-    """Yield the last name of everything that is called, `f[T](...)` included, with its line."""
+    """Yield the last name of every callee, `f[T](...)` included, with its line."""
     for node in ast.walk(tree(module)):
         if isinstance(node, ast.Call):
             function = node.func
@@ -59,39 +47,90 @@ def called(module: Path) -> Iterator[tuple[str, int]]:
                 yield function.id, node.lineno
 
 
-@pytest.mark.parametrize("stage", ALLOWED)
-def test_a_stage_reaches_for_no_other_stage(stage: str) -> None:
-    wrong = [
-        f"{module.relative_to(ROOT)}: {name}"
-        for module in sorted((DAEMON / stage).rglob("*.py"))
-        for name in imports(module)
-        if is_of(name, "memoryd") and not any(is_of(name, allowed) for allowed in ALLOWED[stage])
+def public_classes(module: Path) -> Iterator[str]:
+    for node in tree(module).body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield node.name
+
+
+def test_every_part_has_a_layer() -> None:
+    assert set(parts()) == set(PARTS)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_imports_exactly_the_parts_that_its_layer_lists(part: str) -> None:
+    assert imported_parts(parts()[part], part) == PARTS[part]
+
+
+def test_imports_only_go_down() -> None:
+    order = ["client", *PARTS]
+    upward = [
+        f"{part} imports {other}"
+        for part, allowed in PARTS.items()
+        for other in allowed
+        if order.index(other) >= order.index(part)
     ]
+    assert upward == []
+
+
+def test_the_client_never_imports_the_daemon() -> None:
+    assert CLIENT_MODULES
+    wrong = [shown(m) for m in CLIENT_MODULES if any(is_of(n, "memoryd") for n in imports(m))]
     assert wrong == []
 
 
-def test_nothing_of_the_client_imports_the_daemon() -> None:
-    modules = sorted(CLIENT.rglob("*.py"))
-    assert modules
-    assert [m.name for m in modules if any(is_of(n, "memoryd") for n in imports(m))] == []
+def test_the_client_library_never_imports_memctl() -> None:
+    library = [m for m in CLIENT_MODULES if "memoryd_client" in m.parts]
+    assert [shown(m) for m in library if any(is_of(n, "memctl") for n in imports(m))] == []
 
 
-@pytest.mark.parametrize("module", [*MODULES, *CLIENT.rglob("*.py")], ids=lambda m: m.name)
+def test_the_daemon_never_imports_memctl() -> None:
+    assert [shown(m) for m in MODULES if any(is_of(n, "memctl") for n in imports(m))] == []
+    assert part_of("memctl.render") == "client"
+
+
+@pytest.mark.parametrize("module", EVERY_MODULE, ids=shown)
 def test_no_module_is_too_long(module: Path) -> None:
     assert len(module.read_text(encoding="utf-8").splitlines()) <= MAX_LINES
 
 
-def test_queues_are_made_in_one_place() -> None:
+def test_the_top_level_stays_small() -> None:
+    assert len(list(DAEMON.glob("*.py"))) <= MAX_TOP_LEVEL_MODULES
+
+
+def test_no_public_class_name_has_two_meanings() -> None:
+    found = defaultdict(list)
+    for module in EVERY_MODULE:
+        for name in public_classes(module):
+            found[name].append(shown(module))
+    assert {name: modules for name, modules in found.items() if len(modules) > 1} == {}
+
+
+@pytest.mark.parametrize("module", EVERY_MODULE, ids=shown)
+def test_no_docstring_opens_with_a_headless_clause(module: Path) -> None:
+    words = ("What", "Where", "Which", "Who", "Whose", "How", "Whether")
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    opened = [
+        text.splitlines()[0]
+        for node in ast.walk(tree(module))
+        if isinstance(node, kinds)
+        and (text := ast.get_docstring(node))
+        and text.split(maxsplit=1)[0] in words
+    ]
+    assert opened == []
+
+
+def test_queues_are_created_in_one_place() -> None:
     made = {
         (str(module.relative_to(DAEMON)), name)
         for module in MODULES
         for name, _ in called(module)
         if name in QUEUES
     }
-    assert made == {("app.py", "MeteredQueue"), ("index/readers.py", "LifoQueue")}
+    assert made == {("pipeline.py", "MeteredQueue"), ("index/readers.py", "LifoQueue")}
 
 
-def test_the_driver_is_chosen_in_one_module() -> None:
+def test_one_module_chooses_the_sqlite_driver() -> None:
     drivers = ("sqlite3", "pysqlite3", "sqlite_vec", "aiosqlite")
     importers = {
         str(module.relative_to(DAEMON))

@@ -134,7 +134,7 @@ class House:
 @pytest.fixture
 async def house(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 3)
-    monkeypatch.setattr(server, "LOOK_S", 0.01)
+    monkeypatch.setattr(server, "CHECK_S", 0.01)
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         house = House(Path(name))
         with Endpoint(house.path, this_process()) as door:
