@@ -1,7 +1,7 @@
-"""How the command line of `memctl` is read, and the help that tells of it.
+"""Parser and help of the command line of `memctl`.
 
-A small table (`commands`) instead of argparse, which costs about 6 ms: nearly as much as starting
-Python.
+It reads a small table (`commands`) instead of using argparse, which costs about 6 ms: nearly as
+much as starting Python.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ __all__ = ["COMMANDS", "Arguments", "UsageError", "help_text", "parse"]
 
 
 class UsageError(Exception):
-    """The command line makes no sense; `command` is the one whose help would help."""
+    """An invalid command line; `command` is the command whose help explains it."""
 
     def __init__(self, message: str, *, command: str = "") -> None:
         super().__init__(message)
@@ -22,7 +22,7 @@ class UsageError(Exception):
 
 
 class Arguments(Struct):
-    """A command line that makes sense. `words` are the command's own: a query or a path."""
+    """A valid command line. `words` are the command's own words: a query or a path."""
 
     command: str = ""
     words: list[str] = []
@@ -63,7 +63,7 @@ class Arguments(Struct):
 
 
 def parse(argv: list[str]) -> Arguments:
-    """Read a command line. Raises `UsageError`."""
+    """Parse a command line. Raises `UsageError`."""
     arguments = Arguments()
     rest = iter(argv)
     for word in rest:
@@ -76,7 +76,7 @@ def parse(argv: list[str]) -> Arguments:
         elif word in COMMANDS:
             arguments.command = word
         else:
-            raise UsageError(f"there is no command {word!r}{_nearest(word, list(COMMANDS))}")
+            raise UsageError(f"unknown command {word!r}{_nearest(word, list(COMMANDS))}")
     if not (arguments.help or arguments.version):
         _check(arguments)
     return arguments
@@ -100,13 +100,12 @@ def _read_option(arguments: Arguments, word: str, rest: Iterator[str]) -> None:
     if not equals:
         value = next(rest, "--")
         if value.startswith("--"):
-            raise UsageError(f"{flag} takes {option.kind.takes}", command=command)
+            raise UsageError(f"{flag} {option.kind.must}", command=command)
     try:
         converted = option.kind.convert(value)
     except ValueError:
-        raise UsageError(
-            f"{flag} takes {option.kind.takes}, not {value!r}", command=command
-        ) from None
+        message = f"{flag} {option.kind.must} (got {value!r})"
+        raise UsageError(message, command=command) from None
     if option.repeats:
         converted = [*(getattr(arguments, option.field) or ()), converted]
     setattr(arguments, option.field, converted)
@@ -114,19 +113,17 @@ def _read_option(arguments: Arguments, word: str, rest: Iterator[str]) -> None:
 
 def _check(arguments: Arguments) -> None:
     if not arguments.command:
-        raise UsageError("say what to do: " + ", ".join(COMMANDS))
+        raise UsageError("no command given. Commands: " + ", ".join(COMMANDS))
     command = COMMANDS[arguments.command]
     count = len(arguments.words)
     if count < command.min_words:
         raise UsageError(f"{arguments.command} needs {command.words}", command=arguments.command)
     if count > command.max_words:
         extra = arguments.words[int(command.max_words)]
-        raise UsageError(
-            f"{arguments.command} doesn't know what to do with {extra!r}",
-            command=arguments.command,
-        )
+        message = f"{arguments.command} takes no argument {extra!r}"
+        raise UsageError(message, command=arguments.command)
     if arguments.json and arguments.open_hit:
-        raise UsageError("--open shows a file, so it does not go with --json", command="search")
+        raise UsageError("--open and --json can't be combined", command="search")
 
 
 def _nearest(word: str, words: list[str]) -> str:
@@ -146,14 +143,14 @@ def help_text(name: str) -> str:
             blocks.append("options:\n" + _columns([(_signature(o), o.help) for o in options]))
     else:
         blocks = ["usage: memctl COMMAND [options]"]
-        blocks.append("Talk to memoryd, the memory daemon for AI agents.")
+        blocks.append("Command-line client of memoryd, the memory daemon for AI agents.")
         commands = [(f"{key} {value.words}", value.summary) for key, value in COMMANDS.items()]
         blocks.append("commands:\n" + _columns(commands))
     general = [(_signature(option), option.help) for option in GENERAL_OPTIONS]
     blocks.append("general options, before or after the command:\n" + _columns(general))
     if not name:
         blocks.append(
-            "exit status: 0 done, 1 failed, 2 bad command line, 3 no daemon, 4 not found,\n"
+            "exit status: 0 success, 1 failure, 2 bad command line, 3 no daemon, 4 not found,\n"
             "130 interrupted"
         )
     return "\n\n".join(blocks) + "\n"

@@ -1,4 +1,4 @@
-"""The commands of `memctl`, their options, and what those take: a table for `arguments`."""
+"""Table of the commands of `memctl`, their options and the values that options take."""
 
 import math
 from collections.abc import Callable
@@ -8,17 +8,20 @@ from msgspec import Struct
 
 
 class Kind(Struct, frozen=True):
-    """What an option's value has to be. `convert` raises `ValueError` for anything else."""
+    """Type of an option's value. `convert` raises `ValueError` for an invalid one.
+
+    An error reads: the flag, then `must`.
+    """
 
     metavar: str
-    takes: str
+    must: str
     convert: Callable[[str], object] = str
 
 
 class Option(Struct, frozen=True):
-    """One option: the field of `Arguments` it sets, and to what.
+    """One option and the field of `Arguments` that it sets.
 
-    With a `kind` that is the value it is given, else, as a switch, `value`.
+    An option with a `kind` takes a value; any other is a switch that sets `value`.
     """
 
     flag: str
@@ -30,7 +33,7 @@ class Option(Struct, frozen=True):
 
 
 class Command(Struct, frozen=True):
-    """One command: its own words as its usage line shows them, and how many it takes."""
+    """One command: its summary, its words as the usage line shows them, and their number."""
 
     summary: str
     words: str = ""
@@ -64,21 +67,26 @@ def _date(text: str) -> str:
     return text
 
 
-_DATE = Kind("DATE", "a date like 2026-11-28", _date)
-_DIR = Kind("DIR", "a folder")
-_PATH = Kind("PATH", "a path")
-_SECONDS = Kind("SECONDS", "a number of seconds", _seconds)
-_WHOLE = Kind("N", "a whole number from 1", _whole)
+_DATE = Kind("DATE", "must be a date like 2026-11-28", _date)
+_DIR = Kind("DIR", "needs a folder")
+_PATH = Kind("PATH", "needs a path")
+_SECONDS = Kind("SECONDS", "must be a number of seconds", _seconds)
+_WHOLE = Kind("N", "must be a whole number of at least 1", _whole)
 
-_CONFIG = Option("--config", "config", "the configuration file", Kind("FILE", "a path"))
+_CONFIG = Option("--config", "config", "configuration file", Kind("FILE", "needs a path"))
 
 GENERAL_OPTIONS = (
-    Option("--json", "json", "print JSON, errors too"),
-    Option("--agent", "agent", "which agent; else by folder", Kind("ID", "an agent's id")),
-    Option("--socket", "socket", "where memoryd listens", _PATH),
-    Option("--timeout", "timeout_s", "how long to wait for the answer", _SECONDS),
-    Option("--wait", "wait_s", "how long to wait for memoryd to start", _SECONDS),
-    Option("--help", "help", "show help, after a command: of that command"),
+    Option("--json", "json", "print JSON, including errors"),
+    Option(
+        "--agent",
+        "agent",
+        "agent to use; default: by current folder",
+        Kind("ID", "needs an agent id"),
+    ),
+    Option("--socket", "socket", "socket of memoryd", _PATH),
+    Option("--timeout", "timeout_s", "maximum time to wait for the answer", _SECONDS),
+    Option("--wait", "wait_s", "maximum time to wait for memoryd to start", _SECONDS),
+    Option("--help", "help", "show help, for a command if given after it"),
     Option("--version", "version", "show the version"),
 )
 
@@ -89,38 +97,50 @@ COMMANDS: dict[str, Command] = {
         1,
         math.inf,
         (
-            Option("--max-results", "max_results", "at most so many results", _WHOLE),
+            Option("--max-results", "max_results", "maximum number of results", _WHOLE),
             Option(
                 "--min-score",
                 "min_score",
-                "only results with at least this score",
-                Kind("X", "a number", _finite),
+                "minimum score of a result",
+                Kind("X", "must be a number", _finite),
             ),
             Option(
                 "--source",
                 "sources",
-                "only from this source; may be repeated",
-                Kind("NAME", "the name of a source"),
+                "search only this source; can be repeated",
+                Kind("NAME", "needs the name of a source"),
                 repeats=True,
             ),
-            Option("--path", "path_glob", "only from matching paths", Kind("GLOB", "a pattern")),
-            Option("--since", "since", "nothing older than this day", _DATE),
-            Option("--until", "until", "nothing newer than this day", _DATE),
+            Option(
+                "--path",
+                "path_glob",
+                "search only paths that match",
+                Kind("GLOB", "needs a pattern"),
+            ),
+            Option("--since", "since", "exclude anything before this day", _DATE),
+            Option("--until", "until", "exclude anything after this day", _DATE),
             Option(
                 "--visibility",
                 "visibility",
-                "transcripts of: self, agent or all",
-                Kind("V", "self, agent or all"),
+                "transcripts to search: self, agent or all",
+                Kind("V", "must be self, agent or all"),
             ),
-            Option("--session", "session", "the session that self means", Kind("ID", "an id")),
+            Option(
+                "--session",
+                "session",
+                "session that `self` refers to",
+                Kind("ID", "needs an id"),
+            ),
             Option(
                 "--mode",
                 "mode",
                 "hybrid, keyword or vector",
-                Kind("M", "hybrid, keyword or vector"),
+                Kind("M", "must be hybrid, keyword or vector"),
             ),
-            Option("--max-chars", "max_chars", "at most so much text in all", _WHOLE),
-            Option("--explain", "explain", "show why each result is where it is"),
+            Option(
+                "--max-chars", "max_chars", "maximum characters of all snippets together", _WHOLE
+            ),
+            Option("--explain", "explain", "show how each result was scored"),
             Option("--open", "open_hit", "open result N in $EDITOR at its line", _WHOLE),
         ),
     ),
@@ -130,85 +150,94 @@ COMMANDS: dict[str, Command] = {
         1,
         1,
         (
-            Option("--from", "start_line", "the first line (1)", _WHOLE),
-            Option("--lines", "lines", "how many lines", _WHOLE),
-            Option("--raw", "raw", "of a transcript: the records themselves"),
+            Option("--from", "start_line", "first line (default: 1)", _WHOLE),
+            Option("--lines", "lines", "number of lines", _WHOLE),
+            Option("--raw", "raw", "print a transcript's raw records"),
         ),
     ),
-    "status": Command("Show how all agents and the daemon are, or --agent alone."),
+    "status": Command("Show the status of the daemon and all agents (or of --agent)."),
     "files": Command(
-        "List the files in the index, or others the agent knows.",
+        "List the indexed files, or the skipped, unreadable or remarked ones.",
         options=(
-            Option("--skipped", "state", "those that are no memory, and why", value="skipped"),
-            Option("--failed", "state", "those that can't be read, and why", value="failed"),
-            Option("--remarked", "state", "those with something to know", value="remarked"),
+            Option(
+                "--skipped", "state", "files that are not memory, with the reason", value="skipped"
+            ),
+            Option(
+                "--failed", "state", "files that can't be read, with the reason", value="failed"
+            ),
+            Option("--remarked", "state", "files with a remark", value="remarked"),
         ),
     ),
-    "sessions": Command("List the transcripts, and what of each waits."),
+    "sessions": Command("List transcripts and how much of each is not indexed yet."),
     "forget": Command(
-        "Forget transcripts, or messages in them, for good.",
+        "Permanently forget transcripts, or messages in them.",
         options=(
-            Option("--session", "session", "all of this session", Kind("ID", "an id")),
-            Option("--path", "path_glob", "this transcript", Kind("NAME", "a name")),
-            Option("--match", "match", "messages that have this text", Kind("TEXT", "a text")),
-            Option("--dry-run", "dry_run", "only show what it would be"),
-            Option("--delete-source", "delete_source", "delete the transcripts' files too"),
-            Option("--yes", "yes", "don't ask before files are deleted"),
+            Option("--session", "session", "forget this session", Kind("ID", "needs an id")),
+            Option("--path", "path_glob", "forget this transcript", Kind("NAME", "needs a name")),
+            Option(
+                "--match",
+                "match",
+                "forget messages that contain this text",
+                Kind("TEXT", "needs a text"),
+            ),
+            Option("--dry-run", "dry_run", "only list the transcripts and messages"),
+            Option("--delete-source", "delete_source", "also delete the transcripts' files"),
+            Option("--yes", "yes", "delete files without asking"),
         ),
     ),
     "index": Command(
-        "Compare disk and index now.",
+        "Bring the index up to date with the disk now.",
         options=(
-            Option("--force", "force", "build the index anew"),
+            Option("--force", "force", "rebuild the index"),
             Option(
                 "--provider",
                 "provider",
-                "who embeds from now on; auto: look again",
-                Kind("NAME", "a provider's name"),
+                "embedding provider from now on; auto: choose again",
+                Kind("NAME", "needs the name of a provider"),
             ),
         ),
     ),
     "sync": Command(
-        "Wait until every change made so far is searchable.",
-        options=(Option("--no-vectors", "no_vectors", "by keywords is enough"),),
+        "Wait until all changes made so far are searchable.",
+        options=(Option("--no-vectors", "no_vectors", "don't wait for vectors"),),
     ),
-    "probe": Command("Try out what a search needs, and say what to do if it fails."),
+    "probe": Command("Test everything that a search needs, and suggest fixes."),
     "doctor": Command(
-        "Find out what is wrong, and how to put it right.",
+        "Diagnose problems and suggest fixes.",
         options=(_CONFIG,),
     ),
     "events": Command(
-        "Show what happens, as it happens, until interrupted.",
+        "Show events as they happen, until interrupted.",
         options=(
             Option(
                 "--kind",
                 "kinds",
-                "only events of this kind; may be repeated",
-                Kind("K", "the kind of an event"),
+                "show only this kind of event; can be repeated",
+                Kind("K", "needs a kind of event"),
                 repeats=True,
             ),
         ),
     ),
-    "config": Command("Print the effective settings and where each comes from."),
-    "agents": Command("List the agents that the daemon serves; * is the one you get."),
-    "add": Command("Serve one more workspace.", "DIR", 1, 1),
-    "drop": Command("Stop serving a workspace that was added.", "AGENT|DIR", 1, 1),
-    "reload": Command("Read the configuration again."),
+    "config": Command("Print the effective settings and the origin of each."),
+    "agents": Command("List the agents of the daemon; * marks the one that you use here."),
+    "add": Command("Serve another workspace.", "DIR", 1, 1),
+    "drop": Command("Stop serving a workspace that `add` registered.", "AGENT|DIR", 1, 1),
+    "reload": Command("Reload the configuration."),
     "start": Command(
         "Start memoryd in the background and wait until it is ready.",
         options=(
-            Option("--workspace", "workspace", "the folder of the agent's memory", _DIR),
+            Option("--workspace", "workspace", "folder with the agent's memory", _DIR),
             _CONFIG,
         ),
     ),
-    "stop": Command("Stop memoryd and wait until it is gone."),
-    "restart": Command("Stop memoryd and start it again as it was started."),
+    "stop": Command("Stop memoryd and wait until it has exited."),
+    "restart": Command("Stop memoryd and start it again with the same command."),
     "logs": Command(
         "Print the end of memoryd's log.",
         options=(
-            Option("--lines", "lines", "how many lines (40)", _WHOLE),
-            Option("--follow", "follow", "and what is added, until interrupted"),
+            Option("--lines", "lines", "number of lines (default: 40)", _WHOLE),
+            Option("--follow", "follow", "keep printing new lines, until interrupted"),
         ),
     ),
-    "ping": Command("Ask whether memoryd is alive."),
+    "ping": Command("Check whether memoryd answers."),
 }

@@ -1,4 +1,4 @@
-"""`memctl search --open N`: shows a hit in the user's editor, at its line."""
+"""`memctl search --open N`: opens a result in the user's editor, at its line."""
 
 import os
 import signal
@@ -46,29 +46,29 @@ _LINE = frozenset(
         "webstorm",
     }
 )
-"""Editors by how they are told a line: `+N file`, `file:N`, `--goto file:N`, `--line N file`."""
+"""Editors by their syntax for a line: `+N file`, `file:N`, `--goto file:N`, `--line N file`."""
 
 
 def open_hit(result: SearchResult, number: int) -> None:
-    """Open hit `number` (from 1) and wait for the editor to end.
+    """Open result `number` (from 1) and wait for the editor to end.
 
-    Raises `NotFoundError` if there is no such hit or its file is gone, `MemorydError` if there is
-    no editor or it fails.
+    Raises `NotFoundError` if there is no such result or file, `MemorydError` if there is no editor
+    or it fails.
     """
     count = len(result.results)
     if number > count:
         raise NotFoundError(
             f"there is no result {number}: the search found {count or 'nothing'}",
-            hint="`--max-results` asks for more" if count else "",
+            hint="use `--max-results` for more" if count else "",
         )
     hit = result.results[number - 1]
     path = os.path.abspath(os.path.join(result.workspace_dir, hit.path))
     if not os.path.isfile(path):
-        raise NotFoundError(f"{path} is gone", hint="search again: the index follows")
+        raise NotFoundError(f"{path} no longer exists", hint="search again")
     editor = chosen_editor()
     words = command(editor, path, hit.snippet_start_line)
     if words is None:
-        say(f"note: memctl can't tell {editor[0]} the line, which is {hit.snippet_start_line}")
+        say(f"note: can't pass the line to {editor[0]}; it is {hit.snippet_start_line}")
         words = [*editor, path]
     _run(words)
 
@@ -82,7 +82,7 @@ def chosen_editor() -> list[str]:
             words = shlex.split(os.environ.get(variable, ""))
         except ValueError:
             raise MemorydError(
-                f"${variable} has a quote that is not closed: {os.environ[variable]}",
+                f"${variable} has an unclosed quote: {os.environ[variable]}",
                 code="no_editor",
                 hint=f"set {variable} to a command, such as `vi`",
             ) from None
@@ -92,11 +92,11 @@ def chosen_editor() -> list[str]:
 
 
 def command(editor: list[str], path: str, line: int) -> list[str] | None:
-    """Return the words that open `path` at a line, or `None` if this editor is not known here.
+    """Return the words that open `path` at a line; None for an unknown editor.
 
-    `path` is absolute, so that it can't be taken for an option.
+    `path` is absolute, so that no editor takes it for an option.
     """
-    # Debian's vim.basic and JetBrains' pycharm.sh are what they begin with.
+    # Names such as Debian's vim.basic and JetBrains' pycharm.sh begin with the editor's name.
     name = os.path.basename(editor[0]).partition(".")[0].lower()
     if name in _PLUS:
         return [*editor, f"+{line}", path]
@@ -110,7 +110,7 @@ def command(editor: list[str], path: str, line: int) -> list[str] | None:
 
 
 def _run(words: list[str]) -> None:
-    # Ctrl-C is for the editor, which may go on. A handler, unlike SIG_IGN, is not passed on to it.
+    # Ctrl-C is for the editor, which may continue. A handler, unlike SIG_IGN, is not inherited.
     before = signal.signal(signal.SIGINT, lambda number, frame: None)
     try:
         status = subprocess.call(words)
@@ -118,7 +118,7 @@ def _run(words: list[str]) -> None:
         raise MemorydError(
             f"can't run the editor {words[0]}: {error.strerror}",
             code="no_editor",
-            hint="set VISUAL or EDITOR to a command that is there",
+            hint="set VISUAL or EDITOR to an installed command",
         ) from error
     finally:
         signal.signal(signal.SIGINT, before)

@@ -1,4 +1,4 @@
-"""What `memctl --json` prints: the bodies of the protocol under the reference's camelCase names."""
+"""JSON output of `memctl`: protocol bodies under the reference's camelCase names."""
 
 import msgspec
 from msgspec import Struct
@@ -11,7 +11,7 @@ from memoryd_client.wire.requests import encodable
 
 
 def answer(result: Struct | list[StatusResult | AgentSummary]) -> object:
-    """Return the JSON value for what a command has to show."""
+    """Return the JSON value of a result."""
     return [_agent(one) for one in result] if isinstance(result, list) else _value(result)
 
 
@@ -24,7 +24,7 @@ def _agent(one: StatusResult | AgentSummary) -> dict[str, object]:
 
 
 def failure(error: MemorydError) -> dict[str, object]:
-    """Return the JSON value for a failed command."""
+    """Return the JSON value of an error."""
     return {
         "error": {
             "code": error.code,
@@ -41,7 +41,7 @@ def text(value: object) -> str:
 
 
 def line(value: object) -> str:
-    """Return a JSON value on one line, for output that comes bit by bit."""
+    """Return a JSON value on one line, for streamed output."""
     return msgspec.json.encode(value).decode() + "\n"
 
 
@@ -52,7 +52,7 @@ def camel(name: str) -> str:
 
 
 def _value(value: object) -> object:
-    """Convert structs at any depth; a plain dict is somebody's data and stays as it is."""
+    """Convert structs at any depth; leave plain dicts, which are user data, unchanged."""
     if isinstance(value, GetResult):
         return _get(value)
     if isinstance(value, Hit):
@@ -62,7 +62,7 @@ def _value(value: object) -> object:
         return _fields(value)
     if isinstance(value, list):
         return [_value(element) for element in value]
-    # The name of a file of this machine may be no UTF-8.
+    # A file name may not be valid UTF-8.
     return encodable(value) if isinstance(value, str) else value
 
 

@@ -1,7 +1,7 @@
-"""`memctl`: asks the daemon from a shell.
+"""Entry point of `memctl`: parses the command line, asks the daemon and shows the answer.
 
-Data goes to stdout, everything else to stderr. What only some commands need is imported late: a
-search takes less time than loading it.
+Data goes to stdout, everything else to stderr. Modules that only some commands need are imported
+late, because loading them takes longer than a search.
 """
 
 import gc
@@ -30,7 +30,11 @@ from memoryd_client.schema.memory import (
     SyncResult,
 )
 from memoryd_client.schema.status import StatusResult
-from memoryd_client.shared.paths import check_socket_path, default_socket_path
+from memoryd_client.shared.paths import (
+    SocketPathError,
+    check_socket_path,
+    default_socket_path,
+)
 from memoryd_client.shared.style import one_line
 
 if TYPE_CHECKING:
@@ -41,16 +45,16 @@ USAGE_CODE = "usage"
 TIMEOUT_S = 30.0
 WAIT_S = 2.0
 
-_ABOUT_WHAT_RUNS = ("config", "drop", "ping", "reload")
-"""Commands that a daemon started for them would have nothing to tell to."""
+_NEVER_AUTOSTART = ("config", "drop", "ping", "reload")
+"""Commands about a running daemon, which therefore never start one."""
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command line, by default the process's own, and return the exit status."""
+    """Run one command line, by default that of the process, and return the exit status."""
     if argv is not None:
         return _guarded(argv)
     status = _guarded(sys.argv[1:])
-    # The process ends here: collecting what is left would take 4 ms and serve nobody.
+    # The process ends here; a final garbage collection would cost 4 ms.
     gc.freeze()
     return status
 
@@ -61,7 +65,7 @@ def _guarded(words: list[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever reads has seen enough.
+        # The reader, such as `head`, has closed the pipe.
         drop_stdout()
         return OK
     except OutputError as error:
@@ -83,9 +87,9 @@ def _run(words: list[str]) -> int:
         return OK
     try:
         socket_path = check_socket_path(arguments.socket or default_socket_path())
-    except ValueError as error:
-        message, _, hint = str(error).partition("\n")
-        return _fail(MemorydError(message, hint=hint, code=USAGE_CODE), arguments)
+    except SocketPathError as error:
+        failure = MemorydError(error.message, hint=error.hint, code=USAGE_CODE)
+        return _fail(failure, arguments)
     try:
         return _do(arguments, socket_path)
     except MemorydError as error:
@@ -124,12 +128,12 @@ def _do(arguments: Arguments, socket_path: str) -> int:
 
 
 def _client(arguments: Arguments, socket_path: str) -> Client:
-    # The settings can be had without a daemon: no need to wait for one.
+    # The settings are available without a daemon, so there is no need to wait for one.
     wait_s = 0.0 if arguments.command == "config" else WAIT_S
     return Client(
         socket_path,
         agent=arguments.agent,
-        autostart=arguments.command not in _ABOUT_WHAT_RUNS,
+        autostart=arguments.command not in _NEVER_AUTOSTART,
         timeout_s=TIMEOUT_S if arguments.timeout_s is None else arguments.timeout_s,
         wait_s=wait_s if arguments.wait_s is None else arguments.wait_s,
         name=f"memctl/{__version__}",
@@ -137,7 +141,7 @@ def _client(arguments: Arguments, socket_path: str) -> Client:
 
 
 def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
-    """Return what the daemon answers; `None` if it has been shown already, as it came."""
+    """Return the daemon's answer; None if the command has already printed it."""
     timeout_s = arguments.timeout_s
     match arguments.command:
         case "search":
@@ -198,13 +202,13 @@ def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
 
 
 def _get(client: Client, arguments: Arguments) -> GetResult:
-    """Read a path of the workspace, or one that is relative to the current folder."""
+    """Read a path relative to the workspace, or else to the current folder."""
     path = arguments.words[0]
     start_line, lines, raw = arguments.start_line, arguments.lines, arguments.raw
     try:
         return client.get(path, start_line=start_line, lines=lines, raw=raw)
     except (NotFoundError, DeniedError):
-        # Denied too: a name that no memory file of the workspace can have.
+        # DeniedError: no memory file of the workspace can have this name.
         absolute = os.path.abspath(path)
         if absolute == path or not os.path.isfile(absolute):
             raise
@@ -212,7 +216,7 @@ def _get(client: Client, arguments: Arguments) -> GetResult:
 
 
 def _drop(client: Client, word: str) -> DropResult:
-    """Stop serving an agent, or the workspace that a word names as a folder."""
+    """Stop serving the agent, or the workspace folder, that a word names."""
     try:
         return client.drop(word)
     except UnknownAgentError:
@@ -222,7 +226,7 @@ def _drop(client: Client, word: str) -> DropResult:
 
 
 def _statuses(client: Client) -> list[StatusResult | AgentSummary]:
-    """Ask how each agent is. One that can't tell, now or meanwhile, is told of by the daemon."""
+    """Return the status of each agent; of an agent that can't answer, the daemon's summary."""
     found: list[StatusResult | AgentSummary] = []
     for agent in client.agents().agents:
         client.agent = agent.agent
@@ -235,7 +239,7 @@ def _statuses(client: Client) -> list[StatusResult | AgentSummary]:
 
 
 def _wait_for(client: Client, arguments: Arguments) -> IndexResult | SyncResult:
-    """Do what takes long, with progress on stderr."""
+    """Run a long request with progress on stderr."""
     timeout_s = arguments.timeout_s
     line = progress_line()
     try:
@@ -267,11 +271,11 @@ def _show(result: "Renderable", arguments: Arguments) -> int:
         write(render.answer(result, style(), terminal=on_terminal()))
         for remark in render.remarks(result):
             say(remark)
-    return FAILED if _is_bad_news(result) else OK
+    return FAILED if _reports_failure(result) else OK
 
 
-def _is_bad_news(result: "Renderable") -> bool:
-    """Tell whether a command did what it had to, and found that something does not work."""
+def _reports_failure(result: "Renderable") -> bool:
+    """Return whether a successful command reports that something does not work."""
     match result:
         case ProbeResult():
             return any(check.required and not check.ok for check in result.checks)
@@ -294,7 +298,7 @@ def _fail(error: MemorydError, arguments: Arguments) -> int:
         from memctl import json_output
 
         failure = json_output.failure(error)
-        # What comes line by line stays so to the end.
+        # Line-by-line output stays line by line to the end.
         by_line = arguments.command == "events" or arguments.follow
         write(json_output.line(failure) if by_line else json_output.text(failure))
     else:

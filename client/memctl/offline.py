@@ -1,4 +1,4 @@
-"""The commands of `memctl` that need no daemon to answer: it is started, stopped, looked after."""
+"""Commands of `memctl` that work without a daemon: start, stop, restart, logs, doctor, config."""
 
 import os
 from subprocess import call
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from memoryd_client.launcher.control import Started, Stopped
 
 START_S = 60.0
-"""For a daemon to get ready: it opens the indexes of all its agents first."""
+"""Seconds for a daemon to get ready: it first opens the indexes of all its agents."""
 STOP_S = 60.0
-"""For a daemon to stop: more than it gives its parts to end."""
+"""Seconds for a daemon to stop; more than it gives its actors."""
 LOG_LINES = 40
 
 
 def run(arguments: Arguments, socket_path: str) -> None:
-    """Do what `start`, `stop`, `restart` or `logs` says and print what came of it."""
+    """Run `start`, `stop`, `restart` or `logs` and print the outcome."""
     from memoryd_client.launcher import control as background
 
     ready_s = START_S if arguments.wait_s is None else arguments.wait_s
@@ -38,7 +38,7 @@ def run(arguments: Arguments, socket_path: str) -> None:
             started = background.start(path, options=options, ready_s=ready_s)
             _show(started, started_text(started), arguments)
             if started.already and options and not arguments.json:
-                say("note: what runs keeps its own options; `memctl add DIR` takes in a workspace")
+                say("note: memoryd keeps its options; `memctl add DIR` adds a workspace")
         case "stop":
             stopped = background.stop(path, timeout_s=stop_s)
             _show(stopped, stopped_text(stopped), arguments)
@@ -48,7 +48,7 @@ def run(arguments: Arguments, socket_path: str) -> None:
 
 
 def _options(arguments: Arguments) -> list[str]:
-    """Return the options for the daemon, whose current directory may be another one."""
+    """Return the daemon's options with absolute paths; its current directory may differ."""
     options = []
     for flag, path in (("--workspace", arguments.workspace), ("--config", arguments.config)):
         if path is not None:
@@ -61,8 +61,8 @@ def _show(result: Struct, text: str, arguments: Arguments) -> None:
 
 
 def started_text(started: "Started") -> str:
-    """Return that a daemon runs, and where its log is."""
-    state = "is running already" if started.already else "is running"
+    """Return the text for a running daemon, with its log."""
+    state = "is already running" if started.already else "is running"
     text = f"memoryd {state}: pid {started.pid}, socket {printable_name(started.socket_path)}\n"
     if started.log_path is None:
         return text
@@ -70,7 +70,7 @@ def started_text(started: "Started") -> str:
 
 
 def stopped_text(stopped: "Stopped") -> str:
-    """Return who was stopped, or that nobody was, and what was cleaned up."""
+    """Return the text for a stopped daemon, with the removed files."""
     if stopped.pid is None:
         text = f"{one_line(stopped.reason) or 'no memoryd was running'}\n"
     else:
@@ -100,9 +100,9 @@ def _log_line(line: str) -> str:
 
 
 def doctor(arguments: Arguments, socket_path: str) -> int:
-    """Let the daemon's own command look at everything and print it; return its exit code.
+    """Run `memoryd doctor` and return its exit code.
 
-    Raises `StartFailedError` if that command isn't installed.
+    Raises `StartFailedError` if memoryd is not installed.
     """
     from memoryd_client.launcher.launch import program
 
@@ -111,10 +111,7 @@ def doctor(arguments: Arguments, socket_path: str) -> int:
 
 
 def config(arguments: Arguments) -> int | None:
-    """Let the daemon's own command print the settings, and return its exit code.
-
-    `None` if that command isn't installed.
-    """
+    """Run `memoryd config` and return its exit code; None if memoryd is not installed."""
     from memoryd_client.launcher.errors import StartFailedError
     from memoryd_client.launcher.launch import program
 

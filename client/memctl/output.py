@@ -1,4 +1,4 @@
-"""Where `memctl` writes: data to stdout, all else to stderr."""
+"""Output streams of `memctl`: data to stdout, everything else to stderr."""
 
 import os
 import sys
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 class OutputError(Exception):
-    """Stdout does not take the data, for any reason but that nobody reads any more."""
+    """Stdout can't be written, for a reason other than a closed pipe."""
 
 
 def write(text: str) -> None:
-    """Write data. UTF-8 whatever the locale: it is what the notes are in, and JSON has to be.
+    """Write data as UTF-8 in every locale, as notes are and JSON must be.
 
-    Raises `BrokenPipeError`, or `OutputError`.
+    Raises `BrokenPipeError` or `OutputError`.
     """
     if reconfigure := getattr(sys.stdout, "reconfigure", None):
         reconfigure(encoding="utf-8", errors="replace")
@@ -36,19 +36,19 @@ def say(text: str) -> None:
 
 
 def drop_stdout() -> None:
-    """Keep the interpreter from complaining, at exit, about what stdout did not take."""
+    """Keep the interpreter from reporting unwritten data at exit."""
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     os.close(devnull)
 
 
 def on_terminal() -> bool:
-    """Tell whether a person reads the data right away."""
+    """Return whether stdout is a terminal."""
     return sys.stdout.isatty()
 
 
 def style() -> Style:
-    """Return how data is to look: emphasis and a width are for terminals."""
+    """Return the style of stdout: emphasis and a width for terminals only."""
     if not on_terminal():
         return Style(colour=False)
     plain = os.environ.get("NO_COLOR") or _is_dumb()
@@ -56,7 +56,7 @@ def style() -> Style:
 
 
 def progress_line() -> "ProgressLine":
-    """Return what shows the progress of a request: on stderr, live if that is a terminal."""
+    """Return a progress line on stderr, live if stderr is a terminal."""
     from memctl.progress import ProgressLine
 
     live = sys.stderr.isatty() and not _is_dumb()
@@ -68,7 +68,7 @@ def _is_dumb() -> bool:
 
 
 def _columns(stream: TextIO) -> int | None:
-    """Return the width of the terminal that a stream is, or `None` where it doesn't tell."""
+    """Return the width of a stream's terminal, or None if it is unknown."""
     if (chosen := os.environ.get("COLUMNS", "")).isdecimal() and int(chosen):
         return int(chosen)
     try:

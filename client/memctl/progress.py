@@ -1,4 +1,4 @@
-"""The progress of a long request, for people: one live line, or a line now and then."""
+"""Progress of a long request: one live line on a terminal, else an occasional line."""
 
 import time
 from collections.abc import Callable
@@ -16,8 +16,8 @@ _ERASE_LINE = "\r\x1b[K"
 class ProgressLine:
     """Shows (completed, total, label) on `stream`, rewritten in place if it is `live`.
 
-    A live line is cut to fit into `columns`: one that wraps can't be taken back. In a log, what
-    takes little time leaves no line.
+    A live line is cut to `columns`, because a wrapped line can't be erased. In a log, a short
+    request leaves no line.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class ProgressLine:
         self._shown = False
 
     def __call__(self, completed: int, total: int, label: str) -> None:
-        """Take the latest state and show it, unless something was shown just before."""
+        """Record the latest state and show it, at most once per interval."""
         now = self._clock()
         if label != self._label:
             self._label, self._label_start = label, now
@@ -54,15 +54,15 @@ class ProgressLine:
             label_elapsed_s=now - self._label_start,
         )
         if self._columns is not None:
-            # Some terminals go to the next line once the last column is filled.
+            # Some terminals wrap as soon as the last column is filled.
             line = cut(line, self._columns - 1)
-        # First, for an interrupt may come between the two.
+        # Set first, because an interrupt may come between the two.
         self._shown = True
         self._stream.write(f"{_ERASE_LINE}{line}" if self._live else f"{line}\n")
         self._stream.flush()
 
     def finish(self) -> None:
-        """Take the live line away, so that what follows starts on a clean one."""
+        """Erase the live line, so that later output starts on a clean line."""
         if self._live and self._shown:
             self._stream.write(_ERASE_LINE)
             self._stream.flush()
@@ -72,7 +72,7 @@ class ProgressLine:
 def progress_text(
     completed: int, total: int, label: str, *, elapsed_s: float, label_elapsed_s: float
 ) -> str:
-    """Return one progress line. The time left is told from the pace of the present label."""
+    """Return one progress line. The pace of the current label gives the remaining time."""
     line = (
         f"{printable_name(label) or 'working'} {completed}/{total} · elapsed {minutes(elapsed_s)}"
     )

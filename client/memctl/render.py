@@ -1,4 +1,4 @@
-"""What `memctl` prints for people. Pure: results in, text out."""
+"""Text output of `memctl`, from results. Pure."""
 
 import msgspec
 
@@ -26,17 +26,17 @@ from memoryd_client.shared.style import Style, one_line, printable, printable_na
 from memoryd_client.wire.protocol import Body
 
 Renderable = Body | list[StatusResult | AgentSummary]
-"""What a command shows: one result, or how each agent is; a summary is of one that can't tell."""
+"""One result, or the status of each agent: a summary if the agent can't answer."""
 
 _INDENT = "   "
 _NARROWEST_COLUMNS = 20
-"""A snippet is not wrapped into fewer columns than these."""
+"""Minimum columns for wrapping a snippet."""
 _TAB_COLUMNS = 4
-"""Where a snippet is wrapped, a tab is spaces up to the next multiple of this."""
+"""Tab width in a wrapped snippet."""
 
 
 def answer(result: Renderable, style: Style, *, terminal: bool) -> str:
-    """Return the text for what a command has to show. `terminal`: a person reads it right away."""
+    """Return the text of a result. `terminal`: the output goes to a terminal."""
     match result:
         case SearchResult():
             return search(result, style)
@@ -67,13 +67,13 @@ def answer(result: Renderable, style: Style, *, terminal: bool) -> str:
 
 
 def remarks(result: Renderable) -> list[str]:
-    """Return what is to be said beside the result, a line each."""
+    """Return the remarks for stderr, one per line."""
     match result:
         case SearchResult():
             lines = _warnings(result.warnings)
             if result.omitted:
-                more = counted(result.omitted, "result")
-                lines.append(f"{more} more than --max-chars has room for")
+                more = counted(result.omitted, "more result")
+                lines.append(f"{more} did not fit into --max-chars")
             if result.pending_files:
                 files = counted(result.pending_files, "changed file")
                 lines.append(f"warning: {files} not searchable yet")
@@ -81,7 +81,7 @@ def remarks(result: Renderable) -> list[str]:
         case IndexResult() | SyncResult():
             return _warnings(result.warnings)
         case AgentsResult():
-            # Why one has failed stands in its row.
+            # The row of a failed agent shows its reason.
             troubles = [(a, reason) for a in result.agents for reason in a.degraded]
             return _warnings([f"{a.agent}: {why}" for a, why in troubles if why != a.reason])
         case GetResult() if result.next_from is not None:
@@ -91,7 +91,7 @@ def remarks(result: Renderable) -> list[str]:
 
 
 def _shell_word(path: str) -> str:
-    """Return a path as it can be typed into a shell, as far as a terminal may show it."""
+    """Return a path quoted for a shell and safe for a terminal."""
     from shlex import quote
 
     return printable_name(quote(path))
@@ -102,7 +102,7 @@ def _warnings(warnings: list[str]) -> list[str]:
 
 
 def search(result: SearchResult, style: Style) -> str:
-    """Return the hits, best first, each with its place, scores and numbered snippet."""
+    """Return the results, best first, each with its citation, scores and numbered snippet."""
     if not result.results:
         return "No match fits into --max-chars.\n" if result.omitted else "No matches.\n"
     hits = [_hit(number, hit, style) for number, hit in enumerate(result.results, start=1)]
@@ -111,42 +111,41 @@ def search(result: SearchResult, style: Style) -> str:
 
 def _hit(number: int, hit: Hit, style: Style) -> str:
     place = printable_name(hit.path) + f":{_span(hit.snippet_start_line, hit.snippet_end_line)}"
-    legs = [
+    scores = [
         f"{name} {score:.2f}"
         for name, score in (("vector", hit.vector_score), ("text", hit.text_score))
         if score is not None
     ]
     head = f"{number}. {style.bold(place)}  {hit.score:.2f}"
-    if legs:
-        head += "  " + style.dim(f"({', '.join(legs)})")
+    if scores:
+        head += "  " + style.dim(f"({', '.join(scores)})")
     why = [] if hit.explanation is None else _why(hit.explanation, style)
     return "\n".join([head, *why, *_snippet(hit, style)]) + "\n"
 
 
 def _why(explanation: Explanation, style: Style) -> list[str]:
-    """Return the parts of a hit's score, as `memctl search --explain` shows them."""
+    """Return the parts of a result's score for `memctl search --explain`."""
     e = explanation
     words = (
-        f"words: bm25 {e.bm25:.2f}, coverage {e.coverage:.2f}, adjacency {e.adjacency:.2f},"
+        f"keywords: bm25 {e.bm25:.2f}, coverage {e.coverage:.2f}, adjacency {e.adjacency:.2f},"
         f" verbatim {e.verbatim:.2f}" + _rank(e.text_rank)
     )
-    meaning = "meaning: no vector"
+    meaning = "vector: none"
     if e.cosine is not None:
-        meaning = f"meaning: cosine {e.cosine:.2f}" + _rank(e.vector_rank)
-    sum_ = f"strength {e.strength:.2f}, age leaves {e.decay:.0%}"
+        meaning = f"vector: cosine {e.cosine:.2f}" + _rank(e.vector_rank)
+    sum_ = f"strength {e.strength:.2f}, age factor {e.decay:.0%}"
     return [f"{_INDENT}{style.dim(line)}" for line in (words, meaning, sum_)]
 
 
 def _rank(rank: int | None) -> str:
-    return "" if rank is None else f" (place {rank})"
+    return "" if rank is None else f" (rank {rank})"
 
 
 def _snippet(hit: Hit, style: Style) -> list[str]:
-    """Return the lines of a snippet behind a gutter with their numbers."""
+    """Return the lines of a snippet behind a gutter with line numbers."""
     lines = printable(hit.snippet.removesuffix("\n")).split("\n")
     numbers: list[str] = [str(hit.snippet_start_line + offset) for offset in range(len(lines))]
-    # A line of a transcript can span several lines of a snippet: no number is better than a
-    # wrong one.
+    # A transcript line can span several snippet lines; no number is better than a wrong one.
     if len(lines) != hit.snippet_end_line - hit.snippet_start_line + 1:
         numbers = [""] * len(lines)
     width = max(len(number) for number in numbers)
@@ -159,7 +158,7 @@ def _snippet(hit: Hit, style: Style) -> list[str]:
 
 
 def _parts(number: str, line: str, room: int | None) -> list[tuple[str, str]]:
-    """Return a line in parts that fit into `room` columns; only the first has the number."""
+    """Return a line in parts of at most `room` columns; only the first has the number."""
     if room is None or room < _NARROWEST_COLUMNS:
         return [(number, line)]
     from memoryd_client.shared.text_width import wrap
@@ -173,13 +172,13 @@ def _span(first: int, last: int) -> str:
 
 
 def get(result: GetResult, *, terminal: bool) -> str:
-    """Return the file's text as it is; on a terminal, without control characters."""
+    """Return the file's text unchanged; on a terminal, without control characters."""
     text = printable(result.text) if terminal else result.text
     return text if not text or text.endswith("\n") else text + "\n"
 
 
 def index(result: IndexResult) -> str:
-    """Return what an `index` run did."""
+    """Return the outcome of an `index` run."""
     text = (
         f"Memory index {'rebuilt' if result.rebuilt else 'updated'}: "
         f"{counted(result.files, 'file')} · {counted(result.chunks, 'chunk')} · "
@@ -189,17 +188,17 @@ def index(result: IndexResult) -> str:
 
 
 def sync(result: SyncResult) -> str:
-    """Return what is searchable now."""
+    """Return the searchable amount."""
     text = f"In sync: {counted(result.files, 'file')} · {counted(result.chunks, 'chunk')}\n"
     return text + _pending(result.pending_vectors)
 
 
 def _pending(vectors: int) -> str:
-    return f"{counted(vectors, 'vector')} still to come\n" if vectors else ""
+    return f"{counted(vectors, 'vector')} pending\n" if vectors else ""
 
 
 def config(result: ConfigResult, style: Style) -> str:
-    """Return the settings, one a line, with where each comes from."""
+    """Return the settings, one per line, with their origins."""
     from memoryd_client.shared.text_width import column_width, pad
 
     rows = [
@@ -224,6 +223,6 @@ def config(result: ConfigResult, style: Style) -> str:
 
 
 def ping(result: PingResult) -> str:
-    """Return who answered."""
+    """Return the version, pid and uptime of the daemon."""
     version, up = printable_name(result.version), duration(result.uptime_s)
     return f"memoryd {version} is up: pid {result.pid}, {up}\n"

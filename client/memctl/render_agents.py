@@ -1,4 +1,4 @@
-"""What `memctl` prints of the agents of a daemon: `agents`, `add`, `drop`, `reload`. Pure."""
+"""Text output of `memctl agents`, `add`, `drop` and `reload`. Pure."""
 
 from memoryd_client.schema.agents import (
     AddResult,
@@ -13,11 +13,11 @@ from memoryd_client.shared.text_width import table
 
 _HEADINGS = (" ", "agent", "state", "files", "chunks", "pending", "workspace")
 _NUMBERS = frozenset({3, 4})
-"""The columns of numbers alone."""
+"""Columns that hold only numbers."""
 
 
 def answer(result: AgentsResult | AddResult | DropResult | ReloadResult, style: Style) -> str:
-    """Return the text for any of these."""
+    """Return the text of a result."""
     match result:
         case AgentsResult():
             return agents(result, style)
@@ -30,7 +30,7 @@ def answer(result: AgentsResult | AddResult | DropResult | ReloadResult, style: 
 
 
 def agents(result: AgentsResult, style: Style) -> str:
-    """Return a table of the agents; `*` marks the one that this client gets."""
+    """Return a table of the agents; `*` marks the one that this client uses."""
     if not result.agents:
         return "No agents.\n"
     rows = [_row(agent, current=agent.agent == result.current) for agent in result.agents]
@@ -59,7 +59,7 @@ def _pending(agent: AgentSummary) -> str:
 
 
 def add(result: AddResult) -> str:
-    """Return which agent serves the workspace now, or why it does not."""
+    """Return the agent that serves the workspace, or the reason for its failure."""
     agent = result.agent
     name, place = printable_name(agent.agent), printable_name(agent.workspace_dir)
     if agent.state == "failed":
@@ -69,7 +69,7 @@ def add(result: AddResult) -> str:
 
 
 def drop(result: DropResult) -> str:
-    """Return what is served no more, and where its index is."""
+    """Return the workspace that is no longer served, and the path of its index."""
     return (
         f"Agent {printable_name(result.agent)} no longer serves "
         f"{printable_name(result.workspace_dir)}\n"
@@ -78,7 +78,7 @@ def drop(result: DropResult) -> str:
 
 
 def reload(result: ReloadResult) -> str:
-    """Return what reading the configuration changed."""
+    """Return the changes of a reload."""
     changes = [
         ("Started", result.started),
         ("Stopped", result.stopped),
@@ -86,8 +86,8 @@ def reload(result: ReloadResult) -> str:
         ("Failed", result.failed),
     ]
     files = printable_name(", ".join(result.files)) or "no file"
-    lines = [f"Configuration read: {files}"]
-    lines += [f"{what}: {printable_name(', '.join(ids))}" for what, ids in changes if ids]
+    lines = [f"Configuration reloaded: {files}"]
+    lines += [f"{change}: {printable_name(', '.join(ids))}" for change, ids in changes if ids]
     if len(lines) == 1:
-        lines.append("Nothing changed")
+        lines.append("No changes")
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""`memctl status` for people, in the order the reference's users know. Pure."""
+"""Text output of `memctl status`, in the order that the reference uses. Pure."""
 
 from memoryd_client.schema.agents import AgentSummary
 from memoryd_client.schema.status import (
@@ -16,7 +16,7 @@ LabelledValue = tuple[str, str]
 
 
 def overview(agents: list[StatusResult | AgentSummary], style: Style) -> str:
-    """Return how each agent is, one block each; a summary is of an agent that can't tell more."""
+    """Return one block per agent; a summary stands for an agent that can't answer."""
     if not agents:
         return "No agents.\n"
     return "\n".join(
@@ -26,7 +26,7 @@ def overview(agents: list[StatusResult | AgentSummary], style: Style) -> str:
 
 
 def status(result: StatusResult, style: Style) -> str:
-    """Return the whole report: what the index holds, how each part is, and what is wrong."""
+    """Return the report of one agent: index, parts, daemon and problems."""
     rows = [*_index_rows(result), *_part_rows(result), *_daemon_rows(result), *_trouble(result)]
     return _block(result.agent_id, rows, style)
 

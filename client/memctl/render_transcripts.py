@@ -1,4 +1,4 @@
-"""`memctl sessions` and `forget`: the transcripts, what waits in each, and their end."""
+"""The commands `memctl sessions` and `memctl forget`."""
 
 import sys
 
@@ -17,7 +17,7 @@ _HEADINGS = ("messages", "chunks", "pending", "format", "state", "path", "")
 
 
 def show(client: Client, arguments: Arguments) -> None:
-    """Print all transcripts: as a table, or as one JSON document."""
+    """Print all transcripts as a table, or as one JSON document."""
     page = client.sessions_page(limit=PAGE)
     entries, after = page.sessions, page.next_after
     while after is not None:
@@ -33,7 +33,7 @@ def show(client: Client, arguments: Arguments) -> None:
     else:
         write("No transcripts.\n" if page.enabled else "Transcripts are not enabled.\n")
     for folder in page.missing:
-        say(f"note: {printable_name(folder)} is not there (yet)")
+        say(f"note: {printable_name(folder)} does not exist (yet)")
     for line in page.elsewhere:
         say(f"note: {one_line(line)}")
 
@@ -51,24 +51,24 @@ def _row(entry: SessionEntry) -> tuple[str, ...]:
 
 
 def forget(client: Client, arguments: Arguments) -> None:
-    """Forget what is named, and print it. Files are deleted only after a yes."""
+    """Forget the selected transcripts or messages; delete files only after a confirmation."""
     asks = arguments.delete_source and not arguments.dry_run and not arguments.yes
     if asks and not _confirmed(_forget(client, arguments, dry_run=True)):
-        raise MemorydError("nothing was forgotten", hint="--yes deletes files without asking")
+        raise MemorydError("nothing was forgotten", hint="use --yes to delete files without asking")
     result = _forget(client, arguments, dry_run=arguments.dry_run)
     if arguments.json:
         write(json_output.text(json_output.answer(result)))
         return
-    what = counted(len(result.paths), "transcript")
+    amount = counted(len(result.paths), "transcript")
     if arguments.match is not None:
-        what = f"{counted(result.messages, 'message')} in {what}"
-    write(f"{'Would forget' if result.dry_run else 'Forgotten'}: {what}\n")
+        amount = f"{counted(result.messages, 'message')} in {amount}"
+    write(f"{'Would forget' if result.dry_run else 'Forgotten'}: {amount}\n")
     write("".join(f"  {printable_name(path)}\n" for path in result.paths))
     write("".join(f"Deleted: {printable_name(path)}\n" for path in result.deleted))
     for path in result.unread:
         say(
-            f"note: {printable_name(path)} can't be read now, so all of it goes out of the index;"
-            " when it can be read it comes back, and has to be forgotten again"
+            f"note: {printable_name(path)} can't be read, so all of it was removed from the index;"
+            " it returns as soon as it can be read, and must then be forgotten again"
         )
 
 
@@ -85,5 +85,5 @@ def _forget(client: Client, arguments: Arguments, *, dry_run: bool) -> ForgetRes
 def _confirmed(found: ForgetResult) -> bool:
     if not found.paths or not sys.stdin.isatty():
         return not found.paths
-    say(f"Delete {counted(len(found.paths), 'transcript')} from the disk? [y/N]")
+    say(f"Delete {counted(len(found.paths), 'transcript')} from disk? [y/N]")
     return sys.stdin.readline().strip().lower() in ("y", "yes")

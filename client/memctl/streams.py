@@ -1,4 +1,4 @@
-"""The commands of `memctl` whose answer comes bit by bit: `files` and `events`."""
+"""The commands `memctl files` and `memctl events`, which print as answers arrive."""
 
 from memctl import json_output
 from memctl.arguments import Arguments
@@ -10,18 +10,18 @@ from memoryd_client.shared.style import Style, one_line, printable_name
 from memoryd_client.shared.text_width import table
 
 PAGE_FILES = 1000
-"""The most that a daemon puts on one page."""
+"""Files per page, the maximum of the protocol."""
 
 _HEADINGS = ("chunks", f"{'size':>10}", f"{'source':<8}", "path", "")
-"""As wide as what stands below, so that all pages are aligned."""
+"""As wide as the columns below, so that all pages are aligned."""
 _NUMBERS = frozenset({0, 1})
 
-_NOUNS = {"indexed": "chunk", "embedded": "vector", "searched": "hit", "missed": "event"}
-"""What the `count` of an event counts, by its kind."""
+_NOUNS = {"indexed": "chunk", "embedded": "vector", "searched": "result", "missed": "event"}
+"""Noun for the `count` of an event, by kind."""
 
 
 def files(client: Client, arguments: Arguments) -> None:
-    """Print the files of one state: page by page, or as one JSON document."""
+    """Print the files of one state, page by page, or as one JSON document."""
     state = arguments.state
     page = client.files_page(state=state, limit=PAGE_FILES)
     if arguments.json:
@@ -43,7 +43,7 @@ def files(client: Client, arguments: Arguments) -> None:
 
 
 def files_page(entries: list[FileEntry], look: Style, *, headed: bool) -> str:
-    """Return a line for each file, aligned; `headed`: under a line that names the columns."""
+    """Return an aligned line for each file; `headed` adds the headings."""
     head, *lines = table([_HEADINGS, *map(_file_row, entries)], right=_NUMBERS)
     if headed:
         lines.insert(0, look.dim(head))
@@ -61,13 +61,13 @@ def _file_row(entry: FileEntry) -> tuple[str, ...]:
 
 
 def events(client: Client, arguments: Arguments) -> None:
-    """Print what happens, a line each, until interrupted or the daemon stops."""
+    """Print events, one per line, until interrupted or the daemon stops."""
     for event in client.events(arguments.kinds):
         write(json_output.line(json_output.answer(event)) if arguments.json else event_line(event))
 
 
 def event_line(event: Event) -> str:
-    """Return one event on one line, with its time as the clocks here show it."""
+    """Return one event on one line, with its local time."""
     parts = [f"{moment(event.at)}  {printable_name(event.kind):<9}"]
     if event.agent:
         parts.append(printable_name(event.agent))

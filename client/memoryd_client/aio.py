@@ -33,7 +33,7 @@ from memoryd_client.wire.requests import Call, ProgressCallback, ProgressReport,
 
 
 class AsyncClient:
-    """Talks to memoryd from one event loop; calls of several tasks run at the same time.
+    """Asyncio client of memoryd, for one event loop; calls of several tasks run concurrently.
 
     Use it as `async with AsyncClient() as client`, or call `close` at the end. Connects on
     entering or on the first call. For reconnecting, the arguments and the time of calls see
@@ -73,21 +73,21 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connection; calls under way end with `ConnectionLostError`."""
+        """Close the connection; calls in flight end with `ConnectionLostError`."""
         self._times_closed += 1
         async with self._connecting:
             await self._hang_up()
 
     async def ping(self, *, timeout_s: float | None = None) -> PingResult:
-        """Return who answers and for how long it has been up."""
+        """Return the version, pid and uptime of the daemon."""
         return await self._run(requests.ping(), timeout_s)
 
     async def status(self, *, timeout_s: float | None = None) -> StatusResult:
-        """Return how the index and the daemon are."""
+        """Return the status of the index and the daemon."""
         return await self._run(requests.status(), timeout_s)
 
     async def config(self, *, timeout_s: float | None = None) -> ConfigResult:
-        """Return the effective settings and where each comes from."""
+        """Return the effective settings and their origins."""
         return await self._run(requests.config(), timeout_s)
 
     async def search(
@@ -147,7 +147,7 @@ class AsyncClient:
         on_progress: ProgressCallback | None = None,
         timeout_s: float | None = None,
     ) -> SyncResult:
-        """Wait until every change made so far is searchable; without `vectors`, by keywords.
+        """Wait until all changes so far are searchable; without `vectors`, by keywords.
 
         `on_progress(completed, total, label)` is called in the event loop; it must not block.
         """
@@ -161,7 +161,7 @@ class AsyncClient:
         on_progress: ProgressCallback | None = None,
         timeout_s: float | None = None,
     ) -> IndexResult:
-        """Compare disk and index now, or with `force` build the index anew; see `IndexBody`.
+        """Bring the index up to date, or rebuild it with `force`; see `IndexBody`.
 
         `on_progress(completed, total, label)` is called in the event loop; it must not block.
         """
@@ -172,7 +172,7 @@ class AsyncClient:
     async def files(
         self, state: str = "indexed", *, timeout_s: float | None = None
     ) -> AsyncGenerator[FileEntry, None]:
-        """Yield all files in a state, by path; see `FilesBody`. `timeout_s` is that of one page."""
+        """Yield all files in a state, by path; see `FilesBody`. `timeout_s` is per page."""
         after: str | None = None
         while True:
             page = await self.files_page(state, after=after, timeout_s=timeout_s)
@@ -189,13 +189,13 @@ class AsyncClient:
         limit: int = 200,
         timeout_s: float | None = None,
     ) -> FilesResult:
-        """Return one page of files; `after` is the `next_after` of the page before."""
+        """Return one page of files; `after` is the `next_after` of the previous page."""
         return await self._run(requests.files(state, after=after, limit=limit), timeout_s)
 
     async def sessions(
         self, *, timeout_s: float | None = None
     ) -> AsyncGenerator[SessionEntry, None]:
-        """Yield all transcripts, by name. `timeout_s` is that of one page."""
+        """Yield all transcripts, by name. `timeout_s` applies to each page."""
         after: str | None = None
         while True:
             page = await self.sessions_page(after=after, timeout_s=timeout_s)
@@ -207,7 +207,7 @@ class AsyncClient:
     async def sessions_page(
         self, *, after: str | None = None, limit: int = 200, timeout_s: float | None = None
     ) -> SessionsResult:
-        """Return one page of transcripts; `after` is the `next_after` of the page before."""
+        """Return one page of transcripts; `after` is the `next_after` of the previous page."""
         return await self._run(requests.sessions(after=after, limit=limit), timeout_s)
 
     async def forget(
@@ -220,47 +220,47 @@ class AsyncClient:
         delete_source: bool = False,
         timeout_s: float | None = None,
     ) -> ForgetResult:
-        """Forget transcripts, or messages in them, for good; see `ForgetBody`."""
+        """Permanently forget transcripts, or messages in them; see `ForgetBody`."""
         body = ForgetBody(session, path, match, dry_run, delete_source)
         return await self._run(requests.forget(body), timeout_s)
 
     async def probe(self, *, timeout_s: float | None = None) -> ProbeResult:
-        """Try out everything a search needs, and return what works and what doesn't."""
+        """Test everything that a search needs and return the checks."""
         return await self._run(requests.probe(), timeout_s)
 
     async def session_start(
         self, session: str = "", *, timeout_s: float | None = None
     ) -> SessionStartResult:
-        """Tell that an agent's session begins, so that its memory is brought up to date."""
+        """Report the start of an agent's session, which updates its index."""
         return await self._run(requests.session_start(session), timeout_s)
 
     async def transcript_updated(
         self, path: paths.StrPath, *, timeout_s: float | None = None
     ) -> TranscriptUpdatedResult:
-        """Tell that the transcript at `path` was written to."""
+        """Report that the transcript at `path` has changed."""
         return await self._run(requests.transcript_updated(path), timeout_s)
 
     async def agents(self, *, timeout_s: float | None = None) -> AgentsResult:
-        """Return the agents that the daemon serves, and which of them this client gets."""
+        """Return the agents of the daemon, and the agent of this client."""
         return await self._run(requests.agents(), timeout_s)
 
     async def add(self, workspace: paths.StrPath, *, timeout_s: float | None = None) -> AddResult:
-        """Serve one more workspace, after restarts of the daemon too, until it is dropped."""
+        """Serve another workspace, across restarts of the daemon, until `drop`."""
         return await self._run(requests.add(workspace), timeout_s)
 
     async def drop(self, agent: paths.StrPath, *, timeout_s: float | None = None) -> DropResult:
-        """Stop serving what was added, by its id or, with a `/` in it, the workspace's path."""
+        """Stop serving an added workspace, given its agent's id or a path with a `/`."""
         return await self._run(requests.drop(agent), timeout_s)
 
     async def reload(self, *, timeout_s: float | None = None) -> ReloadResult:
-        """Make the daemon read its configuration again, and return what that changed."""
+        """Reload the daemon's configuration and return the changes."""
         return await self._run(requests.reload(), timeout_s)
 
     def events(self, kinds: list[str] | None = None) -> AsyncGenerator[Event, None]:
-        """Yield events as they happen, from the first step on; see `Event`.
+        """Yield events as they happen; see `Event`.
 
-        On a connection of its own, which ends when the generator is closed or dropped. When the
-        connection ends first, that is raised; the stream is not taken up again.
+        Uses a connection of its own, which ends with the generator. Raises if the connection ends
+        first; the stream is not resumed.
         """
         call = requests.events(kinds)
         return follow(self._target, call, self.agent, wait_s=self._wait_s, limit_s=self._timeout_s)
@@ -288,7 +288,7 @@ class AsyncClient:
             link = await self._reconnected(call, limit)
 
     async def _reconnected(self, call: Call[ResultT], limit: TimeLimit) -> AsyncLink:
-        """Connect within what is left of a call's time."""
+        """Connect within the remaining time of a call."""
         left_s = limit.left_s()
         wait_s = self._wait_s if left_s is None else min(self._wait_s, left_s)
         try:
@@ -302,7 +302,7 @@ class AsyncClient:
             raise
 
     async def _connected(self, since: float, wait_s: float, limit_s: float | None) -> AsyncLink:
-        """Return the connection, or a new one for a call that has waited since `since`."""
+        """Return the connection, or open one for a call that has waited since `since`."""
         async with self._connecting:
             if self._link is None or self._link.is_closed or self._link.is_ending:
                 await self._hang_up()

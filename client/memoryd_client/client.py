@@ -33,20 +33,19 @@ from memoryd_client.wire.requests import Call, ProgressCallback, ProgressReport,
 
 
 class Client:
-    """Talks to memoryd, blocking. Safe to share between threads: their calls take turns.
+    """Blocking client of memoryd. Threads may share it: their calls take turns.
 
-    Connects on the first call or on entering the `with` block, and again after a connection was
-    lost. A call that changes nothing when it is done twice is then sent once more, within its time;
-    `index` with `force`, `add`, `drop` and `reload` never are. Every method takes `timeout_s`,
-    which defaults to the client's (`sync` and `index`: no limit; `probe`: 120); `math.inf` means
-    no limit. All of them raise `MemorydError`s.
+    Connects on the first call or on entering the `with` block, and reconnects after a loss. An
+    idempotent call is then sent again, within its time; `index` with `force`, `add`, `drop` and
+    `reload` are not. Every method takes `timeout_s`, which defaults to the client's (`sync` and
+    `index`: no limit; `probe`: 120); `math.inf` means no limit. All methods raise `MemorydError`s.
 
-    `agent` is asked, and may be changed between calls; `None`: the one whose workspace contains
-    the current directory, as it was when the client was made, else the daemon's default.
-    `socket_path` is where the daemon listens (else `default_socket_path` says), `timeout_s` the
-    seconds to wait for an answer (`None`: no limit), `wait_s` those to wait for a daemon that is
-    still starting, `autostart` whether to start one where the user's configuration says so, `name`
-    how the client introduces itself. A socket path longer than the system allows is a `ValueError`.
+    `agent` may be changed between calls; None: the agent whose workspace contains the current
+    directory, as of the client's creation, else the daemon's default. `socket_path` defaults to
+    `default_socket_path()`; `timeout_s` is the limit for an answer in seconds (None: no limit),
+    `wait_s` the limit for a starting daemon. `autostart` allows a start if the user's
+    configuration enables it; `name` introduces the client. Raises `ValueError` for a socket path
+    longer than the system allows.
     """
 
     def __init__(
@@ -83,22 +82,22 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close the connection, after the call that is under way. A later call opens a new one."""
+        """Close the connection after the current call. A later call opens a new one."""
         with self._turn:
             if self._link is not None:
                 self._link.close()
                 self._link = None
 
     def ping(self, *, timeout_s: float | None = None) -> PingResult:
-        """Return who answers and for how long it has been up."""
+        """Return the version, pid and uptime of the daemon."""
         return self._run(requests.ping(), timeout_s)
 
     def status(self, *, timeout_s: float | None = None) -> StatusResult:
-        """Return how the index and the daemon are."""
+        """Return the status of the index and the daemon."""
         return self._run(requests.status(), timeout_s)
 
     def config(self, *, timeout_s: float | None = None) -> ConfigResult:
-        """Return the effective settings and where each comes from."""
+        """Return the effective settings and their origins."""
         return self._run(requests.config(), timeout_s)
 
     def search(
@@ -156,7 +155,7 @@ class Client:
         on_progress: ProgressCallback | None = None,
         timeout_s: float | None = None,
     ) -> SyncResult:
-        """Wait until every change made so far is searchable; without `vectors`, by keywords.
+        """Wait until all changes so far are searchable; without `vectors`, by keywords.
 
         `on_progress(completed, total, label)` is called in this thread.
         """
@@ -170,7 +169,7 @@ class Client:
         on_progress: ProgressCallback | None = None,
         timeout_s: float | None = None,
     ) -> IndexResult:
-        """Compare disk and index now, or with `force` build the index anew; see `IndexBody`.
+        """Bring the index up to date, or rebuild it with `force`; see `IndexBody`.
 
         `on_progress(completed, total, label)` is called in this thread.
         """
@@ -179,7 +178,7 @@ class Client:
     def files(
         self, state: str = "indexed", *, timeout_s: float | None = None
     ) -> Generator[FileEntry, None, None]:
-        """Yield all files in a state, by path; see `FilesBody`. `timeout_s` is that of one page."""
+        """Yield all files in a state, by path; see `FilesBody`. `timeout_s` is per page."""
         after: str | None = None
         while True:
             page = self.files_page(state, after=after, timeout_s=timeout_s)
@@ -195,11 +194,11 @@ class Client:
         limit: int = 200,
         timeout_s: float | None = None,
     ) -> FilesResult:
-        """Return one page of files; `after` is the `next_after` of the page before."""
+        """Return one page of files; `after` is the `next_after` of the previous page."""
         return self._run(requests.files(state, after=after, limit=limit), timeout_s)
 
     def sessions(self, *, timeout_s: float | None = None) -> Generator[SessionEntry, None, None]:
-        """Yield all transcripts, by name. `timeout_s` is that of one page."""
+        """Yield all transcripts, by name. `timeout_s` applies to each page."""
         after: str | None = None
         while True:
             page = self.sessions_page(after=after, timeout_s=timeout_s)
@@ -210,7 +209,7 @@ class Client:
     def sessions_page(
         self, *, after: str | None = None, limit: int = 200, timeout_s: float | None = None
     ) -> SessionsResult:
-        """Return one page of transcripts; `after` is the `next_after` of the page before."""
+        """Return one page of transcripts; `after` is the `next_after` of the previous page."""
         return self._run(requests.sessions(after=after, limit=limit), timeout_s)
 
     def forget(
@@ -223,47 +222,47 @@ class Client:
         delete_source: bool = False,
         timeout_s: float | None = None,
     ) -> ForgetResult:
-        """Forget transcripts, or messages in them, for good; see `ForgetBody`."""
+        """Permanently forget transcripts, or messages in them; see `ForgetBody`."""
         body = ForgetBody(session, path, match, dry_run, delete_source)
         return self._run(requests.forget(body), timeout_s)
 
     def probe(self, *, timeout_s: float | None = None) -> ProbeResult:
-        """Try out everything a search needs, and return what works and what doesn't."""
+        """Test everything that a search needs and return the checks."""
         return self._run(requests.probe(), timeout_s)
 
     def session_start(
         self, session: str = "", *, timeout_s: float | None = None
     ) -> SessionStartResult:
-        """Tell that an agent's session begins, so that its memory is brought up to date."""
+        """Report the start of an agent's session, which updates its index."""
         return self._run(requests.session_start(session), timeout_s)
 
     def transcript_updated(
         self, path: paths.StrPath, *, timeout_s: float | None = None
     ) -> TranscriptUpdatedResult:
-        """Tell that the transcript at `path` was written to."""
+        """Report that the transcript at `path` has changed."""
         return self._run(requests.transcript_updated(path), timeout_s)
 
     def agents(self, *, timeout_s: float | None = None) -> AgentsResult:
-        """Return the agents that the daemon serves, and which of them this client gets."""
+        """Return the agents of the daemon, and the agent of this client."""
         return self._run(requests.agents(), timeout_s)
 
     def add(self, workspace: paths.StrPath, *, timeout_s: float | None = None) -> AddResult:
-        """Serve one more workspace, after restarts of the daemon too, until it is dropped."""
+        """Serve another workspace, across restarts of the daemon, until `drop`."""
         return self._run(requests.add(workspace), timeout_s)
 
     def drop(self, agent: paths.StrPath, *, timeout_s: float | None = None) -> DropResult:
-        """Stop serving what was added, by its id or, with a `/` in it, the workspace's path."""
+        """Stop serving an added workspace, given its agent's id or a path with a `/`."""
         return self._run(requests.drop(agent), timeout_s)
 
     def reload(self, *, timeout_s: float | None = None) -> ReloadResult:
-        """Make the daemon read its configuration again, and return what that changed."""
+        """Reload the daemon's configuration and return the changes."""
         return self._run(requests.reload(), timeout_s)
 
     def events(self, kinds: list[str] | None = None) -> Generator[Event, None, None]:
-        """Yield events as they happen, from the first step on; see `Event`.
+        """Yield events as they happen; see `Event`.
 
-        On a connection of its own, which ends when the generator is closed or dropped. When the
-        connection ends first, that is raised; the stream is not taken up again.
+        Uses a connection of its own, which ends with the generator. Raises if the connection ends
+        first; the stream is not resumed.
         """
         call = requests.events(kinds)
         return follow(self._target, call, self.agent, wait_s=self._wait_s, limit_s=self._timeout_s)
@@ -303,7 +302,7 @@ class Client:
             link = self._reconnected(call, limit)
 
     def _reconnected(self, call: Call[ResultT], limit: TimeLimit) -> BlockingLink:
-        """Connect within what is left of a call's time."""
+        """Connect within the remaining time of a call."""
         left_s = limit.left_s()
         wait_s = self._wait_s if left_s is None else min(self._wait_s, left_s)
         try:
@@ -314,12 +313,12 @@ class Client:
             raise
 
     def _connected(self, since: float, wait_s: float, limit_s: float | None) -> BlockingLink:
-        """Return the connection, or a new one for a call that has waited since `since`."""
+        """Return the connection, or open one for a call that has waited since `since`."""
         if self._link is not None and self._link.is_stale():
             self._link.close()
             self._link = None
         if self._link is None:
-            # Waiting for one's turn is waiting for the daemon only while another call found none.
+            # Time spent waiting for a turn counts only while another call found no daemon.
             missing = self._missing_since
             since = time.monotonic() if missing is None else max(since, missing)
             try:

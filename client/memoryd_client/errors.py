@@ -1,4 +1,4 @@
-"""What can go wrong when talking to memoryd: one small tree under `MemorydError`."""
+"""Errors of the client library, all derived from `MemorydError`."""
 
 from memoryd_client.wire.protocol import Error, ErrorCode
 
@@ -6,9 +6,8 @@ from memoryd_client.wire.protocol import Error, ErrorCode
 class MemorydError(Exception):
     """Base of all errors of this library.
 
-    `code` is a short stable string, one of `ErrorCode` when the daemon sent it; `message` says
-    what went wrong, `hint` what to do about it (or ""), `retryable` whether the same call may
-    succeed later.
+    `code` is a short stable string, an `ErrorCode` if the daemon sent it; `message` is the problem,
+    `hint` the next step (or ""), `retryable` whether the same call may succeed later.
     """
 
     code: str = "error"
@@ -35,53 +34,53 @@ class MemorydError(Exception):
 
 
 class DaemonNotRunningError(MemorydError):
-    """Nobody listens at the socket, or it can't be reached."""
+    """No process listens at the socket, or it can't be reached."""
 
     code = "not_running"
     retryable = True
 
 
 class ConnectionLostError(MemorydError):
-    """The connection ended before the answer came; whether the request was done is unknown."""
+    """The connection ended before the answer; the request may or may not have run."""
 
     code = "connection_lost"
     retryable = True
 
 
 class ProtocolMismatchError(MemorydError):
-    """Client and daemon have no protocol version in common, or the peer is no memoryd at all."""
+    """Client and daemon share no protocol version, or the peer is not memoryd."""
 
     code = ErrorCode.UNSUPPORTED_PROTOCOL.value
 
 
 class RequestTimeoutError(MemorydError):
-    """The answer did not come in time; the daemon was asked to stop working on it."""
+    """No answer came in time; the client asked the daemon to cancel the request."""
 
     code = "timeout"
     retryable = True
 
 
 class RequestError(MemorydError):
-    """The daemon answered with an error. `retry_after_ms`, if set, is its advice when to retry."""
+    """The daemon answered with an error. `retry_after_ms`, if set, is its advice for a retry."""
 
     code = ErrorCode.INTERNAL.value
     retry_after_ms: int | None = None
 
 
 class BadRequestError(RequestError):
-    """The request makes no sense to the daemon; the message names the field."""
+    """The daemon rejects the request; the message names the field."""
 
     code = ErrorCode.BAD_REQUEST.value
 
 
 class UnknownOpError(RequestError):
-    """The daemon is too old or too new for this operation."""
+    """The daemon's version does not support this operation."""
 
     code = ErrorCode.UNKNOWN_OP.value
 
 
 class TooLargeError(RequestError):
-    """The request, or its answer, doesn't fit into one frame."""
+    """The request, or its answer, exceeds one frame."""
 
     code = ErrorCode.FRAME_TOO_LARGE.value
 
@@ -93,26 +92,26 @@ class NotFoundError(RequestError):
 
 
 class UnknownAgentError(RequestError):
-    """The daemon serves no agent of this id, or none that a client in this folder would mean."""
+    """The daemon serves no agent with this id, or none for the client's folder."""
 
     code = ErrorCode.UNKNOWN_AGENT.value
 
 
 class DeniedError(RequestError):
-    """Access is not allowed: to the daemon for this user, or to this path for anybody."""
+    """Access is denied: to the daemon for this user, or to this path for every user."""
 
     code = ErrorCode.DENIED.value
 
 
 class BusyError(RequestError):
-    """The daemon has too much in hand; try again."""
+    """The daemon is overloaded; try again."""
 
     code = ErrorCode.BUSY.value
     retryable = True
 
 
 class UnavailableError(RequestError):
-    """Something the request needs is out of order; the message says what."""
+    """A part that the request needs is unavailable; the message names it."""
 
     code = ErrorCode.UNAVAILABLE.value
     retryable = True
@@ -125,13 +124,13 @@ class CancelledRequestError(RequestError):
 
 
 class DeadlineError(RequestError, RequestTimeoutError):
-    """The daemon itself noticed that the time was up."""
+    """The daemon ended the request at its deadline."""
 
     code = ErrorCode.DEADLINE.value
 
 
 class ShuttingDownError(RequestError):
-    """The daemon is on its way down."""
+    """The daemon is stopping."""
 
     code = ErrorCode.SHUTTING_DOWN.value
     retryable = True
@@ -154,7 +153,7 @@ _CLASS_OF_CODE = {cls.code: cls for cls in _CLASSES}
 
 
 def from_frame(frame: Error) -> MemorydError:
-    """Return the exception an `Error` frame stands for; a code not known here: `RequestError`."""
+    """Return the exception for an `Error` frame; `RequestError` for an unknown code."""
     if frame.code == ErrorCode.UNSUPPORTED_PROTOCOL:
         return ProtocolMismatchError(frame.message, hint=frame.hint)
     error = _CLASS_OF_CODE.get(frame.code, RequestError)(

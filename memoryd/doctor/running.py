@@ -16,7 +16,7 @@ from memoryd_client.errors import DaemonNotRunningError
 from memoryd_client.schema.agents import AgentSummary
 from memoryd_client.shared import lock_holder
 from memoryd_client.shared.lock_holder import Holder
-from memoryd_client.shared.paths import check_socket_path, lock_path
+from memoryd_client.shared.paths import SocketPathError, check_socket_path, lock_path
 
 ANSWER_S = 20.0
 SYNC_S = 60.0
@@ -54,9 +54,8 @@ def found(path: Path, topic: Topic) -> Iterator[RunningDaemon | None]:
         if there or held:
             wait_s = STARTING_S if held else 0.0
             client = Client(str(path), autostart=False, timeout_s=ANSWER_S, wait_s=wait_s)
-    except ValueError as error:
-        message, _, fix = str(error).partition("\n")
-        topic.error(message, fix)
+    except SocketPathError as error:
+        topic.error(error.message, error.hint)
     except OSError as error:
         topic.error(f"the lock {lock} can't be read: {error.strerror}", "check whose it is")
     if client is None:

@@ -105,7 +105,7 @@ def test_what_the_daemon_said_is_told(folder: Path, monkeypatch: pytest.MonkeyPa
     [
         ("exit 0", "it was stopped (exit code 0)"),
         ("echo; echo boom; echo; exit 1", "it crashed (exit code 1): boom"),
-        ("exit 2", "it does not know one of the options (exit code 2)"),
+        ("exit 2", "it does not support one of the options (exit code 2)"),
         ("exit 3", "another memoryd holds the socket or the index (exit code 3)"),
         ("exit 99", "it ended (exit code 99)"),
         ("kill -KILL $$", "it was killed by SIGKILL (exit code -9)"),
@@ -204,7 +204,7 @@ def test_who_does_not_speak_our_protocol_is_told(folder: Path) -> None:
     with FakeDaemon(refuse, babble, answer_at_once) as daemon:
         with pytest.raises(ProtocolMismatchError, match="I speak 7 to 9"):
             background.start(daemon.path, options=[], ready_s=PATIENCE_S)
-        with pytest.raises(ProtocolMismatchError, match="does not speak memoryd's protocol"):
+        with pytest.raises(ProtocolMismatchError, match="does not use memoryd's protocol"):
             background.start(daemon.path, options=[], ready_s=PATIENCE_S)
         assert background.start(daemon.path, options=[], ready_s=PATIENCE_S).already
 

@@ -149,7 +149,7 @@ def test_an_unknown_editor_gets_the_file_and_a_note_says_the_line(
     monkeypatch.setenv("EDITOR", f"{program} -x")
     assert search(workspace, 1) == 0
     assert noted(workspace.parent) == ["-x", str(workspace / "memory/2026-08-14.md")]
-    assert capfd.readouterr() == ("", f"note: memctl can't tell {program} the line, which is 12\n")
+    assert capfd.readouterr() == ("", f"note: can't pass the line to {program}; it is 12\n")
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_a_missing_editor_is_told(
     assert capfd.readouterr() == (
         "",
         "memctl: can't run the editor /no/such/vim: No such file or directory\n"
-        "hint: set VISUAL or EDITOR to a command that is there\n",
+        "hint: set VISUAL or EDITOR to an installed command\n",
     )
 
 
@@ -204,14 +204,14 @@ def test_an_open_quote_is_told(
 ) -> None:
     monkeypatch.setenv("VISUAL", "vim 'x")
     assert search(workspace, 1) == 1
-    assert "$VISUAL has a quote that is not closed: vim 'x" in capfd.readouterr().err
+    assert "$VISUAL has an unclosed quote: vim 'x" in capfd.readouterr().err
 
 
 def test_a_number_beyond_the_hits_is_told(workspace: Path, capfd: Captured) -> None:
     assert search(workspace, 3) == 4
     assert capfd.readouterr() == (
         "",
-        "memctl: there is no result 3: the search found 2\nhint: `--max-results` asks for more\n",
+        "memctl: there is no result 3: the search found 2\nhint: use `--max-results` for more\n",
     )
 
 

@@ -82,7 +82,7 @@ def test_start_of_what_runs_already_is_no_failure(
     running = Started(4711, "/run/s", None, already=True)
     monkeypatch.setattr(background, "start", Recorder(running))
     assert memctl.main(["start"]) == 0
-    text = "memoryd is running already: pid 4711, socket /run/s\n"
+    text = "memoryd is already running: pid 4711, socket /run/s\n"
     assert capsys.readouterr() == (text, "")
     assert memctl.main(["start", "--workspace", "/w"]) == 0
     out, err = capsys.readouterr()

@@ -151,7 +151,7 @@ def test_a_client_says_nothing_to_a_socket_of_another_user(
         said = output(python(A_THIRD, "-c", CALL, path), environment)
         assert len(said.splitlines()) == 2
         for line in said.splitlines():
-            assert line.startswith(f"denied what listens at {path} belongs to user {THEM}, not to")
+            assert line.startswith(f"denied the process at {path} belongs to user {THEM}, not to")
             assert "MEMORYD_SOCKET" in line
         memctl = python(A_THIRD, "-m", "memctl", "--socket", path)
         for command in ("status", "start", "stop"):

@@ -222,7 +222,7 @@ def test_auto_that_found_no_key_stays_on_this_machine(hybrid: Daemon) -> None:
         ("local (GGUF)", "local.model_path is not set"),
         ("openai", None),
     ]
-    assert "auto would find now:" in hybrid.memctl("probe").stdout
+    assert "auto would choose now:" in hybrid.memctl("probe").stdout
 
 
 def test_another_provider_by_request(hybrid: Daemon, openai: OpenAiDouble) -> None:

@@ -133,7 +133,7 @@ def test_an_explanation_for_people(hybrid: Daemon) -> None:
 
 def test_without_vectors_an_explanation_says_so(boilers: Daemon) -> None:
     shown = boilers.memctl("search", "--explain", "boiler").stdout
-    assert "meaning: no vector" in shown
+    assert "vector: none" in shown
 
 
 def test_each_mode_runs_what_it_says(hybrid: Daemon) -> None:
@@ -189,7 +189,7 @@ def test_max_chars_drops_whole_results_from_the_end(boilers: Daemon) -> None:
     answer = boilers.memctl_json("search", "--max-chars", str(sizes[0]), "boiler")
     assert (len(answer["results"]), answer["omitted"]) == (1, 4)
     shown = boilers.memctl("search", "--max-chars", str(sizes[0]), "boiler")
-    assert "4 results more than --max-chars has room for" in shown.stderr
+    assert "4 more results did not fit into --max-chars" in shown.stderr
 
 
 @pytest.mark.parametrize(

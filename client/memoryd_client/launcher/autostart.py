@@ -1,4 +1,4 @@
-"""Starting the daemon on first use, for those who set `autostart = true`."""
+"""Start of the daemon on first use, with `autostart = true`."""
 
 import os
 
@@ -9,11 +9,12 @@ READY_S = 30.0
 
 
 def autostart(socket_path: str) -> bool:
-    """Start a daemon at this socket if the configuration wants it; tell whether it does.
+    """Start a daemon at this socket if the configuration enables it; return whether it does.
 
-    Never with `MEMORYD_NO_AUTOSTART` set to anything but 0. Raises what `background.start` does.
+    `MEMORYD_NO_AUTOSTART`, set to anything but 0, disables it. Raises the errors of
+    `control.start`.
     """
-    if os.environ.get("MEMORYD_NO_AUTOSTART", "0") not in ("", "0") or not is_wanted(
+    if os.environ.get("MEMORYD_NO_AUTOSTART", "0") not in ("", "0") or not is_enabled(
         paths.config_path()
     ):
         return False
@@ -23,8 +24,8 @@ def autostart(socket_path: str) -> bool:
     return True
 
 
-def is_wanted(config_path: str) -> bool:
-    """Read the configuration. One that is broken is told of by the daemon, not here."""
+def is_enabled(config_path: str) -> bool:
+    """Return whether the configuration enables autostart. The daemon reports a broken one."""
     try:
         with open_regular(config_path) as file:
             from memoryd_client.shared import toml

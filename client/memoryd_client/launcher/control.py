@@ -1,7 +1,7 @@
-"""memoryd in the background, without a service manager: start, stop, restart.
+"""Start, stop and restart of memoryd in the background, without a service manager.
 
-Who runs is what the lock file beside the socket says, while its lock is held; see `holder`. A
-process is signalled only if all that can be known about it agrees.
+The lock file beside the socket names the running process while its lock is held; see
+`lock_holder`. A process is signalled only if everything known about it agrees.
 """
 
 import os
@@ -24,15 +24,15 @@ from memoryd_client.shared.lock_holder import Holder
 
 _PAUSE_S = 0.02
 _GREETING_S = 0.5
-"""One try of many while a daemon comes up."""
+"""Seconds for one greeting while a daemon starts."""
 _ANSWER_S = 2.0
-"""How long a daemon that is to be stopped may take to say who it is."""
+"""Seconds for a daemon to identify itself before it is stopped."""
 _LINE_S = 1.0
-"""How long a daemon may hold a lock before it has written its name into the file."""
+"""Seconds between taking a lock and writing the process into its file."""
 
 
 class Started(Struct, frozen=True):
-    """A daemon that answers. `already`: it ran before. `log_path` `None`: it has no log file."""
+    """A daemon that answers. `already`: it ran before. `log_path` None: no log file."""
 
     pid: int
     socket_path: str
@@ -41,7 +41,7 @@ class Started(Struct, frozen=True):
 
 
 class Stopped(Struct, frozen=True):
-    """Who was stopped (`None`: nobody ran), which files were cleaned up, and what to know of it."""
+    """The stopped process (None: none ran), the removed files, and a remark."""
 
     pid: int | None
     removed: list[str]
@@ -51,9 +51,9 @@ class Stopped(Struct, frozen=True):
 def start(socket_path: str, *, options: list[str], ready_s: float) -> Started:
     """Start a daemon that listens at `socket_path`, unless one does; wait until it answers.
 
-    It runs in the current directory. `options` are those of `memoryd`. Raises `StartFailedError`
-    if it ends, or does not answer within `ready_s` seconds (it is left running then), and
-    `ProtocolMismatchError` or another `MemorydError` when somebody who answers is of no use.
+    It runs in the current directory with `options` of `memoryd`. Raises `StartFailedError` if it
+    exits, or does not answer within `ready_s` seconds (it is left running then), and
+    `ProtocolMismatchError` or another `MemorydError` if an unusable process answers.
     """
     path = _checked(socket_path)
     end = time.monotonic() + ready_s
@@ -69,10 +69,10 @@ def start(socket_path: str, *, options: list[str], ready_s: float) -> Started:
 
 
 def stop(socket_path: str, *, timeout_s: float) -> Stopped:
-    """Stop the daemon of this socket and wait until it is gone; clean up after a killed one.
+    """Stop the daemon of this socket and wait until it exits; clean up after a killed one.
 
-    Raises `StopFailedError` when it is not gone after `timeout_s` seconds, or when it is not
-    certain which process it is: then nothing is signalled. Raises `ManagedError`.
+    Raises `ManagedError`, and `StopFailedError` if it has not exited after `timeout_s` seconds or
+    if its process is uncertain: then nothing is signalled.
     """
     path = _checked(socket_path)
     lock = paths.lock_path(path)
@@ -85,29 +85,29 @@ def stop(socket_path: str, *, timeout_s: float) -> Stopped:
         return _stop(path, lock, found, timeout_s)
     except PermissionError as error:
         raise StopFailedError(
-            f"the memoryd at {path} is not yours: {error.strerror}", hint="ask whose it is"
+            f"the memoryd at {path} is not yours: {error.strerror}", hint="check who owns it"
         ) from error
 
 
 def restart(socket_path: str, *, timeout_s: float, ready_s: float) -> Started:
-    """Stop the daemon of this socket and start it as it was started: same command, same folder.
+    """Stop the daemon of this socket and start the same command in the same folder.
 
-    The environment is the caller's. If none runs, just `start`. Raises what both raise.
+    It gets the caller's environment. If none runs, just start. Raises the errors of both.
     """
     path = _checked(socket_path)
     try:
         found = _holder(paths.lock_path(path))
     except PermissionError:
-        found = None  # `start` tells.
+        found = None  # `start` reports it
     if found is None:
         return start(path, options=[], ready_s=ready_s)
     if found.manager:
         raise ManagedError(found.manager, "restart")
-    # Looked at before anything is stopped.
+    # Checked before anything is stopped.
     if not (found.argv and os.access(found.argv[0], os.X_OK) and os.path.isdir(found.cwd)):
         raise StartFailedError(
-            f"memoryd (process {found.pid}) can't be started again as it was: "
-            "its program or its folder is not there any more, or not known",
+            f"memoryd (process {found.pid}) can't be restarted with the same command: "
+            "its program or folder no longer exists, or is unknown",
             hint="`memctl stop`, then `memctl start`",
         )
     stop(path, timeout_s=timeout_s)
@@ -120,9 +120,9 @@ def _checked(socket_path: str) -> str:
 
 
 def _running(path: str, end: float) -> Started | None:
-    """Return the daemon that answers, waiting for one that holds the lock but doesn't yet.
+    """Return the daemon that answers, waiting for one that only holds the lock so far.
 
-    Raises `StartFailedError` when the time is over.
+    Raises `StartFailedError` when the time is up.
     """
     lock = paths.lock_path(path)
     while True:
@@ -141,8 +141,8 @@ def _running(path: str, end: float) -> Started | None:
             found = locks.read(lock)
             process = f" (process {found.pid})" if found is not None else ""
             raise StartFailedError(
-                f"a memoryd{process} is there already, but does not answer, at {path}",
-                hint="it may be starting or stuck: look at its log, or `memctl stop` it",
+                f"a memoryd{process} already runs at {path} but does not answer",
+                hint="it may be starting or stuck: see `memctl logs`, or run `memctl stop`",
                 retryable=True,
             )
         time.sleep(_PAUSE_S)
@@ -162,8 +162,8 @@ def _launch(argv: list[str], path: str, log: str, cwd: str | None, end: float) -
                 return Started(greeting.pid, path, log)
             if time.monotonic() >= end:
                 raise StartFailedError(
-                    f"memoryd (process {child.pid}) does not answer yet; it goes on starting",
-                    hint=f"wait for it, or look at its log, {log}",
+                    f"memoryd (process {child.pid}) is still starting and does not answer yet",
+                    hint=f"wait for it, or see its log, {log}",
                     retryable=True,
                 )
             time.sleep(_PAUSE_S)
@@ -176,13 +176,16 @@ def _left_s(end: float, most_s: float) -> float:
 
 
 def _holder(lock: str) -> Holder | None:
-    """Return who holds the lock, `None` if nobody does. Raises `StopFailedError` if unsaid."""
+    """Return the holder of the lock, None if it is free.
+
+    Raises `StopFailedError` if the file does not name the holder.
+    """
     end = time.monotonic() + _LINE_S
     while locks.is_held(lock):
         if (found := locks.read(lock)) is not None:
             return found
         if time.monotonic() >= end:
-            raise StopFailedError(f"{lock} is locked, but does not say by which process")
+            raise StopFailedError(f"{lock} is locked but does not name a process")
         time.sleep(_PAUSE_S)
     return None
 
@@ -190,26 +193,25 @@ def _holder(lock: str) -> Holder | None:
 def _stop(path: str, lock: str, found: Holder, timeout_s: float) -> Stopped:
     try:
         with Process(found.pid) as process:
-            # From here on the number can't come to mean another process: so check it now.
+            # From here on the pid can't be reused, so check the process now.
             remark = _identify(path, lock, process)
             process.send(signal.SIGTERM)
             if not process.wait(timeout_s, gone=lambda: not locks.is_held(lock)):
                 log = f"; its log is {found.log_path}" if found.log_path else ""
                 raise StopFailedError(
-                    f"memoryd (process {process.pid}) was asked to stop, "
-                    f"but still runs after {timeout_s:g} s",
+                    f"memoryd (process {process.pid}) still runs {timeout_s:g} s after SIGTERM",
                     hint=f"wait, or end it with `kill -KILL {process.pid}`{log}",
                     retryable=True,
                 )
     except ProcessLookupError:
-        remark = "it went by itself"
+        remark = "it had already exited"
     return Stopped(found.pid, _remove_stale(path, lock), remark)
 
 
 def _identify(path: str, lock: str, process: Process) -> str:
-    """Make sure that a process is the daemon of this socket, and return what is odd about it.
+    """Verify that a process is the daemon of this socket; return a remark, or "".
 
-    Raises `StopFailedError` when it may be another one.
+    Raises `StopFailedError` if it may be another process.
     """
     try:
         greeting = greet(path, limit_s=_ANSWER_S)
@@ -218,12 +220,12 @@ def _identify(path: str, lock: str, process: Process) -> str:
     for pid in _pids(greeting):
         if pid != process.pid:
             raise _unsure(
-                f"{lock} names process {process.pid}, but process {pid or '(out of sight)'} "
+                f"{lock} names process {process.pid}, but process {pid or '(not visible)'} "
                 f"answers at {path}"
             )
     now = locks.read(lock)
     if not locks.is_held(lock) or now is None or now.pid != process.pid:
-        raise _unsure(f"{lock} changed hands just now")
+        raise _unsure(f"another process has just taken {lock}")
     if process.has_open(lock) is False:
         raise _unsure(f"{lock} names process {process.pid}, which does not have it open")
     answered = greeting is not None and greeting.pid is not None
@@ -235,23 +237,23 @@ def _pids(greeting: Greeting | None) -> list[int]:
     return [pid for pid in found if pid is not None]
 
 
-def _unsure(what: str) -> StopFailedError:
+def _unsure(reason: str) -> StopFailedError:
     return StopFailedError(
-        f"{what}: nothing was signalled",
-        hint="try again; a memoryd in a container has to be stopped there",
+        f"{reason}; nothing was signalled",
+        hint="try again; stop a memoryd in a container inside that container",
         retryable=True,
     )
 
 
 def _nobody(path: str, lock: str) -> Stopped:
-    """Say that nobody runs, once that is certain. Raises `StopFailedError` if it is not so."""
+    """Return that none runs, if that is certain. Raises `StopFailedError` otherwise."""
     if removed := _remove_stale(path, lock):
-        reason = f"no memoryd runs at {path}; one that was killed had left the socket"
+        reason = f"no memoryd runs at {path}; a killed one had left its socket"
         return Stopped(None, removed, reason)
     if not _was_managed(lock) and (greeting := greet(path, limit_s=0.0)) is not None:
-        by = f"process {greeting.peer_pid}" if greeting.peer_pid else "somebody"
+        by = f"process {greeting.peer_pid}" if greeting.peer_pid else "a process"
         raise StopFailedError(
-            f"{by} answers at {path} without holding its lock: nothing was signalled",
+            f"{by} answers at {path} without holding its lock; nothing was signalled",
             hint="try again; if it is a memoryd whose lock file was removed, end it with `kill`",
             retryable=True,
         )
@@ -259,10 +261,10 @@ def _nobody(path: str, lock: str) -> Stopped:
 
 
 def _remove_stale(path: str, lock: str) -> list[str]:
-    """Remove the socket of a daemon that is gone; return what was removed.
+    """Remove the socket of a daemon that has exited; return the removed paths.
 
-    The lock is shared meanwhile, so that no daemon can come to listen. The lock file stays: without
-    it two daemons could lock two files of one name.
+    A shared lock keeps new daemons from listening meanwhile. The lock file stays: without it, two
+    daemons could lock two files of one name.
     """
     with locks.free(lock) as is_free:
         if not is_free or _was_managed(lock) or not _is_socket(path):
@@ -275,7 +277,7 @@ def _remove_stale(path: str, lock: str) -> list[str]:
 
 
 def _was_managed(lock: str) -> bool:
-    """Tell whether a manager may hold the socket: connecting would start a daemon."""
+    """Return whether a manager may own the socket: connecting would start a daemon."""
     last = locks.read(lock)
     return last is not None and bool(last.manager)
 

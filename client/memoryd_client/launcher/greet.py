@@ -1,4 +1,4 @@
-"""Who listens at a socket: one connection, one hello, nothing asked."""
+"""Identification of the process at a socket: one connection, one hello, no request."""
 
 import errno
 import socket
@@ -28,15 +28,15 @@ from memoryd_client.wire.protocol import (
 )
 
 _RECEIVE_BYTES = 64 * 1024
-_NOBODY_ERRNOS = frozenset({errno.ENOENT, errno.ECONNREFUSED})
+_NOT_LISTENING_ERRNOS = frozenset({errno.ENOENT, errno.ECONNREFUSED})
 
 
 class Greeting(Struct, frozen=True):
-    """Somebody listens.
+    """Answer of a listening process.
 
-    `pid` is what the daemon says of itself: `None` if it said nothing in time, hung up, or refused,
-    with `refusal`. `peer_pid` is the process that made the socket listen, which the kernel says;
-    `None` where it doesn't, 0 if that process is out of sight.
+    `pid` is the pid that the daemon reports; None if it did not answer in time, closed the
+    connection, or refused, with `refusal`. `peer_pid` is the kernel's pid of the listening process;
+    None where the kernel has none, 0 if the process is not visible.
     """
 
     pid: int | None = None
@@ -45,9 +45,9 @@ class Greeting(Struct, frozen=True):
 
 
 def greet(path: str, *, limit_s: float) -> Greeting | None:
-    """Say hello and wait `limit_s` seconds at most for the welcome. `None`: nobody listens.
+    """Send hello and wait up to `limit_s` seconds for the welcome. None: no process listens.
 
-    Raises `DaemonNotRunningError` when nobody may know: no permission, no such folder.
+    Raises `DaemonNotRunningError` if that can't be determined: no permission, no such folder.
     """
     end = time.monotonic() + limit_s
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
@@ -55,9 +55,9 @@ def greet(path: str, *, limit_s: float) -> Greeting | None:
             connection.settimeout(0)
             connection.connect(path)
         except BlockingIOError:
-            return Greeting()  # The queue of clients is full.
+            return Greeting()  # the queue of clients is full
         except OSError as error:
-            if error.errno in _NOBODY_ERRNOS:
+            if error.errno in _NOT_LISTENING_ERRNOS:
                 return None
             raise DaemonNotRunningError(
                 f"cannot connect to memoryd at {path}: {error.strerror or error}",
@@ -71,7 +71,7 @@ def greet(path: str, *, limit_s: float) -> Greeting | None:
         except DeniedError as error:
             return Greeting(None, peer_pid, error)
         except OSError:
-            return Greeting(peer_pid=peer_pid)  # Silent for too long, or hung up.
+            return Greeting(peer_pid=peer_pid)  # no answer in time, or closed
         except (FrameError, msgspec.DecodeError):
             answer = None
     if isinstance(answer, Welcome):
@@ -82,14 +82,14 @@ def greet(path: str, *, limit_s: float) -> Greeting | None:
         None,
         peer_pid,
         ProtocolMismatchError(
-            f"what answers at {path} does not speak memoryd's protocol",
-            hint="choose another socket, or set MEMORYD_SOCKET",
+            f"the process at {path} does not use memoryd's protocol",
+            hint="use another --socket, or set MEMORYD_SOCKET",
         ),
     )
 
 
 def _ask(connection: socket.socket, end: float) -> object:
-    """Return the first frame. Raises `TimeoutError`, `OSError`, or what a bad one gives."""
+    """Return the first frame. Raises `TimeoutError`, `OSError` or a decoding error."""
     buffer = FrameBuffer()
     connection.settimeout(max(0.001, end - time.monotonic()))
     connection.sendall(pack(Hello(PROTOCOL_MIN, PROTOCOL_MAX, "memctl")))

@@ -1,4 +1,4 @@
-"""Starting memoryd as a process of its own, which outlives us and our terminal."""
+"""Start of memoryd as a separate process that outlives its parent and the terminal."""
 
 import os
 import signal
@@ -13,42 +13,40 @@ from memoryd_client.shared import service_manager
 from memoryd_client.shared.safe_open import open_regular
 
 OUTPUT_LINES = 10
-"""So much of what a daemon wrote before it ended is passed on."""
+"""Last lines of a failed daemon's output that an error carries."""
 _OUTPUT_BYTES = 64 * 1024
 _EXPLANATION = "memoryd: "
-"""How the line begins with which the daemon says why it ends."""
+"""Prefix of the line with which the daemon reports its reason to exit."""
 
 EXIT_LOCKED = 3
 _MEANINGS = {
     0: "it was stopped",
     1: "it crashed",
-    2: "it does not know one of the options",
+    2: "it does not support one of the options",
     EXIT_LOCKED: "another memoryd holds the socket or the index",
     78: "the configuration, the workspace, the socket or the index can't be used",
 }
 
 
 class Child:
-    """A daemon that was started and has not proved itself yet. Always `let_go` of it."""
+    """A started daemon that does not answer yet. Always `let_go` of it."""
 
     def __init__(self, argv: list[str], *, cwd: str | None, log_path: str) -> None:
-        """Start it, with what it writes appended to the log. Raises `StartFailedError`."""
+        """Start it and append its output to the log. Raises `StartFailedError`."""
         self.log_path = log_path
         try:
             os.makedirs(os.path.dirname(log_path), mode=0o700, exist_ok=True)
-            # A pipe that nobody reads is refused, not waited for.
+            # Without O_NONBLOCK, a pipe without a reader would block here.
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
             log = os.open(log_path, flags, 0o600)
             os.set_blocking(log, True)
         except OSError as error:
-            raise StartFailedError(
-                f"the log {log_path} can't be written: {error.strerror}"
-            ) from error
+            raise StartFailedError(f"can't write the log {log_path}: {error.strerror}") from error
         try:
             found = os.fstat(log)
             self._offset = found.st_size
             if stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) & 0o077:
-                os.fchmod(log, 0o600)  # it was made by another umask
+                os.fchmod(log, 0o600)  # created under another umask
             self._process = subprocess.Popen(
                 argv,
                 cwd=cwd,
@@ -56,33 +54,33 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # No signal of our terminal or process group reaches it.
+                # Keeps signals of this terminal and process group away.
                 start_new_session=True,
             )
         except OSError as error:
-            raise StartFailedError(f"{argv[0]} can't be run: {error.strerror}") from error
+            raise StartFailedError(f"can't run {argv[0]}: {error.strerror}") from error
         finally:
             os.close(log)
         self.pid = self._process.pid
 
     def exit_code(self) -> int | None:
-        """Return how it ended (minus the signal that killed it), `None` while it runs."""
+        """Return its exit code, minus the signal that killed it, or None while it runs."""
         return self._process.poll()
 
     def is_it(self, pid: int) -> bool:
-        """Tell whether a process is this one, or was started by it if it is a wrapper."""
+        """Return whether a process is this one, or a child of it if it is a wrapper."""
         try:
             return pid == self.pid or os.getsid(pid) == self.pid
         except (ProcessLookupError, PermissionError):
             return False
 
     def let_go(self) -> None:
-        """Leave it to itself. Should it end before we do, it is not left as a zombie."""
+        """Detach from it; a thread reaps it if it exits before this process."""
         if self._process.poll() is None:
             threading.Thread(target=self._process.wait, name="memoryd", daemon=True).start()
 
     def failure(self, code: int) -> StartFailedError:
-        """Return the error for a daemon that ended with this exit code instead of serving."""
+        """Return the error for a daemon that exited with this code instead of serving."""
         output = self._output()
         explained = [line for line in output if line.startswith(_EXPLANATION)]
         written = [line for line in output if line.strip()]
@@ -93,17 +91,17 @@ class Child:
                 f": {s}" for s in written[-1:]
             )
         error = StartFailedError(
-            f"memoryd did not start: {reason}", hint=f"its log is {self.log_path}"
+            f"memoryd did not start: {reason}", hint=f"see its log, {self.log_path}"
         )
         error.output = tuple(output)
         return error
 
     def _output(self) -> list[str]:
-        """Return the last lines that were written since the start."""
+        """Return the last lines written since the start."""
         try:
             with open_regular(self.log_path) as log:
                 size = os.fstat(log.fileno()).st_size
-                # Smaller than before: the log was rotated meanwhile.
+                # A smaller log was rotated meanwhile.
                 begin = self._offset if size >= self._offset else 0
                 log.seek(max(begin, size - _OUTPUT_BYTES))
                 text = log.read(_OUTPUT_BYTES).decode("utf-8", "replace")
@@ -113,7 +111,7 @@ class Child:
 
 
 def program() -> str:
-    """Return the daemon's program: beside this interpreter, else in PATH.
+    """Return the path of `memoryd`: beside this interpreter, else in PATH.
 
     Raises `StartFailedError`.
     """
@@ -121,14 +119,14 @@ def program() -> str:
     found = (which("memoryd", path=beside) if beside else None) or which("memoryd")
     if found is None:
         raise StartFailedError(
-            "the program memoryd is neither beside this Python nor in PATH",
+            "memoryd is neither beside this Python nor in PATH",
             hint="install memoryd, or add its folder to PATH",
         )
     return os.path.abspath(found)
 
 
 def placed(argv: list[str], *, socket_path: str, log_path: str) -> list[str]:
-    """Return a command line with these places instead of those it has, if any."""
+    """Return a command line with its socket and log replaced."""
     kept: list[str] = []
     words = iter(argv)
     for word in words:
@@ -141,7 +139,7 @@ def placed(argv: list[str], *, socket_path: str, log_path: str) -> list[str]:
 
 def _meaning(code: int) -> str:
     if code >= 0:
-        return _MEANINGS.get(code, "it ended")
+        return _MEANINGS.get(code, "it exited")
     try:
         return f"it was killed by {signal.Signals(-code).name}"
     except ValueError:

@@ -1,4 +1,4 @@
-"""The log file of a daemon: where it is, its last lines, and new ones as they come."""
+"""Log file of a daemon: its path, last lines, and new lines as they are written."""
 
 import os
 import time
@@ -14,14 +14,14 @@ _BLOCK_BYTES = 64 * 1024
 
 
 def log_path(socket_path: str) -> str:
-    """Return where `start` lets the daemon of this socket log to."""
+    """Return the log path that `start` uses for the daemon of this socket."""
     return os.path.join(paths.state_dir(), f"memoryd{paths.socket_suffix(socket_path)}.log")
 
 
 def current(socket_path: str) -> str:
-    """Return the log of the daemon that runs, or ran last, at this socket.
+    """Return the log of the running, or last, daemon at this socket.
 
-    Raises `ManagedError` when a service manager keeps it, `NoLogError` when there is none.
+    Raises `ManagedError` if a service manager keeps it, `NoLogError` if there is none.
     """
     lock = paths.lock_path(os.path.abspath(socket_path))
     try:
@@ -32,23 +32,23 @@ def current(socket_path: str) -> str:
         if found.manager:
             raise ManagedError(found.manager, "logs")
         raise NoLogError(
-            f"memoryd (process {found.pid}) has no log file: it logs where it was started",
-            hint="look at its terminal, or use `memctl restart`",
+            f"memoryd (process {found.pid}) has no log file: it logs to its terminal",
+            hint="see that terminal, or use `memctl restart`",
         )
     path = (found.log_path if found is not None else None) or log_path(socket_path)
     if not os.path.exists(path):
-        raise NoLogError(f"there is no log yet: {path}", hint="`memctl start` makes one")
+        raise NoLogError(f"there is no log yet: {path}", hint="`memctl start` creates one")
     if not os.path.isfile(path):
         raise NoLogError(f"the log {path} is not a regular file", hint="move it away")
     if not os.access(path, os.R_OK):
-        raise NoLogError(f"the log {path} can't be read", hint="check whose it is")
+        raise NoLogError(f"can't read the log {path}", hint="check its owner")
     return path
 
 
 def tail(path: str, lines: int) -> list[str]:
-    """Return the last lines of a log, without line ends; what is missing from the older one.
+    """Return the last lines of a log, without line ends, continued in the rotated log.
 
-    Reads no more than it needs. What is no UTF-8 is replaced. Raises `OSError`.
+    Reads no more than needed and replaces invalid UTF-8. Raises `OSError`.
     """
     with open_regular(path) as log:
         found = _tail(log, path, lines)
@@ -59,10 +59,10 @@ def tail(path: str, lines: int) -> list[str]:
 def follow(
     path: str, *, lines: int = 0, pause: Callable[[float], object] = time.sleep
 ) -> Iterator[str]:
-    """Yield the last `lines` of a log, then new ones as they come, for ever.
+    """Yield the last `lines` of a log, then new lines, forever.
 
-    Goes on when the log is rotated or truncated, and waits for one that is not there.
-    `pause(seconds)` is called between two looks.
+    Continues after rotation or truncation and waits for a missing log. Calls `pause(seconds)`
+    between two checks.
     """
     while (log := _opened(path)) is None:
         pause(_POLL_S)
@@ -74,7 +74,7 @@ def follow(
             *whole, rest = rest.split(b"\n")
             yield from map(_text, whole)
             if (newer := _newer(log, path)) is not None:
-                # Whatever was written between reading and the rotation.
+                # Lines written between the read and the rotation.
                 rest += log.read()
                 yield from map(_text, rest.splitlines())
                 rest = b""
@@ -90,7 +90,7 @@ def follow(
 
 
 def _tail(log: BinaryIO, path: str, lines: int) -> list[str]:
-    """Return the last whole lines; `log` is left behind them."""
+    """Return the last complete lines; leaves `log` positioned after them."""
     found = _last_lines(log, lines)
     if (missing := lines - len(found)) > 0 and (older := _opened(f"{path}.1")) is not None:
         with older:
@@ -115,7 +115,7 @@ def _last_lines(log: BinaryIO, lines: int) -> list[bytes]:
 
 
 def _newer(log: BinaryIO, path: str) -> BinaryIO | None:
-    """Open the log if it is another file than before."""
+    """Open the log if its path has a new file."""
     newer = _opened(path)
     if newer is not None and _same(newer, log):
         newer.close()

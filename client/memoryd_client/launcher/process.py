@@ -1,4 +1,4 @@
-"""One process, held so that its number can't come to mean another one."""
+"""A process held by a pidfd, so that its pid can't be reused."""
 
 import os
 import select
@@ -13,11 +13,11 @@ _POLL_S = 0.05
 
 
 class Process:
-    """A running process. Used in a `with` block.
+    """A running process, as a context manager.
 
-    On Linux by a pidfd (pidfd_open(2)): what is found out about the process after it was opened
-    holds for the one that is signalled. Elsewhere, and on kernels before 5.3, by its number.
-    Raises `ProcessLookupError` if there is none.
+    On Linux it holds a pidfd (pidfd_open(2)): facts established after opening hold for the
+    signalled process. Elsewhere, and before kernel 5.3, it uses the pid. Raises
+    `ProcessLookupError` if there is no such process.
     """
 
     def __init__(self, pid: int) -> None:
@@ -47,7 +47,7 @@ class Process:
             os.kill(self.pid, number)
 
     def wait(self, timeout_s: float, *, gone: Callable[[], bool]) -> bool:
-        """Tell whether the process went in time. `gone` is asked where there is no pidfd."""
+        """Return whether the process exits in time. `gone` is polled without a pidfd."""
         if self._descriptor is not None:
             poll = select.poll()
             poll.register(self._descriptor, select.POLLIN)
@@ -60,10 +60,7 @@ class Process:
         return True
 
     def has_open(self, path: str) -> bool | None:
-        """Tell whether the process has this file open; `None` where that can't be found out.
-
-        From /proc (proc_pid_fd(5)), which other systems don't have.
-        """
+        """Return whether the process has this file open, by proc_pid_fd(5); None without /proc."""
         folder = f"/proc/{self.pid}/fd"
         try:
             wanted = os.stat(path)

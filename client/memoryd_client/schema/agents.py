@@ -1,4 +1,4 @@
-"""The bodies of requests about the agents that a daemon serves."""
+"""Bodies of requests about the agents of a daemon."""
 
 from msgspec import field
 
@@ -8,7 +8,7 @@ from memoryd_client.wire.protocol import Body
 class AgentSummary(Body):
     """One agent of the daemon. `state` is `starting`, `ready`, `stopping` or `failed`.
 
-    `reason` says why it has failed, or which disk it waits for to start, `origin` why it is served:
+    `reason` is the reason for a failure, or the disk that delays its start; `origin` is
     `configuration`, `command line` or `added`.
     """
 
@@ -26,33 +26,33 @@ class AgentSummary(Body):
 
 
 class AgentsResult(Body):
-    """All agents of the daemon; `current` is the one this client gets when it names none."""
+    """All agents of the daemon; `current` is the agent of requests that name none."""
 
     agents: list[AgentSummary]
     current: str | None = None
 
 
 class AddBody(Body):
-    """Serve one more workspace: an absolute path."""
+    """Serve another workspace, given its absolute path."""
 
     workspace: str
 
 
 class AddResult(Body):
-    """The agent that serves the workspace; `added` is false when one did so already."""
+    """The agent of the workspace; `added` is false if it was already served."""
 
     agent: AgentSummary
     added: bool
 
 
 class DropBody(Body):
-    """Stop serving a workspace that was added: its agent's id, or the absolute path."""
+    """Stop serving an added workspace, given its agent's id or absolute path."""
 
     agent: str
 
 
 class DropResult(Body):
-    """What is served no more. Its index stays at `db_path`."""
+    """The agent that is no longer served. Its index stays at `db_path`."""
 
     agent: str
     workspace_dir: str
@@ -60,7 +60,7 @@ class DropResult(Body):
 
 
 class ReloadResult(Body):
-    """What reading the configuration again changed, by agent."""
+    """Changes of a reload, by agent."""
 
     files: list[str]
     started: list[str]

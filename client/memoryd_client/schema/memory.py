@@ -1,4 +1,4 @@
-"""What requests ask and results answer: the bodies inside the frames of `protocol`."""
+"""Bodies of requests about memory: search, get, sync, index, files, probe, events."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from memoryd_client.wire.protocol import Body, Op
 
 
 class Empty(Body):
-    """The body of a request that takes no arguments."""
+    """Body of a request without arguments."""
 
 
 class PingResult(Body):
-    """The daemon is alive; `uptime_s` in seconds."""
+    """Identity of the daemon; `uptime_s` in seconds."""
 
     pid: int
     version: str
@@ -22,15 +22,15 @@ class PingResult(Body):
 
 
 class SearchBody(Body):
-    """A search. `None` means the configured default.
+    """A search. None means the configured default.
 
     `path_glob` is matched against result paths (`*` and `?` stay within a folder, `**` spans
-    folders). `since` and `until` are inclusive dates `YYYY-MM-DD`, held against a note's own date
-    (`memory/2026-11-28.md`), else its modification time. `visibility` says whose transcripts may
-    be in the answer: `self` (of `session` alone), `agent` or `all`. `mode` is `hybrid`, `keyword`
-    or `vector`; `max_chars` bounds all snippets together; `explain` asks for each hit's parts. The
-    query may have operators: see docs/search.md. With `highlight`, hits say where the query's words
-    stand.
+    folders). `since` and `until` are inclusive dates `YYYY-MM-DD`, compared with a note's own date
+    (`memory/2026-11-28.md`), else its modification time. `visibility` selects the transcripts:
+    `self` (only those of `session`), `agent` or `all`. `mode` is `hybrid`, `keyword` or `vector`;
+    `max_chars` limits all snippets together; `explain` requests an `Explanation` per result. The
+    query may contain operators: see docs/search.md. `highlight` requests the positions of the
+    query's words.
     """
 
     query: str
@@ -49,11 +49,10 @@ class SearchBody(Body):
 
 
 class Explanation(Body):
-    """Why a hit is where it is. All are shares from 0 to about 1, but `cosine` and `strength`.
+    """Parts of a result's score, from 0 to about 1 except `cosine` and `strength`.
 
-    `bm25`, `coverage`, `adjacency` and `verbatim` say what its words have of the question; `cosine`
-    how near its meaning is; `strength` is what they add up to, `decay` how much of the score age
-    has left, and the ranks are the places that the legs gave it by themselves.
+    `bm25`, `coverage`, `adjacency` and `verbatim` measure its words, `cosine` its vector;
+    `strength` is their sum, `decay` the factor for its age. The ranks are those of each retriever.
     """
 
     bm25: float
@@ -70,10 +69,10 @@ class Explanation(Body):
 class Hit(Body):
     """One cited result.
 
-    `start_line`..`end_line` (1-based, inclusive) is the chunk that matched;
-    `snippet_start_line`..`snippet_end_line` the part of it shown in `snippet`, which is what
-    `citation` points at. Scores are in [0, 1]; a leg that did not see the hit gives `None`.
-    `highlights` are (start, end) of words of the query in the snippet, in characters.
+    `start_line`..`end_line` (1-based, inclusive) is the matching chunk;
+    `snippet_start_line`..`snippet_end_line` is the part in `snippet`, which `citation` cites.
+    Scores are in [0, 1]; None if that retriever did not find the result. `highlights` are
+    (start, end) of the query's words in the snippet, in characters.
     """
 
     path: str
@@ -92,12 +91,11 @@ class Hit(Body):
 
 
 class SearchResult(Body):
-    """Hits, best first, and how they were found.
+    """Results, best first, with the state of the search.
 
-    `mode` is what really ran: `hybrid`, `keyword`, `vector` or `none`; `warnings` say why it is
-    less than was asked. `stale` is true while noticed changes are not searchable yet. Paths of hits
-    are relative to `workspace_dir` unless absolute. `omitted` counts hits that `max_chars` had no
-    room for.
+    `mode` is the mode that ran: `hybrid`, `keyword`, `vector` or `none`; `warnings` explain a
+    degraded mode. `stale` is true while noticed changes are not searchable yet. Paths are relative
+    to `workspace_dir` unless absolute. `omitted` counts results beyond `max_chars`.
     """
 
     results: list[Hit]
@@ -116,9 +114,9 @@ class SearchResult(Body):
 
 
 class GetBody(Body):
-    """Lines of one memory file, from `start_line` (1-based). `lines` `None`: the default, 120.
+    """Lines of one memory file, from `start_line` (1-based). `lines` None: the default, 120.
 
-    Of a transcript, the messages of these records; with `raw` the records themselves.
+    For a transcript, the messages of these records; with `raw`, the records themselves.
     """
 
     path: str
@@ -128,7 +126,7 @@ class GetBody(Body):
 
 
 class GetResult(Body):
-    """Whole lines as they stand in the file. `next_from` is set while there is more."""
+    """Whole lines of the file, unchanged. `next_from` is set if there are more."""
 
     path: str
     text: str
@@ -140,16 +138,13 @@ class GetResult(Body):
 
 
 class SyncBody(Body):
-    """Wait until everything changed before this request is searchable.
-
-    With `vectors` false, keyword-searchable is enough.
-    """
+    """Wait until all earlier changes are searchable; by keywords only if `vectors` is false."""
 
     vectors: bool = True
 
 
 class SyncResult(Body):
-    """What the index holds once the wait is over."""
+    """Contents of the index after the wait."""
 
     files: int
     chunks: int
@@ -158,10 +153,10 @@ class SyncResult(Body):
 
 
 class IndexBody(Body):
-    """Compare disk and index now; `force` builds a new index beside the old one and swaps it in.
+    """Bring the index up to date; `force` builds a new index beside the old one and swaps it in.
 
-    `provider` is the one that is to embed from now on; `auto` looks for one again. If that changes
-    the provider, the index is built anew.
+    `provider` becomes the embedding provider; `auto` chooses again. A new provider causes a
+    rebuild.
     """
 
     force: bool = False
@@ -169,7 +164,7 @@ class IndexBody(Body):
 
 
 class IndexResult(Body):
-    """What an `index` run did. `embedded` were computed, `reused` came from the cache."""
+    """Outcome of an `index` run. `embedded` vectors were computed, `reused` came from the cache."""
 
     files: int
     chunks: int
@@ -182,7 +177,7 @@ class IndexResult(Body):
 
 
 class ConfigValue(Body):
-    """One effective setting and where it comes from (`default`, a file's path, `--workspace`)."""
+    """One effective setting and its origin (`default`, a file's path, `--workspace`)."""
 
     key: str
     value: Any
@@ -190,7 +185,7 @@ class ConfigValue(Body):
 
 
 class ConfigResult(Body):
-    """All effective settings of one agent, secrets left out."""
+    """All effective settings of one agent, without secrets."""
 
     agent: str
     files: list[str]
@@ -198,11 +193,11 @@ class ConfigResult(Body):
 
 
 class FilesBody(Body):
-    """One page of the files the agent knows, by path.
+    """One page of the agent's files, by path.
 
-    `state` is one of `indexed`, `remarked` (indexed, with something to know about it), `skipped`
-    (found or configured, but no memory) and `failed` (can't be read). `after` is the
-    `next_after` of the page before; `limit` 1 to 1,000.
+    `state` is `indexed`, `remarked` (indexed, with a remark), `skipped` (found or configured, but
+    not memory) or `failed` (unreadable). `after` is the `next_after` of the previous page; `limit`
+    is 1 to 1,000.
     """
 
     state: str = "indexed"
@@ -211,7 +206,7 @@ class FilesBody(Body):
 
 
 class FileEntry(Body):
-    """One file. `reason` says why it is not indexed, or what there is to know about it."""
+    """One file. `reason` is the reason why it is not indexed, or its remark."""
 
     path: str
     state: str
@@ -230,10 +225,10 @@ class FilesResult(Body):
 
 
 class Check(Body):
-    """One thing that was tried: `embedding`, `batch`, `vector` or `keyword`.
+    """One check of a probe: `embedding`, `batch`, `vector` or `keyword`.
 
-    `required` is false for what the configuration switches off. `detail` tells what works,
-    `reason` and `hint` why it doesn't and what to do.
+    `required` is false for a part that the configuration disables. `detail` describes a success,
+    `reason` and `hint` a failure and its fix.
     """
 
     name: str
@@ -246,16 +241,16 @@ class Check(Body):
 
 
 class ProviderCandidate(Body):
-    """A provider that `auto` would consider now; `passed_over` says why it would not take it."""
+    """A provider that `auto` would consider now; `passed_over` is the reason against it."""
 
     provider: str
     passed_over: str | None = None
 
 
 class ProbeResult(Body):
-    """Everything an agent's search needs, tried out now.
+    """Checks of all parts that an agent's search needs.
 
-    `chosen_because` says why the provider is this one, None if the configuration names it.
+    `chosen_because` is the reason for the provider; None if the configuration names it.
     """
 
     agent: str
@@ -279,31 +274,31 @@ class SessionStartResult(Body):
 
 
 class TranscriptUpdatedBody(Body):
-    """The file at `path` (absolute, or relative to the workspace) was written to."""
+    """The file at `path` (absolute, or relative to the workspace) has changed."""
 
     path: str
 
 
 class TranscriptUpdatedResult(Body):
-    """Whether the daemon looks at the file now; if not, `reason` says why."""
+    """`accepted` if the daemon reads the file now; otherwise `reason` explains."""
 
     accepted: bool
     reason: str | None = None
 
 
 class EventsBody(Body):
-    """Which events to send: `None` all, else those of these kinds. See `Event`."""
+    """Subscription to events of these kinds; None: all. See `Event`."""
 
     kinds: list[str] | None = None
 
 
 class Event(Body):
-    """Something happened; the body of an `Item` frame.
+    """One event; the body of an `Item` frame.
 
     `kind` is one of `listening` (comes first), `noticed`, `indexed`, `removed`, `embedded`,
     `searched`, `degraded`, `recovered` and `missed` (the client reads too slowly: `count` events
-    were dropped). `at` is Unix time in seconds. `path` is a file's, `count` a number of chunks,
-    vectors or hits, `text` a reason.
+    were dropped). `at` is Unix time in seconds. `path` names a file, `count` is a number of chunks,
+    vectors or results, `text` a reason.
     """
 
     kind: str
@@ -315,7 +310,7 @@ class Event(Body):
 
 
 class EventsResult(Body):
-    """The end of a stream of events; it ends only with the daemon, or when it is cancelled."""
+    """End of a stream of events, at a cancellation or when the daemon stops."""
 
 
 BODY_OF_OP: dict[Op, type[Body]] = {

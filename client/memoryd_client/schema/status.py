@@ -1,4 +1,4 @@
-"""The body that answers a `status` request."""
+"""Result of a `status` request."""
 
 from msgspec import field
 
@@ -15,14 +15,14 @@ class SourceCount(Body):
 
 
 class SkippedPath(Body):
-    """A path that was found or configured but is not indexed, and why."""
+    """A found or configured path that is not indexed, with the reason."""
 
     path: str
     reason: str
 
 
 class CacheStatus(Body):
-    """The embedding cache. `max_entries` 0 means no bound."""
+    """The embedding cache. `max_entries` 0: unlimited."""
 
     enabled: bool
     entries: int
@@ -32,7 +32,7 @@ class CacheStatus(Body):
 
 
 class FtsStatus(Body):
-    """The keyword leg."""
+    """The keyword retriever."""
 
     enabled: bool
     available: bool
@@ -40,10 +40,10 @@ class FtsStatus(Body):
 
 
 class VectorStatus(Body):
-    """The vector leg.
+    """The vector retriever.
 
-    `store_available` tells of the sqlite-vec table on disk, `semantic_available` of query
-    embeddings, `available` of the leg as a whole.
+    `store_available` is about the sqlite-vec table on disk, `semantic_available` about query
+    embeddings, `available` about the retriever as a whole.
     """
 
     enabled: bool
@@ -57,7 +57,7 @@ class VectorStatus(Body):
 
 
 class BatchJob(Body):
-    """A job of the provider's batch API: how many texts, its state there, and for how long."""
+    """A job of the provider's batch API, with its state at the provider."""
 
     id: str
     state: str
@@ -66,9 +66,9 @@ class BatchJob(Body):
 
 
 class BatchStatus(Body):
-    """The batch API leg; `supported` is false for providers without one.
+    """The batch API; `supported` is false for providers without one.
 
-    After `limit` failures in a row it is off, and `off_reason` says so, until a probe succeeds.
+    After `limit` failures in a row it is off, for `off_reason`, until a probe succeeds.
     """
 
     enabled: bool
@@ -81,11 +81,11 @@ class BatchStatus(Body):
 
 
 class EmbeddingStatus(Body):
-    """What the provider was asked for since it was started. Times in seconds.
+    """Requests to the provider since its start. Times in seconds.
 
-    `address` is where texts go, None if nowhere; `leaves_machine` that this is another machine.
-    `tokens` counts what the provider has told of, `waits` requests that the rate limits held back;
-    `cost` is None without a price.
+    `address` receives the texts, None if no address does; `leaves_machine` if it is another
+    machine. `tokens` counts those that the provider reports, `waits` requests delayed by rate
+    limits; `cost` is None without a price.
     """
 
     provider: str
@@ -105,14 +105,14 @@ class EmbeddingStatus(Body):
 
 
 class IdentityStatus(Body):
-    """Whether the index was built with the present settings: `valid`, `missing`, `mismatched`."""
+    """Match of the index with the current settings: `valid`, `missing` or `mismatched`."""
 
     status: str
     reason: str | None = None
 
 
 class Failure(Body):
-    """One text or file that could not be handled, with the last reason."""
+    """One failed text or file, with the last reason."""
 
     what: str
     reason: str
@@ -121,7 +121,7 @@ class Failure(Body):
 
 
 class QueueStatus(Body):
-    """One bounded queue: how full it is, was at most, and may become."""
+    """One bounded queue: its depth now and at most, and its capacity."""
 
     name: str
     depth: int
@@ -140,7 +140,7 @@ class WatchStatus(Body):
 
 
 class RebuildStatus(Body):
-    """A rebuild beside the old index that is under way."""
+    """A running rebuild beside the old index."""
 
     reason: str
     completed: int
@@ -149,7 +149,7 @@ class RebuildStatus(Body):
 
 
 class Custom(Body):
-    """Facts the reference keeps under `custom`."""
+    """Fields that the reference keeps under `custom`."""
 
     search_mode: str
     provider_state: str
@@ -158,11 +158,10 @@ class Custom(Body):
 
 
 class StatusResult(Body):
-    """Everything `memctl status` shows of one agent. Times in seconds, sizes in bytes.
+    """Status of one agent and the daemon. Times in seconds, sizes in bytes.
 
-    `remarks` tell what there is to know about files that are indexed all the same, such as bytes
-    that are not UTF-8; `agents` are the ids of all that the daemon serves. `tasks` counts the
-    asyncio tasks of the daemon.
+    `remarks` are about indexed files, such as invalid UTF-8; `agents` are the ids of all agents of
+    the daemon, `tasks` counts its asyncio tasks.
     """
 
     agent_id: str

@@ -1,4 +1,4 @@
-"""The bodies of requests about transcripts."""
+"""Bodies of requests about transcripts."""
 
 from msgspec import field
 
@@ -6,7 +6,7 @@ from memoryd_client.wire.protocol import Body
 
 
 class SessionsBody(Body):
-    """One page of transcripts, by name; `after` is the `next_after` of the page before."""
+    """One page of transcripts, by name; `after` is the `next_after` of the previous page."""
 
     after: str | None = None
     limit: int = 200
@@ -15,10 +15,8 @@ class SessionsBody(Body):
 class SessionEntry(Body):
     """One transcript. `state` is `indexed`, `pending`, `new`, `failed` or `left out`.
 
-    `reason` says why of the last two.
-
-    `real_path` is where it lies, `pending_bytes` what of it is not indexed, `malformed` how many of
-    its lines make no sense. `session` and `owner` are "" where they are not known.
+    `reason` explains the last two. `real_path` is its file, `pending_bytes` counts bytes that are
+    not indexed, `malformed` invalid lines. `session` and `owner` are "" if unknown.
     """
 
     path: str
@@ -37,7 +35,7 @@ class SessionEntry(Body):
 class SessionsResult(Body):
     """A page of transcripts; `total` counts those on all pages.
 
-    `missing` are places that are not there, `elsewhere` what agents keep where nobody reads it.
+    `missing` are places that don't exist, `elsewhere` transcripts that no configured place covers.
     """
 
     enabled: bool
@@ -49,10 +47,10 @@ class SessionsResult(Body):
 
 
 class ForgetBody(Body):
-    """Forget transcripts for good: those of a session, one by its name, or messages with a text.
+    """Permanently forget the transcripts of a session, one by name, or messages with a text.
 
-    Exactly one of `session`, `path` and `match` is set. `delete_source` removes the transcripts'
-    own files too (not with `match`); `dry_run` changes nothing.
+    Exactly one of `session`, `path` and `match` is set. `delete_source` also deletes the
+    transcripts' files (not with `match`); `dry_run` changes nothing.
     """
 
     session: str | None = None
@@ -63,10 +61,10 @@ class ForgetBody(Body):
 
 
 class ForgetResult(Body):
-    """What is forgotten, or would be: transcripts by name, and how many messages with `match`.
+    """Forgotten transcripts by name (or those selected), and the messages of a `match`.
 
-    `unread` are those of the transcripts that can't be read now: with `match`, they go out of the
-    index as a whole, and may come back as a whole when they can be.
+    `unread` are unreadable transcripts: with `match`, they leave the index as a whole, and may
+    return as a whole once they can be read.
     """
 
     paths: list[str]

@@ -1,4 +1,4 @@
-"""Numbers, sizes and times as people write them; of what is no such thing, "?"."""
+"""Numbers, sizes and times as text for people; "?" for invalid values."""
 
 import math
 import time
@@ -27,7 +27,7 @@ def duration(seconds: float) -> str:
 
 
 def moment(at: float) -> str:
-    """Return a time, in seconds of Unix time, as the clocks here show it."""
+    """Return a Unix time as local time."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
     except (OverflowError, ValueError, OSError):
@@ -35,7 +35,7 @@ def moment(at: float) -> str:
 
 
 def size(count: float) -> str:
-    """Return a number of bytes in a unit that leaves at most four digits, e.g. `12.3 MiB`."""
+    """Return a number of bytes with a unit, e.g. `12.3 MiB`."""
     if count < 1024:
         return f"{count:.0f} B"
     for unit in ("KiB", "MiB", "GiB"):
@@ -46,5 +46,5 @@ def size(count: float) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number of things, e.g. `1 file` or `2 files`."""
+    """Return a number with its noun, e.g. `1 file` or `2 files`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,7 +1,7 @@
-"""Lock files: one line of JSON that tells which process holds the lock, and how it was started.
+"""Lock files with one line of JSON: the process that holds the lock, and its command.
 
-The lock itself is flock(2)'s, which the kernel gives back however the process ends. The line is
-left behind then: on its own it proves nothing.
+The lock is flock(2)'s, which the kernel releases at any exit. The line remains, so it proves
+nothing by itself.
 """
 
 import errno
@@ -22,15 +22,14 @@ from memoryd_client.shared import service_manager
 
 _PID_MAX = 2**31 - 1
 _MAX_BYTES = 4 * 1024 * 1024
-"""More than the command line that a kernel takes."""
+"""More than the longest command line of a kernel."""
 
 
 class Holder(Struct, frozen=True):
     """The process that holds a lock.
 
-    `argv` and `cwd` start it again; `argv` is empty if that is not known. `manager` is `systemd`,
-    `launchd` or "". `log_path` is the file it logs to (`None`: its standard error), `started_at`
-    in seconds since 1970 (0: not known).
+    `argv` and `cwd` start it again; `argv` is empty if unknown. `manager` is `systemd`, `launchd`
+    or "". `log_path` is its log file (None: standard error), `started_at` Unix time (0: unknown).
     """
 
     pid: Annotated[int, Meta(gt=0, le=_PID_MAX)]
@@ -43,14 +42,14 @@ class Holder(Struct, frozen=True):
 
 
 def this_process(*, version: str = "", log_path: str | None = None) -> Holder:
-    """Describe the process that calls. Call it before anything changes the current directory."""
+    """Describe the calling process. Call it before the current directory changes."""
     try:
         cwd = os.getcwd()
     except FileNotFoundError:
         cwd = ""
     return Holder(
         pid=os.getpid(),
-        # The first word may be a name that was looked up in PATH.
+        # The first word may be a name from PATH.
         argv=[sys.executable, *sys.orig_argv[1:]],
         cwd=cwd,
         manager=service_manager.manager(os.environ, pid=os.getpid(), parent_pid=os.getppid()),
@@ -61,12 +60,12 @@ def this_process(*, version: str = "", log_path: str | None = None) -> Holder:
 
 
 def encode(holder: Holder) -> bytes:
-    """Return the line. Not msgspec's JSON: names of files that are no UTF-8 have to survive."""
+    """Return the line; by `json`, because msgspec rejects file names that are not UTF-8."""
     return json.dumps(msgspec.to_builtins(holder)).encode("ascii") + b"\n"
 
 
 def decode(data: bytes) -> Holder | None:
-    """Read the first line; one of digits, as once written, gives the pid. Rubbish: `None`."""
+    """Parse the first line, or the bare pid of an older version; None if invalid."""
     line, _, _ = data.partition(b"\n")
     try:
         found = json.loads(line)
@@ -76,22 +75,22 @@ def decode(data: bytes) -> Holder | None:
 
 
 def write(descriptor: int, holder: Holder) -> None:
-    """Put the line into a lock file whose lock is held."""
-    # In this order a reader never sees half a line: only the first one counts.
+    """Write the line into a lock file whose lock is held."""
+    # In this order, a reader never sees an incomplete first line.
     line = encode(holder)
     os.pwrite(descriptor, line, 0)
     os.ftruncate(descriptor, len(line))
 
 
 def read_from(descriptor: int) -> Holder | None:
-    """Return whom an open lock file names."""
+    """Return the holder that an open lock file names."""
     return decode(os.pread(descriptor, _MAX_BYTES, 0))
 
 
 def read(path: str) -> Holder | None:
-    """Return whom a lock file names, whether that process still holds it or not.
+    """Return the holder that a lock file names, even if it no longer holds the lock.
 
-    `None` if there is no such file or it makes no sense. Raises `OSError` if it can't be read.
+    None if the file is missing or invalid. Raises `OSError` if it can't be read.
     """
     if (descriptor := _opened(path)) is None:
         return None
@@ -102,18 +101,17 @@ def read(path: str) -> Holder | None:
 
 
 def is_held(path: str) -> bool:
-    """Tell whether a daemon holds the lock. Raises `OSError` if the file can't be read."""
+    """Return whether a daemon holds the lock. Raises `OSError` if the file can't be read."""
     with free(path) as is_free:
         return is_free is False
 
 
 @contextmanager
 def free(path: str) -> Iterator[bool | None]:
-    """Keep daemons from taking the lock meanwhile. Gives whether it was free.
+    """Hold a shared lock meanwhile, which keeps daemons out; yield whether the lock was free.
 
-    `None`: there is no lock file, and none is made. The lock is shared: others who ask, or clean
-    up, don't stand in the way, and a daemon that starts waits for them. Raises `OSError` if the
-    file can't be read.
+    Yields None, and creates nothing, without a lock file. Other readers don't conflict; a starting
+    daemon waits for them. Raises `OSError` if the file can't be read.
     """
     if (descriptor := _opened(path)) is None:
         yield None
@@ -130,8 +128,8 @@ def free(path: str) -> Iterator[bool | None]:
 
 
 def _opened(path: str) -> int | None:
-    """Open a lock file to read it; only a regular one is. Raises `OSError`."""
-    # A link leads to somebody else's lock; a FIFO would keep us waiting.
+    """Open a regular lock file for reading. Raises `OSError`."""
+    # A link may lead to another lock, and a FIFO would block.
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         descriptor = os.open(path, flags)

@@ -1,6 +1,6 @@
-"""Where memoryd's files are. The daemon and its clients follow the same rules.
+"""Default paths of memoryd's files, shared by the daemon and its clients.
 
-XDG Base Directory Specification: a variable that is unset, empty or relative doesn't count.
+XDG Base Directory Specification: an unset, empty or relative variable is ignored.
 """
 
 import os
@@ -9,7 +9,15 @@ import sys
 StrPath = str | os.PathLike[str]
 
 SOCKET_PATH_MAX_BYTES = 103 if sys.platform == "darwin" else 107
-"""What `sun_path` takes besides its closing NUL: 104 bytes on macOS, 108 on Linux."""
+"""Size of `sun_path` without its closing NUL: 104 bytes on macOS, 108 on Linux."""
+
+
+class SocketPathError(ValueError):
+    """A socket path is too long. `hint` has the next step."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(f"{message}; {hint}")
+        self.message, self.hint = message, hint
 
 
 def state_dir() -> str:
@@ -30,19 +38,19 @@ def default_socket_path() -> str:
 
 
 def own_folders() -> tuple[str, ...]:
-    """Return the folders that are for memoryd alone, wherever its files are by default."""
+    """Return the default folders that belong to memoryd alone."""
     return (state_dir(), os.path.dirname(_usual_socket_path()))
 
 
 def lock_path(socket_path: str) -> str:
-    """Return the path of the lock file of a socket: who holds it may listen there."""
+    """Return the path of a socket's lock file, whose holder may listen there."""
     return f"{socket_path}.lock"
 
 
 def socket_suffix(path: str) -> str:
-    """Return what tells the files of daemons with different sockets apart; "" for the default.
+    """Return a suffix that separates the files of daemons by socket; "" for the default socket.
 
-    `MEMORYD_SOCKET` has no part in what counts as the default.
+    `MEMORYD_SOCKET` does not change the default.
     """
     if os.path.abspath(path) == _usual_socket_path():
         return ""
@@ -52,13 +60,12 @@ def socket_suffix(path: str) -> str:
 
 
 def check_socket_path(path: str) -> str:
-    """Return `path`, or raise `ValueError` if it is too long for a socket's address."""
+    """Return `path`. Raises `SocketPathError` if it is too long for a socket address."""
     length = len(os.fsencode(path))
     if length > SOCKET_PATH_MAX_BYTES:
-        raise ValueError(
-            f"the socket path is {length} bytes long, but this system takes at most "
-            f"{SOCKET_PATH_MAX_BYTES}: {path}\n"
-            "Set MEMORYD_SOCKET (or --socket) to a shorter path."
+        raise SocketPathError(
+            f"the socket path has {length} bytes, the maximum is {SOCKET_PATH_MAX_BYTES}: {path}",
+            "set MEMORYD_SOCKET (or --socket) to a shorter path",
         )
     return path
 

@@ -1,4 +1,4 @@
-"""Opens files that have to be regular ones: a pipe may keep who opens it waiting for ever."""
+"""Opening of regular files only, because opening a pipe may block forever."""
 
 import errno
 import os
@@ -7,12 +7,9 @@ from typing import BinaryIO
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a regular file, or what a link to one leads to, for reading.
-
-    Nothing else is ever opened. Raises `OSError`.
-    """
+    """Open a regular file, or a link to one, for reading. Raises `OSError` for anything else."""
     _check(os.stat(path), path)
-    # It may be another one by now.
+    # The file may have been replaced by now.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         _check(os.fstat(descriptor), path)

@@ -1,7 +1,7 @@
-"""Service managers: whether one runs this process, and what to type to it instead.
+"""Detection of the service manager that runs this process, and its commands.
 
-systemd.exec(5) and launchd.plist(5) tell of the variables. All of them are inherited, by every
-shell of a desktop too, so that they count only for the process that the manager itself started.
+systemd.exec(5) and launchd.plist(5) document the variables. Child processes inherit them, even all
+shells of a desktop, so they count only for the process that the manager itself started.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ def manager(environ: Mapping[str, str], *, pid: int, parent_pid: int) -> str:
     """Return `systemd` or `launchd` if it started the process with this environment, else ""."""
     if executed := environ.get("SYSTEMD_EXEC_PID"):
         return SYSTEMD if executed == str(pid) else ""
-    # systemd before 248 does not say whom it started: its children are.
+    # systemd before 248 does not name the process; its direct children count.
     if environ.get("INVOCATION_ID") or environ.get("NOTIFY_SOCKET"):
         return SYSTEMD if str(parent_pid) in ("1", environ.get("MANAGERPID")) else ""
     if environ.get("XPC_SERVICE_NAME", "0") != "0" and parent_pid == 1:
@@ -51,13 +51,13 @@ def manager(environ: Mapping[str, str], *, pid: int, parent_pid: int) -> str:
 
 
 def without_manager(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment for a process that no manager looks after."""
+    """Return the environment for a process without a manager."""
     return {name: value for name, value in environ.items() if name not in _VARIABLES}
 
 
 def command(name: str, to: str) -> str:
-    """Return the command that tells a manager to `stop`, `restart` or show `logs`; "" if unknown.
+    """Return a manager's command to `stop`, `restart` or show `logs`; "" if unknown.
 
-    The names are those of the files that come with memoryd.
+    Its names are those of the service files of memoryd.
     """
     return _COMMANDS.get(name, {}).get(to, "")

@@ -1,14 +1,13 @@
-"""Text in the columns of a terminal: how wide it is, filled up, wrapped, in tables. Pure.
+"""Display width of text on a terminal: padding, wrapping, tables. Pure.
 
-Widths follow Unicode: UAX #11 (East Asian Width) for the wide ones, the general category for marks
-that take no room. An emoji of several code points counts as one, as most terminals of today show
-it.
+Widths follow Unicode: UAX #11 (East Asian Width) for wide characters, the general category for
+zero-width marks. An emoji of several code points counts as one, as on most terminals.
 """
 
 from collections.abc import Iterator, Sequence
 
 _WIDEST_CELL = 48
-"""Columns. A wider cell does not push the rest of all other rows to the right."""
+"""Maximum columns that a cell adds to its column's width; a wider cell overflows alone."""
 
 _JOINER = "\u200d"
 _EMOJI_PRESENTATION = "\ufe0f"
@@ -17,20 +16,20 @@ _NO_ROOM = frozenset({"Mn", "Me", "Cf"})
 
 
 def display_width(text: str) -> int:
-    """Return how many columns a line of text takes. It must hold no control characters."""
+    """Return the columns of a line of text without control characters."""
     if text.isascii():
         return len(text)
     return sum(width for _, width in _clusters(text))
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
-    """Fill text up with spaces to `width` columns; `right` puts them before it."""
+    """Pad text with spaces to `width` columns; `right` puts the spaces first."""
     spaces = " " * (width - display_width(text))
     return spaces + text if right else text + spaces
 
 
 def cut(text: str, width: int) -> str:
-    """Return as much of the beginning of a line as fits into `width` columns."""
+    """Return the start of a line, up to `width` columns."""
     if text.isascii():
         return text[:width]
     end = 0
@@ -45,13 +44,12 @@ def cut(text: str, width: int) -> str:
 def wrap(text: str, width: int) -> list[str]:
     """Break a line into lines of at most `width` columns: at spaces, else between characters.
 
-    The spaces at a break are dropped, all others stay. A character wider than `width` has a line of
-    its own.
+    Drops the spaces at a break. A character wider than `width` gets a line of its own.
     """
     lines = []
     while (head := cut(text, width)) != text:
         end = len(head or next(_clusters(text))[0])
-        # Inside a word: back to the last space, unless there are only those that indent the line.
+        # Inside a word: break at the last space, unless only the indent has spaces.
         if not text.startswith(" ", end) and head[: head.rfind(" ") + 1].strip(" "):
             end = head.rfind(" ")
         lines.append(text[:end].rstrip(" "))
@@ -60,12 +58,12 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def column_width(cells: Sequence[str]) -> int:
-    """Return how wide a column has to be to align what follows it."""
+    """Return the width of a column of cells."""
     return max((min(display_width(cell), _WIDEST_CELL) for cell in cells), default=0)
 
 
 def table(rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset()) -> list[str]:
-    """Return rows of as many cells each as aligned lines; the columns in `right` end aligned."""
+    """Return rows of equal length as aligned lines; columns in `right` are right-aligned."""
     widths = [column_width(column) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -77,7 +75,7 @@ def table(rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset())
 
 
 def _clusters(text: str) -> Iterator[tuple[str, int]]:
-    """Yield what a terminal shows as one character, with its width, one after the other."""
+    """Yield each group of code points that a terminal shows as one character, and its width."""
     cluster, width = "", 0
     for character in text:
         if character == _EMOJI_PRESENTATION:
@@ -100,11 +98,11 @@ def _clusters(text: str) -> Iterator[tuple[str, int]]:
 def _width(character: str) -> int:
     if character.isascii():
         return 1
-    # Late: most of what is shown is ASCII.
+    # Imported late, because most output is ASCII.
     from unicodedata import category, east_asian_width
 
     if "\u1160" <= character <= "\u11ff" or "\ud7b0" <= character <= "\ud7ff":
-        # A vowel or final consonant that joins the Hangul letter before it.
+        # A vowel or final consonant joins the Hangul letter before it.
         return 0
     if category(character) in _NO_ROOM and character != _SOFT_HYPHEN:
         return 0
@@ -112,7 +110,7 @@ def _width(character: str) -> int:
 
 
 def _joins(cluster: str, width: int, character: str) -> bool:
-    """Tell whether a character that takes room by itself is a part of the emoji before it."""
+    """Return whether a character with a width joins the emoji before it."""
     if _is_regional(character):
         # Two letters are one flag.
         return len(cluster) == 1 and _is_regional(cluster)

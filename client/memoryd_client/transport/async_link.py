@@ -37,14 +37,14 @@ from memoryd_client.wire.protocol import (
 from memoryd_client.wire.requests import Call, ProgressCallback, ResultT, TimeLimit
 
 CLOSE_TIMEOUT_S = 1.0
-"""A daemon that does not read for so long at the end of a connection loses what it was sent."""
+"""Seconds to flush a closing connection."""
 
 ENDING_S = 2.0
-"""How long a daemon that stops may take to hang up, after it answered the first request so."""
+"""Seconds for a stopping daemon to close the connection after its first such answer."""
 
 
 class Streams(NamedTuple):
-    """A connection on which the greetings are over."""
+    """A connection after the handshake."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -54,10 +54,9 @@ class Streams(NamedTuple):
 async def open_streams(
     target: Target, *, since: float, wait_s: float, limit_s: float | None
 ) -> Streams:
-    """Connect and greet, for a call that has `limit_s` seconds.
+    """Connect and greet, for a call with `limit_s` seconds.
 
-    A daemon that is not there is waited for for `wait_s` seconds from `since` on, in those of
-    `time.monotonic`.
+    Waits for a missing daemon for `wait_s` seconds from `since`, by `time.monotonic`.
     """
     dialler = Dialler(target, since=since, wait_s=wait_s)
     while True:
@@ -68,7 +67,7 @@ async def open_streams(
             await asyncio.sleep(dialled)
         else:
             conversation = Conversation(target.name, target.folder)
-            # A daemon that hung up already may have said why: reading tells.
+            # If the daemon has closed already, its reason can still be read.
             with suppress(BrokenPipeError, ConnectionResetError):
                 dialled.send(conversation.hello())
             reader, writer = await asyncio.open_unix_connection(sock=dialled)
@@ -76,14 +75,14 @@ async def open_streams(
             try:
                 await _greet(streams, target, greeting_limit_s(wait_s, limit_s))
             except (ConnectionLostError, ShuttingDownError) as error:
-                # It is on its way down, and nothing was asked of it yet.
+                # The daemon is stopping and has no request of ours yet.
                 await asyncio.sleep(dialler.pause_s(error))
             else:
                 return streams
 
 
 async def _greet(streams: Streams, target: Target, greeting_s: float) -> None:
-    """Read the daemon's greeting. Closes the connection if none comes."""
+    """Read the daemon's greeting. Closes the connection on failure."""
     reader, writer, conversation = streams
     try:
         async with asyncio.timeout(greeting_s):
@@ -111,10 +110,9 @@ async def follow(
     wait_s: float,
     limit_s: float | None,
 ) -> AsyncGenerator[Event, None]:
-    """Connect as `open_streams` does, ask `agent` for events and yield them as they come.
+    """Connect as `open_streams` does, subscribe to the events of `agent` and yield them.
 
-    Reads no faster than its caller takes the events, so that what can't be kept up with waits, and
-    is dropped, in the daemon.
+    Reads no faster than its caller, so that the daemon queues, and drops, surplus events.
     """
     streams = await open_streams(target, since=time.monotonic(), wait_s=wait_s, limit_s=limit_s)
     reader, writer, conversation = streams
@@ -140,14 +138,14 @@ async def follow(
 
 
 def _cancel(writer: asyncio.StreamWriter, request_id: int) -> None:
-    """Ask the daemon to stop working on a request."""
-    # What is closed takes nothing; uvloop's transports raise instead of dropping it.
+    """Ask the daemon to stop a request."""
+    # uvloop's closed transports raise instead of dropping data.
     if not writer.is_closing():
         writer.write(cancel(request_id))
 
 
 async def _hang_up(writer: asyncio.StreamWriter) -> None:
-    """Close a connection, whether the daemon takes what it was sent or not."""
+    """Close a connection, even if the daemon does not read the pending bytes."""
     writer.close()
     try:
         with suppress(OSError, TimeoutError):
@@ -158,16 +156,16 @@ async def _hang_up(writer: asyncio.StreamWriter) -> None:
 
 
 class _Waiter(NamedTuple):
-    """Someone who awaits the end of a request: a frame, or why none will come."""
+    """A waiting caller: gets the last frame of a request, or the reason why there is none."""
 
     end: asyncio.Future[Result | Error | Exception]
     on_progress: ProgressCallback
 
 
 class AsyncLink:
-    """One open connection and the task that reads from it, for as long as it lasts.
+    """One open connection and its reading task.
 
-    `is_ending` is set from the first request on that the daemon answers with `shutting_down`.
+    `is_ending` is set by the first answer of `shutting_down`.
     """
 
     def __init__(self, streams: Streams) -> None:
@@ -180,17 +178,17 @@ class AsyncLink:
     async def close(self) -> None:
         """End the reader and the connection; waiters get `ConnectionLostError`."""
         self._reading.cancel()
-        # Unlike awaiting the task, this tells its cancellation from our own.
+        # Unlike awaiting the task, this separates its cancellation from ours.
         try:
             await asyncio.wait([self._reading])
         finally:
-            # A task that is cancelled before its first step never gets to its own clean-up.
+            # A task that is cancelled before its first step never runs its clean-up.
             await _hang_up(self._writer)
         if not self._reading.cancelled():
             self._reading.result()
 
     async def ended(self) -> None:
-        """Give a daemon that stops the time to answer what is under way and to hang up."""
+        """Wait for a stopping daemon to answer the requests in flight and close."""
         await asyncio.wait([self._reading], timeout=ENDING_S)
 
     async def run(
@@ -200,7 +198,7 @@ class AsyncLink:
         limit: TimeLimit,
         on_progress: ProgressCallback,
     ) -> ResultT:
-        """Send `call` and return what it is answered with, whatever else is under way."""
+        """Send `call` and return its result; calls may run concurrently."""
         left_s = limit.left_s()
         request_id, data = self._conversation.request(call, agent, left_s)
         end: asyncio.Future[Result | Error | Exception]
@@ -209,7 +207,7 @@ class AsyncLink:
         try:
             async with asyncio.timeout(left_s):
                 self._writer.write(data)
-                # The reader sees a broken connection too, and may know the reason.
+                # The reader also sees a broken connection, and may know the reason.
                 with suppress(OSError):
                     await self._writer.drain()
                 answer = await end
@@ -247,7 +245,7 @@ class AsyncLink:
                     waiter.end.set_result(farewell or lost(fault))
 
     def _deliver(self, frame: ServerFrame) -> None:
-        """Hand a frame to whom it concerns; the late end of an abandoned request to nobody."""
+        """Hand a frame to its waiter; drop the late end of an abandoned request."""
         if isinstance(frame, Welcome) or frame.id is None:
             return
         if isinstance(frame, Error) and frame.code == ErrorCode.SHUTTING_DOWN:
@@ -261,6 +259,6 @@ class AsyncLink:
             try:
                 waiter.on_progress(frame.completed, frame.total, frame.label)
             except Exception as error:
-                # The callback's fault is its own call's, and nobody else's.
+                # A callback's exception ends only its own call.
                 waiter.end.set_result(error)
                 _cancel(self._writer, frame.id)

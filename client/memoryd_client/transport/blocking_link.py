@@ -28,16 +28,15 @@ from memoryd_client.wire.protocol import Error, Item, Progress, Result, ServerFr
 from memoryd_client.wire.requests import Call, ProgressCallback, ResultT, TimeLimit
 
 CANCEL_TIMEOUT_S = 1.0
-"""A daemon that doesn't even take a `Cancel` within this time loses the connection."""
+"""Seconds to send a `Cancel` before the connection is closed."""
 
 
 def open_link(
     target: Target, *, since: float, wait_s: float, limit_s: float | None
 ) -> "BlockingLink":
-    """Connect and greet, for a call that has `limit_s` seconds.
+    """Connect and greet, for a call with `limit_s` seconds.
 
-    A daemon that is not there is waited for for `wait_s` seconds from `since` on, in those of
-    `time.monotonic`.
+    Waits for a missing daemon for `wait_s` seconds from `since`, by `time.monotonic`.
     """
     dialler = Dialler(target, since=since, wait_s=wait_s)
     while True:
@@ -50,7 +49,7 @@ def open_link(
             try:
                 return BlockingLink(dialled, target, greeting_limit_s(wait_s, limit_s))
             except (ConnectionLostError, ShuttingDownError) as error:
-                # It is on its way down, and nothing was asked of it yet.
+                # The daemon is stopping and has no request of ours yet.
                 time.sleep(dialler.pause_s(error))
 
 
@@ -62,7 +61,7 @@ def follow(
     wait_s: float,
     limit_s: float | None,
 ) -> Generator[Event, None, None]:
-    """Connect as `open_link` does, ask `agent` for events and yield them as they come."""
+    """Connect as `open_link` does, subscribe to the events of `agent` and yield them."""
     link = open_link(target, since=time.monotonic(), wait_s=wait_s, limit_s=limit_s)
     yield from link.events(call, agent)
 
@@ -70,8 +69,8 @@ def follow(
 class BlockingLink:
     """One open connection, used by one thread at a time.
 
-    Whatever leaves the byte stream in doubt closes it, which cancels what is under way: a frame
-    sent in part, an interrupt.
+    Anything that leaves the byte stream uncertain, such as an interrupt or a partly sent frame,
+    closes it, which cancels the requests in flight.
     """
 
     def __init__(self, connection: socket.socket, target: Target, greeting_s: float) -> None:
@@ -89,18 +88,18 @@ class BlockingLink:
             raise
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._socket.close()
 
     @property
     def is_closed(self) -> bool:
-        """Whether it is of no use any more."""
+        """True after `close` or a failure."""
         return self._socket.fileno() < 0
 
     def is_stale(self) -> bool:
-        """Tell whether the daemon hung up since the last call.
+        """Return whether the daemon closed the connection since the last call.
 
-        What it sent meanwhile, the late ends of requests that were given up, is taken in here.
+        Reads and drops the late ends of abandoned requests.
         """
         if self.is_closed or any(is_farewell(frame) for frame in self._frames):
             return True
@@ -126,7 +125,7 @@ class BlockingLink:
         limit: TimeLimit,
         on_progress: ProgressCallback,
     ) -> ResultT:
-        """Send `call` and return what it is answered with."""
+        """Send `call` and return its result."""
         left_s = limit.left_s()
         request_id, data = self._conversation.request(call, agent, left_s)
         end = None if left_s is None else time.monotonic() + left_s
@@ -141,13 +140,13 @@ class BlockingLink:
             raise
         except BaseException:
             self._cancel(request_id)
-            # An interrupt may have come between receiving bytes and keeping them.
+            # An interrupt may come between receiving bytes and storing them.
             self.close()
             raise
         return outcome(call, answer)
 
     def events(self, call: Call[EventsResult], agent: str | None) -> Generator[Event, None, None]:
-        """Send `call` and yield the events that answer it; the connection ends with them."""
+        """Send `call` and yield its events; closes the connection at the end."""
         request_id, data = self._conversation.request(call, agent, None)
         try:
             self._send(data, None)
@@ -172,7 +171,7 @@ class BlockingLink:
                 on_progress(frame.completed, frame.total, frame.label)
 
     def _next_frame(self, end: float | None) -> ServerFrame:
-        """Return the next frame; an error of the whole connection is raised, and closes it."""
+        """Return the next frame. Raises, and closes, on an error of the whole connection."""
         while not self._frames:
             data = self._receive(end)
             try:
@@ -208,7 +207,7 @@ class BlockingLink:
             self._socket.settimeout(limit_s)
             self._socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError):
-            # The daemon hung up. It may have said why: reading tells.
+            # The daemon has closed; its reason can still be read.
             return
         except (TimeoutError, BlockingIOError):
             self.close()
@@ -228,4 +227,4 @@ class BlockingLink:
 
 
 class _TimeUpError(Exception):
-    """The time of a call is over; told apart from a `TimeoutError` of the caller's callback."""
+    """The time of a call is up; distinct from a `TimeoutError` of the caller's callback."""

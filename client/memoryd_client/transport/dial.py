@@ -1,4 +1,4 @@
-"""Reaching a daemon that may be on its way up. Nothing here waits; only `start_daemon` blocks."""
+"""Connecting to a daemon that may still be starting. Only `start_daemon` blocks."""
 
 import errno
 import socket
@@ -13,18 +13,18 @@ from memoryd_client.wire.protocol import HELLO_TIMEOUT_S
 _FIRST_PAUSE_S = 0.01
 _LONGEST_PAUSE_S = 0.25
 
-_NOBODY_ERRNOS = frozenset({errno.ENOENT, errno.ECONNREFUSED})
-"""No socket yet; a stale one of a daemon that is gone."""
+_NOT_LISTENING_ERRNOS = frozenset({errno.ENOENT, errno.ECONNREFUSED})
+"""No socket, or the stale socket of a daemon that has exited."""
 
-_STARTING_ERRNOS = _NOBODY_ERRNOS | {errno.EAGAIN}
-"""Those, or a socket whose queue is full for the moment."""
+_STARTING_ERRNOS = _NOT_LISTENING_ERRNOS | {errno.EAGAIN}
+"""As above, or a socket whose queue is full at the moment."""
 
 
 class Target(Struct, frozen=True):
-    """Whom a client talks to, and as whom.
+    """Socket to connect to, and introduction of the client.
 
-    `path` is the socket's, `autostart` whether to start a daemon where the user's configuration
-    says so; `name` introduces the client, `folder` is its current directory.
+    `autostart` allows a start of the daemon if the user's configuration enables it; `name`
+    introduces the client, `folder` is its current directory.
     """
 
     path: str
@@ -34,10 +34,7 @@ class Target(Struct, frozen=True):
 
 
 class Dialler:
-    """Connects to a socket, again and again until `wait_s` seconds are over.
-
-    They count from `since` on, in seconds of `time.monotonic`.
-    """
+    """Connects to a socket with retries for `wait_s` seconds from `since`, by `time.monotonic`."""
 
     def __init__(self, target: Target, *, since: float, wait_s: float) -> None:
         self._path = target.path
@@ -48,14 +45,14 @@ class Dialler:
     def dial(self) -> socket.socket | float | None:
         """Return a connected, non-blocking socket, or the seconds to pause before the next try.
 
-        `None`: nobody listens; call `start_daemon`, then dial again. Said once at most.
-        Raises `DaemonNotRunningError` when the time is over or waiting won't help, `DeniedError`
-        when another user listens.
+        None, at most once: no daemon listens; call `start_daemon`, then dial again. Raises
+        `DaemonNotRunningError` if the time is up or waiting won't help, `DeniedError` if another
+        user listens.
         """
         try:
             return _connect(self._path)
         except OSError as error:
-            if self._may_start and error.errno in _NOBODY_ERRNOS:
+            if self._may_start and error.errno in _NOT_LISTENING_ERRNOS:
                 self._may_start = False
                 return None
             failure = _not_running(self._path, error)
@@ -64,7 +61,7 @@ class Dialler:
             return self.pause_s(failure)
 
     def pause_s(self, failure: MemorydError) -> float:
-        """Return the seconds to pause after `failure`. Raises it when the time is over."""
+        """Return the seconds to pause after `failure`. Raises it if the time is up."""
         left_s = self._end - time.monotonic()
         if left_s <= 0:
             raise failure
@@ -74,9 +71,9 @@ class Dialler:
 
 
 def start_daemon(path: str) -> None:
-    """Start memoryd and wait until it is ready, if the user's configuration says so.
+    """Start memoryd and wait until it is ready, if the user's configuration enables it.
 
-    Raises `MemorydError` if it could not be started.
+    Raises `MemorydError` if the start fails.
     """
     from memoryd_client.launcher.autostart import autostart
 
@@ -84,10 +81,9 @@ def start_daemon(path: str) -> None:
 
 
 def greeting_limit_s(wait_s: float, limit_s: float | None) -> float:
-    """Return the seconds a daemon has to answer `hello`.
+    """Return the seconds for a daemon to answer `hello`, at most `limit_s`.
 
-    A socket that systemd holds takes connections before the daemon is up, so this is a part of
-    waiting for its start; a call that has less time gives it less.
+    A socket of systemd accepts connections before the daemon is up, so this includes its start.
     """
     patience_s = max(wait_s, HELLO_TIMEOUT_S)
     return patience_s if limit_s is None else min(patience_s, limit_s)
@@ -96,7 +92,7 @@ def greeting_limit_s(wait_s: float, limit_s: float | None) -> float:
 def _connect(path: str) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # A Unix socket is connected at once or not at all, so that there is nothing to wait for.
+        # A Unix socket connects at once or not at all.
         connection.setblocking(False)
         connection.connect(path)
         check_listener(connection, path)
@@ -109,9 +105,9 @@ def _connect(path: str) -> socket.socket:
 def _not_running(path: str, error: OSError) -> DaemonNotRunningError:
     if error.errno == errno.EAGAIN:
         return DaemonNotRunningError(
-            f"the queue of clients at {path} is full", hint="try again, or wait for longer"
+            f"the queue of clients at {path} is full", hint="try again, or wait longer"
         )
-    if error.errno in _NOBODY_ERRNOS:
+    if error.errno in _NOT_LISTENING_ERRNOS:
         return DaemonNotRunningError(
             f"no memoryd is running at {path}",
             hint="start one with `memctl start` or `memoryd --workspace DIR`, "
@@ -120,6 +116,6 @@ def _not_running(path: str, error: OSError) -> DaemonNotRunningError:
     reason = error.strerror or type(error).__name__
     return DaemonNotRunningError(
         f"cannot connect to memoryd at {path}: {reason}",
-        hint="check who owns the socket and its folder, or set MEMORYD_SOCKET to another one",
+        hint="check who owns the socket and its folder, or set MEMORYD_SOCKET",
         retryable=False,
     )

@@ -1,4 +1,4 @@
-"""Who is at the other end of a Unix socket, by the kernel's word."""
+"""User at the other end of a Unix socket, as the kernel reports it."""
 
 import os
 import socket
@@ -9,9 +9,9 @@ from memoryd_client.errors import DeniedError
 
 
 def peer_uid(connection: socket.socket) -> int | None:
-    """Return the user id of the process at the other end; None if it is gone.
+    """Return the user id of the process at the other end; None if it has exited.
 
-    For a client, that is who made the socket listen.
+    For a client, this is the process that made the socket listen.
     """
     try:
         if sys.platform == "darwin":
@@ -25,16 +25,16 @@ def peer_uid(connection: socket.socket) -> int | None:
 
 
 def check_listener(connection: socket.socket, path: str) -> None:
-    """Raise `DeniedError` unless our own daemon listens, or one of the system's.
+    """Raise `DeniedError` unless a daemon of this user, or of root, listens.
 
-    Anybody may put a socket where others may write, and would learn what is asked. Root talks to
-    the daemon of any user. Raises `ConnectionRefusedError` when the listener is gone.
+    In a shared folder, any user could create a socket and read the requests. Root may talk to the
+    daemon of any user. Raises `ConnectionRefusedError` if the listener has exited.
     """
     uid, ours = peer_uid(connection), os.geteuid()
     if uid is None:
         raise ConnectionRefusedError
     if uid not in (ours, 0) and ours != 0:
         raise DeniedError(
-            f"what listens at {path} belongs to user {uid}, not to you: nothing was sent to it",
-            hint="set MEMORYD_SOCKET, or --socket, to the socket of your own memoryd",
+            f"the process at {path} belongs to user {uid}, not to you; nothing was sent to it",
+            hint="set MEMORYD_SOCKET, or --socket, to the socket of your memoryd",
         )

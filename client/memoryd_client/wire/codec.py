@@ -1,4 +1,4 @@
-"""The client's half of one connection, without I/O: bytes in, frames out, and back."""
+"""Client side of one connection, without I/O: bytes in, frames out, and back."""
 
 from typing import TypeGuard
 
@@ -26,11 +26,11 @@ from memoryd_client.wire.protocol import (
 from memoryd_client.wire.requests import Call, ResultT, TimeLimit
 
 RECEIVE_BYTES = 64 * 1024
-"""How much to read from the socket at once."""
+"""Maximum bytes per read from the socket."""
 
 
 class Conversation:
-    """Numbers requests, cuts and decodes what the daemon sends.
+    """Numbers requests, and splits and decodes the daemon's bytes.
 
     `name` introduces the client; `folder` is its current directory, or "".
     """
@@ -47,10 +47,10 @@ class Conversation:
         return pack(Hello(PROTOCOL_MIN, PROTOCOL_MAX, self._name, self._folder))
 
     def welcome(self, frame: ServerFrame) -> None:
-        """Take the daemon's first frame.
+        """Check the daemon's first frame.
 
-        Raises `ProtocolMismatchError` if it speaks another protocol version, `RequestError` if it
-        refuses this client.
+        Raises `ProtocolMismatchError` if its protocol version differs, `RequestError` if it refuses
+        this client.
         """
         if isinstance(frame, Error):
             raise errors.from_frame(frame)
@@ -58,7 +58,7 @@ class Conversation:
             raise _not_memoryd()
         if not PROTOCOL_MIN <= frame.protocol <= PROTOCOL_MAX:
             raise errors.ProtocolMismatchError(
-                f"{frame.server} speaks protocol {frame.protocol}, this client "
+                f"{frame.server} uses protocol {frame.protocol}, this client supports "
                 f"{PROTOCOL_MIN} to {PROTOCOL_MAX}",
                 hint="upgrade memoryd and memoryd-client to the same version",
             )
@@ -67,7 +67,7 @@ class Conversation:
     def feed(self, data: bytes) -> list[ServerFrame]:
         """Take the next bytes received and return the frames they complete.
 
-        Raises `ProtocolMismatchError` if they make no sense; the connection is then of no use.
+        Raises `ProtocolMismatchError` if they are invalid; the connection is then unusable.
         """
         try:
             return [decode_server_frame(body) for body in self._incoming.feed(data)]
@@ -77,10 +77,10 @@ class Conversation:
     def request(
         self, call: Call[ResultT], agent: str | None, limit_s: float | None
     ) -> tuple[int, bytes]:
-        """Return a fresh id and the bytes that ask `agent` for `call` within `limit_s` seconds.
+        """Return a new id and the bytes of a request to `agent` with a limit of `limit_s` seconds.
 
-        Raises `TooLargeError` if the arguments don't fit into one frame, `BadRequestError` if they
-        hold what is no Unicode.
+        Raises `TooLargeError` if the arguments exceed one frame, `BadRequestError` if they contain
+        invalid Unicode.
         """
         self._last_id += 1
         deadline_ms = None if limit_s is None else max(1, round(limit_s * 1000))
@@ -89,32 +89,31 @@ class Conversation:
             return self._last_id, pack(frame, limit=self._send_limit_bytes)
         except UnicodeEncodeError:
             raise errors.BadRequestError(
-                f"an argument of {call.op} holds characters that are no Unicode",
-                hint="give names and dates as UTF-8",
+                f"an argument of {call.op} contains invalid Unicode",
+                hint="pass names and dates as UTF-8",
             ) from None
         except FrameTooLargeError as error:
             raise errors.TooLargeError(
-                f"the {call.op} request takes {error.length} bytes, "
-                f"the daemon accepts {error.limit}",
+                f"the {call.op} request has {error.length} bytes, the daemon accepts {error.limit}",
                 hint="send less text in one request",
             ) from None
 
 
 def cancel(request_id: int) -> bytes:
-    """Return the bytes that ask the daemon to stop working on a request."""
+    """Return the bytes that cancel a request."""
     return pack(Cancel(request_id))
 
 
 def is_farewell(frame: ServerFrame) -> TypeGuard[Error]:
-    """Tell whether a frame is the error that ends the whole connection."""
+    """Return whether a frame is the error that ends the whole connection."""
     return isinstance(frame, Error) and frame.id is None
 
 
 def outcome(call: Call[ResultT], frame: Result | Error) -> ResultT:
-    """Return what `call` was answered with.
+    """Return the result of `call`.
 
-    Raises the `MemorydError` it was answered with, or `ProtocolMismatchError` if the answer is
-    none this client understands.
+    Raises the `MemorydError` of an error frame, or `ProtocolMismatchError` if this client can't
+    decode the answer.
     """
     if isinstance(frame, Error):
         raise errors.from_frame(frame)
@@ -122,27 +121,27 @@ def outcome(call: Call[ResultT], frame: Result | Error) -> ResultT:
         return decode_body(frame.body, call.result)
     except msgspec.DecodeError as error:
         raise errors.ProtocolMismatchError(
-            f"the answer to {call.op} is not what this client expects: {error}",
+            f"this client can't read the answer to {call.op}: {error}",
             hint="upgrade memoryd and memoryd-client to the same version",
         ) from error
 
 
 def event(frame: Item) -> Event:
-    """Return the event in a frame. Raises `ProtocolMismatchError` if it holds none."""
+    """Return the event in a frame. Raises `ProtocolMismatchError`."""
     try:
         return decode_body(frame.body, Event)
     except msgspec.DecodeError as error:
         raise errors.ProtocolMismatchError(
-            f"an event is not what this client expects: {error}",
+            f"this client can't read an event: {error}",
             hint="upgrade memoryd and memoryd-client to the same version",
         ) from error
 
 
 def check_repeat(call: Call[ResultT], loss: errors.MemorydError, *, was_repeated: bool) -> None:
-    """Return if `call`, whose connection ended with `loss`, is to be sent once more.
+    """Return if `call`, whose connection ended with `loss`, should be sent again.
 
-    Else raises what its caller has to know: `loss` when the daemon said itself that it is not
-    done, a `ConnectionLostError` of more words when it did not.
+    Otherwise raises `loss` if the daemon reported that the call is not done, or a more specific
+    `ConnectionLostError`.
     """
     if call.repeatable and not was_repeated:
         return
@@ -151,42 +150,42 @@ def check_repeat(call: Call[ResultT], loss: errors.MemorydError, *, was_repeated
     if call.repeatable:
         raise errors.ConnectionLostError(
             f"the connection to memoryd was lost twice before {call.op} was answered",
-            hint="memoryd may have crashed: its log says more",
+            hint="memoryd may have crashed; see its log",
         ) from loss
     raise errors.ConnectionLostError(
-        f"the connection to memoryd was lost before {call.op} was answered: "
-        "whether it was done is unknown",
-        hint="look at `memctl status` before asking again",
+        f"the connection to memoryd was lost before {call.op} was answered; "
+        "it may or may not have run",
+        hint="check `memctl status` before trying again",
         retryable=False,
     ) from loss
 
 
 def timed_out(call: Call[ResultT], limit: TimeLimit) -> errors.RequestTimeoutError:
-    """Return the error for a call that was not answered within its time."""
+    """Return the error for a call without an answer in time."""
     return errors.RequestTimeoutError(
-        f"{call.op} was not answered within {limit.limit_s or 0.0:g} s",
-        hint="try again with a longer timeout, or look at `memctl status`",
+        f"no answer to {call.op} within {limit.limit_s or 0.0:g} s",
+        hint="try again with a longer timeout, or check `memctl status`",
     )
 
 
 def no_greeting(path: str, limit_s: float) -> errors.RequestTimeoutError:
-    """Return the error for a daemon that takes connections but says nothing."""
+    """Return the error for a daemon that accepts connections but does not greet."""
     return errors.RequestTimeoutError(
-        f"memoryd at {path} takes connections but did not greet within {limit_s:g} s",
-        hint="it may be starting or stuck: look at its log",
+        f"memoryd at {path} accepts connections but did not greet within {limit_s:g} s",
+        hint="it may be starting or stuck; see its log",
     )
 
 
 def lost(detail: object = None) -> errors.ConnectionLostError:
-    """Return the error for a connection that ended before the answer came."""
+    """Return the error for a connection that ended before the answer."""
     reason = f": {detail}" if detail else ""
     return errors.ConnectionLostError(
-        f"the connection to memoryd was lost{reason}", hint="the next call connects again"
+        f"the connection to memoryd was lost{reason}", hint="the next call reconnects"
     )
 
 
 def _not_memoryd() -> errors.ProtocolMismatchError:
     return errors.ProtocolMismatchError(
-        "what answers at the socket does not speak memoryd's protocol",
-        hint="check MEMORYD_SOCKET, and that memoryd and memoryd-client are of the same version",
+        "the process at the socket does not use memoryd's protocol",
+        hint="check MEMORYD_SOCKET, and that memoryd and memoryd-client have the same version",
     )

@@ -1,6 +1,6 @@
 """Frames on a byte stream: a big-endian u32 length, then that many bytes of MessagePack.
 
-Pure: bytes in, frames out. Both ends of the socket use it, with or without an event loop.
+Pure. Both ends of the socket use it, with or without an event loop.
 """
 
 from memoryd_client.wire.protocol import MAX_FRAME_BYTES, Frame, encode
@@ -9,20 +9,20 @@ HEADER_BYTES = 4
 
 
 class FrameError(ValueError):
-    """The byte stream can't be cut into frames any more; its connection has to be closed."""
+    """The byte stream is not valid frames; its connection must be closed."""
 
 
 class FrameTooLargeError(FrameError):
-    """A frame announces, or would need, more bytes than its receiver takes."""
+    """A frame announces, or needs, more bytes than its receiver accepts."""
 
     def __init__(self, length: int, limit: int) -> None:
-        super().__init__(f"a frame of {length} bytes is over the limit of {limit} bytes")
+        super().__init__(f"a frame of {length} bytes exceeds the limit of {limit} bytes")
         self.length = length
         self.limit = limit
 
 
 class EmptyFrameError(FrameError):
-    """A frame announces no bytes at all, which is never a message."""
+    """A frame announces no bytes, which is never a message."""
 
     def __init__(self) -> None:
         super().__init__("a frame of 0 bytes is not a message")
@@ -40,7 +40,7 @@ def pack(frame: Frame, *, limit: int = MAX_FRAME_BYTES) -> bytes:
 
 
 class FrameBuffer:
-    """Cuts a byte stream into frames, however it was split on the way.
+    """Splits a byte stream into frames.
 
     Holds at most one unfinished frame. After a `FrameError` the position in the stream is lost:
     drop the buffer together with its connection.
@@ -54,14 +54,14 @@ class FrameBuffer:
 
     @property
     def unfinished_bytes(self) -> int:
-        """How much of a frame is here that has not come whole."""
+        """Received bytes of an incomplete frame."""
         return len(self._header) + len(self._body) + (HEADER_BYTES if self._length else 0)
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[bytes]:
         """Take the next bytes of the stream and return the bodies of the frames they complete.
 
-        Raises `FrameTooLargeError` as soon as more than the limit is announced, keeping nothing
-        of that body, and `EmptyFrameError` if no bytes are.
+        Raises `FrameTooLargeError` as soon as a frame announces more than the limit, before keeping
+        any of its body, and `EmptyFrameError` for a frame of 0 bytes.
         """
         frames: list[bytes] = []
         rest = memoryview(data)

@@ -1,9 +1,8 @@
-"""The wire protocol: the frames that travel over memoryd's socket; `bodies` are inside them.
+"""Frames of the wire protocol; the structs in `schema` are their bodies.
 
 One frame is a big-endian u32 length followed by one MessagePack map (see `framing`).
-Envelopes are decoded first and bodies second, so that a bad body can be answered by its id.
-Names are snake_case; fields are only ever added, with defaults. `docs/protocol.md` is the text of
-these modules for people who don't read Python.
+Envelopes are decoded before bodies, so that a bad body can be answered by its id. Names are
+snake_case; fields are only ever added, with defaults. `docs/protocol.md` documents these modules.
 """
 
 from enum import StrEnum
@@ -35,7 +34,7 @@ CAPABILITIES = (
 
 
 class Op(StrEnum):
-    """Every operation a `Request` can name."""
+    """Operations of a `Request`."""
 
     PING = "ping"
     STATUS = "status"
@@ -58,7 +57,7 @@ class Op(StrEnum):
 
 
 class ErrorCode(StrEnum):
-    """Why a request failed. Strings are stable; `memctl` maps them to exit codes."""
+    """Reason for a failed request. Strings are stable; `memctl` maps them to exit codes."""
 
     BAD_REQUEST = "bad_request"
     UNKNOWN_OP = "unknown_op"
@@ -82,10 +81,10 @@ class Frame(Struct, tag_field="type", omit_defaults=True):
 
 
 class Hello(Frame, tag="hello"):
-    """First frame of a client: the protocol versions it speaks, inclusive.
+    """First frame of a client: the protocol versions that it supports, inclusive.
 
-    `folder` is the client's current directory, absolute: a request that names no agent goes to the
-    one whose workspace contains it.
+    `folder` is the client's current directory, absolute. A request without an agent goes to the
+    agent whose workspace contains it.
     """
 
     protocol_min: int
@@ -97,8 +96,8 @@ class Hello(Frame, tag="hello"):
 class Request(Frame, tag="request"):
     """One call. `id` is chosen by the client and unique while in flight.
 
-    `agent` `None`: the agent whose workspace contains the client's folder, else the one the daemon
-    serves by default.
+    Without `agent`, it goes to the agent whose workspace contains the client's folder, else to the
+    daemon's default agent.
     """
 
     id: int
@@ -109,13 +108,13 @@ class Request(Frame, tag="request"):
 
 
 class Cancel(Frame, tag="cancel"):
-    """Asks the daemon to stop request `id`; it is still answered exactly once."""
+    """Asks the daemon to stop request `id`, which is still answered exactly once."""
 
     id: int
 
 
 class Welcome(Frame, tag="welcome"):
-    """First frame of the daemon: the protocol version in use and what it can do."""
+    """First frame of the daemon: the protocol version in use and its capabilities."""
 
     protocol: int
     server: str
@@ -126,7 +125,7 @@ class Welcome(Frame, tag="welcome"):
 
 
 class Progress(Frame, tag="progress"):
-    """How far a request has come. May be dropped when the client reads slowly."""
+    """Progress of a request; dropped if the client reads slowly."""
 
     id: int
     completed: int
@@ -142,14 +141,14 @@ class Item(Frame, tag="item"):
 
 
 class Result(Frame, tag="result"):
-    """The successful end of request `id`."""
+    """Successful end of request `id`."""
 
     id: int
     body: Raw
 
 
 class Error(Frame, tag="error"):
-    """The unsuccessful end of request `id` (`None`: of the connection)."""
+    """Unsuccessful end of request `id`, or of the connection without an id."""
 
     code: str
     message: str
@@ -185,12 +184,12 @@ def raw(body: Body) -> Raw:
 
 
 def decode_client_frame(data: bytes | memoryview) -> ClientFrame:
-    """Decode what a client sent. Raises `msgspec.DecodeError`."""
+    """Decode a frame of a client. Raises `msgspec.DecodeError`."""
     return _decoded(_client_frames, data)
 
 
 def decode_server_frame(data: bytes | memoryview) -> ServerFrame:
-    """Decode what the daemon sent. Raises `msgspec.DecodeError`."""
+    """Decode a frame of the daemon. Raises `msgspec.DecodeError`."""
     return _decoded(_server_frames, data)
 
 

@@ -1,7 +1,6 @@
-"""Everything a client can ask for: operation, arguments and the type of the answer.
+"""Requests of both clients: operation, arguments and type of the answer.
 
-The blocking and the asyncio client both build their requests here. Of the world outside, only the
-current directory and the clock are looked at.
+Reads only the current directory and the clock.
 """
 
 import os
@@ -50,21 +49,20 @@ from memoryd_client.wire.protocol import Body, Op
 ResultT = TypeVar("ResultT", bound=Body)
 
 FOREVER_S = 1e8
-"""Three years. Longer limits are none: sockets and locks refuse what overflows their clocks."""
+"""Three years. Longer limits count as none, because sockets and locks would overflow."""
 
 PROBE_LIMIT_S = 120.0
-"""A probe loads what is not loaded yet: the model, the SQLite extension."""
+"""Seconds for a probe, which may have to load the model and the SQLite extension."""
 
 ProgressCallback = Callable[[int, int, str], None]
-"""Called with (completed, total, label) while a request is worked on."""
+"""Called with (completed, total, label) during a request."""
 
 
 class Call(Struct, Generic[ResultT], frozen=True):
     """One request before it has an id.
 
-    `patience_s` are the seconds it is given by default, `None`: those of the client. `repeatable`:
-    asking twice changes no more than asking once, so that it may be sent again when the connection
-    is lost before the answer.
+    `patience_s` is its default limit in seconds; None: the client's. A `repeatable` call is
+    idempotent and is sent again if the connection is lost before the answer.
     """
 
     op: Op
@@ -74,10 +72,10 @@ class Call(Struct, Generic[ResultT], frozen=True):
     repeatable: bool = True
 
     def limit_s(self, timeout_s: float | None, default_s: float | None) -> float | None:
-        """Return the seconds to wait for the answer, or `None` for no limit.
+        """Return the seconds to wait for the answer, or None for no limit.
 
-        `timeout_s` is what the caller of the method said (`math.inf`: no limit), `default_s` what
-        the client was made with.
+        `timeout_s` is the argument of the method (`math.inf`: no limit), `default_s` the default
+        of the client.
         """
         default_s = default_s if self.patience_s is None else self.patience_s
         chosen = default_s if timeout_s is None else timeout_s
@@ -87,26 +85,26 @@ class Call(Struct, Generic[ResultT], frozen=True):
 
 
 class TimeLimit:
-    """The time that a call has left, from `limit_s` seconds on; `None`: as long as it takes."""
+    """Remaining time of a call that starts with `limit_s` seconds; None: no limit."""
 
     def __init__(self, limit_s: float | None) -> None:
         self.limit_s = limit_s
         self._end = None if limit_s is None else time.monotonic() + limit_s
 
     def left_s(self) -> float | None:
-        """Return the seconds that are left, 0 when the time is over, `None` without a limit."""
+        """Return the remaining seconds, 0 if the time is up, None without a limit."""
         return None if self._end is None else max(0.0, self._end - time.monotonic())
 
     def extend(self, seconds: float) -> None:
-        """Leave out seconds that went by on something else."""
+        """Add seconds that were spent on something else."""
         if self._end is not None:
             self._end += seconds
 
 
 class ProgressReport:
-    """A caller's callback that remembers what it raised.
+    """A caller's callback that records its exception.
 
-    So that a callback's `ConnectionLostError` is told from one of the call's own connection.
+    This separates a callback's `ConnectionLostError` from one of the call's own connection.
     """
 
     def __init__(self, callback: ProgressCallback | None) -> None:
@@ -114,7 +112,7 @@ class ProgressReport:
         self.error: BaseException | None = None
 
     def __call__(self, completed: int, total: int, label: str) -> None:
-        """Pass the progress on, if the caller wants it."""
+        """Pass the progress to the callback, if there is one."""
         if self._callback is None:
             return
         try:
@@ -125,12 +123,12 @@ class ProgressReport:
 
 
 def ping() -> Call[PingResult]:
-    """Ask whether the daemon is alive."""
+    """Ask whether the daemon answers."""
     return Call(Op.PING, Empty(), PingResult)
 
 
 def status() -> Call[StatusResult]:
-    """Ask how the index and the daemon are."""
+    """Ask for the status of the index and the daemon."""
     return Call(Op.STATUS, Empty(), StatusResult)
 
 
@@ -155,7 +153,7 @@ def search(
     explain: bool,
     highlight: bool,
 ) -> Call[SearchResult]:
-    """Ask for what memory says about `query`; see `SearchBody`."""
+    """Search memory for `query`; see `SearchBody`."""
     body = SearchBody(
         query=encodable(query),
         max_results=max_results,
@@ -186,7 +184,7 @@ def sync(*, vectors: bool) -> Call[SyncResult]:
 
 
 def index(*, force: bool, provider: str | None) -> Call[IndexResult]:
-    """Compare disk and index, or build the index anew; see `IndexBody`."""
+    """Bring the index up to date or rebuild it; see `IndexBody`."""
     body = IndexBody(force=force, provider=provider)
     return Call(Op.INDEX, body, IndexResult, patience_s=FOREVER_S, repeatable=not force)
 
@@ -197,7 +195,7 @@ def sessions(*, after: str | None, limit: int) -> Call[SessionsResult]:
 
 
 def forget(body: ForgetBody) -> Call[ForgetResult]:
-    """Ask to forget transcripts; see `ForgetBody`."""
+    """Forget transcripts; see `ForgetBody`."""
     return Call(Op.FORGET, body, ForgetResult, patience_s=FOREVER_S)
 
 
@@ -208,38 +206,38 @@ def files(state: str, *, after: str | None, limit: int) -> Call[FilesResult]:
 
 
 def probe() -> Call[ProbeResult]:
-    """Try out everything a search needs."""
+    """Test everything that a search needs."""
     return Call(Op.PROBE, Empty(), ProbeResult, patience_s=PROBE_LIMIT_S)
 
 
 def session_start(session: str) -> Call[SessionStartResult]:
-    """Tell that an agent's session begins."""
+    """Report that an agent's session begins."""
     return Call(Op.SESSION_START, SessionStartBody(encodable(session)), SessionStartResult)
 
 
 def transcript_updated(path: StrPath) -> Call[TranscriptUpdatedResult]:
-    """Tell that a transcript was written to."""
+    """Report that a transcript has grown."""
     body = TranscriptUpdatedBody(_absolute(path))
     return Call(Op.TRANSCRIPT_UPDATED, body, TranscriptUpdatedResult)
 
 
 def events(kinds: list[str] | None) -> Call[EventsResult]:
-    """Ask for events as they happen. Not resumed: what happened meanwhile would be missing."""
+    """Ask for events as they happen. Not repeatable, because events would be missing."""
     return Call(Op.EVENTS, EventsBody(kinds), EventsResult, patience_s=FOREVER_S, repeatable=False)
 
 
 def agents() -> Call[AgentsResult]:
-    """Ask for the agents that the daemon serves."""
+    """Ask for the agents of the daemon."""
     return Call(Op.AGENTS, Empty(), AgentsResult)
 
 
 def add(workspace: StrPath) -> Call[AddResult]:
-    """Ask for one more workspace to be served."""
+    """Serve another workspace."""
     return Call(Op.ADD, AddBody(_absolute(workspace)), AddResult, repeatable=False)
 
 
 def drop(agent: StrPath) -> Call[DropResult]:
-    """Ask for an agent, by its id or the path of its workspace, to be served no more."""
+    """Stop serving an agent, given its id or the path of its workspace."""
     named = os.fspath(agent)
     is_path = os.sep in named or named in (".", "..") or named.startswith("~")
     body = DropBody(_absolute(named) if is_path else encodable(named))
@@ -247,20 +245,20 @@ def drop(agent: StrPath) -> Call[DropResult]:
 
 
 def reload() -> Call[ReloadResult]:
-    """Ask the daemon to read its configuration again."""
+    """Reload the daemon's configuration."""
     return Call(Op.RELOAD, Empty(), ReloadResult, repeatable=False)
 
 
 def encodable(text: str) -> str:
-    """Return a text without lone surrogates, which have no UTF-8: half an emoji is no search."""
+    """Return a text with lone surrogates replaced, because they have no UTF-8."""
     return text.encode("utf-8", "replace").decode()
 
 
 def current_folder() -> str:
-    """Return the current directory, or "" if it is gone.
+    """Return the current directory, or "" if it no longer exists.
 
-    Of one whose name is not UTF-8, the nearest folder above that has a name the wire can carry: it
-    is in the same workspaces.
+    If its name is not UTF-8, return the nearest parent with a valid name, which is in the same
+    workspaces.
     """
     try:
         folder = os.getcwd()
@@ -272,11 +270,11 @@ def current_folder() -> str:
 
 
 def _absolute(path: StrPath) -> str:
-    """Return a path as the daemon, whose current directory is another one, understands it."""
+    """Return an absolute path, because the daemon has another current directory."""
     try:
         return encodable(os.path.abspath(os.path.expanduser(path)))
     except OSError as error:
         raise BadRequestError(
-            f"{encodable(os.fspath(path))} is relative, but the current directory is gone",
-            hint="name an absolute path",
+            f"{encodable(os.fspath(path))} is relative, but the current directory no longer exists",
+            hint="use an absolute path",
         ) from error

@@ -1,0 +1,97 @@
+"""The layers of the product: which part may import which, and the table of them in the docs.
+
+Run `python tests/layers.py` to print the table for docs/architecture.md.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+DAEMON = ROOT / "memoryd"
+CLIENT = ROOT / "client"
+MODULES = sorted(DAEMON.rglob("*.py"))
+CLIENT_MODULES = sorted(CLIENT.rglob("*.py"))
+
+LAYERS: dict[str, dict[str, set[str]]] = {
+    "words": {
+        "text": set(),
+        "identity": set(),
+        "supervisor": set(),
+        "retry": set(),
+        "events": {"client"},
+        "errors": {"client"},
+        "fs": {"client", "errors", "text"},
+        "config": {"client", "errors", "fs", "text"},
+        "messages": {"identity"},
+    },
+    "stages": {
+        "chunk": {"messages", "text"},
+        "source": {"chunk", "config", "fs", "messages", "text"},
+        "embed": {"client", "config", "fs", "identity", "messages", "retry", "text"},
+        "index": {"client", "errors", "fs", "identity", "messages", "retry", "text"},
+        "search": {"client", "config", "index", "messages", "text"},
+        "server": {"client", "errors", "fs"},
+    },
+}
+"""Layer → part of `memoryd` → parts that it may import, from the bottom up."""
+
+
+def tree(module: Path) -> ast.Module:
+    return ast.parse(module.read_text(encoding="utf-8"), filename=str(module))
+
+
+def imports(module: Path) -> Iterator[str]:
+    """Yield the full name of every import in a module, nested ones included."""
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}:{node.lineno}: a relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def part_of(name: str) -> str | None:
+    """Return the part that a full name belongs to; None for other distributions."""
+    top, _, rest = name.partition(".")
+    if top in ("memctl", "memoryd_client"):
+        return "client"
+    part = rest.partition(".")[0]
+    return part if top == "memoryd" and part != "__version__" else None
+
+
+def parts() -> dict[str, list[Path]]:
+    """Return the modules of each part: a folder of `memoryd`, or a module at its top."""
+    found: dict[str, list[Path]] = {}
+    for module in MODULES:
+        part = module.relative_to(DAEMON).with_suffix("").parts[0]
+        if part != "__init__":
+            found.setdefault(part, []).append(module)
+    return found
+
+
+def imported_parts(modules: list[Path], own: str) -> set[str]:
+    names = {part_of(name) for module in modules for name in imports(module)}
+    return {name for name in names if name is not None and name != own}
+
+
+def purpose(part: str) -> str:
+    """Return the first sentence of a part's docstring."""
+    modules = parts()[part]
+    main = next((m for m in modules if m.name == "__init__.py"), modules[0])
+    text = ast.get_docstring(tree(main)) or ""
+    return text.split("\n\n")[0].replace("\n", " ").rstrip(".")
+
+
+def table() -> str:
+    """Return the Markdown table of all parts, bottom up, with their purposes and imports."""
+    lines = ["| layer | part | purpose | imports |", "| --- | --- | --- | --- |"]
+    for layer, allowed in LAYERS.items():
+        for part, others in allowed.items():
+            named = ", ".join(f"`{other}`" for other in sorted(others)) or "none"
+            lines.append(f"| {layer} | `{part}` | {purpose(part)} | {named} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table())
