@@ -1,12 +1,17 @@
 """What happens in the daemon, for those who want to follow it. Nobody who listens slows it down."""
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from memoryd.index.store import Store
+from memoryd.messages import FileKey, SyncMarker, ToParser, Unreadable
 from memoryd_client.schema.memory import Event
+
+log = logging.getLogger(__name__)
 
 KINDS = (
     "listening",
@@ -101,3 +106,50 @@ class EventBus:
             yield subscription
         finally:
             self._subscriptions.discard(subscription)
+
+
+class AgentEvents:
+    """Publishes the events of one agent, and keeps why files can't be read."""
+
+    def __init__(self, bus: EventBus, agent: str, store: Store) -> None:
+        self.unreadable: dict[FileKey, str] = {}
+        self._bus = bus
+        self._agent = agent
+        self._store = store
+
+    def publish(
+        self,
+        kind: str,
+        *,
+        path: str | None = None,
+        count: int | None = None,
+        text: str | None = None,
+    ) -> None:
+        """Publish an event of this agent."""
+        self._bus.publish(kind, self._agent, path=path, count=count, text=text)
+
+    def noticed(self, message: ToParser) -> None:
+        """Publish that a file is new, changed or deleted."""
+        if not isinstance(message, SyncMarker):
+            self.publish("noticed", path=message.key.path)
+
+    def written(self, key: FileKey, changed: bool) -> None:
+        """Publish that the writer has committed a file, if its rows changed."""
+        self.unreadable.pop(key, None)
+        if not changed:
+            return
+        row = self._store.catalog.rows.get(key)
+        if row is None:
+            self.publish("removed", path=key.path)
+        else:
+            self.publish("indexed", path=key.path, count=row.chunks)
+
+    def embedded(self, count: int) -> None:
+        """Publish that the writer has committed vectors."""
+        self.publish("embedded", count=count)
+
+    def note_unreadable(self, message: Unreadable) -> None:
+        """Keep why a file can't be read, and log each reason once."""
+        if self.unreadable.get(message.key) != message.reason:
+            log.warning("%s can't be read: %s", message.key.path, message.reason)
+        self.unreadable[message.key] = message.reason

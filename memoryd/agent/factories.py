@@ -1,7 +1,6 @@
 """What a configuration wants to have: the provider, the identity and the store of an agent."""
 
 import asyncio
-import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,15 +21,13 @@ from memoryd.identity import Choice, Identity
 from memoryd.index.driver import ExtensionError, bundled_extension
 from memoryd.index.extension import expanded, load_apart
 from memoryd.index.queries import StoredIdentity, peek
-from memoryd.index.schema import put_choice
-from memoryd.index.store import Store, StoreOptions
-from memoryd.messages import FileContent
-from memoryd.source.notes.read import read_file
+from memoryd.index.store import StoreOptions
+from memoryd.source.mounts import Mounts
+from memoryd.source.notes.discover import Discovery
+from memoryd.source.notes.read import NoteReader
 from memoryd.text.own_patterns import PatternError
 from memoryd.text.redact import Redactor
 from memoryd.text.tokenize import TOKENIZER
-
-log = logging.getLogger(__name__)
 
 MAX_INPUT_BYTES = 8_000
 """Longest text in UTF-8 that is embedded whole, unless the provider takes less."""
@@ -151,27 +148,6 @@ def batch_api_of(provider: Provider, settings: Settings) -> BatchApi | None:
     return make_batch(provider)
 
 
-async def keep_choice(
-    store: Store, resolved: Resolved, peeked: StoredIdentity, provider: Provider | None
-) -> None:
-    """Write down which provider was found, so that it stays; say so if texts leave the machine."""
-    choice = resolved.choice
-    if choice is None or choice == peeked.choice or not store.writable:
-        return
-    await store.database.run(lambda connection: put_choice(connection, choice))
-    if provider is not None and provider.leaves_machine:
-        log.warning("%s", leaving(provider, choice))
-
-
-def leaving(provider: Provider, choice: Choice) -> str:
-    """Return what people should know whose texts go to another machine by themselves."""
-    return (
-        f"texts of this memory are sent to {provider.address} ({provider.name}: {choice.why});"
-        ' to keep them on this machine: provider = "local" in the configuration, or'
-        " `memctl index --provider local`"
-    )
-
-
 def rate_limits(settings: Settings, *, fallback: bool) -> RateLimits:
     """Return how often the provider may be asked."""
     if fallback:
@@ -182,20 +158,10 @@ def rate_limits(settings: Settings, *, fallback: bool) -> RateLimits:
     )
 
 
-def reader(settings: Settings, base: Callable[[str], str]) -> Callable[[Path], FileContent]:
-    """Return how notes are read: as they are, or with secrets masked.
-
-    `base` returns the folder from which on no link may lead to a path. Raises `ConfigError`.
-    """
+def note_reader(settings: Settings, discovery: Discovery, mounts: Mounts | None) -> NoteReader:
+    """Return the reader of notes. Raises `ConfigError` for a pattern that can't be used."""
     redact = redactor(settings)
-
-    def read(path: Path) -> FileContent:
-        content = read_file(path, base(str(path)))
-        if settings.redact.notes:
-            return content._replace(lines=redact.lines(content.lines))
-        return content
-
-    return read
+    return NoteReader(discovery, redact if settings.redact.notes else None, mounts)
 
 
 def redactor(settings: Settings) -> Redactor:

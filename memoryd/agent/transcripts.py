@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,8 +12,8 @@ from memoryd.chunk.transcript import Position, TranscriptChunker
 from memoryd.config.load import AgentConfig
 from memoryd.fs.safe_open import LinkError
 from memoryd.identity import Identity
-from memoryd.index.catalog import Catalog, FileRow
 from memoryd.index.forget import message_hash
+from memoryd.index.store import Store
 from memoryd.messages import (
     FileChanged,
     FileGone,
@@ -51,13 +51,16 @@ from memoryd_client.schema.memory import GetBody, GetResult
 class Transcripts:
     """The transcripts of one agent, for those who follow, rebuild or show them."""
 
-    def __init__(self, config: AgentConfig, identity: Identity) -> None:
+    def __init__(self, config: AgentConfig, identity: Identity, index: Store | None = None) -> None:
         """Read the settings. Raises `ConfigError` when a pattern of `redact` can't be used."""
+        self._index = index
+        self._formats = config.settings.sessions.formats
         sessions, sync = config.settings.sessions, config.settings.sync.sessions
         self.tombstones: set[tuple[str, str]] = set()
         self.places = TranscriptLocations(
             sessions.paths, sessions.formats, agent=config.agent, environ=os.environ
         )
+        self.open_file = self.places.open_file
         self.thresholds = Thresholds(sync.delta_bytes, sync.delta_messages, sync.idle_seconds)
         self.options = DeltaOptions(
             detect=partial(self._detect, enabled=sessions.formats),
@@ -75,6 +78,21 @@ class Transcripts:
         for key in [key for key in found.files if ("path", stem(key.path)) in self.tombstones]:
             del found.files[key]
         return found
+
+    def known(self) -> dict[FileKey, tuple[FileStat, TranscriptState | None]]:
+        """Return the stat and the reading state of each transcript in the index.
+
+        One of a format that is no longer enabled looks changed, so that it is read again.
+        """
+        if self._index is None:
+            return {}
+        return {
+            key: (row.stat, row.transcript)
+            if row.transcript is not None and family(row.transcript.format) in ("", *self._formats)
+            else (FileStat(-1, 0, 0), None)
+            for key, row in self._index.catalog.rows.items()
+            if key.source == SOURCE
+        }
 
     def read(self, path: Path, base: TranscriptState | None) -> TranscriptDelta:
         """Read what was added to a transcript since `base`. Blocking. Raises `OSError`."""
@@ -197,38 +215,3 @@ def stem(path: str) -> str:
     """Return the name of a transcript without what an archive adds to it."""
     name, ending, _ = path.partition(".jsonl")
     return name + ending
-
-
-def known(
-    catalog: Catalog, formats: Collection[str]
-) -> dict[FileKey, tuple[FileStat, TranscriptState | None]]:
-    """Return what the index has of transcripts.
-
-    One of a format that is not wanted any more looks as if it had changed, to be looked at again.
-    """
-    return {
-        key: (row.stat, row.transcript)
-        if row.transcript is not None and family(row.transcript.format) in ("", *formats)
-        else (FileStat(-1, 0, 0), None)
-        for key, row in catalog.rows.items()
-        if key.source == SOURCE
-    }
-
-
-def visible(
-    rows: Mapping[FileKey, FileRow], visibility: str, agent: str, session: str, key: FileKey
-) -> bool:
-    """Say whether a search may see a file: notes always, transcripts as `visibility` says."""
-    if key.source != SOURCE:
-        return True
-    state = rows[key].transcript if key in rows else None
-    if state is None:
-        return False
-    if visibility == "self":
-        return bool(session) and state.session == session
-    return state.owner in ("", agent)
-
-
-def notes(catalog: Catalog) -> dict[FileKey, FileStat]:
-    """Return what the index has of everything else. Any thread may ask."""
-    return {key: row.stat for key, row in catalog.copy().items() if key.source != SOURCE}

@@ -22,9 +22,11 @@ def remarks(catalog: Catalog) -> dict[FileKey, str]:
 
 def skipped(agent: Agent) -> list[tuple[str, str, str]]:
     """Return what is passed over: source, path as it can be shown, and why."""
-    found = [(SOURCE, path, why) for path, why in agent.reconciler.stats().skipped]
-    if agent.tracker is not None:
-        found += [(SESSIONS, path, why) for path, why in agent.tracker.stats().skipped.items()]
+    found = [(SOURCE, path, why) for path, why in agent.notes.reconciler.stats().skipped]
+    if agent.transcripts is not None:
+        found += [
+            (SESSIONS, path, why) for path, why in agent.transcripts.tracker.stats().skipped.items()
+        ]
     return found
 
 
@@ -37,9 +39,9 @@ async def page(agent: Agent, body: FilesBody) -> FilesResult:
         case "skipped":
             found = skipped(agent)
         case "failed":
-            found = ((*key, reason) for key, reason in agent.unreadable.items())
+            found = ((*key, reason) for key, reason in agent.events.unreadable.items())
         case _:
-            found = ((*key, remark) for key, remark in remarks(agent.store.catalog).items())
+            found = ((*key, remark) for key, remark in remarks(agent.index.store.catalog).items())
     entries = sorted(
         (FileEntry(path, body.state, source, reason=why) for source, path, why in found),
         key=lambda entry: entry.path,
@@ -52,13 +54,13 @@ async def page(agent: Agent, body: FilesBody) -> FilesResult:
 
 async def _indexed(agent: Agent, body: FilesBody) -> FilesResult:
     after, limit = body.after, body.limit + 1
-    found = await agent.store.readers.read(lambda c: read_files(c, after, limit))
-    known = remarks(agent.store.catalog)
+    found = await agent.index.store.readers.read(lambda c: read_files(c, after, limit))
+    known = remarks(agent.index.store.catalog)
     entries = [
         FileEntry(path, body.state, source, size, chunks, known.get(FileKey(source, path)))
         for path, source, size, chunks in found
     ]
-    return _page(entries, len(agent.store.catalog.rows), body)
+    return _page(entries, len(agent.index.store.catalog.rows), body)
 
 
 def _page(entries: list[FileEntry], total: int, body: FilesBody) -> FilesResult:

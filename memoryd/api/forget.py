@@ -37,31 +37,31 @@ async def forget(agent: Agent, transcripts: Transcripts, body: ForgetBody) -> Fo
         return result
     # Whatever has these names when all is done: only the files that have them now are deleted.
     sources = await agent.look_up(_sources, transcripts, paths)
-    digests = await agent.store.readers.read(lambda c: chunk_hashes(c, paths))
+    digests = await agent.index.store.readers.read(lambda c: chunk_hashes(c, paths))
     transcripts.tombstones |= tombstones
     await agent.sync(vectors=False)
     kept = tombstones | {("chunk", digest) for digest in digests}
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     keys = [FileKey(SOURCE, path) for path in paths]
     message: ToWriter = Forget(keys, sorted(kept), done)
-    await agent.to_writer.put(message)
+    await agent.queues.write.put(message)
     not_wiped: Exception | None = None
     try:
         await done
     except (Error, OSError) as error:
         not_wiped = error
     # They hold what was in the index when it was damaged.
-    await agent.look_up(remove_copies, agent.store.path)
-    agent.recovered = None
+    await agent.look_up(remove_copies, agent.index.store.path)
+    agent.index.recovered = None
     if body.delete_source and body.match is None:
         result.deleted = await agent.look_up(_delete, transcripts, sources)
     if body.match is not None:
         # What is left of them is read again.
-        await agent.to_tracker.put(Hint(reason="forgotten"))
+        await agent.queues.transcripts.put(Hint(reason="forgotten"))
     if not_wiped is not None:
         raise RequestFailedError(
             ErrorCode.UNAVAILABLE,
-            f"it is forgotten, but its bytes may still be in {agent.store.path}: {not_wiped}",
+            f"it is forgotten, but its bytes may still be in {agent.index.store.path}: {not_wiped}",
             "when there is as much room again as it takes: `memctl index --force`",
         )
     return result
@@ -71,7 +71,9 @@ async def _named(
     agent: Agent, transcripts: Transcripts, body: ForgetBody
 ) -> tuple[Tombstones, list[str], list[str]]:
     """Return what keeps out what is meant, the transcripts it concerns, and which can't be read."""
-    known = {key.path: row for key, row in agent.store.catalog.rows.items() if key.source == SOURCE}
+    known = {
+        key.path: row for key, row in agent.index.store.catalog.rows.items() if key.source == SOURCE
+    }
     if body.path is not None:
         name = stem(body.path)
         paths = [path for path in known if stem(path) == name]
@@ -84,10 +86,10 @@ async def _named(
         ]
         return {("session", body.session), *(("path", stem(p)) for p in paths)}, sorted(paths), []
     text = body.match or ""
-    if agent.store.writable:
+    if agent.index.store.writable:
         # What is on disk and not in the index yet would come into it later.
         await agent.sync(vectors=False)
-    paths = await agent.store.readers.read(lambda c: find_text(c, text))
+    paths = await agent.index.store.readers.read(lambda c: find_text(c, text))
     return await agent.look_up(_messages, transcripts, paths, text)
 
 

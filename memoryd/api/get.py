@@ -66,19 +66,19 @@ async def get(agent: Agent, body: GetBody) -> GetResult:
 
 
 async def _read(agent: Agent, body: GetBody, wanted: int) -> GetResult:
-    transcripts = agent.transcripts
-    if transcripts is not None and transcripts.is_name(body.path):
+    if agent.transcripts is not None and agent.transcripts.files.is_name(body.path):
+        transcripts = agent.transcripts.files
         place = transcripts.place_of(body.path)
         return await agent.look_up(transcripts.get, body, wanted, MAX_CHARS, at=place)
     read = partial(
         read_lines,
-        agent.discovery,
+        agent.notes.discovery,
         body.path,
         start_line=body.start_line,
         max_lines=wanted,
         max_chars=MAX_CHARS,
     )
-    path = absolute(agent.discovery.workspace, body.path)
+    path = absolute(agent.notes.discovery.workspace, body.path)
     return _result(body, await agent.look_up(read, at=path))
 
 
@@ -98,11 +98,13 @@ def _result(body: GetBody, excerpt: NoteExcerpt) -> GetResult:
 
 async def _why_away(agent: Agent, path: str) -> str | None:
     """Say why a file that is not there may be on a disk that is not; None: it is gone."""
-    real_path: Path | None = absolute(agent.discovery.workspace, path)
-    if agent.transcripts is not None and agent.transcripts.is_name(path):
-        real_path = agent.transcripts.places.real_path(FileKey(SESSIONS, path))
+    real_path: Path | None = absolute(agent.notes.discovery.workspace, path)
+    if agent.transcripts is not None and agent.transcripts.files.is_name(path):
+        real_path = agent.transcripts.files.places.real_path(FileKey(SESSIONS, path))
     with suppress(OSError):
-        return None if real_path is None else await agent.look_up(agent.why_away, real_path)
+        return (
+            None if real_path is None else await agent.look_up(agent.missing_disk_reason, real_path)
+        )
     return None
 
 

@@ -77,7 +77,7 @@ class Operations:
 
     async def search(self, body: memory.SearchBody, caller: Caller) -> memory.SearchResult:
         """Search. What is noticed but not yet searchable makes the answer `stale`."""
-        return await search.search(self._agent, self._status, body)
+        return await search.search(self._agent, body)
 
     async def get(self, body: memory.GetBody, caller: Caller) -> memory.GetResult:
         """Return lines of a memory file."""
@@ -86,12 +86,12 @@ class Operations:
     async def sync(self, body: memory.SyncBody, caller: Caller) -> memory.SyncResult:
         """Wait until everything changed before is searchable."""
         await self._while_writable(self._sync(vectors=body.vectors, caller=caller))
-        store = self._agent.store
+        store = self._agent.index.store
         return memory.SyncResult(
             files=len(store.catalog.rows),
             chunks=store.catalog.chunks,
             pending_vectors=self._agent.pending_chunks(),
-            warnings=self._status.health.warnings(),
+            warnings=self._agent.warnings(),
         )
 
     async def index(self, body: memory.IndexBody, caller: Caller) -> memory.IndexResult:
@@ -100,16 +100,16 @@ class Operations:
 
     async def _index(self, body: memory.IndexBody, caller: Caller) -> memory.IndexResult:
         started = time.perf_counter()
-        writer = self._agent.writer
+        writer = self._agent.index.writer
         before = writer.stats()
         rebuilt: RebuildResult | None = None
-        if self._agent.reconciler.stats().away:
+        if self._agent.notes.reconciler.stats().away:
             await self._sync(vectors=False, caller=caller, meant=True)
         if body.force or body.provider is not None:
             rebuilt = await self._rebuild(caller, if_different=not body.force)
         await self._sync(vectors=True, caller=caller, meant=True)
         after = writer.stats()
-        store = self._agent.store
+        store = self._agent.index.store
         return memory.IndexResult(
             files=len(store.catalog.rows),
             chunks=store.catalog.chunks,
@@ -122,7 +122,7 @@ class Operations:
             seconds=time.perf_counter() - started,
             rebuilt=rebuilt is not None,
             pending_vectors=self._agent.pending_chunks(),
-            warnings=self._status.health.warnings(),
+            warnings=self._agent.warnings(),
         )
 
     async def choose(self, provider: str) -> bool:
@@ -146,9 +146,12 @@ class Operations:
         except (ConfigError, ProviderError) as error:
             raise RequestFailedError(protocol.ErrorCode.BAD_REQUEST, str(error)) from error
         await self._while_writable(self._choose(choice))
-        if choice.provider != agent.resolved.provider or agent.resolved.is_fallback:
+        if (
+            choice.provider != agent.embedding.resolved.provider
+            or agent.embedding.resolved.is_fallback
+        ):
             return True
-        agent.resolved = agent.resolved._replace(choice=choice)
+        agent.embedding.resolved = agent.embedding.resolved._replace(choice=choice)
         return False
 
     async def files(self, body: memory.FilesBody, caller: Caller) -> memory.FilesResult:
@@ -172,13 +175,13 @@ class Operations:
         agent = self._agent
         if not agent.config.settings.sync.on_session_start:
             return memory.SessionStartResult(syncing=False)
-        if agent.watcher is not None:
-            agent.watcher.hurry()
-        await agent.to_reconcile.put(Hint(reason="a session starts"))
-        if agent.tracker is not None:
-            await agent.to_tracker.put(Hint(reason="a session starts"))
-        if agent.provider is not None:
-            agent.provider.warm()
+        if agent.notes.watcher is not None:
+            agent.notes.watcher.hurry()
+        await agent.queues.reconcile.put(Hint(reason="a session starts"))
+        if agent.transcripts is not None:
+            await agent.queues.transcripts.put(Hint(reason="a session starts"))
+        if agent.embedding.provider is not None:
+            agent.embedding.provider.warm()
         return memory.SessionStartResult(syncing=True)
 
     async def transcript_updated(
@@ -186,13 +189,13 @@ class Operations:
     ) -> memory.TranscriptUpdatedResult:
         """Look at a file at once that its writer says has changed."""
         agent, shown = self._agent, body.path[:ECHO_CHARS]
-        path = get.absolute(agent.discovery.workspace, body.path)
+        path = get.absolute(agent.notes.discovery.workspace, body.path)
         hint = Hint(frozenset({path}), "its writer says so")
-        if agent.transcripts is not None and agent.transcripts.places.key(path) is not None:
-            await agent.to_tracker.put(hint)
+        if agent.transcripts is not None and agent.transcripts.files.places.key(path) is not None:
+            await agent.queues.transcripts.put(hint)
             return memory.TranscriptUpdatedResult(True)
         try:
-            found = await agent.look_up(agent.discovery.look, path, at=path)
+            found = await agent.look_up(agent.notes.discovery.look, path, at=path)
         except (OSError, ValueError):
             found = None  # it can't be seen, or there is a NUL in its name
         if found is None:
@@ -200,7 +203,7 @@ class Operations:
             if agent.transcripts is None:
                 reason = f"{shown} is not a memory file, and transcripts are not enabled"
             return memory.TranscriptUpdatedResult(False, reason)
-        await agent.to_reconcile.put(hint)
+        await agent.queues.reconcile.put(hint)
         return memory.TranscriptUpdatedResult(True)
 
     async def sessions(self, body: SessionsBody, caller: Caller) -> SessionsResult:
@@ -231,20 +234,20 @@ class Operations:
                 "transcripts are not enabled",
                 "a note is forgotten by deleting it, or what it says",
             )
-        return await self._while_writable(forget(agent, agent.transcripts, body))
+        return await self._while_writable(forget(agent, agent.transcripts.files, body))
 
     async def _while_writable(self, work: Coroutine[Any, Any, T]) -> T:
-        return await while_writable(self._agent.store.outage, work)
+        return await while_writable(self._agent.index.store.outage, work)
 
     async def _choose(self, choice: Choice) -> None:
         message = Choose(choice)
-        await self._agent.to_writer.put(message)
+        await self._agent.queues.write.put(message)
         await message.done
 
     async def _rebuild(self, caller: Caller, *, if_different: bool) -> RebuildResult | None:
         done: asyncio.Future[RebuildResult | None] = asyncio.get_running_loop().create_future()
         request = RebuildRequest("asked for", done, caller.progress, if_different)
-        await self._agent.to_rebuilder.put(request)
+        await self._agent.queues.rebuild.put(request)
         try:
             return await done
         except RebuildError as error:
@@ -256,8 +259,8 @@ class Operations:
         """Send a marker along the data path and report progress until it has come through."""
         agent = self._agent
         marker = SyncMarker(meant=meant)
-        await agent.to_reconcile.put(marker)
-        first = agent.writer.stats().messages
+        await agent.queues.reconcile.put(marker)
+        first = agent.index.writer.stats().messages
         while not marker.text.done():
             await asyncio.wait({marker.text}, timeout=PROGRESS_S)
             if hung := agent.disk_waits.warnings(seconds=PATIENCE_S):
@@ -267,7 +270,7 @@ class Operations:
                     "look at that disk; what has changed there is taken when it answers",
                     retryable=True,
                 )
-            handled = agent.writer.stats().messages - first
+            handled = agent.index.writer.stats().messages - first
             caller.progress(handled, handled + agent.pending_files(), "indexing")
         total = agent.pending_chunks()
         while vectors and not marker.vectors.done():

@@ -29,17 +29,21 @@ class CheckFailedError(Exception):
 
 async def run(agent: Agent) -> ProbeResult:
     """Make all checks, side by side. A check never raises; it tells."""
-    settings, identity = agent.config.settings, agent.store.identity
+    settings, identity = agent.config.settings, agent.index.store.identity
     vectors = settings.provider != "none" and settings.store.vector.enabled
     checks = await asyncio.gather(
         _check("embedding", settings.provider != "none", lambda: _embedding(agent)),
-        *([] if agent.batches is None else [_check("batch", True, lambda: _batch(agent))]),
+        *(
+            []
+            if agent.embedding.batches is None
+            else [_check("batch", True, lambda: _batch(agent))]
+        ),
         _check("vector", vectors, lambda: _vector(agent)),
         _check("keyword", True, lambda: _keyword(agent)),
     )
     if (hint := "; ".join(exposed(agent))) and checks[0].ok:
         checks[0].hint = hint
-    choice = agent.resolved.choice
+    choice = agent.embedding.resolved.choice
     candidates = []
     if settings.provider == "auto":
         with suppress(TimeoutError):  # `status` names the disk that does not answer
@@ -72,7 +76,7 @@ async def _check(name: str, required: bool, attempt: Callable[[], Awaitable[str]
 
 
 async def _embedding(agent: Agent) -> str:
-    pool = agent.pool
+    pool = agent.embedding.pool
     if pool is None:
         raise CheckFailedError("there is no provider", "set provider in the configuration")
     # A text that nobody has asked for yet: no cache may answer in the provider's place.
@@ -82,22 +86,22 @@ async def _embedding(agent: Agent) -> str:
     except ProviderError as error:
         hint = "keywords go on; embedding is tried again by itself"
         raise CheckFailedError(str(error), hint) from error
-    identity = agent.store.wanted
+    identity = agent.index.store.wanted
     return f"{identity.provider} {identity.model}, {len(vector)} dimensions"
 
 
 async def _batch(agent: Agent) -> str:
-    assert agent.batches is not None  # noqa: S101 - the caller has asked
+    assert agent.embedding.batches is not None  # noqa: S101 - the caller has asked
     try:
-        await agent.batches.check()
+        await agent.embedding.batches.check()
     except ProviderError as error:
         hint = "texts are embedded without it meanwhile"
         raise CheckFailedError(str(error), hint) from error
-    return f"{len(agent.batches.stats())} jobs under way"
+    return f"{len(agent.embedding.batches.stats())} jobs under way"
 
 
 async def _vector(agent: Agent) -> str:
-    options = agent.store.options
+    options = agent.index.store.options
     path = agent.config.settings.store.vector.extension_path or options.extension
     if path is None:
         reason = options.extension_error or "there is no extension"
@@ -107,18 +111,20 @@ async def _vector(agent: Agent) -> str:
     except ExtensionError as error:
         hint = "search goes on without it; see store.vector.extension_path in the configuration"
         raise CheckFailedError(str(error), hint) from error
-    if agent.store.vec_error is not None:
+    if agent.index.store.vec_error is not None:
         hint = "it loads by now: `memctl restart`"
-        raise CheckFailedError(f"the running index does without: {agent.store.vec_error}", hint)
+        raise CheckFailedError(
+            f"the running index does without: {agent.index.store.vec_error}", hint
+        )
     return f"sqlite-vec {version}"
 
 
 async def _keyword(agent: Agent) -> str:
-    if agent.store.fts_error is not None:
-        raise CheckFailedError(agent.store.fts_error, "use a Python whose SQLite has FTS5")
+    if agent.index.store.fts_error is not None:
+        raise CheckFailedError(agent.index.store.fts_error, "use a Python whose SQLite has FTS5")
     try:
         async with asyncio.timeout(STORE_S):
-            count = await agent.store.readers.read(_count_fts)
+            count = await agent.index.store.readers.read(_count_fts)
     except (Error, TimeoutError) as error:
         reason = str(error) or f"no answer within {STORE_S:g} s"
         raise CheckFailedError(reason, "`memctl index --force` builds the index anew") from error

@@ -2,18 +2,18 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
 from memoryd.agent.agent import EVERYWHERE, Agent
-from memoryd.agent.transcripts import visible
-from memoryd.api.status import Status
 from memoryd.errors import ECHO_CHARS, RequestFailedError
 from memoryd.fs.hang import waiting_for
+from memoryd.index.catalog import FileRow
 from memoryd.messages import FileKey, Hint
 from memoryd.search.engine import BadQueryError
 from memoryd.source.notes.discover import SOURCE
+from memoryd.source.transcripts.locations import SOURCE as SESSIONS
 from memoryd_client.schema.memory import SearchBody, SearchResult
 from memoryd_client.wire.protocol import ErrorCode
 
@@ -25,14 +25,14 @@ LOOK_S = 1.0
 """For a look whether what was found is still on disk."""
 
 
-async def search(agent: Agent, status: Status, body: SearchBody) -> SearchResult:
+async def search(agent: Agent, body: SearchBody) -> SearchResult:
     """Search. What is noticed but not yet searchable makes the answer `stale`.
 
     Raises `RequestFailedError` for a request that can't be carried out.
     """
     sync = agent.config.settings.sync
-    if sync.on_search and agent.watcher is not None:
-        agent.watcher.hurry()
+    if sync.on_search and agent.notes.watcher is not None:
+        agent.notes.watcher.hurry()
         await _catch_up(agent, sync.on_search_wait_ms / 1000)
     late: list[str] = []
     gone = partial(gone_from_disk, agent, late)
@@ -43,20 +43,22 @@ async def search(agent: Agent, status: Status, body: SearchBody) -> SearchResult
     result.pending_files = agent.pending_files()
     result.pending_vectors = agent.pending_chunks()
     result.stale = result.pending_files > 0
-    if not agent.reconciler.stats().scans:
+    if not agent.notes.reconciler.stats().scans:
         result.stale = True
         result.warnings.append(
             "the first scan is under way: what changed while memoryd did not run"
             " may not be searchable yet"
         )
-    if agent.tracker is not None and (to_read := agent.tracker.stats().to_read):
+    if agent.transcripts is not None and (to_read := agent.transcripts.tracker.stats().to_read):
         result.stale = True
         result.warnings.append(f"transcripts are being read, {to_read} to go")
-    result.warnings += late[:1] + status.health.warnings()
-    result.fallback = agent.resolved.provider if agent.resolved.is_fallback else None
+    result.warnings += late[:1] + agent.warnings()
+    result.fallback = (
+        agent.embedding.resolved.provider if agent.embedding.resolved.is_fallback else None
+    )
     result.agent = agent.config.agent
     result.workspace_dir = str(agent.config.workspace)
-    agent.publish("searched", count=len(result.results), text=body.query[:ECHO_CHARS])
+    agent.events.publish("searched", count=len(result.results), text=body.query[:ECHO_CHARS])
     return result
 
 
@@ -75,13 +77,13 @@ async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> s
     Those on a disk that is not there, as it seems, still count; a scan then says so. A disk that
     does not answer within a second is not waited for. `late` gets a warning in both cases.
     """
-    workspace = agent.discovery.workspace
+    workspace = agent.notes.discovery.workspace
     gone, away = set[FileKey](), set[FileKey]()
 
     async def look_at(notes: list[FileKey], place: Path | str) -> None:
         def look() -> tuple[set[FileKey], set[FileKey]]:
             lost = {key for key in notes if _is_gone(workspace / key.path)}
-            return lost, {key for key in lost if agent.mounts.away(workspace / key.path)}
+            return lost, {key for key in lost if agent.notes.mounts.away(workspace / key.path)}
 
         try:
             async with asyncio.timeout(LOOK_S):
@@ -99,8 +101,8 @@ async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> s
     await asyncio.gather(*(look_at(notes, place) for place, notes in by_place.items()))
     if away:
         late.append(NOT_THERE)
-        if agent.reconciler.stats().problem is None and agent.to_reconcile.empty():
-            agent.to_reconcile.put_nowait(Hint(reason="files are away"))
+        if agent.notes.reconciler.stats().problem is None and agent.queues.reconcile.empty():
+            agent.queues.reconcile.put_nowait(Hint(reason="files are away"))
     return gone - away
 
 
@@ -130,5 +132,19 @@ def _visible(agent: Agent, body: SearchBody) -> Callable[[FileKey], bool] | None
         )
     if agent.transcripts is None or asked == "all":
         return None
-    rows = agent.store.catalog.rows
-    return partial(visible, rows, asked, agent.config.agent, body.session or "")
+    rows = agent.index.store.catalog.rows
+    return partial(is_visible, rows, asked, agent.config.agent, body.session or "")
+
+
+def is_visible(
+    rows: Mapping[FileKey, FileRow], visibility: str, agent: str, session: str, key: FileKey
+) -> bool:
+    """Return whether a search may see a file: notes always, transcripts as `visibility` says."""
+    if key.source != SESSIONS:
+        return True
+    state = rows[key].transcript if key in rows else None
+    if state is None:
+        return False
+    if visibility == "self":
+        return bool(session) and state.session == session
+    return state.owner in ("", agent)

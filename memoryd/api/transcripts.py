@@ -17,9 +17,9 @@ OPENCLAW_STORE = "openclaw-agent.sqlite"
 
 async def page(agent: Agent, body: SessionsBody) -> SessionsResult:
     """Return the transcripts whose names follow `body.after`, `body.limit` at most."""
-    transcripts = agent.transcripts
-    if transcripts is None:
+    if agent.transcripts is None:
         return SessionsResult(enabled=False, sessions=[], total=0)
+    transcripts = agent.transcripts.files
     found = await agent.look_up(transcripts.find)
     keys = sorted(found.files.keys() | _indexed(agent))
     start = 0 if body.after is None else bisect.bisect_right(keys, FileKey(SOURCE, body.after))
@@ -60,12 +60,12 @@ def _missing(transcripts: Transcripts, found: Found) -> list[str]:
 
 
 def _indexed(agent: Agent) -> set[FileKey]:
-    return {key for key in agent.store.catalog.rows if key.source == SOURCE}
+    return {key for key in agent.index.store.catalog.rows if key.source == SOURCE}
 
 
 def _entry(agent: Agent, transcripts: Transcripts, key: FileKey, found: Found) -> SessionEntry:
     path = transcripts.places.real_path(key) or Path(key.path)
-    row = agent.store.catalog.rows.get(key)
+    row = agent.index.store.catalog.rows.get(key)
     entry = SessionEntry(key.path, str(path), "new", owner=owner_of(path))
     if row is not None and row.transcript is not None:
         state = row.transcript
@@ -77,8 +77,9 @@ def _entry(agent: Agent, transcripts: Transcripts, key: FileKey, found: Found) -
         size = found.files[key][1].size
         entry.pending_bytes = size - read if size >= read else size
         entry.state = "new" if row is None else "pending"
-    if (reason := agent.unreadable.get(key)) is not None:
+    if (reason := agent.events.unreadable.get(key)) is not None:
         entry.state, entry.reason = "failed", reason
-    if agent.tracker is not None and (why := agent.tracker.stats().left_out.get(key)) is not None:
+    assert agent.transcripts is not None  # noqa: S101 - `page` has asked
+    if (why := agent.transcripts.tracker.stats().left_out.get(key)) is not None:
         entry.state, entry.reason, entry.pending_bytes = "left out", why, 0
     return entry

@@ -17,7 +17,7 @@ from memoryd.errors import RequestFailedError
 from memoryd.fs.directories import SocketError
 from memoryd.fs.hang import DiskWaits
 from memoryd.fs.lockfile import AlreadyRunningError
-from memoryd.index.driver import Error, Fault, fault_of
+from memoryd.index.driver import Connection, Error, Fault, fault_of
 from memoryd.index.schema import IndexRefusedError
 from memoryd.index.write_outage import reason
 from memoryd.supervisor import GRACE_S, HARD_S, Actor, supervise
@@ -33,6 +33,8 @@ START_S = 20.0
 """One that takes longer to start is not waited for: its disk may hang, and others have to start."""
 STOP_S = GRACE_S + 9 * HARD_S
 """For all agents to stop, side by side: one has 8 actors and an index to close."""
+HEALTHY_S = 10.0
+"""Seconds for every index to answer the watchdog."""
 GIVE_UP_S = 1.0
 """A start that has waited for a disk for so long is given up when the agent is to stop."""
 
@@ -157,6 +159,25 @@ class AgentSupervisor:
                 if hosted.state == "failed" and hosted.retry_at_s <= self._clock():
                     hosted.stop = asyncio.Event()
                     await self._launch(hosted)
+
+    async def healthy(self) -> bool:
+        """Return whether readers and writer of every index answer, for the watchdog of systemd.
+
+        A failing disk and a failed agent don't count: a restart of the daemon would not help.
+        """
+        try:
+            async with asyncio.timeout(HEALTHY_S):
+                for hosted in self.all():
+                    if hosted.opened is not None and hosted.state == "ready":
+                        store = hosted.opened.agent.index.store
+                        await store.readers.read(_trivial)
+                        if store.writable:
+                            await store.database.run(_trivial)
+        except TimeoutError:
+            return False
+        except (Error, ValueError):
+            pass  # it has answered; ValueError: with a connection that was just closed
+        return True
 
     def keep(self, config: AgentConfig) -> None:
         """Have an agent go on with a configuration that is as its own, but for who can read it."""
@@ -290,6 +311,10 @@ class AgentSupervisor:
             async with asyncio.timeout(timeout_s):
                 await self._changed.wait()
         self._changed.clear()
+
+
+def _trivial(connection: Connection) -> None:
+    connection.execute("SELECT 1").fetchone()
 
 
 def _give_up(hosted: AgentSlot) -> None:

@@ -210,7 +210,10 @@ def summary(hosted: AgentSlot) -> wire.AgentSummary:
         shown.degraded = [hosted.reason]
     if opened is not None:
         agent = opened.agent
-        shown.files, shown.chunks = len(agent.store.catalog.rows), agent.store.catalog.chunks
+        shown.files, shown.chunks = (
+            len(agent.index.store.catalog.rows),
+            agent.index.store.catalog.chunks,
+        )
         shown.pending_files, shown.pending_vectors = agent.pending_files(), agent.pending_chunks()
         shown.degraded = opened.operations.degraded()
     return shown

@@ -70,6 +70,19 @@ def test_a_stage_reaches_for_no_other_stage(stage: str) -> None:
     assert wrong == []
 
 
+@pytest.mark.parametrize(
+    ("layer", "above"), [("agent", ("api", "daemon", "pipeline", "app")), ("api", ("daemon",))]
+)
+def test_no_layer_imports_from_above(layer: str, above: tuple[str, ...]) -> None:
+    wrong = [
+        f"{module.relative_to(ROOT)}: {name}"
+        for module in sorted((DAEMON / layer).rglob("*.py"))
+        for name in imports(module)
+        if any(is_of(name, f"memoryd.{upper}") for upper in above)
+    ]
+    assert wrong == []
+
+
 def test_nothing_of_the_client_imports_the_daemon() -> None:
     modules = sorted(CLIENT.rglob("*.py"))
     assert modules
@@ -88,7 +101,7 @@ def test_queues_are_made_in_one_place() -> None:
         for name, _ in called(module)
         if name in QUEUES
     }
-    assert made == {("app.py", "MeteredQueue"), ("index/readers.py", "LifoQueue")}
+    assert made == {("pipeline.py", "MeteredQueue"), ("index/readers.py", "LifoQueue")}
 
 
 def test_the_driver_is_chosen_in_one_module() -> None:
