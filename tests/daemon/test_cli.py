@@ -123,7 +123,7 @@ def test_a_log_that_is_a_pipe_is_not_waited_for(daemon: Daemon) -> None:
         timeout=PATIENCE_S,
     )
     assert done.returncode == 78
-    said = f"memoryd: the log {pipe}: it is a pipe that nobody reads; name a file"
+    said = f"memoryd: can't open the log {pipe}: nobody reads this pipe; name a file"
     assert done.stderr.splitlines() == [said]
 
 
@@ -147,7 +147,7 @@ def test_config_needs_no_daemon(daemon: Daemon) -> None:
         ("[defaults]\nprovder = 'none'", "unknown key provder; did you mean provider?"),
         (
             "[defaults]\nprovider = 'openia'",
-            "provider: Invalid enum value 'openia'; it may be auto, local,",
+            "provider: Invalid enum value 'openia'; valid values: auto, local,",
         ),
         ("[defaults.query]\nmin_score = 3", "query.min_score"),
         ("[agents.main]\nworkspace = '/nowhere/at/all'", "is not a folder"),

@@ -405,7 +405,7 @@ def test_a_log_on_a_full_disk_ends_nothing_and_goes_on_when_there_is_room(daemon
         assert daemon.paths("number3") == ["memory/3.md"]
         filler.unlink()
         daemon.memctl("reload")
-        assert "the configuration has been read again" in log.read_text()
+        assert "configuration reloaded, " in log.read_text()
         fill(logs)
         assert daemon.stop() == 0
     assert daemon.log() == "", "nor is anything printed"
@@ -419,7 +419,7 @@ def test_a_workspace_that_can_not_be_written_down_is_not_served(daemon: Daemon) 
     in_the_way.mkdir()
     refused = daemon.memctl("add", str(other), code=1)
     assert "can't be written" in refused.stderr
-    assert "it is not served" in refused.stderr
+    assert "the workspace is not served" in refused.stderr
     assert "other" not in daemon.memctl("agents").stdout
     assert "Traceback" not in daemon.log()
     in_the_way.rmdir()

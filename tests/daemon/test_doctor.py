@@ -204,7 +204,7 @@ def test_a_configuration_that_cannot_be_used(patient: Patient, text: str, messag
 
 def test_a_configuration_that_is_not_there(patient: Patient) -> None:
     patient.config.unlink()
-    message = f"{patient.config}: no such configuration file"
+    message = f"no such configuration file: {patient.config}"
     assert bad(patient.doctor(code=78)) == [("configuration", "error", message)]
 
 

@@ -107,7 +107,10 @@ def test_a_log_that_is_a_pipe_without_a_reader_is_refused(daemon: Daemon) -> Non
         text=True,
         timeout=PATIENCE_S,
     )
-    assert (done.returncode, done.stderr.startswith(f"memoryd: the log {log}: ")) == (78, True)
+    assert (done.returncode, done.stderr.startswith(f"memoryd: can't open the log {log}: ")) == (
+        78,
+        True,
+    )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: pipes in place of all files")
