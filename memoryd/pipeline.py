@@ -105,7 +105,7 @@ async def open_agent(
         lookups = Lookups(config.agent)
         stack.callback(lookups.close)
         recovery = Recovery(await store_options(config, is_locked), findings, restart)
-        await recovery.look(lock.run)
+        await recovery.check(lock.run)
         stored = await peek(config.db_path)
         in_thread = asyncio.get_running_loop().run_in_executor
         resolved = await in_thread(threads, choose_provider, config.settings, stored)

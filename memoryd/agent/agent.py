@@ -142,8 +142,8 @@ class Agent:
             found += [f"transcripts: {why}" for why in self.transcripts.tracker.stats().problems]
         if (choice := embedding.resolved.fallback) is not None:
             found.append(
-                f"the fallback provider {choice.provider} embeds: {choice.why}"
-                f" - `memctl index --provider {choice.instead_of}` goes back"
+                f"the fallback provider {choice.provider} is in use: {choice.why};"
+                f" to switch back, run `memctl index --provider {choice.instead_of}`"
             )
         pool = embedding.pool
         if pool is not None and (reason := pool.stats().blocked_reason) is not None:

@@ -1,4 +1,4 @@
-"""Pages of the files that an agent knows: those that are indexed, and those that are not."""
+"""Pages of the indexed, skipped and unreadable files of an agent."""
 
 import bisect
 from collections.abc import Iterable
@@ -16,12 +16,12 @@ MAX_PAGE = 1_000
 
 
 def remarks(catalog: Catalog) -> dict[FileKey, str]:
-    """Return what there is to know about files that are indexed all the same."""
+    """Return the remarks on indexed files."""
     return {key: "; ".join(row.remarks) for key, row in catalog.rows.items() if row.remarks}
 
 
 def skipped(agent: Agent) -> list[tuple[str, str, str]]:
-    """Return what is passed over: source, path as it can be shown, and why."""
+    """Return (source, displayed path, reason) of the skipped paths."""
     found = [(SOURCE, path, why) for path, why in agent.notes.reconciler.stats().skipped]
     if agent.transcripts is not None:
         found += [
@@ -31,7 +31,7 @@ def skipped(agent: Agent) -> list[tuple[str, str, str]]:
 
 
 async def page(agent: Agent, body: FilesBody) -> FilesResult:
-    """Return the files of `body.state` whose paths follow `body.after`, `body.limit` at most."""
+    """Return at most `body.limit` files of `body.state` whose paths follow `body.after`."""
     if body.state == "indexed":
         return await _indexed(agent, body)
     found: Iterable[tuple[str, str, str]]
@@ -64,6 +64,6 @@ async def _indexed(agent: Agent, body: FilesBody) -> FilesResult:
 
 
 def _page(entries: list[FileEntry], total: int, body: FilesBody) -> FilesResult:
-    """Return a page of entries, one more than which shows that there is another page."""
+    """Return a page of entries; one entry more than the limit means that another page follows."""
     shown = entries[: body.limit]
     return FilesResult(shown, total, shown[-1].path if len(entries) > len(shown) else None)

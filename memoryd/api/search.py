@@ -1,4 +1,4 @@
-"""What a search of one agent takes beside the engine: freshness, whose transcripts, warnings."""
+"""Search of one agent: the engine plus freshness, visibility and warnings."""
 
 import asyncio
 from collections import defaultdict
@@ -18,17 +18,17 @@ from memoryd_client.schema.memory import SearchBody, SearchResult
 from memoryd_client.wire.protocol import ErrorCode
 
 VISIBILITIES = ("self", "agent", "all")
-"""Whose transcripts a search sees, each more than the one before."""
+"""Transcripts that a search sees, from few to all."""
 CATCH_UP_S = 0.005
-NOT_THERE = "some of the files found are not there at present: their disk may not be mounted"
+NOT_THERE = "some of the results are in missing files: their disk may not be mounted"
 LOOK_S = 1.0
-"""For a look whether what was found is still on disk."""
+"""Seconds to check whether the files of results still exist."""
 
 
 async def search(agent: Agent, body: SearchBody) -> SearchResult:
-    """Search. What is noticed but not yet searchable makes the answer `stale`.
+    """Search. Noticed changes that are not searchable yet make the answer `stale`.
 
-    Raises `RequestFailedError` for a request that can't be carried out.
+    Raises `RequestFailedError` for an invalid request.
     """
     sync = agent.config.settings.sync
     if sync.on_search and agent.notes.watcher is not None:
@@ -46,12 +46,12 @@ async def search(agent: Agent, body: SearchBody) -> SearchResult:
     if not agent.notes.reconciler.stats().scans:
         result.stale = True
         result.warnings.append(
-            "the first scan is under way: what changed while memoryd did not run"
-            " may not be searchable yet"
+            "the first scan is running: changes made while memoryd was stopped may not be"
+            " searchable yet"
         )
     if agent.transcripts is not None and (to_read := agent.transcripts.tracker.stats().to_read):
         result.stale = True
-        result.warnings.append(f"transcripts are being read, {to_read} to go")
+        result.warnings.append(f"memoryd is reading transcripts, {to_read} remaining")
     result.warnings += late[:1] + agent.warnings()
     result.fallback = (
         agent.embedding.resolved.provider if agent.embedding.resolved.is_fallback else None
@@ -63,33 +63,33 @@ async def search(agent: Agent, body: SearchBody) -> SearchResult:
 
 
 async def _catch_up(agent: Agent, most_s: float) -> None:
-    """Wait a moment for changes that have been noticed."""
+    """Wait a moment for noticed changes."""
     loop = asyncio.get_running_loop()
     end_s = loop.time() + most_s
-    # What is on its way is spread over all stages; none could tell when the last of it is through.
+    # Pending changes are spread over all stages, so no single stage knows when they are done.
     while agent.pending_files() and loop.time() < end_s:  # noqa: ASYNC110
         await asyncio.sleep(CATCH_UP_S)
 
 
 async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> set[FileKey]:
-    """Return the notes that are not on disk any more, though the index still has them.
+    """Return the indexed notes that are deleted on disk.
 
-    Those on a disk that is not there, as it seems, still count; a scan then says so. A disk that
-    does not answer within a second is not waited for. `late` gets a warning in both cases.
+    Notes on a missing disk, or on one that does not answer within `LOOK_S`, don't count as deleted;
+    `late` then gets a warning. A missing disk also starts a scan.
     """
     workspace = agent.notes.discovery.workspace
     gone, away = set[FileKey](), set[FileKey]()
 
-    async def look_at(notes: list[FileKey], place: Path | str) -> None:
-        def look() -> tuple[set[FileKey], set[FileKey]]:
+    async def check(notes: list[FileKey], place: Path | str) -> None:
+        def stat_notes() -> tuple[set[FileKey], set[FileKey]]:
             lost = {key for key in notes if _is_gone(workspace / key.path)}
             return lost, {key for key in lost if agent.notes.mounts.away(workspace / key.path)}
 
         try:
             async with asyncio.timeout(LOOK_S):
-                lost, without_disk = await agent.look_up(look, at=place)
+                lost, without_disk = await agent.look_up(stat_notes, at=place)
         except (TimeoutError, RequestFailedError):
-            late.append(f"{place} does not answer: some of these may be gone from it")
+            late.append(f"{place} does not answer: some of its results may be deleted")
             return
         gone.update(lost)
         away.update(without_disk)
@@ -98,16 +98,16 @@ async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> s
     for key in keys:
         if key.source == SOURCE:
             by_place[agent.place_of(workspace / key.path) or EVERYWHERE].append(key)
-    await asyncio.gather(*(look_at(notes, place) for place, notes in by_place.items()))
+    await asyncio.gather(*(check(notes, place) for place, notes in by_place.items()))
     if away:
         late.append(NOT_THERE)
         if agent.notes.reconciler.stats().problem is None and agent.queues.reconcile.empty():
-            agent.queues.reconcile.put_nowait(Hint(reason="files are away"))
+            agent.queues.reconcile.put_nowait(Hint(reason="missing files"))
     return gone - away
 
 
 def _is_gone(path: Path) -> bool:
-    """Say whether there is nothing; what can't be looked at may be there."""
+    """Return whether a file is deleted; one that can't be checked may exist."""
     try:
         with waiting_for(path):
             path.lstat()
@@ -119,7 +119,10 @@ def _is_gone(path: Path) -> bool:
 
 
 def _visible(agent: Agent, body: SearchBody) -> Callable[[FileKey], bool] | None:
-    """Return which files a search may see, None for all. Raises `RequestFailedError`."""
+    """Return the rule for the files that a search may see, None for all.
+
+    Raises `RequestFailedError`.
+    """
     most = agent.config.settings.sessions.visibility
     asked = body.visibility or most
     if asked not in VISIBILITIES:
@@ -128,7 +131,7 @@ def _visible(agent: Agent, body: SearchBody) -> Callable[[FileKey], bool] | None
     if VISIBILITIES.index(asked) > VISIBILITIES.index(most):
         raise RequestFailedError(
             ErrorCode.DENIED,
-            f"visibility {asked} is more than sessions.visibility allows: {most}",
+            f"visibility {asked} exceeds sessions.visibility, which is {most}",
         )
     if agent.transcripts is None or asked == "all":
         return None

@@ -1,4 +1,4 @@
-"""What `status` tells: put together from all parts."""
+"""The answer to `status`."""
 
 import asyncio
 import os
@@ -35,9 +35,9 @@ from memoryd_client.wire import protocol
 
 
 class IndexStats(NamedTuple):
-    """Cached embeddings, texts that were set aside with the reason, the size of the file.
+    """Number of cached embeddings, texts that can't be embedded with the reason, size of the file.
 
-    `problems` says why there is none of it, where the index can't be read.
+    `problems` has the reason if the index can't be read.
     """
 
     cached: int = 0
@@ -46,14 +46,14 @@ class IndexStats(NamedTuple):
     problems: Sequence[str] = ()
 
 
-async def read_facts(store: Store) -> IndexStats:
-    """Read them."""
+async def read_index_stats(store: Store) -> IndexStats:
+    """Read the statistics of an index."""
     try:
         return await store.readers.read(_read)
     except Error as error:
         if fault_of(error) is not Fault.SURROUNDINGS:
             raise
-        return IndexStats(problems=[f"the index can't be read: {reason(error)}"])
+        return IndexStats(problems=[f"can't read the index: {reason(error)}"])
 
 
 def _read(connection: Connection) -> IndexStats:
@@ -68,17 +68,17 @@ def _read(connection: Connection) -> IndexStats:
 
 
 LOOK_S = HUNG_S + 1.0
-"""For a look at the disk."""
+"""Seconds to compare disk and index."""
 LISTED = 50
-"""Failures and skipped paths that are named; all are counted."""
+"""Maximum number of failures, remarks or skipped paths in the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """What the agents of a daemon have in common.
+    """Facts about the daemon that its agents share.
 
-    `holder` describes the process, for lock files. `problem` returns what is wrong with the daemon
-    as a whole, `agents` the ids of all.
+    `holder` describes the process, for lock files. `problem` returns the problem of the daemon as a
+    whole, if there is one, and `agents` the ids of all agents.
     """
 
     holder: Holder
@@ -97,12 +97,12 @@ class Status:
         self._daemon = daemon
 
     async def collect(self) -> wire.StatusResult:
-        """Return everything. Reads the index; looks at the disk when nobody watches it."""
+        """Return the state. Reads the index, and scans the disk if nothing watches it."""
         agent = self._agent
         scanned = agent.notes.reconciler.stats()
         changed = 0 if self._watching() or agent.hung_disks() else await self._unseen_changes()
         store, settings = agent.index.store, agent.config.settings
-        facts = await read_facts(store)
+        index = await read_index_stats(store)
         pending_files = agent.pending_files() + changed
         pending_vectors = agent.pending_chunks()
         mismatch = store.difference()
@@ -113,7 +113,7 @@ class Status:
         failures = [
             wire.Failure(key.path, reason) for key, reason in agent.events.unreadable.items()
         ]
-        failures += [wire.Failure(f"text {digest[:12]}", why) for digest, why in facts.set_aside]
+        failures += [wire.Failure(f"text {digest[:12]}", why) for digest, why in index.set_aside]
         remarked = remarks(store.catalog)
         passed_over = skipped(agent)
         sources = self._source_counts(scanned)
@@ -138,7 +138,7 @@ class Status:
             pending_vectors=pending_vectors,
             workspace_dir=str(agent.config.workspace),
             db_path=str(store.path),
-            db_bytes=facts.db_bytes,
+            db_bytes=index.db_bytes,
             socket_path=str(self._daemon.socket_path),
             provider=store.identity.provider,
             model=store.identity.model,
@@ -150,7 +150,7 @@ class Status:
             skipped_count=len(passed_over),
             cache=wire.CacheStatus(
                 enabled=settings.cache.enabled,
-                entries=facts.cached,
+                entries=index.cached,
                 max_entries=settings.cache.max_entries,
                 hits=agent.index.writer.stats().vectors_reused,
                 misses=agent.index.writer.stats().vectors_written,
@@ -168,7 +168,7 @@ class Status:
             ],
             failures=failures[:LISTED],
             failure_count=len(failures),
-            degraded=[*self.health.degraded(), *facts.problems],
+            degraded=[*self.health.degraded(), *index.problems],
             errors=self.health.errors(),
             rebuild=self._rebuild(),
             last_scan_s_ago=scanned.last_scan_s_ago,
@@ -242,16 +242,16 @@ class Status:
         agent = self._agent
         known = agent.index.store.known_files(without=SESSIONS)
 
-        def look() -> int:
+        def count_changes() -> int:
             scan = agent.notes.discovery.scan()
             unseen = [*scan.unread, *agent.notes.mounts.judge(scan, known).away]
             missing = map(agent.notes.discovery.real_path, known.keys() - scan.stats.keys())
             gone = [p for p in missing if not any(p.is_relative_to(folder) for folder in unseen)]
             return len(gone) + sum(known.get(key) != stat for key, stat in scan.stats.items())
 
-        with suppress(TimeoutError, RequestFailedError):  # `degraded` says that it hangs
+        with suppress(TimeoutError, RequestFailedError):  # `degraded` reports the hung disk
             async with asyncio.timeout(LOOK_S):
-                return await agent.look_up(look)
+                return await agent.look_up(count_changes)
         return 0
 
     def _source_counts(self, scanned: ReconcileStats) -> list[wire.SourceCount]:
@@ -320,7 +320,7 @@ def leaving(provider: Provider, choice: Choice) -> str:
     """Return a warning that texts go to another machine because a key was found."""
     return (
         f"texts of this memory are sent to {provider.address} ({provider.name}: {choice.why});"
-        ' to keep them on this machine: provider = "local" in the configuration, or'
+        ' to keep them on this machine, set provider = "local" in the configuration or run'
         " `memctl index --provider local`"
     )
 
@@ -338,12 +338,12 @@ def _dirty_reasons(
     if transcripts:
         reasons.append(f"{counted(transcripts, 'transcript')} with messages not indexed yet")
     if not scanned.scans:
-        reasons.append("the first scan is under way")
+        reasons.append("the first scan is running")
     return reasons
 
 
 def _rss_bytes() -> int:
-    """Return the resident memory now; where only the peak can be had (macOS), the peak."""
+    """Return the present resident memory, or the peak where only that is available (macOS)."""
     try:
         fields = Path("/proc/self/statm").read_text().split()
         return int(fields[1]) * resource.getpagesize()

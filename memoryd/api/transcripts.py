@@ -1,4 +1,4 @@
-"""Pages of the transcripts that an agent knows, and what is kept where nobody reads it."""
+"""Pages of the transcripts of an agent, with conversation stores that memoryd does not read."""
 
 import bisect
 from pathlib import Path
@@ -12,11 +12,11 @@ from memoryd.text.display import shown_path
 from memoryd_client.schema.transcripts import SessionEntry, SessionsBody, SessionsResult
 
 OPENCLAW_STORE = "openclaw-agent.sqlite"
-"""Where newer OpenClaw keeps conversations, in the folder `agent` beside that of transcripts."""
+"""Conversation store of newer OpenClaw, in the folder `agent` beside that of transcripts."""
 
 
 async def page(agent: Agent, body: SessionsBody) -> SessionsResult:
-    """Return the transcripts whose names follow `body.after`, `body.limit` at most."""
+    """Return at most `body.limit` transcripts whose names follow `body.after`."""
     if agent.transcripts is None:
         return SessionsResult(enabled=False, sessions=[], total=0)
     transcripts = agent.transcripts.files
@@ -38,10 +38,10 @@ async def page(agent: Agent, body: SessionsBody) -> SessionsResult:
 
 
 def elsewhere(transcripts: Transcripts) -> list[str]:
-    """Return stores of conversations that are no transcripts, beside the places. Blocking."""
+    """Return the conversation stores that are not transcripts, beside the locations. Blocking."""
     stores = (place.folder.parent / "agent" / OPENCLAW_STORE for place in transcripts.places.places)
     return [
-        f"{shown_path(store)}: a store of OpenClaw that is not read"
+        f"{shown_path(store)}: an OpenClaw store, which memoryd does not read"
         for store in stores
         if _exists(store)
     ]
@@ -53,7 +53,7 @@ def _exists(path: Path) -> bool:
 
 
 def _missing(transcripts: Transcripts, found: Found) -> list[str]:
-    """Return the folders that somebody has asked for and that are not there."""
+    """Return the configured folders that are missing."""
     if not transcripts.places.configured:
         return []
     return [shown_path(place.folder) for place in found.missing]

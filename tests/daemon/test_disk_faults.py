@@ -353,7 +353,7 @@ def test_a_new_index_in_a_folder_it_may_not_write_is_told_with_what_to_do(daemon
     daemon.database.parent.chmod(0o500)
     told = daemon.memctl("index", "--force", code=1).stderr
     assert (
-        "rebuilding failed: Permission denied; make it and its folder readable and writable for"
+        "the rebuild failed: Permission denied; make it and its folder readable and writable for"
         f" memoryd's user: {daemon.database}; the old index stays"
     ) in told
     assert "Errno" not in told
@@ -373,7 +373,7 @@ def test_an_index_it_may_not_read_is_told_with_what_to_do(daemon: Daemon) -> Non
     assert daemon.process is not None
     assert daemon.process.wait(PATIENCE_S) == 1
     assert daemon.log().splitlines()[-1] == (
-        f"memoryd: the index {daemon.database} can't be opened: Permission denied;"
+        f"memoryd: can't open the index {daemon.database}: Permission denied;"
         " make it and its folder readable and writable for memoryd's user"
     )
 

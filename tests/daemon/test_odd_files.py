@@ -173,4 +173,4 @@ def test_files_that_the_environment_names(daemon: Daemon, name: str, file: str) 
     daemon.start(wait=False)
     assert daemon.process is not None
     assert daemon.process.wait(PATIENCE_S) == 78
-    assert f"SSL_CERT_FILE names {pipe}, which is not a regular file" in daemon.log()
+    assert f"SSL_CERT_FILE is not a regular file: {pipe}" in daemon.log()
