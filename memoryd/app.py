@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What the command line says. `config_file` None: the default place, if there is a file."""
+    """Options of the command line. `config_file` None: the file at the default path, if any."""
 
     socket_path: Path
     config_file: Path | None = None
@@ -44,7 +44,7 @@ class RunOptions:
 
 
 async def run(options: RunOptions, *, stop: asyncio.Event, hangup: asyncio.Event) -> None:
-    """Serve until `stop` is set; whenever `hangup` is, read the configuration again.
+    """Serve until `stop` is set; reload the configuration on every `hangup`.
 
     Raises `ConfigError`, `AlreadyRunningError`, `SocketError`, `IndexRefusedError` or
     `ActorFailedError`.

@@ -242,7 +242,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeepEmbeddings:
-    """An unfinished index file, and embeddings it could not store; all embeddings are to be kept."""
+    """An unfinished index file and embeddings it could not store, all of which are to be kept."""
 
     path: Path
     paid: list[StoredVector]

@@ -24,9 +24,8 @@ def skipped(agent: Agent) -> list[tuple[str, str, str]]:
     """Return (source, displayed path, reason) of the skipped paths."""
     found = [(SOURCE, path, why) for path, why in agent.notes.reconciler.stats().skipped]
     if agent.transcripts is not None:
-        found += [
-            (SESSIONS, path, why) for path, why in agent.transcripts.tracker.stats().skipped.items()
-        ]
+        tracked = agent.transcripts.tracker.stats()
+        found += [(SESSIONS, path, why) for path, why in tracked.skipped.items()]
     return found
 
 

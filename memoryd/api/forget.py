@@ -71,9 +71,8 @@ async def _named(
     agent: Agent, transcripts: Transcripts, body: ForgetBody
 ) -> tuple[Tombstones, list[str], list[str]]:
     """Return the tombstones, the transcripts concerned, and the unreadable ones among them."""
-    known = {
-        key.path: row for key, row in agent.index.store.catalog.rows.items() if key.source == SOURCE
-    }
+    rows = agent.index.store.catalog.rows
+    known = {key.path: row for key, row in rows.items() if key.source == SOURCE}
     if body.path is not None:
         name = stem(body.path)
         paths = [path for path in known if stem(path) == name]

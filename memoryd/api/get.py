@@ -100,9 +100,8 @@ async def _missing_disk_reason(agent: Agent, path: str) -> str | None:
     if agent.transcripts is not None and agent.transcripts.files.is_name(path):
         real_path = agent.transcripts.files.places.real_path(FileKey(SESSIONS, path))
     with suppress(OSError):
-        return (
-            None if real_path is None else await agent.look_up(agent.missing_disk_reason, real_path)
-        )
+        if real_path is not None:
+            return await agent.look_up(agent.missing_disk_reason, real_path)
     return None
 
 

@@ -146,12 +146,10 @@ class Operations:
         except (ConfigError, ProviderError) as error:
             raise RequestFailedError(protocol.ErrorCode.BAD_REQUEST, str(error)) from error
         await self._while_writable(self._choose(choice))
-        if (
-            choice.provider != agent.embedding.resolved.provider
-            or agent.embedding.resolved.is_fallback
-        ):
+        resolved = agent.embedding.resolved
+        if choice.provider != resolved.provider or resolved.is_fallback:
             return True
-        agent.embedding.resolved = agent.embedding.resolved._replace(choice=choice)
+        agent.embedding.resolved = resolved._replace(choice=choice)
         return False
 
     async def files(self, body: memory.FilesBody, caller: Caller) -> memory.FilesResult:

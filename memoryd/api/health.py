@@ -42,10 +42,8 @@ class Health:
         found: list[wire.Failure] = []
         if (outage := agent.index.store.outage).error is not None:
             found.append(wire.Failure("index", outage.reason, retry_in_s=outage.retry_in_s))
-        if (
-            agent.embedding.pool is not None
-            and (stats := agent.embedding.pool.stats()).last_error is not None
-        ):
+        pool = agent.embedding.pool
+        if pool is not None and (stats := pool.stats()).last_error is not None:
             found.append(wire.Failure("embedding", stats.last_error, retry_in_s=stats.retry_in_s))
         if (failed := agent.index.rebuilder.stats().last_error) is not None:
             found.append(wire.Failure("rebuild", failed))
@@ -55,8 +53,9 @@ class Health:
 def exposed(agent: Agent) -> list[str]:
     """Return a line with a fix for each secret that other users can read."""
     found = [] if agent.config.exposed is None else [exposed_hint(agent.config.exposed)]
-    if agent.embedding.provider is not None and agent.embedding.provider.warning is not None:
-        found.append(agent.embedding.provider.warning)
+    provider = agent.embedding.provider
+    if provider is not None and provider.warning is not None:
+        found.append(provider.warning)
     return found
 
 

@@ -53,9 +53,8 @@ async def search(agent: Agent, body: SearchBody) -> SearchResult:
         result.stale = True
         result.warnings.append(f"memoryd is reading transcripts, {to_read} remaining")
     result.warnings += late[:1] + agent.warnings()
-    result.fallback = (
-        agent.embedding.resolved.provider if agent.embedding.resolved.is_fallback else None
-    )
+    resolved = agent.embedding.resolved
+    result.fallback = resolved.provider if resolved.is_fallback else None
     result.agent = agent.config.agent
     result.workspace_dir = str(agent.config.workspace)
     agent.events.publish("searched", count=len(result.results), text=body.query[:ECHO_CHARS])

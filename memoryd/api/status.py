@@ -106,13 +106,11 @@ class Status:
         pending_files = agent.pending_files() + changed
         pending_vectors = agent.pending_chunks()
         mismatch = store.difference()
-        transcripts = (
-            0 if agent.transcripts is None else len(agent.transcripts.tracker.stats().pending)
-        )
+        tracked = None if agent.transcripts is None else agent.transcripts.tracker.stats()
+        transcripts = 0 if tracked is None else len(tracked.pending)
         reasons = _dirty_reasons(pending_files, pending_vectors, mismatch, scanned, transcripts)
-        failures = [
-            wire.Failure(key.path, reason) for key, reason in agent.events.unreadable.items()
-        ]
+        unreadable = agent.events.unreadable
+        failures = [wire.Failure(key.path, reason) for key, reason in unreadable.items()]
         failures += [wire.Failure(f"text {digest[:12]}", why) for digest, why in index.set_aside]
         remarked = remarks(store.catalog)
         passed_over = skipped(agent)
@@ -180,13 +178,9 @@ class Status:
         )
 
     def _batch(self) -> wire.BatchStatus:
-        agent = self._agent
-        batches = agent.embedding.batches
+        provider, batches = self._agent.embedding.provider, self._agent.embedding.batches
         if batches is None:
-            supported = (
-                agent.embedding.provider is not None
-                and agent.embedding.provider.name in WITH_BATCH_API
-            )
+            supported = provider is not None and provider.name in WITH_BATCH_API
             return wire.BatchStatus(enabled=False, supported=supported)
         mode = batches.mode
         return wire.BatchStatus(
@@ -204,17 +198,13 @@ class Status:
         return None if choice is None else f"{choice.provider}, since {choice.why}"
 
     def _embedding(self) -> wire.EmbeddingStatus | None:
-        agent = self._agent
-        provider, pool, choice = (
-            agent.embedding.provider,
-            agent.embedding.pool,
-            agent.embedding.resolved.choice,
-        )
+        embedding = self._agent.embedding
+        provider, pool, choice = embedding.provider, embedding.pool, embedding.resolved.choice
         if provider is None or pool is None:
             return None
         stats = pool.stats()
-        remote = agent.config.settings.remote
-        price = 0.0 if agent.embedding.resolved.is_fallback else remote.price_per_million_tokens
+        remote = self._agent.config.settings.remote
+        price = 0.0 if embedding.resolved.is_fallback else remote.price_per_million_tokens
         because = None if choice is None else choice.why
         if choice is not None and choice.by == "found" and provider.leaves_machine:
             because = leaving(provider, choice)
@@ -274,7 +264,7 @@ class Status:
             enabled=agent.embedding.pool is not None,
             store_available=vector.enabled and store.vec_error is None,
             semantic_available=semantic,
-            available=semantic and agent.index.store.vector_problem() is None,
+            available=semantic and store.vector_problem() is None,
             extension_path=vector.extension_path or store.options.extension,
             load_error=store.vec_error,
             dims=store.identity.dims,
@@ -282,14 +272,12 @@ class Status:
         )
 
     def _custom(self, mismatch: str | None) -> wire.Custom:
-        agent = self._agent
-        reason = (
-            None if agent.embedding.pool is None else agent.embedding.pool.stats().blocked_reason
-        )
+        pool = self._agent.embedding.pool
+        reason = None if pool is None else pool.stats().blocked_reason
         working = "ready" if reason is None else "unavailable"
         return wire.Custom(
             search_mode=self._search_mode(),
-            provider_state="disabled" if agent.embedding.pool is None else working,
+            provider_state="disabled" if pool is None else working,
             provider_unavailable_reason=reason,
             index_identity=wire.IdentityStatus(
                 "valid" if mismatch is None else "mismatched", mismatch

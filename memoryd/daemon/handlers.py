@@ -213,10 +213,8 @@ def summary(hosted: AgentSlot) -> wire.AgentSummary:
         shown.degraded = [hosted.reason]
     if opened is not None:
         agent = opened.agent
-        shown.files, shown.chunks = (
-            len(agent.index.store.catalog.rows),
-            agent.index.store.catalog.chunks,
-        )
+        catalog = agent.index.store.catalog
+        shown.files, shown.chunks = len(catalog.rows), catalog.chunks
         shown.pending_files, shown.pending_vectors = agent.pending_files(), agent.pending_chunks()
         shown.degraded = opened.operations.degraded()
     return shown

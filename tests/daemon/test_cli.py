@@ -65,7 +65,7 @@ def test_get_without_a_path_says_so(started: Daemon) -> None:
 
 
 def test_exit_codes(started: Daemon) -> None:
-    assert "there is no memory/none.md" in started.memctl("get", "memory/none.md", code=4).stderr
+    assert "not in memory: memory/none.md" in started.memctl("get", "memory/none.md", code=4).stderr
     assert "not a memory file" in started.memctl("get", "/etc/passwd", code=1).stderr
     started.memctl("serach", "x", code=2)
     error = started.memctl_json("get", "memory/none.md", code=4)["error"]

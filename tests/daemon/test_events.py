@@ -50,7 +50,7 @@ def test_only_the_kinds_and_the_agent_that_are_wanted(hybrid: Daemon) -> None:
             ("bee", "indexed"),
         }
         events.close()
-        with pytest.raises(BadRequestError, match="known: listening, noticed"):
+        with pytest.raises(BadRequestError, match="valid kinds: listening, noticed"):
             next(client.events(["sung"]))
 
 

@@ -50,7 +50,7 @@ def test_nothing_but_a_regular_file_is_opened(
         with pytest.raises(OSError, match="not a regular file"):
             open_regular(odd)
     assert not is_wanted(str(odd))
-    with pytest.raises(ConfigError, match=f"{odd}: can't be read: not a regular file"):
+    with pytest.raises(ConfigError, match=f"can't read {odd}: not a regular file"):
         load(odd)
     monkeypatch.setattr(paths, "config_path", lambda: str(odd))
     with pytest.raises(ConfigError, match="not a regular file"):
@@ -90,7 +90,7 @@ def test_memctl_is_not_kept_waiting_by_its_configuration(daemon: Daemon) -> None
     daemon.variables["XDG_CONFIG_HOME"] = str(daemon.folder / "home")
     assert "no memoryd is running" in daemon.memctl("search", "anything", code=3).stderr
     said = daemon.memctl("start", code=1).stderr
-    assert f"{config}: can't be read: not a regular file" in said
+    assert f"can't read {config}: not a regular file" in said
     assert "not a regular file" in daemon.memctl("config", code=78).stderr
     assert "not a regular file" in daemon.memctl("doctor", code=78).stdout
 
