@@ -1,8 +1,8 @@
 """The `memoryd` command: arguments, configuration, exit codes.
 
-Exit codes: 0 stopped as asked, 1 crashed (`doctor`: found errors), 3 another memoryd holds the
-socket or the index, 78 the configuration can't be used (EX_CONFIG of sysexits.h). A service manager
-need not restart after the last two.
+Exit codes: 0 stopped on request, 1 crashed (`doctor`: found errors), 3 another memoryd holds the
+socket or the index, 78 the configuration is invalid (EX_CONFIG of sysexits.h). A service manager
+need not restart memoryd after the last two.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from memoryd import __version__
-from memoryd.config.load import AgentConfig, ConfigError, load, meant, usable
+from memoryd.config.load import AgentConfig, ConfigError, default_agent, load, usable
 from memoryd.daemon.log_writer import FLUSH_S, flushed, log_to
 from memoryd.daemon.malloc import keep_heaps_few
 from memoryd.daemon.process import Signals, leave, occupy_standard_streams, run_until_stopped
@@ -28,11 +28,11 @@ from memoryd.fs.hang import LOOK_S, within
 from memoryd_client.shared import paths
 
 GC_THRESHOLDS = (2_000, 5, 400)
-"""Python's collector stops all threads while it looks at what was made lately: 10,000 objects here,
-which takes 3 ms. A full collection, 50 ms when 10,000 files are known, is made rarely."""
+"""Thresholds of Python's garbage collector, which stops all threads: a collection of 10,000 young
+objects takes 3 ms, a full one 50 ms with 10,000 indexed files, so it is rare."""
 SWITCH_INTERVAL_S = 0.0005
-"""How long a thread that chunks or writes may keep the event loop from running: Python's own 5 ms
-are most of a ping's p99 while files are indexed."""
+"""Seconds that a thread may block the event loop. Python's default of 5 ms makes up most of a
+ping's p99 while memoryd indexes files."""
 
 MEGABYTE = 1_000_000
 EXIT_STOPPED = 0
@@ -47,12 +47,12 @@ def main(argv: list[str] | None = None) -> int:
     occupy_standard_streams()
     keep_heaps_few()
     arguments = _parser().parse_args(argv)
-    # What is made from here on is for its owner alone.
+    # Only the owner may read the files that memoryd creates.
     os.umask(0o077)
     try:
         log_to(arguments.log_file, arguments.log_level)
     except OSError as error:
-        return _complain(f"the log {arguments.log_file}: {error.strerror}", EXIT_CONFIG)
+        return _complain(f"can't open the log {arguments.log_file}: {error.strerror}", EXIT_CONFIG)
     if arguments.command == "config":
         return _config(arguments)
     if arguments.command == "download-model":
@@ -72,10 +72,10 @@ def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
             usable(configs[0])
     except ConfigError as error:
         return _complain(str(error), EXIT_CONFIG)
-    # Threads of OpenBLAS spin while they wait for each other: on a busy machine two are slower
-    # than one, and one searches 100,000 vectors in 6 ms. Read when numpy is imported, below.
+    # OpenBLAS threads spin while they wait for each other: on a busy machine two are slower than
+    # one, and one searches 100,000 vectors in 6 ms. numpy reads the variable when it is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Late, so that a bad configuration is told at once.
+    # Imported late, so that memoryd reports an invalid configuration at once.
     from memoryd.app import RunOptions, run
     from memoryd.fs.directories import SocketError
     from memoryd.fs.lockfile import AlreadyRunningError
@@ -84,10 +84,10 @@ def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
     from memoryd.supervisor import ActorFailedError
 
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    gc.freeze()  # what is loaded by now stays
+    gc.freeze()  # loaded modules stay
     gc.set_threshold(*GC_THRESHOLDS)
     _raise_descriptor_limit()
-    # A core would have keys and notes in it, and lie where others may look.
+    # A core dump would contain keys and notes, and other users may be able to read it.
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     options = RunOptions(
         socket_path,
@@ -99,18 +99,18 @@ def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
     try:
         run_until_stopped(partial(run, options), signals, _loop_factory())
     except AlreadyRunningError as error:
-        return _complain(f"{error}; stop it first, or choose another --socket", EXIT_LOCKED)
+        return _complain(f"{error}; stop it first or choose another --socket", EXIT_LOCKED)
     except (ConfigError, SocketError, IndexRefusedError) as error:
         return _complain(str(error), EXIT_CONFIG)
     except (ActorFailedError, OSError, Error) as error:
-        logging.getLogger(__name__).debug("the cause", exc_info=error)
+        logging.getLogger(__name__).debug("cause", exc_info=error)
         reason = error.__cause__ or error
         return _complain(f"{error}: {reason}" if reason is not error else str(error), EXIT_CRASHED)
     return EXIT_STOPPED
 
 
 def _may_be_there(path: Path) -> bool:
-    """Say whether a file is there, or may be: its disk does not answer."""
+    """Return whether a file exists, or may exist because its disk does not answer."""
     try:
         return within(LOOK_S, path.exists)
     except TimeoutError:
@@ -118,7 +118,7 @@ def _may_be_there(path: Path) -> bool:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's event loop where the extra is installed, else None: asyncio's own."""
+    """Return the factory of uvloop if it is installed, else None for asyncio's own."""
     try:
         import uvloop
     except ImportError:
@@ -127,36 +127,36 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _raise_descriptor_limit() -> None:
-    """Raise the soft limit of open files to the hard one; systemd asks programs to do so."""
+    """Raise the soft limit of open files to the hard limit, as systemd recommends."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _config(arguments: argparse.Namespace) -> int:
-    """Print the settings of the agent that a client here would mean."""
+    """Print the settings of the agent that clients in the current folder use."""
     try:
         configs = load(arguments.config, agent=arguments.agent, workspace=arguments.workspace)
-        config = usable(meant(configs, Path.cwd()) or configs[0])
+        config = usable(default_agent(configs, Path.cwd()) or configs[0])
     except ConfigError as error:
         return _complain(str(error), EXIT_CONFIG)
     others = [other.agent for other in configs if other is not config]
-    with _until_seen_enough():
+    with _broken_pipe_ignored():
         _print_config(config, others, as_json=arguments.json)
     return EXIT_STOPPED
 
 
 def _doctor(arguments: argparse.Namespace, socket_path: Path) -> int:
-    """Look at everything, print what is found, and say by the exit code whether all is well."""
+    """Print the findings of the doctor; return `EXIT_UNWELL` if there are errors."""
     from memoryd.doctor.examine import DoctorOptions, examine
     from memoryd.doctor.text import as_json, as_text
 
-    # What would be logged is found too.
+    # The doctor reports the same problems.
     logging.disable(logging.WARNING)
     found = examine(
         DoctorOptions(socket_path, arguments.config, arguments.agent, arguments.workspace)
     )
-    with _until_seen_enough():
+    with _broken_pipe_ignored():
         print(as_json(found) if arguments.json else as_text(found), end="", flush=True)
     if not found.usable:
         return EXIT_CONFIG
@@ -164,12 +164,12 @@ def _doctor(arguments: argparse.Namespace, socket_path: Path) -> int:
 
 
 @contextlib.contextmanager
-def _until_seen_enough() -> Iterator[None]:
-    """Print as long as somebody reads."""
+def _broken_pipe_ignored() -> Iterator[None]:
+    """Stop printing when the reader (`| head`) has closed the pipe."""
     try:
         yield
     except BrokenPipeError:
-        # The reader (`| head`) has seen enough; nothing may be flushed to it at the end.
+        # Python would fail when it flushes the stream at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -185,12 +185,12 @@ def _print_config(config: AgentConfig, others: list[str], *, as_json: bool) -> N
         for key, value, origin in config.values():
             print(f"{key} = {msgspec.json.encode(value).decode()}  # {origin}")
         if others:
-            print(f"# agent {config.agent}; the others, by --agent: {', '.join(others)}")
+            print(f"# agent {config.agent}; other agents (--agent): {', '.join(others)}")
     sys.stdout.flush()
 
 
 def _download_model(url: str | None) -> int:
-    """Fetch a GGUF model file, and say how to use it."""
+    """Download a GGUF model file and print how to use it."""
     from memoryd.embed.download import MODEL_URL, DownloadError, download
 
     def show(done: int, total: int | None) -> None:
@@ -204,17 +204,17 @@ def _download_model(url: str | None) -> int:
     except DownloadError as error:
         return _complain(str(error), EXIT_CRASHED)
     except KeyboardInterrupt:
-        return _complain("stopped; the next call goes on where this one ended", EXIT_CRASHED)
+        return _complain("stopped; run it again to continue the download", EXIT_CRASHED)
     if sys.stderr.isatty():
         print(file=sys.stderr)
     shown = msgspec.json.encode(str(file)).decode()
-    print(f"{file}\nTo use it, put this into the configuration, then `memctl reload`:\n")
+    print(f"{file}\nTo use it, add this to the configuration, then run `memctl reload`:\n")
     print(f"[defaults.local]\nmodel_path = {shown}")
     return EXIT_STOPPED
 
 
 def _complain(message: str, code: int) -> int:
-    if flushed(FLUSH_S):  # else nobody would read this either
+    if flushed(FLUSH_S):  # otherwise nobody reads this either
         with contextlib.suppress(OSError):  # a file on a full disk
             print(f"memoryd: {message}", file=sys.stderr)
     return code
@@ -222,7 +222,7 @@ def _complain(message: str, code: int) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="memoryd", description="A memory daemon for AI agents; memctl talks to it."
+        prog="memoryd", description="Memory daemon for AI agents. Use memctl to talk to it."
     )
     parser.add_argument("--version", action="version", version=f"memoryd {__version__}")
     parser.add_argument(
@@ -230,27 +230,28 @@ def _parser() -> argparse.ArgumentParser:
         nargs="?",
         choices=("run", "config", "doctor", "download-model"),
         default="run",
-        help="run (the default): serve in the foreground; config: print the effective settings;"
-        " doctor: find out what is wrong; download-model: fetch a model file for local.model_path",
+        help="run (default): serve in the foreground; config: print the effective settings;"
+        " doctor: diagnose problems; download-model: download a model for local.model_path",
     )
     parser.add_argument(
-        "--from", dest="source", metavar="URL", help="another GGUF file than embeddinggemma-300m"
+        "--from",
+        dest="source",
+        metavar="URL",
+        help="GGUF file to download (default: embeddinggemma-300m)",
     )
     parser.add_argument("--workspace", type=Path, metavar="DIR", help="serve this workspace only")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="the configuration file")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration file")
     parser.add_argument("--agent", metavar="ID", help="serve this configured agent only")
-    parser.add_argument("--socket", type=Path, metavar="PATH", help="where to listen")
-    parser.add_argument(
-        "--json", action="store_true", help="print the settings, or what the doctor finds, as JSON"
-    )
+    parser.add_argument("--socket", type=Path, metavar="PATH", help="path of the socket")
+    parser.add_argument("--json", action="store_true", help="print settings or findings as JSON")
     parser.add_argument(
         "--log-level",
         choices=("debug", "info", "warning", "error"),
         default="info",
-        help="what is logged (default: info)",
+        help="least severe level to log (default: info)",
     )
     parser.add_argument(
-        "--log-file", type=Path, metavar="FILE", help="log there, not to standard error"
+        "--log-file", type=Path, metavar="FILE", help="log to a file instead of standard error"
     )
     return parser
 

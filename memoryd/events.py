@@ -1,12 +1,17 @@
-"""What happens in the daemon, for those who want to follow it. Nobody who listens slows it down."""
+"""Events of the daemon for clients that follow them. A slow listener does not slow it down."""
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from memoryd.index.store import Store
+from memoryd.messages import FileKey, SyncMarker, ToParser, Unreadable
 from memoryd_client.schema.memory import Event
+
+log = logging.getLogger(__name__)
 
 KINDS = (
     "listening",
@@ -20,14 +25,14 @@ KINDS = (
     "missed",
 )
 MAX_WAITING = 1_000
-"""Events kept for one listener; what comes on top is counted, not kept."""
+"""Maximum number of events kept for one listener; further events are only counted."""
 
 MAX_LISTENERS = 64
-"""Each has its own events kept, and what is degraded compared."""
+"""Maximum number of listeners, because each has its own queue and comparison of problems."""
 
 
 class Subscription:
-    """The events for one listener, oldest first. `agent` None: those of all agents."""
+    """Events for one listener, oldest first. `agent` None: of all agents."""
 
     def __init__(self, kinds: frozenset[str], agent: str | None) -> None:
         self.agent = agent
@@ -37,7 +42,7 @@ class Subscription:
         self._arrived = asyncio.Event()
 
     def offer(self, event: Event) -> None:
-        """Keep an event, if it is one of those wanted and there is room."""
+        """Keep an event if its kind and agent match and there is room."""
         if event.kind not in self._kinds or self.agent not in (None, event.agent):
             return
         if len(self._waiting) >= MAX_WAITING:
@@ -47,7 +52,7 @@ class Subscription:
         self._arrived.set()
 
     async def wait(self, timeout_s: float) -> None:
-        """Wait until there is something to take, or the time is over."""
+        """Wait for an event, at most `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._arrived.wait()
@@ -55,9 +60,9 @@ class Subscription:
             return
 
     def take(self) -> Event | None:
-        """Remove and return the oldest event; behind the last, one that tells how many are missing.
+        """Remove and return the oldest event, None if there is none.
 
-        None when there is none.
+        After the last event comes one of kind `missed` with the number of events without room.
         """
         if self._waiting:
             return self._waiting.popleft()
@@ -67,14 +72,14 @@ class Subscription:
 
 
 class EventBus:
-    """Hands every event to all who listen."""
+    """Distributor of events to all listeners."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._subscriptions: set[Subscription] = set()
 
     def listeners(self) -> int:
-        """Return how many listen."""
+        """Return the number of listeners."""
         return len(self._subscriptions)
 
     def publish(
@@ -86,7 +91,7 @@ class EventBus:
         count: int | None = None,
         text: str | None = None,
     ) -> None:
-        """Tell everybody that something happened, now."""
+        """Publish an event with the present time."""
         if self._subscriptions:
             event = Event(kind, agent, self._clock(), path, count, text)
             for subscription in self._subscriptions:
@@ -101,3 +106,50 @@ class EventBus:
             yield subscription
         finally:
             self._subscriptions.discard(subscription)
+
+
+class AgentEvents:
+    """Publisher of the events of one agent; keeps the reasons why files can't be read."""
+
+    def __init__(self, bus: EventBus, agent: str, store: Store) -> None:
+        self.unreadable: dict[FileKey, str] = {}
+        self._bus = bus
+        self._agent = agent
+        self._store = store
+
+    def publish(
+        self,
+        kind: str,
+        *,
+        path: str | None = None,
+        count: int | None = None,
+        text: str | None = None,
+    ) -> None:
+        """Publish an event of this agent."""
+        self._bus.publish(kind, self._agent, path=path, count=count, text=text)
+
+    def noticed(self, message: ToParser) -> None:
+        """Publish that a file is new, changed or deleted."""
+        if not isinstance(message, SyncMarker):
+            self.publish("noticed", path=message.key.path)
+
+    def written(self, key: FileKey, changed: bool) -> None:
+        """Publish that the writer has committed a file, if its rows changed."""
+        self.unreadable.pop(key, None)
+        if not changed:
+            return
+        row = self._store.catalog.rows.get(key)
+        if row is None:
+            self.publish("removed", path=key.path)
+        else:
+            self.publish("indexed", path=key.path, count=row.chunks)
+
+    def embedded(self, count: int) -> None:
+        """Publish that the writer has committed vectors."""
+        self.publish("embedded", count=count)
+
+    def note_unreadable(self, message: Unreadable) -> None:
+        """Keep the reason why a file can't be read, and log each reason once."""
+        if self.unreadable.get(message.key) != message.reason:
+            log.warning("can't read %s: %s", message.key.path, message.reason)
+        self.unreadable[message.key] = message.reason

@@ -1,19 +1,19 @@
-"""What an index was built with. Vectors and terms of two identities never mix."""
+"""Identity of an index. Vectors and terms of two identities never mix."""
 
 from typing import Literal
 
 import msgspec
 
 DIMS_SIGN = ":"
-"""Stands in no key that a provider has by itself: these are hexadecimal."""
+"""Separator that no provider key contains, because keys are hexadecimal."""
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that decides what the rows of an index look like.
+    """All settings that determine the rows of an index.
 
-    `dims` is None until the provider's first answer. `provider_key` is a hash of address, model
-    and non-secret headers; no part of it comes from an API key, so rotating one changes nothing.
-    Once the same provider has been found to give vectors of other dims, these are part of its key.
+    `dims` is None until the provider's first answer. `provider_key` is a hash of address, model and
+    non-secret headers, without the API key, so that key rotation changes nothing. If the provider
+    changes the dimensions of its vectors, the new `dims` become part of the key.
     """
 
     provider: str
@@ -26,10 +26,10 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     tokenizer: str
 
     def difference(self, built: "Identity") -> str | None:
-        """Say what changed since an index was `built`, or None. What is unknown fits any.
+        """Return the changes since an index was `built`, None if there are none.
 
-        Dims are unknown until the first answer; the provider's key is "" while its model can't be
-        read, as on a disk that is not mounted.
+        Unknown values equal any other: `dims` until the first answer, and the provider's key ""
+        while its model can't be read, for example on a disk that is not mounted.
         """
         changed = [
             f"{field} {getattr(built, field)} → {getattr(self, field)}"
@@ -41,7 +41,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(changed) or None
 
     def same_vectors(self, other: "Identity") -> bool:
-        """Say whether vectors of both may be compared: one provider, one model, same dims."""
+        """Return whether vectors of both are comparable: same provider, model and dims."""
         return (
             (self.provider, self.model) == (other.provider, other.model)
             and self._same_key(other)
@@ -49,25 +49,22 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def same_model(self, other: "Identity") -> bool:
-        """Say whether both are of one provider and model, whatever dims it gave them."""
+        """Return whether both have the same provider and model, with any dims."""
         names = (self.provider, self.model, self.first_key)
         return names == (other.provider, other.model, other.first_key)
 
     def with_dims(self, dims: int) -> "Identity":
-        """Return what an index is built with once the same provider gives vectors of these dims.
-
-        Its key is another, so that those of both dims are kept apart wherever they are.
-        """
+        """Return this identity with other dims of the same provider, and its own key for them."""
         key = f"{self.first_key}{DIMS_SIGN}{dims}"
         return msgspec.structs.replace(self, dims=dims, provider_key=key)
 
     def with_dims_of(self, built: "Identity") -> "Identity":
-        """Return this with the dims, and the key, that an index of the same model has."""
+        """Return this identity with the dims and the key of an index of the same model."""
         return msgspec.structs.replace(self, dims=built.dims, provider_key=built.provider_key)
 
     @property
     def first_key(self) -> str:
-        """The provider's key without any dims."""
+        """The provider's key without dims."""
         return self.provider_key.partition(DIMS_SIGN)[0]
 
     def _same_key(self, other: "Identity") -> bool:
@@ -78,10 +75,10 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """Which provider an index is to have, who chose it, and why, for people.
+    """The provider of an index, and for people the reason of the choice.
 
-    `found` by what there was, `asked` for by a request, or the `fallback` of one that has failed
-    for good. `instead_of` is the provider that the configuration named then.
+    `by` is `found` for an automatic choice, `asked` for a request, and `fallback` after a permanent
+    failure. `instead_of` is the provider in the configuration at that time.
     """
 
     provider: str

@@ -1,9 +1,9 @@
-"""What travels between the stages: one small type per arrow of the data path.
+"""Messages between the stages: one small type per arrow of the data path.
 
     watch ── Hint ──► reconcile ── FileChanged │ FileGone ──► parser ── ParsedFile ──► WRITER
     rebuild ── Replace ──► WRITER ── None (wake up) ──► feeder ── Embedded ──► WRITER
 
-A `SyncMarker` is passed on by every stage behind all that came before it.
+Every stage passes a `SyncMarker` on, behind all earlier messages.
 """
 
 import asyncio
@@ -19,22 +19,22 @@ from memoryd.identity import Choice, Identity
 
 T = TypeVar("T")
 Text = tuple[str, str]
-"""(text hash, text): what waits for a vector."""
+"""(text hash, text) without a vector."""
 StoredVector = tuple[Identity, str, bytes]
-"""What an embedding was made for, the text's hash, and the embedding."""
+"""The identity an embedding was made for, the text hash, and the embedding."""
 
 _SQLITE_MAX = 2**63 - 1
 
 
 class FileKey(NamedTuple):
-    """Names one indexed file: its source (`memory`, …) and its path as results show it."""
+    """Key of an indexed file: its source (`memory`, …) and its path as results show it."""
 
     source: str
     path: str
 
 
 class FileStat(NamedTuple):
-    """The quick check: if none of these changed, neither did the content."""
+    """Stat of a file for the quick check: if it is unchanged, so is the content."""
 
     mtime_ns: int
     size: int
@@ -42,9 +42,9 @@ class FileStat(NamedTuple):
 
 
 def file_stat(found: os.stat_result) -> FileStat:
-    """Return the quick check, within the signed 64 bits that SQLite stores.
+    """Return the stat for the quick check, within the signed 64 bits that SQLite stores.
 
-    Inodes of network file systems use all 64, and a date of the year 2400 has more nanoseconds.
+    Inodes of network file systems use all 64 bits, and dates from the year 2400 on need more.
     """
     mtime_ns = max(-_SQLITE_MAX, min(found.st_mtime_ns, _SQLITE_MAX))
     return FileStat(mtime_ns, found.st_size, found.st_ino & _SQLITE_MAX)
@@ -54,11 +54,11 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     """A run of whole lines of one file. Lines are 1-based and inclusive.
 
     `text` never holds a lone surrogate; `heading` is the path of Markdown headings above the
-    first line, joined with ` > `. Out of sight of the garbage collector, which a file of a
-    million lines would keep busy.
+    first line, joined with ` > `. The garbage collector does not track chunks, because those of a
+    file of a million lines would keep it busy.
 
-    `line_map` is for texts whose lines are not the file's: for each line of the text the line of
-    the file it stands in, separated by commas.
+    `line_map` is for texts whose lines differ from the file's: for each line of the text the number
+    of its line in the file, separated by commas.
     """
 
     start_line: int
@@ -70,7 +70,7 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """The watcher saw something at these paths; no paths: look everywhere."""
+    """Paths where the watcher saw a change; None means a full scan."""
 
     paths: frozenset[Path] | None = None
     reason: str = ""
@@ -82,11 +82,11 @@ OnProgress = Callable[[int, int, str], None]
 
 @dataclass(slots=True, eq=False)
 class SyncMarker:
-    """Travels the whole path; `text` and `vectors` resolve when all before it is searchable.
+    """Marker that travels the whole path, behind the messages of earlier changes.
 
-    The writer resolves `text` and the feeder, last, `vectors`. While the provider is out of order
-    nobody is kept waiting for it. `meant`: what is missing was deleted, even where it looks as if
-    its disk were not there.
+    The writer resolves `text` when they are searchable by keyword, and the feeder `vectors` when
+    they have vectors or the provider is unavailable. `meant`: missing files count as deleted, even
+    if their disk seems to be missing.
     """
 
     text: asyncio.Future[None] = field(default_factory=lambda: _new_future())
@@ -95,10 +95,7 @@ class SyncMarker:
 
 
 class MeteredQueue(asyncio.Queue[T]):
-    """A bounded queue with a name, that remembers how full it has been.
-
-    `on_put` is called with every item that is added.
-    """
+    """Bounded queue with a name and a high-water mark; calls `on_put` with every added item."""
 
     def __init__(
         self, name: str, maxsize: int, *, on_put: Callable[[T], None] = lambda item: None
@@ -120,10 +117,10 @@ def _new_future() -> asyncio.Future[None]:
 
 
 class FileContent(NamedTuple):
-    """A file as it was read: its stat before reading, the SHA-256 of its bytes, and its lines.
+    """A file that was read: its stat before reading, the SHA-256 of its bytes, and its lines.
 
-    Lines are as `split_lines` counts them; what is private is taken out. `remarks` say
-    what people should know about it, such as bytes that are not UTF-8.
+    Lines are as `split_lines` counts them, without private text. `remarks` are notes for people,
+    for example about bytes that are not UTF-8.
     """
 
     stat: FileStat
@@ -134,7 +131,7 @@ class FileContent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileChanged:
-    """A file on disk differs from its row in the index, or has none. `size` is that on disk."""
+    """A file that differs from its row in the index or has none. `size` is its size on disk."""
 
     key: FileKey
     real_path: Path
@@ -143,10 +140,10 @@ class FileChanged:
 
 @dataclass(frozen=True, slots=True)
 class FileGone:
-    """A file with rows in the index is no longer memory.
+    """A file with rows in the index that is no longer memory.
 
-    `absent` is where it was, if it is because there is nothing now: before its rows go that is
-    looked at again, for what is already on its way may be newer than this message.
+    `absent` is its path if it is missing. The parser checks the path again before the rows are
+    removed, because a queued message may be newer than this one.
     """
 
     key: FileKey
@@ -154,13 +151,13 @@ class FileGone:
 
 
 class TranscriptState(msgspec.Struct, frozen=True):
-    """How far a transcript has been read, so that only what was added is read the next time.
+    """Reading state of a transcript, so that the next reading covers only added records.
 
-    It is of one file as long as `device`, `inode` and the hash of its first `head_bytes` stay, and
-    it does not shrink; else it is another `generation`. `offset` is behind the last complete line,
-    `lines` how many there are up to it. The last chunk is open: it begins with the record at
-    `tail_offset`, line `tail_line` (1-based), and is made again with what is added. `messages` and
-    `malformed` count lines; `session` and `owner` (an agent's id) are "" where they are not known.
+    The file is the same as long as `device`, `inode` and the hash of its first `head_bytes` stay
+    and it does not shrink; else it gets another `generation`. `offset` is the end of the last
+    complete line, `lines` the number of lines before it. The last chunk is open: it begins with the
+    record at `tail_offset`, line `tail_line` (1-based), and is replaced with the added records.
+    `messages` and `malformed` count lines; `session` and `owner` (an agent id) are "" if unknown.
     """
 
     format: str
@@ -181,11 +178,11 @@ class TranscriptState(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """A file's present content as chunks; `hash` is the SHA-256 of its bytes.
+    """The present content of a file as chunks; `hash` is the SHA-256 of its bytes.
 
-    With `from_line`, they are only those that begin there or later; the rows of earlier ones stay.
-    `transcript` is then where the reading has ended, `extends` where it began: the file's rows must
-    be those of that state, else nothing is changed. `committed` resolves once it is dealt with.
+    With `from_line`, the chunks are those that begin there or later; rows of earlier chunks stay.
+    `transcript` is the state at the end of the reading, `extends` that at its start: unless the
+    rows in the index have the state `extends`, nothing changes. `committed` resolves after that.
     """
 
     key: FileKey
@@ -201,7 +198,7 @@ class ParsedFile:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A file could not be read. Its old rows stay until it can."""
+    """A file that can't be read at present. Its rows stay."""
 
     key: FileKey
     reason: str
@@ -209,11 +206,11 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Embedded:
-    """What came back from the provider for `identity`.
+    """The result of embedding for `identity`.
 
-    `vectors` are (text hash, little-endian float32 bytes), one vector or more of `dims` numbers
-    each (None: one); `bad` (text hash, reason) of texts it can't embed, which stay
-    keyword-searchable.
+    `vectors` are (text hash, little-endian float32 bytes), with one vector or more of `dims`
+    numbers each (None: one). `bad` are (text hash, reason) of texts that can't be embedded, which
+    keyword search still finds.
     """
 
     identity: Identity
@@ -225,16 +222,16 @@ class Embedded:
 
 @dataclass(frozen=True, slots=True)
 class GivesDims:
-    """The provider gives every text a vector of so many numbers now, unlike before."""
+    """The provider now returns vectors with another number of dimensions."""
 
     dims: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replace:
-    """A finished index file that is to take the place of the present one.
+    """A finished index file, to replace the present one.
 
-    `finish` brings it up to what the present one has been given meanwhile, and closes it.
+    `finish` adds the changes that the present one received in the meantime, and closes the file.
     """
 
     path: Path
@@ -245,7 +242,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeepEmbeddings:
-    """An unfinished index file whose embeddings are to be kept, and those it could not take."""
+    """An unfinished index file and embeddings it could not store, all of which are to be kept."""
 
     path: Path
     paid: list[StoredVector]
@@ -254,7 +251,7 @@ class KeepEmbeddings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forget:
-    """Files that are to go for good, and (kind, value) of what keeps them from coming back."""
+    """Files to remove permanently, and the (kind, value) tombstones that keep them out."""
 
     keys: list[FileKey]
     tombstones: list[tuple[str, str]]
@@ -262,11 +259,11 @@ class Forget:
 
 
 class BatchJobRow(msgspec.Struct, frozen=True):
-    """Texts that a provider's batch API has been given, or is about to be.
+    """A job of a provider's batch API, stored before it is submitted.
 
-    `key` is our name for it, which the provider keeps too; `remote_id` the provider's, None until
-    it has answered. `created_at` is Unix time; `attempts` counts the runs of these texts; a line's
-    number in the job is its place in `hashes`, of texts.
+    `key` is memoryd's name for the job, which the provider stores too; `remote_id` is the
+    provider's, None until it has answered. `created_at` is Unix time; `attempts` counts the runs of
+    the texts. The number of a line in the job is the index of its text in `hashes`.
     """
 
     key: str
@@ -281,7 +278,7 @@ class BatchJobRow(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class MountPoints:
-    """Which folder, as (device, inode), is to be found at each place of a source."""
+    """The folder, as (device, inode), expected at each place of a source."""
 
     source: str
     folders: dict[str, tuple[int, int]]
@@ -289,7 +286,7 @@ class MountPoints:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobChange:
-    """A batch job that is to be written down anew, or removed when it is `over`."""
+    """A batch job to store, or to remove if it is `over`."""
 
     job: BatchJobRow
     over: bool = False
@@ -298,7 +295,7 @@ class JobChange:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choose:
-    """Which provider the index is to have from the next start on."""
+    """The provider of the index from the next start on."""
 
     choice: Choice
     done: asyncio.Future[None] = field(default_factory=lambda: _new_future())
@@ -328,7 +325,7 @@ def split_lines(text: str) -> list[str]:
 
     A line ends at LF, CR LF or CR, as in editors; a line end at the very end starts no new line.
     """
-    # Four times as fast as one regular expression, which moreover holds the GIL to its end.
+    # Four times as fast as a regular expression, which also holds the GIL until it ends.
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -336,7 +333,7 @@ def split_lines(text: str) -> list[str]:
 
 
 async def first_of(*waits: Awaitable[Any]) -> None:
-    """Wait for the first; cancel those that are no tasks, which were made for this wait alone."""
+    """Wait for the first to finish, then cancel all that are not tasks."""
     made = [asyncio.ensure_future(wait) for wait in waits if not isinstance(wait, asyncio.Task)]
     tasks = [wait for wait in waits if isinstance(wait, asyncio.Task)]
     try:

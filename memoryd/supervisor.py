@@ -1,7 +1,7 @@
-"""Runs the actors, ends all when one ends, and stops them in the order of the data path.
+"""Supervisor of actors: ends all when one ends, and stops them in data-path order.
 
-An expected fault is handled inside an actor, around one item. Whatever escapes is unexpected: the
-daemon ends with a non-zero code, its service manager starts it again, and it resumes from SQLite.
+An actor handles expected errors itself, for one item at a time. Any other error ends the daemon
+with a non-zero exit code; the service manager restarts it, and it resumes from SQLite.
 """
 
 import asyncio
@@ -13,21 +13,21 @@ from typing import Any
 log = logging.getLogger(__name__)
 
 GRACE_S = 5.0
-"""For work under way, such as embeddings that have been paid for, to reach the index."""
+"""Seconds for running work, such as paid embeddings, to reach the index."""
 HARD_S = 2.0
-"""For one cancelled actor to end. `TimeoutStopSec` of the service is above the sum for all."""
+"""Seconds for a cancelled actor to end. `TimeoutStopSec` of the service exceeds the sum."""
 
 
 class ActorFailedError(Exception):
-    """An actor ended by itself, which none may."""
+    """An actor ended without being stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """A long-running part: its name and what it runs, until cancelled.
+    """A long-running task: its name and its coroutine function, which runs until cancelled.
 
-    `drain` is awaited first, for `GRACE_S` at most, when it is stopped and nothing has failed;
-    `stop_s` is what it then has to end (None: `HARD_S`).
+    A stop first awaits `drain`, for at most `GRACE_S` and only if no actor has failed. Then the
+    task has `stop_s` to end (None: `HARD_S`).
     """
 
     name: str
@@ -37,7 +37,7 @@ class Actor:
 
 
 async def done_before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Do some work, which is cancelled once `stop` is set. Returns whether it was done."""
+    """Run work until `stop` is set, which cancels it. Return whether it finished."""
     working = asyncio.create_task(work, name="start")
     stopping = asyncio.create_task(stop.wait(), name="stop")
     try:
@@ -45,7 +45,7 @@ async def done_before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> b
         if working.done():
             await working
             return True
-        log.info("stopping before all was started")
+        log.info("stopping before startup was complete")
         return False
     finally:
         working.cancel()
@@ -61,8 +61,8 @@ async def supervise(
 ) -> None:
     """Run all actors until `stop` is set, then cancel them in their order.
 
-    Raises `ActorFailedError` when an actor ends before. Errors that are `explained` by their own
-    message are logged without a traceback.
+    Raises `ActorFailedError` when an actor ends earlier. Errors in `explained` are logged without a
+    traceback.
     """
     tasks = {actor.name: asyncio.create_task(actor.run(), name=actor.name) for actor in actors}
     stopping = asyncio.create_task(stop.wait(), name="stop")
@@ -91,11 +91,11 @@ async def _drain(drain: Callable[[], Awaitable[None]]) -> None:
         async with asyncio.timeout(GRACE_S):
             await drain()
     except TimeoutError:
-        log.warning("stopping with work under way; it is resumed at the next start")
+        log.warning("stopping with unfinished work, which the next start resumes")
 
 
 def innermost(error: BaseException | None) -> BaseException | None:
-    """Return the error that a task group wraps: what people can do something about."""
+    """Return the first error inside nested task groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
@@ -110,6 +110,6 @@ async def _cancel(
         log.error("%s did not stop within %g s", task.get_name(), stop_s)
     elif not task.cancelled() and (error := innermost(task.exception())) is not None:
         if isinstance(error, ActorFailedError):
-            return  # told where it happened
+            return  # logged where it occurred
         traceback = None if isinstance(error, explained) else error
         log.error("%s failed: %s", task.get_name(), error, exc_info=traceback)

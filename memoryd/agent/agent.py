@@ -1,135 +1,180 @@
-"""One running agent: the parts that `app` has joined, for those who ask across stages."""
+"""One running agent: its stages in groups, and the questions that concern several of them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from memoryd.agent.embedding import Embedding
 from memoryd.agent.transcripts import Transcripts
 from memoryd.chunk.parser import Parser
 from memoryd.config.load import AgentConfig
-from memoryd.embed.batch.jobs import Batches
-from memoryd.embed.feeder import Feeder
-from memoryd.embed.pool import EmbedPool
-from memoryd.embed.provider import Provider
-from memoryd.embed.resolve import Resolved
-from memoryd.events import EventBus
+from memoryd.events import AgentEvents
 from memoryd.fs.hang import DiskWaits
 from memoryd.fs.lookups import Lookups
 from memoryd.index.rebuild.actor import Rebuilder, RebuildRequest
 from memoryd.index.repair.recover import Recovered
 from memoryd.index.store import Store
 from memoryd.index.writer import Writer
-from memoryd.messages import FileKey, MeteredQueue, SyncMarker, ToReconcile, ToWriter
+from memoryd.messages import MeteredQueue, SyncMarker, ToFeeder, ToParser, ToReconcile, ToWriter
 from memoryd.search.engine import SearchEngine
 from memoryd.source.mounts import Mounts
 from memoryd.source.notes.discover import Discovery
 from memoryd.source.notes.reconcile import Reconciler
 from memoryd.source.notes.watch import Watcher
 from memoryd.source.transcripts.tracker import TranscriptTracker
+from memoryd_client.shared.humanize import counted
 
 T = TypeVar("T")
 EVERYWHERE = "everywhere"
-"""For looks at all places."""
+"""The place of a lookup in all places of memory."""
 KEY_FILES = "key files"
-"""For looks at where keys and models are."""
+"""The place of a lookup in key files and model files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """The queues of the data path, each named for the stage that reads it."""
+
+    reconcile: MeteredQueue[ToReconcile]
+    watch: MeteredQueue[frozenset[Path]]
+    parse: MeteredQueue[ToParser]
+    transcripts: MeteredQueue[ToReconcile]
+    write: MeteredQueue[ToWriter]
+    feed: MeteredQueue[ToFeeder]
+    rebuild: MeteredQueue[RebuildRequest | None]
+
+    def wake_rebuilder(self) -> None:
+        """Have the rebuilder compare index and settings, unless it is about to."""
+        if self.rebuild.empty():
+            self.rebuild.put_nowait(None)
+
+
+@dataclass(frozen=True, slots=True)
+class NoteStages:
+    """The stages that find and parse notes. Without a watcher, scans alone find changes."""
+
+    discovery: Discovery
+    mounts: Mounts
+    watcher: Watcher | None
+    reconciler: Reconciler
+    parser: Parser
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptStages:
+    """The stage that follows transcripts, and the transcripts themselves."""
+
+    tracker: TranscriptTracker
+    files: Transcripts
+
+
+@dataclass(slots=True)
+class IndexStages:
+    """The open index and the stages that write it.
+
+    `recovered` reports the repair of a corrupt index, until the next start.
+    """
+
+    store: Store
+    writer: Writer
+    rebuilder: Rebuilder
+    recovered: Recovered | None
 
 
 @dataclass(slots=True, kw_only=True)
 class Agent:
-    """The parts of one agent.
-
-    `watcher`, `provider`, `pool`, `transcripts` and `tracker` are None when switched off.
-    `recovered` tells what became of an index that was damaged, until the next start.
-    """
+    """The stages of one agent. `transcripts` is None when they are disabled."""
 
     config: AgentConfig
-    store: Store
-    discovery: Discovery
-    mounts: Mounts
-    resolved: Resolved
-    provider: Provider | None
-    pool: EmbedPool | None
-    batches: Batches | None
-    watcher: Watcher | None
-    recovered: Recovered | None
-    reconciler: Reconciler
-    parser: Parser
-    writer: Writer
-    feeder: Feeder
-    rebuilder: Rebuilder
+    notes: NoteStages
+    transcripts: TranscriptStages | None
+    embedding: Embedding
+    index: IndexStages
+    queues: Queues
     engine: SearchEngine
-    to_reconcile: MeteredQueue[ToReconcile]
-    to_rebuilder: MeteredQueue[RebuildRequest | None]
-    transcripts: Transcripts | None
-    tracker: TranscriptTracker | None
-    to_tracker: MeteredQueue[ToReconcile]
-    to_writer: MeteredQueue[ToWriter]
-    queues: tuple[MeteredQueue[Any], ...]
-    events: EventBus
+    events: AgentEvents
     lookups: Lookups
     disk_waits: DiskWaits
-    unreadable: dict[FileKey, str] = field(default_factory=dict)
-
-    def publish(
-        self,
-        kind: str,
-        *,
-        path: str | None = None,
-        count: int | None = None,
-        text: str | None = None,
-    ) -> None:
-        """Tell those who follow the daemon's events that something happened to this agent."""
-        self.events.publish(kind, self.config.agent, path=path, count=count, text=text)
 
     async def look_up(
         self, function: Callable[..., T], *arguments: object, at: Path | str = EVERYWHERE
     ) -> T:
-        """Run what a request wants of the disk in a thread: a disk that hangs holds up no other.
+        """Run a request's disk access in a thread, so that a hung disk blocks no other request.
 
-        `at` is the path that it looks at, or what else it has in common with others.
+        `at` is the path that is accessed, or a name for the place.
         """
         place = at if isinstance(at, str) else str(self.place_of(at) or EVERYWHERE)
         return await self.lookups.run(place, function, *arguments)
 
-    def why_away(self, path: Path) -> str | None:
-        """Say why a file that is not there may be on a disk that is not; None: it is gone.
+    def missing_disk_reason(self, path: Path) -> str | None:
+        """Return why a missing file may be on a missing disk; None: the file is deleted.
 
-        Blocking. Raises `OSError` when that can't be seen.
+        Blocking. Raises `OSError` when the disk can't be checked.
         """
-        reason = self.mounts.why_away(path)
-        if reason is None and self.tracker is not None:
-            reason = self.tracker.why_away(path)
+        reason = self.notes.mounts.why_away(path)
+        if reason is None and self.transcripts is not None:
+            reason = self.transcripts.tracker.why_away(path)
         return reason
 
     def place_of(self, path: Path) -> Path | None:
-        """Return the place of memory that a path is in, the innermost; None: in none of them."""
-        places = {*self.mounts.places(), self.discovery.workspace}
+        """Return the innermost place of memory that contains a path, None if there is none."""
+        places = {*self.notes.mounts.places(), self.notes.discovery.workspace}
         around = [place for place in places if path.is_relative_to(place)]
         return max(around, key=lambda place: len(place.parts), default=None)
 
     def hung_disks(self) -> list[str]:
-        """Return which paths do not answer, and since when, a line each."""
+        """Return a line for each path that does not answer, with the time since when."""
         return list(dict.fromkeys([*self.disk_waits.warnings(), *self.lookups.warnings()]))
 
+    def warnings(self) -> list[str]:
+        """Return a line for each problem that makes answers incomplete."""
+        store, embedding, found = self.index.store, self.embedding, list[str]()
+        if (unwritable := store.outage.warning) is not None:
+            found.append(unwritable)
+        found += self.hung_disks()
+        failed = self.index.rebuilder.stats().last_error
+        if failed is not None and store.difference():
+            found.append(f"the last rebuild failed: {failed}")
+        if (problem := self.notes.reconciler.stats().problem) is not None:
+            found.append(f"scan: {problem}")
+        if self.transcripts is not None:
+            found += [f"transcripts: {why}" for why in self.transcripts.tracker.stats().problems]
+        if (choice := embedding.resolved.fallback) is not None:
+            found.append(
+                f"the fallback provider {choice.provider} is in use: {choice.why};"
+                f" to switch back, run `memctl index --provider {choice.instead_of}`"
+            )
+        pool = embedding.pool
+        if pool is not None and (reason := pool.stats().blocked_reason) is not None:
+            without = f"{counted(self.pending_chunks(), 'chunk')} without a vector yet"
+            found.append(f"embedding is paused, {without}: {reason}")
+        return found
+
     async def sync(self, *, vectors: bool) -> None:
-        """Wait until all that has changed by now is searchable."""
+        """Wait until every change made so far is searchable."""
         marker = SyncMarker()
-        await self.to_reconcile.put(marker)
+        await self.queues.reconcile.put(marker)
         await (marker.vectors if vectors else marker.text)
 
+    def metered_queues(self) -> list[MeteredQueue[Any]]:
+        """Return the queues to report, in data-path order."""
+        q, embed = self.queues, self.embedding.queue
+        own = (q.reconcile, q.parse, q.transcripts, q.write, q.feed, q.rebuild)
+        return [*own] if embed is None else [*own, embed]
+
     def pending_files(self) -> int:
-        """Return how many noticed changes are not searchable yet."""
-        waiting = 0 if self.watcher is None else self.watcher.stats().waiting
-        names = ("reconcile", "parse", "write")
-        queued = sum(queue.qsize() for queue in self.queues if queue.name in names)
-        large = self.reconciler.stats().waiting
-        return waiting + large + queued + self.parser.in_hand() + self.writer.stats().in_hand
+        """Return the number of noticed changes that are not searchable yet."""
+        notes = self.notes
+        waiting = 0 if notes.watcher is None else notes.watcher.stats().waiting
+        queues = (self.queues.reconcile, self.queues.parse, self.queues.write)
+        waiting += sum(queue.qsize() for queue in queues) + notes.reconciler.stats().waiting
+        return waiting + notes.parser.in_hand() + self.index.writer.stats().in_hand
 
     def pending_chunks(self) -> int:
-        """Return how many chunks wait for a vector; 0 without a provider."""
-        if self.pool is None:
+        """Return the number of chunks without a vector; 0 without a provider."""
+        if self.embedding.pool is None:
             return 0
-        matrix = self.store.matrix
-        embedded = 0 if matrix is None else len(matrix)
-        return self.store.catalog.chunks - embedded - self.store.set_aside
+        store = self.index.store
+        embedded = 0 if store.matrix is None else len(store.matrix)
+        return store.catalog.chunks - embedded - store.set_aside

@@ -1,44 +1,63 @@
-"""Joins what embeds for one agent: feeder, batch jobs, the search's vector leg, fallback."""
+"""Embedding of one agent: feeder, batch jobs, fallback, and the vectors of queries."""
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from memoryd.agent.adapters import (
-    count_pending,
-    embed_query,
-    embeddable,
-    embeddable_now,
-    read_jobs,
-    read_pending,
-)
+import numpy as np
+from numpy.typing import NDArray
+
 from memoryd.agent.factories import batch_api_of
 from memoryd.agent.fallback import Fallback
-from memoryd.config.load import AgentConfig
+from memoryd.config.settings import Settings
 from memoryd.embed.batch.jobs import Batches
 from memoryd.embed.feeder import Feeder
+from memoryd.embed.pool import EmbedJob, EmbedPool
 from memoryd.embed.pool_registry import SharedPool
+from memoryd.embed.provider import Provider, ProviderError
 from memoryd.embed.resolve import Resolved
 from memoryd.embed.windows import window_of_each_line
 from memoryd.index.store import Store
-from memoryd.messages import ToFeeder, ToWriter
-from memoryd.search.retrievers import VectorLeg
+from memoryd.messages import GivesDims, MeteredQueue, ToFeeder, ToWriter
+from memoryd.search.retrievers import LegError, VectorLeg
 from memoryd.supervisor import Actor
 
+QUERY_S = 5.0
+"""Seconds that a search waits for its query's vector before keywords answer alone."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Embedding:
-    """The parts; None where there is no provider, batch API or fallback."""
+    """The stages that embed. Without a provider only the feeder runs, to answer sync markers.
 
+    `batches` and `fallback` are None where the provider has no batch API, or no other replaces it.
+    """
+
+    resolved: Resolved
     feeder: Feeder
-    batches: Batches | None
-    leg: VectorLeg | None
-    actors: list[Actor]
+    provider: Provider | None = None
+    pool: EmbedPool | None = None
+    queue: MeteredQueue[EmbedJob] | None = None
+    batches: Batches | None = None
+    leg: VectorLeg | None = None
+    fallback: Fallback | None = None
+    pool_actor: Actor | None = None
+
+    def actors(self) -> list[Actor]:
+        """Return the actors in data-path order."""
+        found = [Actor("feeder", self.feeder.run, drain=self.feeder.finish)]
+        if self.pool_actor is not None:
+            found.append(self.pool_actor)
+        if self.batches is not None:
+            found.append(Actor("batch jobs", self.batches.run))
+        if self.fallback is not None:
+            found.append(Actor("fallback", self.fallback.run))
+        return found
 
 
 def join_embedding(
-    config: AgentConfig,
+    settings: Settings,
     store: Store,
     shared: SharedPool | None,
     resolved: Resolved,
@@ -48,56 +67,81 @@ def join_embedding(
     on_embedded: Callable[[int], None],
     restart: Callable[[], None],
 ) -> Embedding:
-    """Join what embeds for an agent; without a pool (`shared` None) nothing does."""
-    settings = config.settings
-    batches, leg, actors = None, None, list[Actor]()
-    if shared is not None:
-        provider, pool = shared.provider, shared.pool
-        if store.vector_problem() is None:
-            pool.calls.expect(store.identity.dims)
-        leg = VectorLeg(
-            partial(embed_query, pool, store, to_writer),
-            provider.calibration.apply,
-            store.vector_problem,
+    """Build the stages; `shared` is the pool of the provider, None for keywords only."""
+    if shared is None:
+        return Embedding(resolved, Feeder(to_feeder, to_writer, None, store))
+    provider, pool = shared.provider, shared.pool
+    if store.vector_problem() is None:
+        pool.calls.expect(store.identity.dims)
+    batches = fallback = None
+    if (api := batch_api_of(provider, settings)) is not None:
+        batches = Batches(
+            to_writer,
+            store,
+            api=api,
+            mode=shared.batch_mode,
+            calls=pool.calls,
+            settings=settings.remote.batch,
         )
-        if (units := provider.window_units) is not None:
-            leg = replace(leg, window_of_each_line=partial(window_of_each_line, units=units))
-        actors.append(Actor("embed pool", shared.watch))
-        if (api := batch_api_of(provider, settings)) is not None:
-            batches = Batches(
-                to_writer,
-                api=api,
-                mode=shared.batch_mode,
-                settings=settings.remote.batch,
-                identity=partial(embeddable, store),
-                folder=config.db_path.parent,
-                calls=pool.calls,
-                known=partial(read_jobs, store),
-                on_change=lambda: feeder.wake(),
-            )
-            actors.append(Actor("batch jobs", batches.run))
-        if settings.fallback not in ("none", resolved.provider) and not resolved.is_fallback:
-            fallback = Fallback(
-                to_writer,
-                hold=pool.hold,
-                failed=resolved.provider,
-                fallback=settings.fallback,
-                instead_of=settings.provider,
-                restart=restart,
-            )
-            actors.append(Actor("fallback", fallback.run))
-    feeder = Feeder(
-        to_feeder,
-        to_writer,
-        pool=None if shared is None else shared.pool,
-        pending=partial(read_pending, store),
-        count=partial(count_pending, store),
-        batches=batches,
-        identity=partial(embeddable_now, store),
-        on_embedded=on_embedded,
-        batch_items=1 if shared is None else shared.provider.batch_items,
-        jobs=1 if shared is None else shared.provider.concurrency + 1,
-        elsewhere=store.in_rebuild,
+    feeder = Feeder(to_feeder, to_writer, pool, store, batches=batches, on_embedded=on_embedded)
+    if batches is not None:
+        batches.on_change = feeder.wake
+    if settings.fallback not in ("none", resolved.provider) and not resolved.is_fallback:
+        fallback = Fallback(
+            to_writer,
+            hold=pool.hold,
+            failed=resolved.provider,
+            fallback=settings.fallback,
+            instead_of=settings.provider,
+            restart=restart,
+        )
+    return Embedding(
+        resolved,
+        feeder,
+        provider,
+        pool,
+        shared.queue,
+        batches,
+        _vector_leg(provider, pool, store, to_writer),
+        fallback,
+        Actor("embed pool", shared.watch),
     )
-    actors.insert(0, Actor("feeder", feeder.run, drain=feeder.finish))
-    return Embedding(feeder, batches, leg, actors)
+
+
+def _vector_leg(
+    provider: Provider, pool: EmbedPool, store: Store, writer: asyncio.Queue[ToWriter]
+) -> VectorLeg:
+    leg = VectorLeg(
+        partial(embed_query, pool, store, writer), provider.calibration.apply, store.vector_problem
+    )
+    if (units := provider.window_units) is None:
+        return leg
+    return replace(leg, window_of_each_line=partial(window_of_each_line, units=units))
+
+
+async def embed_query(
+    pool: EmbedPool, store: Store, writer: asyncio.Queue[ToWriter], text: str
+) -> NDArray[np.float32]:
+    """Embed a search query within `QUERY_S`. Raises `LegError`.
+
+    When the vector can't be compared with those of the index, the provider is asked for its dims:
+    it may have changed them for texts too.
+    """
+    try:
+        vector = await pool.embed_query(text, patience_s=QUERY_S)
+        if store.identity.dims in (None, len(vector)):
+            return vector
+        async with asyncio.timeout(QUERY_S):
+            dims = await pool.calls.dims_now()
+    except (ProviderError, TimeoutError) as error:
+        raise LegError(str(error) or "the provider took too long") from error
+    if dims != store.identity.dims:
+        await writer.put(GivesDims(dims))
+        raise LegError(
+            f"the provider gives vectors of {dims} dimensions now, and the index has some of"
+            f" {store.identity.dims}; it will be rebuilt"
+        )
+    raise LegError(
+        f"the provider gives a question {len(vector)} dimensions and a text {dims}; set"
+        " query_input_type, document_input_type or the server so that one model answers both"
+    )

@@ -1,7 +1,6 @@
-"""What a configuration wants to have: the provider, the identity and the store of an agent."""
+"""Factories for the parts of an agent that its configuration decides."""
 
 import asyncio
-import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,42 +21,37 @@ from memoryd.identity import Choice, Identity
 from memoryd.index.driver import ExtensionError, bundled_extension
 from memoryd.index.extension import expanded, load_apart
 from memoryd.index.queries import StoredIdentity, peek
-from memoryd.index.schema import put_choice
-from memoryd.index.store import Store, StoreOptions
-from memoryd.messages import FileContent
-from memoryd.source.notes.read import read_file
+from memoryd.index.store import StoreOptions
+from memoryd.source.mounts import Mounts
+from memoryd.source.notes.discover import Discovery
+from memoryd.source.notes.read import NoteReader
 from memoryd.text.own_patterns import PatternError
 from memoryd.text.redact import Redactor
 from memoryd.text.tokenize import TOKENIZER
 
-log = logging.getLogger(__name__)
-
 MAX_INPUT_BYTES = 8_000
-"""Longest text in UTF-8 that is embedded whole, unless the provider takes less."""
+"""Maximum UTF-8 bytes of a text embedded whole, unless the provider accepts less."""
 
 
 async def check_workspace(config: AgentConfig) -> None:
-    """Raise `ConfigError` for a workspace that is not there, unless there is an index of it.
+    """Raise `ConfigError` for a missing workspace that has no index.
 
-    Its disk may come, or answer; what is indexed can be searched until then. Raises `TimeoutError`
-    when that can't be seen, for the disk of the index does not answer.
+    With an index, indexed notes stay searchable until the disk is available. Raises `TimeoutError`
+    if the disk of the index does not answer.
     """
-    look = partial(os.path.isdir, config.workspace)
     with suppress(TimeoutError):
-        if await asyncio.to_thread(within, LOOK_S, look):
+        if await asyncio.to_thread(within, LOOK_S, partial(os.path.isdir, config.workspace)):
             return
     try:
         await asyncio.to_thread(within, LOOK_S, partial(os.path.exists, config.db_path))
     except TimeoutError:
         raise TimeoutError(f"the disk of {config.db_path} does not answer") from None
     if (await peek(config.db_path)).workspace != str(config.workspace):
-        raise ConfigError(
-            config.problem or f"workspace {config.workspace} is not a folder any more"
-        )
+        raise ConfigError(config.problem or f"workspace {config.workspace} is no longer a folder")
 
 
 def choose_provider(settings: Settings, peeked: StoredIdentity) -> Resolved:
-    """Return which provider an agent is to have, and what else was considered. Blocking."""
+    """Return the provider of an agent and the candidates considered. Blocking."""
     return resolve(
         settings.provider,
         fallback=settings.fallback,
@@ -75,9 +69,9 @@ def _is_file(path: str) -> bool:
 
 
 def _key_origin(name: str) -> str | None:
-    """Return where a key is. A file that can't be read is as good as none.
+    """Return the origin of a key, None for an unreadable file.
 
-    It is asked for twice: a wait for a disk that hung may end with an error.
+    A second attempt follows an error, because a disk that hung may end the first with one.
     """
     for _ in range(2):
         with suppress(PermanentError):
@@ -86,15 +80,15 @@ def _key_origin(name: str) -> str | None:
 
 
 def make_provider(settings: Settings, name: str, *, fallback: bool) -> Provider | None:
-    """Return the provider of this name, or None for keywords only.
+    """Return the provider with this name, or None for keywords only.
 
-    As a `fallback` it has nothing of what the settings say about the first provider.
+    A `fallback` ignores the settings, which describe the first provider.
     """
     if name == "none":
         return None
     if name in APIS:
         _check_certificates()
-        from memoryd.embed.vendors.factory import make_remote  # and the HTTP library with it
+        from memoryd.embed.vendors.factory import make_remote  # imports the HTTP library
 
         return make_remote(name, settings, own=not fallback)
     engine = None
@@ -111,25 +105,24 @@ def make_provider(settings: Settings, name: str, *, fallback: bool) -> Provider 
 
 
 def _check_certificates() -> None:
-    """Raise `ConfigError` for certificates that OpenSSL would wait for for ever."""
+    """Raise `ConfigError` if OpenSSL would block on the certificate file."""
     path = os.environ.get("SSL_CERT_FILE", "")
     if path and os.path.exists(path) and not os.path.isfile(path):
-        raise ConfigError(f"SSL_CERT_FILE names {path}, which is not a regular file")
+        raise ConfigError(f"SSL_CERT_FILE is not a regular file: {path}")
 
 
-def asked_for(provider: str, settings: Settings) -> Choice:
-    """Return the choice of a provider by request; `auto` looks for one anew. Blocking.
+def requested_choice(provider: str, settings: Settings) -> Choice:
+    """Return the choice of a requested provider; `auto` searches again. Blocking.
 
     Raises `ConfigError` if the configuration names another, `ProviderError` for one without a key.
     """
     configured = settings.provider
     if provider not in ("auto", "local", *APIS):
         known = ", ".join(("auto", "local", *APIS))
-        raise ConfigError(f"there is no provider {provider[:100]!r}; known: {known}")
+        raise ConfigError(f"no such provider: {provider[:100]!r}; valid providers: {known}")
     if configured not in ("auto", provider):
         raise ConfigError(
-            f'the configuration says provider = "{configured}"; change it there, or set it to'
-            ' "auto"'
+            f'the configuration sets provider = "{configured}"; change it there or set it to "auto"'
         )
     if provider == "auto":
         found = choose_provider(settings, StoredIdentity()).choice
@@ -139,11 +132,11 @@ def asked_for(provider: str, settings: Settings) -> Choice:
         from memoryd.embed.vendors.factory import make_remote
 
         make_remote(provider, settings).http.check_key()
-    return Choice(provider, "asked", "it was asked for by request", configured)
+    return Choice(provider, "asked", "a client requested it", configured)
 
 
 def batch_api_of(provider: Provider, settings: Settings) -> BatchApi | None:
-    """Return the batch API of a provider, if it has one that is to be used."""
+    """Return the batch API of a provider, if it has one and the settings enable it."""
     if not provider.remote or not settings.remote.batch.enabled:
         return None
     from memoryd.embed.vendors.factory import make_batch
@@ -151,29 +144,8 @@ def batch_api_of(provider: Provider, settings: Settings) -> BatchApi | None:
     return make_batch(provider)
 
 
-async def keep_choice(
-    store: Store, resolved: Resolved, peeked: StoredIdentity, provider: Provider | None
-) -> None:
-    """Write down which provider was found, so that it stays; say so if texts leave the machine."""
-    choice = resolved.choice
-    if choice is None or choice == peeked.choice or not store.writable:
-        return
-    await store.database.run(lambda connection: put_choice(connection, choice))
-    if provider is not None and provider.leaves_machine:
-        log.warning("%s", leaving(provider, choice))
-
-
-def leaving(provider: Provider, choice: Choice) -> str:
-    """Return what people should know whose texts go to another machine by themselves."""
-    return (
-        f"texts of this memory are sent to {provider.address} ({provider.name}: {choice.why});"
-        ' to keep them on this machine: provider = "local" in the configuration, or'
-        " `memctl index --provider local`"
-    )
-
-
 def rate_limits(settings: Settings, *, fallback: bool) -> RateLimits:
-    """Return how often the provider may be asked."""
+    """Return the rate limits of the provider."""
     if fallback:
         return RateLimits()
     return RateLimits(
@@ -182,24 +154,14 @@ def rate_limits(settings: Settings, *, fallback: bool) -> RateLimits:
     )
 
 
-def reader(settings: Settings, base: Callable[[str], str]) -> Callable[[Path], FileContent]:
-    """Return how notes are read: as they are, or with secrets masked.
-
-    `base` returns the folder from which on no link may lead to a path. Raises `ConfigError`.
-    """
+def note_reader(settings: Settings, discovery: Discovery, mounts: Mounts | None) -> NoteReader:
+    """Return the reader of notes. Raises `ConfigError` for an invalid pattern."""
     redact = redactor(settings)
-
-    def read(path: Path) -> FileContent:
-        content = read_file(path, base(str(path)))
-        if settings.redact.notes:
-            return content._replace(lines=redact.lines(content.lines))
-        return content
-
-    return read
+    return NoteReader(discovery, redact if settings.redact.notes else None, mounts)
 
 
 def redactor(settings: Settings) -> Redactor:
-    """Return what masks secrets. Raises `ConfigError` for a pattern that can't be used."""
+    """Return the redactor of secrets. Raises `ConfigError` for an invalid pattern."""
     try:
         return Redactor(settings.redact.patterns)
     except PatternError as error:
@@ -207,7 +169,7 @@ def redactor(settings: Settings) -> Redactor:
 
 
 def wanted_identity(config: AgentConfig, provider: Provider | None) -> Identity:
-    """Return the identity that an index built with the present settings has."""
+    """Return the identity of an index built with the present settings."""
     chunking = config.settings.chunking
     return Identity(
         provider="none" if provider is None else provider.name,
@@ -226,11 +188,11 @@ def wanted_identity(config: AgentConfig, provider: Provider | None) -> Identity:
 async def store_options(
     config: AgentConfig, is_locked: Callable[[], bool] = lambda: True
 ) -> StoreOptions:
-    """Return how the index of an agent is to be opened; `is_locked` as `StoreOptions` has it."""
+    """Return the options to open the index of an agent; `is_locked` as in `StoreOptions`."""
     vector, cache = config.settings.store.vector, config.settings.cache
     extension, problem = vector.extension_path, None
     if not vector.enabled:
-        extension, problem = None, "switched off by store.vector.enabled"
+        extension, problem = None, "disabled by store.vector.enabled"
     elif extension is not None:
         extension = expanded(extension)
         try:

@@ -1,4 +1,4 @@
-"""Changes to the fallback provider when the first one has failed for good."""
+"""Switch to the fallback provider after a permanent failure of the first one."""
 
 import asyncio
 import logging
@@ -13,14 +13,15 @@ from memoryd.messages import Choose, ToWriter
 log = logging.getLogger(__name__)
 
 OUTAGE_S = 3_600.0
-"""An outage that lasts so long counts as for good; a rate limit or a used up quota never does."""
-LOOK_S = 5.0
+"""Seconds after which an outage counts as permanent. A rate limit or used-up quota never does."""
+CHECK_S = 5.0
+"""Seconds between checks while the provider is blocked."""
 
 
 class Fallback:
     """In: the state of the provider. Out: the choice of another one, to the writer; a restart.
 
-    It never goes back by itself: both providers' vectors would be paid for again and again.
+    It never switches back, because the vectors of both providers would be paid for repeatedly.
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class Fallback:
         restart: Callable[[], None],
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
     ) -> None:
-        """`failed` is the provider that is watched, `instead_of` the one that is configured."""
+        """`failed` is the provider to watch, `instead_of` the configured one."""
         self._writer = writer
         self._hold = hold
         self._failed = failed
@@ -44,15 +45,13 @@ class Fallback:
         self._sleep = sleep
 
     async def run(self) -> None:
-        """Watch until the provider has failed for good, have the agent restarted, and wait."""
-        while not self._is_gone():
+        """Wait for a permanent failure of the provider, then restart the agent."""
+        while not self._failed_permanently():
             await self._hold.blocked.wait()
-            if not self._is_gone():
-                await self._sleep(LOOK_S)
+            if not self._failed_permanently():
+                await self._sleep(CHECK_S)
         why = self._hold.reason or ""
-        log.warning(
-            "%s has failed for good, %s takes its place: %s", self._failed, self._fallback, why
-        )
+        log.warning("%s failed permanently, switching to %s: %s", self._failed, self._fallback, why)
         choice = Choice(
             self._fallback, "fallback", f"{self._failed} failed: {why}", self._instead_of
         )
@@ -62,7 +61,7 @@ class Fallback:
         self._restart()
         await asyncio.get_running_loop().create_future()
 
-    def _is_gone(self) -> bool:
+    def _failed_permanently(self) -> bool:
         error = self._hold.error
         if isinstance(error, PermanentError):
             return error.for_good

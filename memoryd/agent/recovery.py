@@ -1,7 +1,7 @@
-"""What becomes of an agent whose index is damaged: it starts anew, and the index is put right then.
+"""Recovery of an agent with a corrupt index: the agent restarts, and opening repairs the index.
 
-While it runs, damage shows in an error of SQLite, at a request or in an actor, or the checker finds
-it. The agent is started again; meanwhile requests to it end with `unavailable`.
+An SQLite error of a request or an actor, or the checker, reveals corruption. Until the restart is
+complete, requests fail with `unavailable`.
 """
 
 import asyncio
@@ -33,13 +33,13 @@ log = logging.getLogger(__name__)
 
 InThread = Callable[[Callable[[], Corruption | None]], Awaitable[Corruption | None]]
 Corruptions = dict[Path, Corruption]
-"""What was found while an index was open, until the next opening puts it right."""
+"""Corruption found in open indexes, by path, until the next opening repairs them."""
 
 
 class Recovery:
-    """Puts an index right when it is opened, and has the agent started anew when need be.
+    """Repairs an index when it is opened, and restarts the agent for that.
 
-    `tombstones` is to hold all that was forgotten, where the agent knows it.
+    `tombstones` holds the record of forgotten transcripts, None until the agent has read it.
     """
 
     def __init__(
@@ -50,25 +50,25 @@ class Recovery:
         self._findings = findings
         self._restart = restart
 
-    async def look(self, in_thread: InThread = asyncio.to_thread) -> None:
-        """Put right what is known, or can be seen before the file is opened.
+    async def check(self, in_thread: InThread = asyncio.to_thread) -> None:
+        """Repair corruption that is known, or visible without opening the file.
 
-        `in_thread` runs what waits for the disk. Raises `IndexRefusedError`, `FailingDiskError`, or
-        the disk's error.
+        `in_thread` runs disk access. Raises `IndexRefusedError`, `FailingDiskError`, or the disk's
+        error.
         """
         path = self.options.path
-        with _surroundings(path):
+        with _environment_errors(path):
             seen = await in_thread(partial(look, path))
             if (finding := self._findings.get(path, seen)) is not None:
                 await self._recover(finding)
                 self._findings.pop(path, None)
 
     async def open(self, store: Store) -> Recovered | None:
-        """Open the index; if it is damaged, put it right first. Raises as `look` does.
+        """Open the index, and repair it if it is corrupt. Raises as `check` does.
 
-        Returns what became of one that was damaged, to be told.
+        Returns the result of the last repair, to be reported.
         """
-        with _surroundings(store.path):
+        with _environment_errors(store.path):
             try:
                 await store.open()
             except Exception as error:
@@ -82,21 +82,21 @@ class Recovery:
         return await store.database.run(partial(take_note, path=store.path))
 
     def report(self, problem: Problem) -> None:
-        """Have the agent started anew for a problem; the first one counts."""
+        """Restart the agent for a problem; the first one counts."""
         path = self.options.path
         if path not in self._findings:
-            log.warning("%s is damaged, and is put right now: %s", path, problem.message)
+            log.warning("index %s is corrupt, repairing it: %s", path, problem.message)
             known = self.tombstones
             self._findings[path] = Corruption(problem, None if known is None else frozenset(known))
         self._restart()
 
     def note(self, error: Exception) -> None:
-        """Report an error, if it tells of damage."""
+        """Report an error if it reveals corruption."""
         if fault_of(error) is Fault.DAMAGED:
             self.report(problem_of(error))
 
     def guarded(self, actor: Actor) -> Actor:
-        """Return an actor that does not end, nor drain, when the index is damaged."""
+        """Return an actor that neither ends nor drains when the index is corrupt."""
         drain = None if actor.drain is None else partial(self._drain, actor.drain)
         return replace(actor, run=partial(self._run, actor), drain=drain)
 
@@ -120,8 +120,8 @@ class Recovery:
 
 
 @contextmanager
-def _surroundings(path: Path) -> Iterator[None]:
-    """Say what an index can't be opened for, and what to do, where it is not to blame itself."""
+def _environment_errors(path: Path) -> Iterator[None]:
+    """Reword an error of the environment: why the index can't be opened, and what to do."""
     try:
         yield
     except FailingDiskError:
@@ -129,14 +129,14 @@ def _surroundings(path: Path) -> Iterator[None]:
     except (Error, OSError) as error:
         if fault_of(error) is not Fault.SURROUNDINGS:
             raise
-        message = f"the index {path} can't be opened: {reason(error)}; {advice(error)}"
+        message = f"can't open the index {path}: {reason(error)}; {advice(error)}"
         raise OSError(message) from None
 
 
 def _at_opening(error: Exception) -> Problem | None:
-    """Return what an error says of an index that is being opened, None if it is not to blame.
+    """Return the corruption behind an error at opening, None if the index is not the cause.
 
-    Its tables are read then as they must be: what does not fit them is damage, too.
+    Opening reads the tables as the schema defines them, so that unexpected rows are corruption too.
     """
     if fault_of(error) is Fault.DAMAGED:
         return problem_of(error)

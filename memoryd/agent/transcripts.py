@@ -1,8 +1,8 @@
-"""How an agent's transcripts are found, read and shown: its settings put into functions."""
+"""Transcripts of one agent: find, read and show them as its settings say."""
 
 import errno
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,8 +12,8 @@ from memoryd.chunk.transcript import Position, TranscriptChunker
 from memoryd.config.load import AgentConfig
 from memoryd.fs.safe_open import LinkError
 from memoryd.identity import Identity
-from memoryd.index.catalog import Catalog, FileRow
 from memoryd.index.forget import message_hash
+from memoryd.index.store import Store
 from memoryd.messages import (
     FileChanged,
     FileGone,
@@ -49,15 +49,18 @@ from memoryd_client.schema.memory import GetBody, GetResult
 
 
 class Transcripts:
-    """The transcripts of one agent, for those who follow, rebuild or show them."""
+    """The transcripts of one agent. `known` needs the index, the rest does not."""
 
-    def __init__(self, config: AgentConfig, identity: Identity) -> None:
-        """Read the settings. Raises `ConfigError` when a pattern of `redact` can't be used."""
+    def __init__(self, config: AgentConfig, identity: Identity, index: Store | None = None) -> None:
+        """Read the settings. Raises `ConfigError` for an invalid pattern of `redact`."""
+        self._index = index
+        self._formats = config.settings.sessions.formats
         sessions, sync = config.settings.sessions, config.settings.sync.sessions
         self.tombstones: set[tuple[str, str]] = set()
         self.places = TranscriptLocations(
             sessions.paths, sessions.formats, agent=config.agent, environ=os.environ
         )
+        self.open_file = self.places.open_file
         self.thresholds = Thresholds(sync.delta_bytes, sync.delta_messages, sync.idle_seconds)
         self.options = DeltaOptions(
             detect=partial(self._detect, enabled=sessions.formats),
@@ -70,20 +73,35 @@ class Transcripts:
         )
 
     def find(self) -> Found:
-        """Return all transcripts there are, but those that were forgotten. Blocking."""
+        """Return all transcripts on disk except forgotten ones. Blocking."""
         found = self.places.find()
         for key in [key for key in found.files if ("path", stem(key.path)) in self.tombstones]:
             del found.files[key]
         return found
 
+    def known(self) -> dict[FileKey, tuple[FileStat, TranscriptState | None]]:
+        """Return the stat and the reading state of each transcript in the index.
+
+        One of a format that is no longer enabled looks changed, so that it is read again.
+        """
+        if self._index is None:
+            return {}
+        return {
+            key: (row.stat, row.transcript)
+            if row.transcript is not None and family(row.transcript.format) in ("", *self._formats)
+            else (FileStat(-1, 0, 0), None)
+            for key, row in self._index.catalog.rows.items()
+            if key.source == SOURCE
+        }
+
     def read(self, path: Path, base: TranscriptState | None) -> TranscriptDelta:
-        """Read what was added to a transcript since `base`. Blocking. Raises `OSError`."""
+        """Read the records of a transcript added since `base`. Blocking. Raises `OSError`."""
         if path.name.endswith(openclaw_json5.SUFFIX):
             return self._read_chat(path)
         return read_delta(path, base=base, options=self._options_for(path))
 
     def _read_chat(self, path: Path) -> TranscriptDelta:
-        """Read a whole chat of the older store; what is as it was keeps its rows all the same."""
+        """Read a whole chat of the older store; unchanged chunks keep their rows."""
         chat, stat, digest, inode = openclaw_json5.load(path, self.places.base(path))
         options = self._options_for(path)
         chunker = TranscriptChunker(tokens=options.tokens, max_bytes=options.max_bytes)
@@ -98,7 +116,7 @@ class Transcripts:
         return TranscriptDelta(stat, digest, state, chunks, from_line=1, bytes_read=stat.size)
 
     def _spoken(self, chat: Record) -> Iterator[tuple[int, str]]:
-        """Yield the messages of a chat as they are spoken, with their numbers."""
+        """Yield the messages of a chat as indexed text, with their numbers."""
         for number, item in openclaw_json5.numbered(chat):
             if (message := openclaw_json5.message(item)) is not None:
                 text = spoken(message, self.options.redact)
@@ -106,7 +124,7 @@ class Transcripts:
                     yield number, text
 
     def messages(self, path: Path) -> Iterator[str]:
-        """Yield every message of a transcript, as it is spoken. Blocking. Raises `OSError`."""
+        """Yield every message of a transcript as indexed text. Blocking. Raises `OSError`."""
         if path.name.endswith(openclaw_json5.SUFFIX):
             chat, *_ = openclaw_json5.load(path, self.places.base(path))
             yield from (text for _, text in self._spoken(chat))
@@ -126,18 +144,19 @@ class Transcripts:
                 raw=body.raw,
             )
         chat, *_ = openclaw_json5.load(path, self.places.base(path))
-        said = [(n, text) for n, text in self._spoken(chat) if n >= body.start_line]
+        spoken_lines = [(n, text) for n, text in self._spoken(chat) if n >= body.start_line]
         if body.raw:
             items = dict(openclaw_json5.numbered(chat))
-            said = [(n, masked_json(items[n], self.options.redact)) for n, _ in said]
-        taken = said[:max_lines]
-        rest = said[max_lines:]
+            spoken_lines = [
+                (n, masked_json(items[n], self.options.redact)) for n, _ in spoken_lines
+            ]
+        taken, rest = spoken_lines[:max_lines], spoken_lines[max_lines:]
         total = sum(1 for _ in openclaw_json5.numbered(chat))
         lines = [text[:max_chars] for _, text in taken]
         return TranscriptExcerpt(lines, total, rest[0][0] if rest else None)
 
     def parse(self, change: FileChanged) -> ParsedFile | Unreadable | FileGone:
-        """Read a whole transcript, for a rebuild. Blocking; never raises for what is on disk."""
+        """Read a whole transcript for a rebuild. Blocking; unreadable files don't raise."""
         try:
             delta = self.read(change.real_path, None)
         except (FileNotFoundError, LeftOutError):
@@ -147,7 +166,7 @@ class Transcripts:
         return ParsedFile(change.key, delta.stat, delta.hash, delta.chunks, transcript=delta.state)
 
     def _detect(self, head: Sequence[Record], enabled: Collection[str]) -> TranscriptFormat | None:
-        """Return the format of a transcript. Raises `LeftOutError` for one that is left out."""
+        """Return the format of a transcript. Raises `LeftOutError` for an excluded one."""
         if (reason := excluded(head)) is not None:
             raise LeftOutError(errno.EILSEQ, f"a {reason}")
         found = detect(head, enabled)
@@ -156,15 +175,15 @@ class Transcripts:
         return found
 
     def is_name(self, path: str) -> bool:
-        """Say whether a path of a request means a transcript: it begins as their names do."""
+        """Return whether a path of a request is the name of a transcript."""
         return path.startswith(f"{SOURCE}/")
 
     def place_of(self, path: str) -> str:
-        """Return the start of such a name, which tells where it is looked for."""
+        """Return the start of a transcript's name, which identifies its location."""
         return "/".join(path.split("/", 2)[:2])
 
     def get(self, body: GetBody, max_lines: int, max_chars: int) -> GetResult:
-        """Return messages of a transcript, or its records. Blocking.
+        """Return messages or raw records of a transcript. Blocking.
 
         Raises `NotMemoryError`, `FileNotFoundError` or another `OSError`.
         """
@@ -194,41 +213,6 @@ class Transcripts:
 
 
 def stem(path: str) -> str:
-    """Return the name of a transcript without what an archive adds to it."""
+    """Return the name of a transcript without the suffix of an archive."""
     name, ending, _ = path.partition(".jsonl")
     return name + ending
-
-
-def known(
-    catalog: Catalog, formats: Collection[str]
-) -> dict[FileKey, tuple[FileStat, TranscriptState | None]]:
-    """Return what the index has of transcripts.
-
-    One of a format that is not wanted any more looks as if it had changed, to be looked at again.
-    """
-    return {
-        key: (row.stat, row.transcript)
-        if row.transcript is not None and family(row.transcript.format) in ("", *formats)
-        else (FileStat(-1, 0, 0), None)
-        for key, row in catalog.rows.items()
-        if key.source == SOURCE
-    }
-
-
-def visible(
-    rows: Mapping[FileKey, FileRow], visibility: str, agent: str, session: str, key: FileKey
-) -> bool:
-    """Say whether a search may see a file: notes always, transcripts as `visibility` says."""
-    if key.source != SOURCE:
-        return True
-    state = rows[key].transcript if key in rows else None
-    if state is None:
-        return False
-    if visibility == "self":
-        return bool(session) and state.session == session
-    return state.owner in ("", agent)
-
-
-def notes(catalog: Catalog) -> dict[FileKey, FileStat]:
-    """Return what the index has of everything else. Any thread may ask."""
-    return {key: row.stat for key, row in catalog.copy().items() if key.source != SOURCE}

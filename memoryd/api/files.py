@@ -1,4 +1,4 @@
-"""Pages of the files that an agent knows: those that are indexed, and those that are not."""
+"""Pages of the indexed, skipped and unreadable files of an agent."""
 
 import bisect
 from collections.abc import Iterable
@@ -16,20 +16,21 @@ MAX_PAGE = 1_000
 
 
 def remarks(catalog: Catalog) -> dict[FileKey, str]:
-    """Return what there is to know about files that are indexed all the same."""
+    """Return the remarks on indexed files."""
     return {key: "; ".join(row.remarks) for key, row in catalog.rows.items() if row.remarks}
 
 
 def skipped(agent: Agent) -> list[tuple[str, str, str]]:
-    """Return what is passed over: source, path as it can be shown, and why."""
-    found = [(SOURCE, path, why) for path, why in agent.reconciler.stats().skipped]
-    if agent.tracker is not None:
-        found += [(SESSIONS, path, why) for path, why in agent.tracker.stats().skipped.items()]
+    """Return (source, displayed path, reason) of the skipped paths."""
+    found = [(SOURCE, path, why) for path, why in agent.notes.reconciler.stats().skipped]
+    if agent.transcripts is not None:
+        tracked = agent.transcripts.tracker.stats()
+        found += [(SESSIONS, path, why) for path, why in tracked.skipped.items()]
     return found
 
 
 async def page(agent: Agent, body: FilesBody) -> FilesResult:
-    """Return the files of `body.state` whose paths follow `body.after`, `body.limit` at most."""
+    """Return at most `body.limit` files of `body.state` whose paths follow `body.after`."""
     if body.state == "indexed":
         return await _indexed(agent, body)
     found: Iterable[tuple[str, str, str]]
@@ -37,9 +38,9 @@ async def page(agent: Agent, body: FilesBody) -> FilesResult:
         case "skipped":
             found = skipped(agent)
         case "failed":
-            found = ((*key, reason) for key, reason in agent.unreadable.items())
+            found = ((*key, reason) for key, reason in agent.events.unreadable.items())
         case _:
-            found = ((*key, remark) for key, remark in remarks(agent.store.catalog).items())
+            found = ((*key, remark) for key, remark in remarks(agent.index.store.catalog).items())
     entries = sorted(
         (FileEntry(path, body.state, source, reason=why) for source, path, why in found),
         key=lambda entry: entry.path,
@@ -52,16 +53,16 @@ async def page(agent: Agent, body: FilesBody) -> FilesResult:
 
 async def _indexed(agent: Agent, body: FilesBody) -> FilesResult:
     after, limit = body.after, body.limit + 1
-    found = await agent.store.readers.read(lambda c: read_files(c, after, limit))
-    known = remarks(agent.store.catalog)
+    found = await agent.index.store.readers.read(lambda c: read_files(c, after, limit))
+    known = remarks(agent.index.store.catalog)
     entries = [
         FileEntry(path, body.state, source, size, chunks, known.get(FileKey(source, path)))
         for path, source, size, chunks in found
     ]
-    return _page(entries, len(agent.store.catalog.rows), body)
+    return _page(entries, len(agent.index.store.catalog.rows), body)
 
 
 def _page(entries: list[FileEntry], total: int, body: FilesBody) -> FilesResult:
-    """Return a page of entries, one more than which shows that there is another page."""
+    """Return a page of entries; one entry more than the limit means that another page follows."""
     shown = entries[: body.limit]
     return FilesResult(shown, total, shown[-1].path if len(entries) > len(shown) else None)

@@ -1,4 +1,4 @@
-"""Forgets transcripts, or messages in them: finds them, keeps them out, and has them removed."""
+"""Forget transcripts or messages: find them, keep them from coming back, remove them."""
 
 import asyncio
 import re
@@ -21,48 +21,48 @@ from memoryd_client.wire.protocol import ErrorCode
 
 Tombstones = set[tuple[str, str]]
 MAX_NAMED_CHARS = 10_000
-"""Of a text to be forgotten, a name or an id: looking for a longer one takes ever longer."""
+"""Maximum length of a text, name or id to forget, because the search time grows with it."""
 
 
 async def forget(agent: Agent, transcripts: Transcripts, body: ForgetBody) -> ForgetResult:
-    """Carry out a request in which exactly one of its conditions is set.
+    """Carry out a request with exactly one condition.
 
-    From the moment they are known, tombstones keep out what is read; what has been read by then is
-    let through first, and then removed with all the rest.
+    Tombstones take effect at once for files that are read. Files that were read before go through
+    the data path first and are then removed with the rest.
     """
     tombstones, paths, unread = await _named(agent, transcripts, body)
     count = sum(kind == "message" for kind, _ in tombstones)
     result = ForgetResult(paths, count, body.dry_run, unread=unread)
     if body.dry_run or not paths:
         return result
-    # Whatever has these names when all is done: only the files that have them now are deleted.
+    # Other files may have these names in the end: delete only the files that have them now.
     sources = await agent.look_up(_sources, transcripts, paths)
-    digests = await agent.store.readers.read(lambda c: chunk_hashes(c, paths))
+    digests = await agent.index.store.readers.read(lambda c: chunk_hashes(c, paths))
     transcripts.tombstones |= tombstones
     await agent.sync(vectors=False)
     kept = tombstones | {("chunk", digest) for digest in digests}
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     keys = [FileKey(SOURCE, path) for path in paths]
     message: ToWriter = Forget(keys, sorted(kept), done)
-    await agent.to_writer.put(message)
+    await agent.queues.write.put(message)
     not_wiped: Exception | None = None
     try:
         await done
     except (Error, OSError) as error:
         not_wiped = error
-    # They hold what was in the index when it was damaged.
-    await agent.look_up(remove_copies, agent.store.path)
-    agent.recovered = None
+    # Copies of a corrupt index hold its texts.
+    await agent.look_up(remove_copies, agent.index.store.path)
+    agent.index.recovered = None
     if body.delete_source and body.match is None:
         result.deleted = await agent.look_up(_delete, transcripts, sources)
     if body.match is not None:
-        # What is left of them is read again.
-        await agent.to_tracker.put(Hint(reason="forgotten"))
+        # The remaining messages of the transcripts are read again.
+        await agent.queues.transcripts.put(Hint(reason="forgotten"))
     if not_wiped is not None:
         raise RequestFailedError(
             ErrorCode.UNAVAILABLE,
-            f"it is forgotten, but its bytes may still be in {agent.store.path}: {not_wiped}",
-            "when there is as much room again as it takes: `memctl index --force`",
+            f"forgotten, but its bytes may remain in {agent.index.store.path}: {not_wiped}",
+            "free as much disk space as the index takes, then run `memctl index --force`",
         )
     return result
 
@@ -70,8 +70,9 @@ async def forget(agent: Agent, transcripts: Transcripts, body: ForgetBody) -> Fo
 async def _named(
     agent: Agent, transcripts: Transcripts, body: ForgetBody
 ) -> tuple[Tombstones, list[str], list[str]]:
-    """Return what keeps out what is meant, the transcripts it concerns, and which can't be read."""
-    known = {key.path: row for key, row in agent.store.catalog.rows.items() if key.source == SOURCE}
+    """Return the tombstones, the transcripts concerned, and the unreadable ones among them."""
+    rows = agent.index.store.catalog.rows
+    known = {key.path: row for key, row in rows.items() if key.source == SOURCE}
     if body.path is not None:
         name = stem(body.path)
         paths = [path for path in known if stem(path) == name]
@@ -84,10 +85,10 @@ async def _named(
         ]
         return {("session", body.session), *(("path", stem(p)) for p in paths)}, sorted(paths), []
     text = body.match or ""
-    if agent.store.writable:
-        # What is on disk and not in the index yet would come into it later.
+    if agent.index.store.writable:
+        # Files on disk that are not indexed yet would be indexed later.
         await agent.sync(vectors=False)
-    paths = await agent.store.readers.read(lambda c: find_text(c, text))
+    paths = await agent.index.store.readers.read(lambda c: find_text(c, text))
     return await agent.look_up(_messages, transcripts, paths, text)
 
 
@@ -98,8 +99,8 @@ def _on_disk(transcripts: Transcripts, name: str) -> list[str]:
 def _messages(
     transcripts: Transcripts, paths: Collection[str], text: str
 ) -> tuple[Tombstones, list[str], list[str]]:
-    """Return the hashes of the messages that have a text, and where as `_named` does."""
-    wanted = _wanted(text)
+    """Return the tombstones of the messages that contain a text, and the rest as `_named` does."""
+    pattern = _pattern(text)
     tombstones: Tombstones = set()
     concerned, unread = [], []
     for path in paths:
@@ -110,7 +111,7 @@ def _messages(
             found = {
                 ("message", message_hash(spoken))
                 for spoken in transcripts.messages(real_path)
-                if wanted.search(_level(spoken))
+                if pattern.search(_fold(spoken))
             }
         except OSError:
             unread.append(path)
@@ -121,22 +122,22 @@ def _messages(
     return tombstones, concerned, unread
 
 
-def _wanted(text: str) -> re.Pattern[str]:
-    """Return what matches a text in a message, which is one line.
+def _pattern(text: str) -> re.Pattern[str]:
+    """Return a pattern that finds a text in a message, which is one line.
 
-    A line end stands for a space or for nothing: long lines are shown wrapped.
+    A line end matches a space or nothing, because long lines are displayed wrapped.
     """
-    lines = [" ".join(_level(line).split()) for line in text.splitlines()]
+    lines = [" ".join(_fold(line).split()) for line in text.splitlines()]
     return re.compile(" ?".join(re.escape(line) for line in lines if line))
 
 
-def _level(text: str) -> str:
-    """Return a text in no case, its accents composed."""
+def _fold(text: str) -> str:
+    """Return a text case-folded, with composed accents."""
     return normalize("NFC", normalize("NFC", text).casefold())
 
 
 def _sources(transcripts: Transcripts, paths: Collection[str]) -> dict[Path, tuple[int, int]]:
-    """Return the files of transcripts, with their (device, inode)."""
+    """Return the files of transcripts with their (device, inode)."""
     sources = {}
     for path in paths:
         real_path = transcripts.places.real_path(FileKey(SOURCE, path))
@@ -147,7 +148,7 @@ def _sources(transcripts: Transcripts, paths: Collection[str]) -> dict[Path, tup
 
 
 def _delete(transcripts: Transcripts, sources: dict[Path, tuple[int, int]]) -> list[str]:
-    """Delete the files of transcripts; return those that are gone."""
+    """Delete the files of transcripts; return the deleted ones."""
     deleted = []
     for path, identity in sources.items():
         with suppress(OSError):

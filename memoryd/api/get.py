@@ -1,4 +1,4 @@
-"""Lines of a memory file or of a transcript, for clients; and why they can't be had."""
+"""Lines of a note or a transcript for clients, or the reason why they are unavailable."""
 
 import errno
 import os
@@ -17,29 +17,29 @@ from memoryd_client.wire.protocol import ErrorCode
 LINES = 120
 MAX_LINES = 5_000
 MAX_CHARS = 12_000
-OF_THE_DISK = frozenset(
+DISK_ERRNOS = frozenset(
     {errno.EIO, errno.ENXIO, errno.ENODEV, errno.ENOTCONN, errno.ESTALE, errno.ETIMEDOUT}
 )
-"""What is wrong with the disk then, not with the file."""
+"""Errors of the disk, not of the file."""
 HINT = (
-    "bring its disk back and ask again; `memctl search` shows what the index has of it;"
-    " if it is to go: `memctl index`"
+    "make its disk available and retry; `memctl search` shows its indexed text; to remove it"
+    " from the index, run `memctl index`"
 )
 
 
 async def get(agent: Agent, body: GetBody) -> GetResult:
-    """Return lines of a memory file, or messages of a transcript. Raises `RequestFailedError`."""
+    """Return lines of a note, or messages of a transcript. Raises `RequestFailedError`."""
     if not body.path:
         raise RequestFailedError(
             ErrorCode.BAD_REQUEST,
             "the path is empty",
-            "name a file of the memory, as a search shows it; `memctl files` lists them",
+            "use a path from the search results; `memctl files` lists all files",
         )
     wanted = LINES if body.lines is None else body.lines
     if body.start_line < 1 or not 1 <= wanted <= MAX_LINES:
         raise RequestFailedError(
             ErrorCode.BAD_REQUEST,
-            f"start_line must be at least 1 and lines from 1 to {MAX_LINES}",
+            f"start_line must be at least 1, and lines from 1 to {MAX_LINES}",
         )
     shown = body.path[:ECHO_CHARS]
     try:
@@ -47,38 +47,36 @@ async def get(agent: Agent, body: GetBody) -> GetResult:
     except NotMemoryError as error:
         raise RequestFailedError(
             ErrorCode.DENIED,
-            f"{shown} can't be read: {error}",
+            f"can't read {shown}: {error}",
             "memory is MEMORY.md, memory/**/*.md and the configured extra_paths",
         ) from error
     except FileNotFoundError as error:
-        if (reason := await _why_away(agent, body.path)) is not None:
+        if (reason := await _missing_disk_reason(agent, body.path)) is not None:
             raise _unreachable(shown, reason) from error
-        raise RequestFailedError(
-            ErrorCode.NOT_FOUND, f"there is no {shown} in the memory"
-        ) from error
+        raise RequestFailedError(ErrorCode.NOT_FOUND, f"not in memory: {shown}") from error
     except (OSError, ValueError) as error:
         reason = str(error)
         if isinstance(error, OSError):
             reason = error.strerror or reason
-            if error.errno in OF_THE_DISK:
+            if error.errno in DISK_ERRNOS:
                 raise _unreachable(shown, reason) from error
-        raise RequestFailedError(ErrorCode.DENIED, f"{shown} can't be read: {reason}") from error
+        raise RequestFailedError(ErrorCode.DENIED, f"can't read {shown}: {reason}") from error
 
 
 async def _read(agent: Agent, body: GetBody, wanted: int) -> GetResult:
-    transcripts = agent.transcripts
-    if transcripts is not None and transcripts.is_name(body.path):
+    if agent.transcripts is not None and agent.transcripts.files.is_name(body.path):
+        transcripts = agent.transcripts.files
         place = transcripts.place_of(body.path)
         return await agent.look_up(transcripts.get, body, wanted, MAX_CHARS, at=place)
     read = partial(
         read_lines,
-        agent.discovery,
+        agent.notes.discovery,
         body.path,
         start_line=body.start_line,
         max_lines=wanted,
         max_chars=MAX_CHARS,
     )
-    path = absolute(agent.discovery.workspace, body.path)
+    path = absolute(agent.notes.discovery.workspace, body.path)
     return _result(body, await agent.look_up(read, at=path))
 
 
@@ -96,22 +94,23 @@ def _result(body: GetBody, excerpt: NoteExcerpt) -> GetResult:
     )
 
 
-async def _why_away(agent: Agent, path: str) -> str | None:
-    """Say why a file that is not there may be on a disk that is not; None: it is gone."""
-    real_path: Path | None = absolute(agent.discovery.workspace, path)
-    if agent.transcripts is not None and agent.transcripts.is_name(path):
-        real_path = agent.transcripts.places.real_path(FileKey(SESSIONS, path))
+async def _missing_disk_reason(agent: Agent, path: str) -> str | None:
+    """Return why a missing file may be on a missing disk; None: the file is deleted."""
+    real_path: Path | None = absolute(agent.notes.discovery.workspace, path)
+    if agent.transcripts is not None and agent.transcripts.files.is_name(path):
+        real_path = agent.transcripts.files.places.real_path(FileKey(SESSIONS, path))
     with suppress(OSError):
-        return None if real_path is None else await agent.look_up(agent.why_away, real_path)
+        if real_path is not None:
+            return await agent.look_up(agent.missing_disk_reason, real_path)
     return None
 
 
 def _unreachable(path: str, reason: str) -> RequestFailedError:
     return RequestFailedError(
-        ErrorCode.UNAVAILABLE, f"{path} can't be reached: {reason}", HINT, retryable=True
+        ErrorCode.UNAVAILABLE, f"{path} is unavailable: {reason}", HINT, retryable=True
     )
 
 
 def absolute(workspace: Path, path: str) -> Path:
-    """Return where a path lies that is absolute or relative to the workspace."""
+    """Return the absolute path of one that may be relative to the workspace."""
     return Path(os.path.normpath(workspace / path))

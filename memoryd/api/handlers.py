@@ -1,4 +1,4 @@
-"""What each request to one agent does; nothing here knows of sockets."""
+"""Operations of one agent."""
 
 import asyncio
 import time
@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from memoryd.agent.agent import KEY_FILES, Agent
-from memoryd.agent.factories import asked_for
+from memoryd.agent.factories import requested_choice
 from memoryd.api import files, get, probe, search, transcripts
 from memoryd.api.forget import MAX_NAMED_CHARS, forget
 from memoryd.api.status import Status
@@ -30,13 +30,13 @@ T = TypeVar("T")
 
 
 async def while_writable(outage: Outage, work: Coroutine[Any, Any, T]) -> T:
-    """Do what has to wait for the writer, but not for a disk that fails.
+    """Run work that waits for the writer, but not for a failing disk.
 
-    Has it tried at once, if it is failing by now. Raises `RequestFailedError` when a try fails;
-    what is in the writer's queue by then stays there, and is done when the disk works again.
+    Makes the writer retry now if it is failing. Raises `RequestFailedError` when the retry fails;
+    messages in the writer's queue stay there until the disk works again.
     """
     outage.hurry()
-    failure = asyncio.create_task(outage.until_failure(), name="until a try fails")
+    failure = asyncio.create_task(outage.until_failure(), name="until a retry fails")
     working = asyncio.create_task(work, name="work that needs the writer")
     try:
         await asyncio.wait((working, failure), return_when=asyncio.FIRST_COMPLETED)
@@ -55,31 +55,31 @@ async def while_writable(outage: Outage, work: Coroutine[Any, Any, T]) -> T:
 
 PROGRESS_S = 0.1
 PATIENCE_S = 30.0
-"""A disk that has not answered for so long is not waited for any more."""
+"""Seconds that a sync waits for a disk that does not answer."""
 
 
 class Operations:
-    """The ops of one agent."""
+    """Operations of one agent."""
 
     def __init__(self, agent: Agent, status: Status) -> None:
         self._agent = agent
         self._status = status
 
     def degraded(self) -> list[str]:
-        """Return everything about the agent that doesn't work as it should, a line each."""
+        """Return a line for each problem of the agent."""
         return self._status.health.degraded()
 
     async def status(self, body: memory.Empty, caller: Caller) -> wire.StatusResult:
-        """Tell everything about the agent."""
+        """Return the state of the agent."""
         return await self._status.collect()
 
     async def config(self, body: memory.Empty, caller: Caller) -> memory.ConfigResult:
-        """Tell the effective settings."""
+        """Return the effective settings."""
         return config_result(self._agent)
 
     async def search(self, body: memory.SearchBody, caller: Caller) -> memory.SearchResult:
-        """Search. What is noticed but not yet searchable makes the answer `stale`."""
-        return await search.search(self._agent, self._status, body)
+        """Search. Noticed changes that are not searchable yet make the answer `stale`."""
+        return await search.search(self._agent, body)
 
     async def get(self, body: memory.GetBody, caller: Caller) -> memory.GetResult:
         """Return lines of a memory file."""
@@ -88,30 +88,30 @@ class Operations:
     async def sync(self, body: memory.SyncBody, caller: Caller) -> memory.SyncResult:
         """Wait until everything changed before is searchable."""
         await self._while_writable(self._sync(vectors=body.vectors, caller=caller))
-        store = self._agent.store
+        store = self._agent.index.store
         return memory.SyncResult(
             files=len(store.catalog.rows),
             chunks=store.catalog.chunks,
             pending_vectors=self._agent.pending_chunks(),
-            warnings=self._status.health.warnings(),
+            warnings=self._agent.warnings(),
         )
 
     async def index(self, body: memory.IndexBody, caller: Caller) -> memory.IndexResult:
-        """Bring the index up to date, or build a new one with `force`."""
+        """Update the index, or rebuild it with `force`."""
         return await self._while_writable(self._index(body, caller))
 
     async def _index(self, body: memory.IndexBody, caller: Caller) -> memory.IndexResult:
         started = time.perf_counter()
-        writer = self._agent.writer
+        writer = self._agent.index.writer
         before = writer.stats()
         rebuilt: RebuildResult | None = None
-        if self._agent.reconciler.stats().away:
+        if self._agent.notes.reconciler.stats().away:
             await self._sync(vectors=False, caller=caller, meant=True)
         if body.force or body.provider is not None:
             rebuilt = await self._rebuild(caller, if_different=not body.force)
         await self._sync(vectors=True, caller=caller, meant=True)
         after = writer.stats()
-        store = self._agent.store
+        store = self._agent.index.store
         return memory.IndexResult(
             files=len(store.catalog.rows),
             chunks=store.catalog.chunks,
@@ -124,89 +124,90 @@ class Operations:
             seconds=time.perf_counter() - started,
             rebuilt=rebuilt is not None,
             pending_vectors=self._agent.pending_chunks(),
-            warnings=self._status.health.warnings(),
+            warnings=self._agent.warnings(),
         )
 
     async def choose(self, provider: str) -> bool:
-        """Write down who is to embed from the next start on. Returns whether that is another one.
+        """Store the provider for the next start; return whether it differs from the present one.
 
-        Raises `RequestFailedError` for a provider that can't be had.
+        Raises `RequestFailedError` for an unavailable provider.
         """
         agent = self._agent
         try:
             async with asyncio.timeout(LOOK_S):
                 choice = await agent.look_up(
-                    asked_for, provider, agent.config.settings, at=KEY_FILES
+                    requested_choice, provider, agent.config.settings, at=KEY_FILES
                 )
         except TimeoutError:
             raise RequestFailedError(
                 protocol.ErrorCode.UNAVAILABLE,
-                "the file of a key, or of a model, can't be looked at: its disk does not answer",
-                hint="`memctl status` names it in a moment",
+                "can't check the key files and model files: their disk does not answer",
+                hint="`memctl status` names the file in a moment",
                 retryable=True,
             ) from None
         except (ConfigError, ProviderError) as error:
             raise RequestFailedError(protocol.ErrorCode.BAD_REQUEST, str(error)) from error
         await self._while_writable(self._choose(choice))
-        if choice.provider != agent.resolved.provider or agent.resolved.is_fallback:
+        resolved = agent.embedding.resolved
+        if choice.provider != resolved.provider or resolved.is_fallback:
             return True
-        agent.resolved = agent.resolved._replace(choice=choice)
+        agent.embedding.resolved = resolved._replace(choice=choice)
         return False
 
     async def files(self, body: memory.FilesBody, caller: Caller) -> memory.FilesResult:
-        """Return one page of the files that the agent knows."""
+        """Return one page of the files of the agent."""
         if not 1 <= body.limit <= files.MAX_PAGE or body.state not in files.STATES:
             raise RequestFailedError(
                 protocol.ErrorCode.BAD_REQUEST,
-                f"limit must be from 1 to {files.MAX_PAGE} and state one of"
+                f"limit must be from 1 to {files.MAX_PAGE}, and state one of"
                 f" {', '.join(files.STATES)}",
             )
         return await files.page(self._agent, body)
 
     async def probe(self, body: memory.Empty, caller: Caller) -> memory.ProbeResult:
-        """Try out everything that search needs."""
+        """Test everything that search needs."""
         return await probe.run(self._agent)
 
     async def session_start(
         self, body: memory.SessionStartBody, caller: Caller
     ) -> memory.SessionStartResult:
-        """Get ready for questions: take what has changed, start the model. Waits for neither."""
+        """Prepare for searches: start a sync and the model, without waiting for either."""
         agent = self._agent
         if not agent.config.settings.sync.on_session_start:
             return memory.SessionStartResult(syncing=False)
-        if agent.watcher is not None:
-            agent.watcher.hurry()
-        await agent.to_reconcile.put(Hint(reason="a session starts"))
-        if agent.tracker is not None:
-            await agent.to_tracker.put(Hint(reason="a session starts"))
-        if agent.provider is not None:
-            agent.provider.warm()
+        if agent.notes.watcher is not None:
+            agent.notes.watcher.hurry()
+        await agent.queues.reconcile.put(Hint(reason="a session starts"))
+        if agent.transcripts is not None:
+            await agent.queues.transcripts.put(Hint(reason="a session starts"))
+        if agent.embedding.provider is not None:
+            agent.embedding.provider.warm()
         return memory.SessionStartResult(syncing=True)
 
     async def transcript_updated(
         self, body: memory.TranscriptUpdatedBody, caller: Caller
     ) -> memory.TranscriptUpdatedResult:
-        """Look at a file at once that its writer says has changed."""
+        """Check a file now, because its writer reports a change."""
         agent, shown = self._agent, body.path[:ECHO_CHARS]
-        path = get.absolute(agent.discovery.workspace, body.path)
-        hint = Hint(frozenset({path}), "its writer says so")
-        if agent.transcripts is not None and agent.transcripts.places.key(path) is not None:
-            await agent.to_tracker.put(hint)
+        path = get.absolute(agent.notes.discovery.workspace, body.path)
+        hint = Hint(frozenset({path}), "its writer reports it")
+        if agent.transcripts is not None and agent.transcripts.files.places.key(path) is not None:
+            await agent.queues.transcripts.put(hint)
             return memory.TranscriptUpdatedResult(True)
         try:
-            found = await agent.look_up(agent.discovery.look, path, at=path)
+            found = await agent.look_up(agent.notes.discovery.look, path, at=path)
         except (OSError, ValueError):
-            found = None  # it can't be seen, or there is a NUL in its name
+            found = None  # unreadable, or a NUL in its name
         if found is None:
-            reason = f"{shown} is neither a memory file nor in a place of transcripts"
+            reason = f"{shown} is neither a note nor in a location of transcripts"
             if agent.transcripts is None:
-                reason = f"{shown} is not a memory file, and transcripts are not enabled"
+                reason = f"{shown} is not a note, and transcripts are disabled"
             return memory.TranscriptUpdatedResult(False, reason)
-        await agent.to_reconcile.put(hint)
+        await agent.queues.reconcile.put(hint)
         return memory.TranscriptUpdatedResult(True)
 
     async def sessions(self, body: SessionsBody, caller: Caller) -> SessionsResult:
-        """Return one page of the transcripts that the agent knows."""
+        """Return one page of the transcripts of the agent."""
         if not 1 <= body.limit <= files.MAX_PAGE:
             raise RequestFailedError(
                 protocol.ErrorCode.BAD_REQUEST, f"limit must be from 1 to {files.MAX_PAGE}"
@@ -214,62 +215,62 @@ class Operations:
         return await transcripts.page(self._agent, body)
 
     async def forget(self, body: ForgetBody, caller: Caller) -> ForgetResult:
-        """Forget transcripts, or messages in them, for good."""
+        """Forget transcripts, or messages in them, permanently."""
         agent = self._agent
         named = [name for name in (body.session, body.path, body.match) if name is not None]
         if len(named) != 1 or not named[0].strip():
             raise RequestFailedError(
-                protocol.ErrorCode.BAD_REQUEST, "say what to forget: one of session, path and match"
+                protocol.ErrorCode.BAD_REQUEST, "give exactly one of session, path and match"
             )
         if len(named[0]) > MAX_NAMED_CHARS:
             raise RequestFailedError(
                 protocol.ErrorCode.BAD_REQUEST,
-                f"what is to be forgotten is named with {MAX_NAMED_CHARS} characters at most",
+                f"session, path and match may have at most {MAX_NAMED_CHARS} characters",
                 "a part of the text is enough",
             )
         if agent.transcripts is None:
             raise RequestFailedError(
                 protocol.ErrorCode.BAD_REQUEST,
-                "transcripts are not enabled",
-                "a note is forgotten by deleting it, or what it says",
+                "transcripts are disabled",
+                "to forget a note, delete it or edit its text",
             )
-        return await self._while_writable(forget(agent, agent.transcripts, body))
+        return await self._while_writable(forget(agent, agent.transcripts.files, body))
 
     async def _while_writable(self, work: Coroutine[Any, Any, T]) -> T:
-        return await while_writable(self._agent.store.outage, work)
+        return await while_writable(self._agent.index.store.outage, work)
 
     async def _choose(self, choice: Choice) -> None:
         message = Choose(choice)
-        await self._agent.to_writer.put(message)
+        await self._agent.queues.write.put(message)
         await message.done
 
     async def _rebuild(self, caller: Caller, *, if_different: bool) -> RebuildResult | None:
         done: asyncio.Future[RebuildResult | None] = asyncio.get_running_loop().create_future()
-        request = RebuildRequest("asked for", done, caller.progress, if_different)
-        await self._agent.to_rebuilder.put(request)
+        request = RebuildRequest("requested", done, caller.progress, if_different)
+        await self._agent.queues.rebuild.put(request)
         try:
             return await done
         except RebuildError as error:
             raise RequestFailedError(
-                protocol.ErrorCode.UNAVAILABLE, f"rebuilding failed: {error}", retryable=True
+                protocol.ErrorCode.UNAVAILABLE, f"the rebuild failed: {error}", retryable=True
             ) from error
 
     async def _sync(self, *, vectors: bool, caller: Caller, meant: bool = False) -> None:
-        """Send a marker along the data path and report progress until it has come through."""
+        """Send a marker along the data path and report progress until it has passed."""
         agent = self._agent
         marker = SyncMarker(meant=meant)
-        await agent.to_reconcile.put(marker)
-        first = agent.writer.stats().messages
+        await agent.queues.reconcile.put(marker)
+        first = agent.index.writer.stats().messages
         while not marker.text.done():
             await asyncio.wait({marker.text}, timeout=PROGRESS_S)
             if hung := agent.disk_waits.warnings(seconds=PATIENCE_S):
                 raise RequestFailedError(
                     protocol.ErrorCode.UNAVAILABLE,
                     hung[0],
-                    "look at that disk; what has changed there is taken when it answers",
+                    "check the disk; memoryd reads its changes when it answers",
                     retryable=True,
                 )
-            handled = agent.writer.stats().messages - first
+            handled = agent.index.writer.stats().messages - first
             caller.progress(handled, handled + agent.pending_files(), "indexing")
         total = agent.pending_chunks()
         while vectors and not marker.vectors.done():
@@ -278,7 +279,7 @@ class Operations:
 
 
 def config_result(agent: Agent) -> memory.ConfigResult:
-    """Return the effective settings of an agent as they go over the wire."""
+    """Return the effective settings of an agent in wire format."""
     config = agent.config
     return memory.ConfigResult(
         agent=config.agent,

@@ -1,4 +1,4 @@
-"""Tries out what search needs: the embedding provider, sqlite-vec and FTS5."""
+"""Tests of everything that search needs: the embedding provider, sqlite-vec and FTS5."""
 
 import asyncio
 import secrets
@@ -20,7 +20,7 @@ STORE_S = 10.0
 
 
 class CheckFailedError(Exception):
-    """A check failed, for this reason; `hint` says what to do."""
+    """A check failed for this reason; `hint` is the fix."""
 
     def __init__(self, reason: str, hint: str) -> None:
         super().__init__(reason)
@@ -28,21 +28,25 @@ class CheckFailedError(Exception):
 
 
 async def run(agent: Agent) -> ProbeResult:
-    """Make all checks, side by side. A check never raises; it tells."""
-    settings, identity = agent.config.settings, agent.store.identity
+    """Run all checks concurrently and report their results."""
+    settings, identity = agent.config.settings, agent.index.store.identity
     vectors = settings.provider != "none" and settings.store.vector.enabled
     checks = await asyncio.gather(
         _check("embedding", settings.provider != "none", lambda: _embedding(agent)),
-        *([] if agent.batches is None else [_check("batch", True, lambda: _batch(agent))]),
+        *(
+            []
+            if agent.embedding.batches is None
+            else [_check("batch", True, lambda: _batch(agent))]
+        ),
         _check("vector", vectors, lambda: _vector(agent)),
         _check("keyword", True, lambda: _keyword(agent)),
     )
     if (hint := "; ".join(exposed(agent))) and checks[0].ok:
         checks[0].hint = hint
-    choice = agent.resolved.choice
+    choice = agent.embedding.resolved.choice
     candidates = []
     if settings.provider == "auto":
-        with suppress(TimeoutError):  # `status` names the disk that does not answer
+        with suppress(TimeoutError):  # `status` names the hung disk
             async with asyncio.timeout(LOOK_S):
                 found = await agent.look_up(
                     choose_provider, settings, StoredIdentity(), at=KEY_FILES
@@ -60,7 +64,7 @@ async def run(agent: Agent) -> ProbeResult:
 
 async def _check(name: str, required: bool, attempt: Callable[[], Awaitable[str]]) -> Check:
     if not required:
-        return Check(name, ok=False, required=False, took_ms=0.0, reason="switched off")
+        return Check(name, ok=False, required=False, took_ms=0.0, reason="disabled")
     started = time.perf_counter()
     detail, reason, hint = "", None, None
     try:
@@ -72,56 +76,57 @@ async def _check(name: str, required: bool, attempt: Callable[[], Awaitable[str]
 
 
 async def _embedding(agent: Agent) -> str:
-    pool = agent.pool
+    pool = agent.embedding.pool
     if pool is None:
-        raise CheckFailedError("there is no provider", "set provider in the configuration")
-    # A text that nobody has asked for yet: no cache may answer in the provider's place.
+        raise CheckFailedError("no provider", "set provider in the configuration")
+    # A new text, so that no cache answers instead of the provider.
     text = f"memoryd probe {secrets.token_hex(4)}"
     try:
         vector = await pool.embed_query(text, insist=True)
     except ProviderError as error:
-        hint = "keywords go on; embedding is tried again by itself"
+        hint = "keyword search keeps working; memoryd retries embedding"
         raise CheckFailedError(str(error), hint) from error
-    identity = agent.store.wanted
+    identity = agent.index.store.wanted
     return f"{identity.provider} {identity.model}, {len(vector)} dimensions"
 
 
 async def _batch(agent: Agent) -> str:
-    assert agent.batches is not None  # noqa: S101 - the caller has asked
+    assert agent.embedding.batches is not None  # noqa: S101 - the caller has asked
     try:
-        await agent.batches.check()
+        await agent.embedding.batches.check()
     except ProviderError as error:
-        hint = "texts are embedded without it meanwhile"
+        hint = "memoryd embeds without it in the meantime"
         raise CheckFailedError(str(error), hint) from error
-    return f"{len(agent.batches.stats())} jobs under way"
+    return f"{len(agent.embedding.batches.stats())} jobs running"
 
 
 async def _vector(agent: Agent) -> str:
-    options = agent.store.options
+    store = agent.index.store
+    options = store.options
     path = agent.config.settings.store.vector.extension_path or options.extension
     if path is None:
-        reason = options.extension_error or "there is no extension"
+        reason = options.extension_error or "no extension found"
         raise CheckFailedError(reason, "install sqlite-vec")
     try:
         version = await load_apart(expanded(path))
     except ExtensionError as error:
-        hint = "search goes on without it; see store.vector.extension_path in the configuration"
+        hint = "search works without it; see store.vector.extension_path in the configuration"
         raise CheckFailedError(str(error), hint) from error
-    if agent.store.vec_error is not None:
-        hint = "it loads by now: `memctl restart`"
-        raise CheckFailedError(f"the running index does without: {agent.store.vec_error}", hint)
+    if store.vec_error is not None:
+        hint = "it can be loaded now: run `memctl restart`"
+        raise CheckFailedError(f"the open index works without it: {store.vec_error}", hint)
     return f"sqlite-vec {version}"
 
 
 async def _keyword(agent: Agent) -> str:
-    if agent.store.fts_error is not None:
-        raise CheckFailedError(agent.store.fts_error, "use a Python whose SQLite has FTS5")
+    if agent.index.store.fts_error is not None:
+        raise CheckFailedError(agent.index.store.fts_error, "use a Python whose SQLite has FTS5")
     try:
         async with asyncio.timeout(STORE_S):
-            count = await agent.store.readers.read(_count_fts)
+            count = await agent.index.store.readers.read(_count_fts)
     except (Error, TimeoutError) as error:
         reason = str(error) or f"no answer within {STORE_S:g} s"
-        raise CheckFailedError(reason, "`memctl index --force` builds the index anew") from error
+        raise CheckFailedError(reason, "run `memctl index --force` to rebuild the index") from error
     return f"FTS5, {count} chunks"
 
 

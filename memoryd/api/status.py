@@ -1,4 +1,4 @@
-"""What `status` tells: put together from all parts."""
+"""The answer to `status`."""
 
 import asyncio
 import os
@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 from memoryd import __version__
 from memoryd.agent.agent import Agent
-from memoryd.agent.factories import leaving
-from memoryd.agent.transcripts import notes
 from memoryd.api.files import remarks, skipped
 from memoryd.api.health import Health
 from memoryd.embed.batch.jobs import LIMIT
+from memoryd.embed.provider import Provider
 from memoryd.embed.vendors.factory import WITH_BATCH_API
 from memoryd.errors import RequestFailedError
 from memoryd.fs.hang import HUNG_S
+from memoryd.identity import Choice
 from memoryd.index.driver import DRIVER, SQLITE_VERSION, Connection, Error, Fault, fault_of
 from memoryd.index.store import Store
 from memoryd.index.write_outage import reason
@@ -35,9 +35,9 @@ from memoryd_client.wire import protocol
 
 
 class IndexStats(NamedTuple):
-    """Cached embeddings, texts that were set aside with the reason, the size of the file.
+    """Number of cached embeddings, texts that can't be embedded with the reason, size of the file.
 
-    `problems` says why there is none of it, where the index can't be read.
+    `problems` has the reason if the index can't be read.
     """
 
     cached: int = 0
@@ -46,14 +46,14 @@ class IndexStats(NamedTuple):
     problems: Sequence[str] = ()
 
 
-async def read_facts(store: Store) -> IndexStats:
-    """Read them."""
+async def read_index_stats(store: Store) -> IndexStats:
+    """Read the statistics of an index."""
     try:
         return await store.readers.read(_read)
     except Error as error:
         if fault_of(error) is not Fault.SURROUNDINGS:
             raise
-        return IndexStats(problems=[f"the index can't be read: {reason(error)}"])
+        return IndexStats(problems=[f"can't read the index: {reason(error)}"])
 
 
 def _read(connection: Connection) -> IndexStats:
@@ -68,17 +68,17 @@ def _read(connection: Connection) -> IndexStats:
 
 
 LOOK_S = HUNG_S + 1.0
-"""For a look at the disk."""
+"""Seconds to compare disk and index."""
 LISTED = 50
-"""Failures and skipped paths that are named; all are counted."""
+"""Maximum number of failures, remarks or skipped paths in the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """What the agents of a daemon have in common.
+    """Facts about the daemon that its agents share.
 
-    `holder` describes the process, for lock files. `problem` returns what is wrong with the daemon
-    as a whole, `agents` the ids of all.
+    `holder` describes the process, for lock files. `problem` returns the problem of the daemon as a
+    whole, if there is one, and `agents` the ids of all agents.
     """
 
     holder: Holder
@@ -97,19 +97,21 @@ class Status:
         self._daemon = daemon
 
     async def collect(self) -> wire.StatusResult:
-        """Return everything. Reads the index; looks at the disk when nobody watches it."""
+        """Return the state. Reads the index, and scans the disk if nothing watches it."""
         agent = self._agent
-        scanned = agent.reconciler.stats()
+        scanned = agent.notes.reconciler.stats()
         changed = 0 if self._watching() or agent.hung_disks() else await self._unseen_changes()
-        store, settings = agent.store, agent.config.settings
-        facts = await read_facts(store)
+        store, settings = agent.index.store, agent.config.settings
+        index = await read_index_stats(store)
         pending_files = agent.pending_files() + changed
         pending_vectors = agent.pending_chunks()
         mismatch = store.difference()
-        transcripts = 0 if agent.tracker is None else len(agent.tracker.stats().pending)
+        tracked = None if agent.transcripts is None else agent.transcripts.tracker.stats()
+        transcripts = 0 if tracked is None else len(tracked.pending)
         reasons = _dirty_reasons(pending_files, pending_vectors, mismatch, scanned, transcripts)
-        failures = [wire.Failure(key.path, reason) for key, reason in agent.unreadable.items()]
-        failures += [wire.Failure(f"text {digest[:12]}", why) for digest, why in facts.set_aside]
+        unreadable = agent.events.unreadable
+        failures = [wire.Failure(key.path, reason) for key, reason in unreadable.items()]
+        failures += [wire.Failure(f"text {digest[:12]}", why) for digest, why in index.set_aside]
         remarked = remarks(store.catalog)
         passed_over = skipped(agent)
         sources = self._source_counts(scanned)
@@ -134,22 +136,22 @@ class Status:
             pending_vectors=pending_vectors,
             workspace_dir=str(agent.config.workspace),
             db_path=str(store.path),
-            db_bytes=facts.db_bytes,
+            db_bytes=index.db_bytes,
             socket_path=str(self._daemon.socket_path),
             provider=store.identity.provider,
             model=store.identity.model,
             requested_provider=settings.provider,
-            sources=[SOURCE] if agent.tracker is None else [SOURCE, SESSIONS],
-            extra_paths=[str(path) for path in agent.discovery.extra_paths],
+            sources=[SOURCE] if agent.transcripts is None else [SOURCE, SESSIONS],
+            extra_paths=[str(path) for path in agent.notes.discovery.extra_paths],
             source_counts=sources,
             skipped_paths=[wire.SkippedPath(path, why) for _, path, why in passed_over[:LISTED]],
             skipped_count=len(passed_over),
             cache=wire.CacheStatus(
                 enabled=settings.cache.enabled,
-                entries=facts.cached,
+                entries=index.cached,
                 max_entries=settings.cache.max_entries,
-                hits=agent.writer.stats().vectors_reused,
-                misses=agent.writer.stats().vectors_written,
+                hits=agent.index.writer.stats().vectors_reused,
+                misses=agent.index.writer.stats().vectors_written,
             ),
             fts=wire.FtsStatus(
                 enabled=True, available=store.fts_error is None, error=store.fts_error
@@ -160,11 +162,11 @@ class Status:
             watch=self._watch(),
             queues=[
                 wire.QueueStatus(queue.name, queue.qsize(), queue.high_water, queue.maxsize)
-                for queue in agent.queues
+                for queue in agent.metered_queues()
             ],
             failures=failures[:LISTED],
             failure_count=len(failures),
-            degraded=[*self.health.degraded(), *facts.problems],
+            degraded=[*self.health.degraded(), *index.problems],
             errors=self.health.errors(),
             rebuild=self._rebuild(),
             last_scan_s_ago=scanned.last_scan_s_ago,
@@ -176,10 +178,9 @@ class Status:
         )
 
     def _batch(self) -> wire.BatchStatus:
-        agent = self._agent
-        batches = agent.batches
+        provider, batches = self._agent.embedding.provider, self._agent.embedding.batches
         if batches is None:
-            supported = agent.provider is not None and agent.provider.name in WITH_BATCH_API
+            supported = provider is not None and provider.name in WITH_BATCH_API
             return wire.BatchStatus(enabled=False, supported=supported)
         mode = batches.mode
         return wire.BatchStatus(
@@ -193,17 +194,17 @@ class Status:
         )
 
     def _fallback(self) -> str | None:
-        choice = self._agent.resolved.fallback
+        choice = self._agent.embedding.resolved.fallback
         return None if choice is None else f"{choice.provider}, since {choice.why}"
 
     def _embedding(self) -> wire.EmbeddingStatus | None:
-        agent = self._agent
-        provider, pool, choice = agent.provider, agent.pool, agent.resolved.choice
+        embedding = self._agent.embedding
+        provider, pool, choice = embedding.provider, embedding.pool, embedding.resolved.choice
         if provider is None or pool is None:
             return None
         stats = pool.stats()
-        remote = agent.config.settings.remote
-        price = 0.0 if agent.resolved.is_fallback else remote.price_per_million_tokens
+        remote = self._agent.config.settings.remote
+        price = 0.0 if embedding.resolved.is_fallback else remote.price_per_million_tokens
         because = None if choice is None else choice.why
         if choice is not None and choice.by == "found" and provider.leaves_machine:
             because = leaving(provider, choice)
@@ -225,44 +226,45 @@ class Status:
         )
 
     def _watching(self) -> bool:
-        return self._agent.watcher is not None and self._agent.watcher.stats().armed
+        return self._agent.notes.watcher is not None and self._agent.notes.watcher.stats().armed
 
     async def _unseen_changes(self) -> int:
         agent = self._agent
-        known = notes(agent.store.catalog)
+        known = agent.index.store.known_files(without=SESSIONS)
 
-        def look() -> int:
-            scan = agent.discovery.scan()
-            unseen = [*scan.unread, *agent.mounts.judge(scan, known).away]
-            missing = map(agent.discovery.real_path, known.keys() - scan.stats.keys())
+        def count_changes() -> int:
+            scan = agent.notes.discovery.scan()
+            unseen = [*scan.unread, *agent.notes.mounts.judge(scan, known).away]
+            missing = map(agent.notes.discovery.real_path, known.keys() - scan.stats.keys())
             gone = [p for p in missing if not any(p.is_relative_to(folder) for folder in unseen)]
             return len(gone) + sum(known.get(key) != stat for key, stat in scan.stats.items())
 
-        with suppress(TimeoutError, RequestFailedError):  # `degraded` says that it hangs
+        with suppress(TimeoutError, RequestFailedError):  # `degraded` reports the hung disk
             async with asyncio.timeout(LOOK_S):
-                return await agent.look_up(look)
+                return await agent.look_up(count_changes)
         return 0
 
     def _source_counts(self, scanned: ReconcileStats) -> list[wire.SourceCount]:
-        counts = self._agent.store.catalog.counts()
+        counts = self._agent.index.store.catalog.counts()
         files, chunks = counts.get(SOURCE, (0, 0))
         found = [wire.SourceCount(SOURCE, files, scanned.sources.get(SOURCE, files), chunks)]
-        if (tracker := self._agent.tracker) is not None:
+        if self._agent.transcripts is not None:
+            tracked = self._agent.transcripts.tracker.stats()
             files, chunks = counts.get(SESSIONS, (0, 0))
-            on_disk = tracker.stats().files if tracker.stats().looks else files
+            on_disk = tracked.files if tracked.looks else files
             found.append(wire.SourceCount(SESSIONS, files, on_disk, chunks))
         return found
 
     def _vector(self) -> wire.VectorStatus:
         agent = self._agent
-        store, vector = agent.store, agent.config.settings.store.vector
+        store, vector = agent.index.store, agent.config.settings.store.vector
         in_memory = 0 if store.matrix is None else len(store.matrix)
-        semantic = agent.pool is not None and not agent.pool.blocked.is_set()
+        semantic = agent.embedding.pool is not None and not agent.embedding.pool.blocked.is_set()
         return wire.VectorStatus(
-            enabled=agent.pool is not None,
+            enabled=agent.embedding.pool is not None,
             store_available=vector.enabled and store.vec_error is None,
             semantic_available=semantic,
-            available=semantic and agent.store.vector_problem() is None,
+            available=semantic and store.vector_problem() is None,
             extension_path=vector.extension_path or store.options.extension,
             load_error=store.vec_error,
             dims=store.identity.dims,
@@ -270,12 +272,12 @@ class Status:
         )
 
     def _custom(self, mismatch: str | None) -> wire.Custom:
-        agent = self._agent
-        reason = None if agent.pool is None else agent.pool.stats().blocked_reason
+        pool = self._agent.embedding.pool
+        reason = None if pool is None else pool.stats().blocked_reason
         working = "ready" if reason is None else "unavailable"
         return wire.Custom(
             search_mode=self._search_mode(),
-            provider_state="disabled" if agent.pool is None else working,
+            provider_state="disabled" if pool is None else working,
             provider_unavailable_reason=reason,
             index_identity=wire.IdentityStatus(
                 "valid" if mismatch is None else "mismatched", mismatch
@@ -283,23 +285,32 @@ class Status:
         )
 
     def _search_mode(self) -> str:
-        if self._agent.pool is None:
+        if self._agent.embedding.pool is None:
             return "keyword"
         return "hybrid" if self._agent.config.settings.query.hybrid.enabled else "vector"
 
     def _watch(self) -> wire.WatchStatus:
-        if self._agent.watcher is None:
+        if self._agent.notes.watcher is None:
             return wire.WatchStatus(enabled=False, armed=False, folders=0)
-        stats = self._agent.watcher.stats()
+        stats = self._agent.notes.watcher.stats()
         return wire.WatchStatus(
             True, stats.armed, stats.folders, stats.last_event_s_ago, stats.error
         )
 
     def _rebuild(self) -> wire.RebuildStatus | None:
-        stats = self._agent.rebuilder.stats()
+        stats = self._agent.index.rebuilder.stats()
         if stats.reason is None:
             return None
         return wire.RebuildStatus(stats.reason, stats.completed, stats.total, stats.label)
+
+
+def leaving(provider: Provider, choice: Choice) -> str:
+    """Return a warning that texts go to another machine because a key was found."""
+    return (
+        f"texts of this memory are sent to {provider.address} ({provider.name}: {choice.why});"
+        ' to keep them on this machine, set provider = "local" in the configuration or run'
+        " `memctl index --provider local`"
+    )
 
 
 def _dirty_reasons(
@@ -315,12 +326,12 @@ def _dirty_reasons(
     if transcripts:
         reasons.append(f"{counted(transcripts, 'transcript')} with messages not indexed yet")
     if not scanned.scans:
-        reasons.append("the first scan is under way")
+        reasons.append("the first scan is running")
     return reasons
 
 
 def _rss_bytes() -> int:
-    """Return the resident memory now; where only the peak can be had (macOS), the peak."""
+    """Return the present resident memory, or the peak where only that is available (macOS)."""
     try:
         fields = Path("/proc/self/statm").read_text().split()
         return int(fields[1]) * resource.getpagesize()

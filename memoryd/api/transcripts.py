@@ -1,4 +1,4 @@
-"""Pages of the transcripts that an agent knows, and what is kept where nobody reads it."""
+"""Pages of the transcripts of an agent, with conversation stores that memoryd does not read."""
 
 import bisect
 from pathlib import Path
@@ -12,14 +12,14 @@ from memoryd.text.display import shown_path
 from memoryd_client.schema.transcripts import SessionEntry, SessionsBody, SessionsResult
 
 OPENCLAW_STORE = "openclaw-agent.sqlite"
-"""Where newer OpenClaw keeps conversations, in the folder `agent` beside that of transcripts."""
+"""Conversation store of newer OpenClaw, in the folder `agent` beside that of transcripts."""
 
 
 async def page(agent: Agent, body: SessionsBody) -> SessionsResult:
-    """Return the transcripts whose names follow `body.after`, `body.limit` at most."""
-    transcripts = agent.transcripts
-    if transcripts is None:
+    """Return at most `body.limit` transcripts whose names follow `body.after`."""
+    if agent.transcripts is None:
         return SessionsResult(enabled=False, sessions=[], total=0)
+    transcripts = agent.transcripts.files
     found = await agent.look_up(transcripts.find)
     keys = sorted(found.files.keys() | _indexed(agent))
     start = 0 if body.after is None else bisect.bisect_right(keys, FileKey(SOURCE, body.after))
@@ -38,10 +38,10 @@ async def page(agent: Agent, body: SessionsBody) -> SessionsResult:
 
 
 def elsewhere(transcripts: Transcripts) -> list[str]:
-    """Return stores of conversations that are no transcripts, beside the places. Blocking."""
+    """Return the conversation stores that are not transcripts, beside the locations. Blocking."""
     stores = (place.folder.parent / "agent" / OPENCLAW_STORE for place in transcripts.places.places)
     return [
-        f"{shown_path(store)}: a store of OpenClaw that is not read"
+        f"{shown_path(store)}: an OpenClaw store, which memoryd does not read"
         for store in stores
         if _exists(store)
     ]
@@ -53,19 +53,19 @@ def _exists(path: Path) -> bool:
 
 
 def _missing(transcripts: Transcripts, found: Found) -> list[str]:
-    """Return the folders that somebody has asked for and that are not there."""
+    """Return the configured folders that are missing."""
     if not transcripts.places.configured:
         return []
     return [shown_path(place.folder) for place in found.missing]
 
 
 def _indexed(agent: Agent) -> set[FileKey]:
-    return {key for key in agent.store.catalog.rows if key.source == SOURCE}
+    return {key for key in agent.index.store.catalog.rows if key.source == SOURCE}
 
 
 def _entry(agent: Agent, transcripts: Transcripts, key: FileKey, found: Found) -> SessionEntry:
     path = transcripts.places.real_path(key) or Path(key.path)
-    row = agent.store.catalog.rows.get(key)
+    row = agent.index.store.catalog.rows.get(key)
     entry = SessionEntry(key.path, str(path), "new", owner=owner_of(path))
     if row is not None and row.transcript is not None:
         state = row.transcript
@@ -77,8 +77,9 @@ def _entry(agent: Agent, transcripts: Transcripts, key: FileKey, found: Found) -
         size = found.files[key][1].size
         entry.pending_bytes = size - read if size >= read else size
         entry.state = "new" if row is None else "pending"
-    if (reason := agent.unreadable.get(key)) is not None:
+    if (reason := agent.events.unreadable.get(key)) is not None:
         entry.state, entry.reason = "failed", reason
-    if agent.tracker is not None and (why := agent.tracker.stats().left_out.get(key)) is not None:
+    assert agent.transcripts is not None  # noqa: S101 - `page` has asked
+    if (why := agent.transcripts.tracker.stats().left_out.get(key)) is not None:
         entry.state, entry.reason, entry.pending_bytes = "left out", why, 0
     return entry

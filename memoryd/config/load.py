@@ -1,8 +1,8 @@
-"""Reads the configuration file and says where each effective value comes from.
+"""Reader of the configuration file, which keeps the origin of each effective value.
 
-`[agents.<id>]` is laid over `[defaults]` key by key, nested tables included; `settings` has the
-types and defaults. Every mistake is a `ConfigError` that names the file, the key and the nearest
-right key.
+`[agents.<id>]` overrides `[defaults]` key by key, nested tables included; `settings` has the types
+and defaults. Every mistake raises a `ConfigError` that names the file, the key and the nearest
+valid key.
 """
 
 import difflib
@@ -26,7 +26,7 @@ from memoryd_client.shared import paths, toml
 from memoryd_client.shared.safe_open import open_regular
 
 HIDDEN = "…"
-"""In place of the value of a header, or of one in an address's query."""
+"""Replacement for the values of headers and of query parameters in addresses."""
 _QUERY_VALUE = re.compile(r"(^|&)([^=&]*=)?[^&]+")
 
 
@@ -61,15 +61,15 @@ DEFAULT_AGENT = "main"
 
 
 class ConfigError(Exception):
-    """The configuration can't be used; the message says where and what to change."""
+    """Invalid configuration; the message names the place and the change to make."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
     """One agent, ready to run: `workspace` and `db_path` are absolute, links resolved.
 
-    `problem` says why it can't run at present: its workspace is no folder. `exposed` is the file if
-    it has secrets, which values of headers may be, and others can read it.
+    `problem` is the reason why it can't run at present: its workspace is not a folder. `exposed` is
+    the configuration file if other users can read it and it has headers, which may be secret.
     """
 
     agent: str
@@ -98,12 +98,12 @@ class AgentConfig:
 def load(
     config_file: Path | None = None, *, agent: str | None = None, workspace: Path | None = None
 ) -> list[AgentConfig]:
-    """Load the agents that a daemon is to serve, in the order of the file; at least one.
+    """Load the agents to serve, at least one, in the order of the file.
 
-    `config_file` None means the default location, where it may be missing; a file that is named
-    must exist. `agent` (`--agent`) chooses one of the file's. `workspace` (`--workspace`) wins over
-    the file: the agent is then the one configured for that folder, else a nameless one with the
-    `[defaults]`; so it is when the file has no agents. Raises `ConfigError`.
+    `config_file` None means the default location, where the file may be missing. `agent`
+    (`--agent`) selects one agent of the file. `workspace` (`--workspace`) overrides the file: it
+    selects the agent configured for that folder, else an unnamed one with the `[defaults]`, which
+    is also the result for a file without agents. Raises `ConfigError`.
     """
     source = _Source.read(config_file)
     if agent is not None:
@@ -137,11 +137,11 @@ def load_added(config_file: Path | None, workspace: Path) -> AgentConfig:
     return replace(config, agent=agent, origin="added")
 
 
-def meant(configs: list[AgentConfig], folder: Path) -> AgentConfig | None:
-    """Return the agent that a client in `folder` means when it names none.
+def default_agent(configs: list[AgentConfig], folder: Path) -> AgentConfig | None:
+    """Return the agent of a client in `folder` that names none.
 
-    It is the one in whose workspace the folder lies, the innermost if there are several; else
-    `main`; else the only one; None when there are several.
+    That is the agent whose workspace contains the folder, the innermost if there are several; else
+    `main`; else the only one; None if there are several.
     """
     around = [c for c in configs if folder.is_relative_to(c.workspace)]
     if around:
@@ -175,7 +175,7 @@ def _path_digits(workspace: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A configuration file that has been read and whose outline is right."""
+    """A configuration file whose top-level tables are valid."""
 
     file: Path
     exists: bool
@@ -187,7 +187,7 @@ class _Source:
         file = config_file or Path(paths.config_path())
         document = _read(file)
         if config_file is not None and document is None:
-            raise ConfigError(f"{file}: no such configuration file")
+            raise ConfigError(f"no such configuration file: {file}")
         exists, document = document is not None, document or {}
         _check_top_level(document, file)
         return cls(file, exists, document.get("defaults", {}), document.get("agents", {}))
@@ -202,7 +202,7 @@ class _Source:
         return None
 
     def agent(self, name: str | None, workspace: Path | None = None) -> AgentConfig:
-        """Merge the settings of one agent; `name` None: one without a name."""
+        """Merge the settings of one agent, an unnamed one if `name` is None."""
         merged: Table = {}
         origins: dict[str, str] = {}
         _merge(merged, self.defaults, f"{self.file} [defaults]", origins)
@@ -239,41 +239,41 @@ class _Source:
 
 
 def real_path(path: Path) -> Path | None:
-    """Return where a path leads, as far as its disk answers; None for what is no path."""
+    """Return a path with links resolved if its disk answers; None if it is not a valid path."""
     try:
         expanded = path.expanduser()
         return Path(within(LOOK_S, partial(os.path.realpath, expanded)))
     except TimeoutError:
         return Path(os.path.abspath(expanded))
-    except (RuntimeError, ValueError):  # the home of nobody; NUL
+    except (RuntimeError, ValueError):  # unknown user, or NUL
         return None
 
 
 def _check_utf8(workspace: Path) -> None:
-    """Raise `ConfigError` for a path that neither an index nor an answer can have in it."""
+    """Raise `ConfigError` for a path that an index or an answer can't hold."""
     shown = shown_path(workspace)
     if shown != str(workspace):
-        raise ConfigError(f"the path of the workspace {shown} is not UTF-8; rename that folder")
+        raise ConfigError(f"the path of workspace {shown} is not UTF-8; rename the folder")
 
 
 def _seen(path: Path) -> tuple[Path, str | None]:
-    """Return where a workspace is, links resolved, and why it can't be one, None if it can."""
+    """Return a workspace with links resolved, and the reason if it can't be used, else None."""
 
-    def look() -> tuple[Path, str | None]:
+    def check() -> tuple[Path, str | None]:
         real = Path(os.path.realpath(path))
         try:
             return real, None if path.is_dir() else "is not a folder"
         except OSError as error:
-            return real, f"can't be looked at ({error.strerror})"
+            return real, f"can't be checked ({error.strerror})"
 
     try:
-        return within(LOOK_S, look)
+        return within(LOOK_S, check)
     except TimeoutError as error:
-        return Path(os.path.abspath(path)), f"can't be looked at ({error.strerror})"
+        return Path(os.path.abspath(path)), f"can't be checked ({error.strerror})"
 
 
 def _read(file: Path) -> Table | None:
-    """Return what a file says, None if there is none. Raises `ConfigError`."""
+    """Return the parsed file, None if it does not exist. Raises `ConfigError`."""
     try:
         with open_regular(file) as opened:
             return toml.loads(opened.read(toml.MAX_BYTES + 1))
@@ -282,7 +282,7 @@ def _read(file: Path) -> Table | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise ConfigError(f"{file}: can't be read: {error.strerror}") from error
+        raise ConfigError(f"can't read {file}: {error.strerror}") from error
 
 
 def _check_top_level(document: Table, file: Path) -> None:
@@ -325,7 +325,7 @@ def _convert(merged: Table, origins: dict[str, str], file: Path) -> Settings:
         reason, _, where = str(error).partition(" - at `$.")
         key = where.rstrip("`")
         if reason.startswith("Invalid enum value"):
-            reason += f"; it may be {', '.join(choices(key))}"
+            reason += f"; valid values: {', '.join(choices(key))}"
         raise ConfigError(f"{origins.get(key, file)}: {key or 'settings'}: {reason}") from error
 
 
@@ -365,5 +365,5 @@ def _db_path(settings: Settings, name: str) -> Path:
         path = Path(settings.store.path).expanduser()
     else:
         path = Path(paths.state_dir()) / f"{name}.sqlite"
-    # One name for one index: its lock lies beside it, and a rebuild replaces the file itself.
+    # An index needs one name: the lock is beside it, and a rebuild replaces the file itself.
     return real_path(path) or path

@@ -1,4 +1,4 @@
-"""The workspaces that were added by request, written down so that they are served again."""
+"""The file of workspaces that clients added, so that the next start serves them again."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -13,32 +13,29 @@ MAX_BYTES = 1024 * 1024
 
 
 class AddedError(ConfigError):
-    """What was written down can't be read: which workspaces are to be served is not known."""
+    """The file can't be read, so the added workspaces are unknown."""
 
 
 def read_added(path: Path) -> list[str]:
-    """Return the workspaces that were written down; none if there is no file.
-
-    Raises `AddedError`.
-    """
+    """Return the added workspaces, none if there is no file. Raises `AddedError`."""
     try:
         with open_regular(path) as file:
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
-            raise ValueError(f"it has more than {MAX_BYTES} bytes")
+            raise ValueError(f"larger than {MAX_BYTES} bytes")
         return msgspec.json.decode(data, type=list[str])
     except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise AddedError(
-            f"{path}, where added workspaces are written down, can't be read: {reason};"
-            " put it right or move it away, then `memctl reload`"
+            f"can't read {path}, the list of added workspaces: {reason};"
+            " fix it or move it away, then run `memctl reload`"
         ) from error
 
 
 def write_added(path: Path, workspaces: list[str]) -> None:
-    """Write workspaces down, all or nothing; no file for none. Raises `OSError`."""
+    """Replace the file, or remove it if there are no workspaces. Raises `OSError`."""
     if not workspaces:
         path.unlink(missing_ok=True)
         return
@@ -53,5 +50,5 @@ def write_added(path: Path, workspaces: list[str]) -> None:
 
 
 def unfinished(path: Path) -> Path:
-    """Return where the file is written before it takes its place."""
+    """Return the path of the unfinished file."""
     return path.with_name(f"{path.name}.new")

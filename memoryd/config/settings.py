@@ -1,4 +1,4 @@
-"""Every setting, its type, bounds and default. The keys are the configuration file's."""
+"""All settings with type, bounds and default, under the keys of the configuration file."""
 
 from typing import Annotated, Literal
 
@@ -18,10 +18,10 @@ Remotes = Literal["openai", "gemini", "voyage", "mistral", "ollama"]
 
 
 class Batch(Section, frozen=True):
-    """The provider's batch API, which is cheaper and slower, for bulk work.
+    """The provider's batch API for bulk work, which is cheaper and slower.
 
-    `enabled` "auto": where at least `min_texts` wait. Of a job that has not come back after
-    `timeout_minutes`, what is there is taken and the rest embedded otherwise.
+    `enabled` "auto" uses it when at least `min_texts` are pending. After `timeout_minutes`, memoryd
+    keeps the results of a job and embeds the remaining texts without the batch API.
     """
 
     enabled: bool | Literal["auto"] = False
@@ -32,11 +32,11 @@ class Batch(Section, frozen=True):
 
 
 class Remote(Section, frozen=True):
-    """How a provider over HTTP is asked; None and 0 mean its default, or no bound.
+    """Requests to a provider over HTTP; None and 0 mean its default, or no limit.
 
-    `batch_tokens` and `batch_items` bound one request; a token counts as one byte of UTF-8. With
-    `api_key_header`, the key goes into a header of that name. `price_per_million_tokens` is for the
-    cost that `status` shows.
+    `batch_tokens` and `batch_items` limit one request; a token counts as one byte of UTF-8.
+    `api_key_header` names the header for the key. `status` computes the cost from
+    `price_per_million_tokens`.
     """
 
     base_url: str | None = None
@@ -53,11 +53,11 @@ class Remote(Section, frozen=True):
 
 
 class Local(Section, frozen=True):
-    """The model on this machine, in a process of its own: a GGUF file, else the bundled one.
+    """The local model, in a separate process: a GGUF file, else the bundled model.
 
-    More `threads` are faster only on an idle machine: they wait for each other by spinning. With
-    one other busy process on two cores, one thread embeds 32 to 65 chunks a second and two
-    threads 12, for three times the processor time.
+    More `threads` are faster only on an idle machine, because they spin while they wait for each
+    other. Beside one other busy process on two cores, one thread embeds 32 to 65 chunks a second,
+    and two threads embed 12 for three times the processor time.
     """
 
     model_path: str | None = None
@@ -67,14 +67,14 @@ class Local(Section, frozen=True):
 
 
 class StoreVector(Section, frozen=True):
-    """The sqlite-vec extension; `extension_path` None means the one that is installed."""
+    """The sqlite-vec extension; `extension_path` None means the installed one."""
 
     enabled: bool = True
     extension_path: str | None = None
 
 
 class StoreSettings(Section, frozen=True):
-    """Where the index lives; `path` None means `<state dir>/<agent>.sqlite`."""
+    """The index file; `path` None means `<state dir>/<agent>.sqlite`."""
 
     path: str | None = None
     vector: StoreVector = StoreVector()
@@ -88,10 +88,10 @@ class Chunking(Section, frozen=True):
 
 
 class ExtraPath(Section, frozen=True):
-    """A file or folder outside the memory folder that is memory too.
+    """An additional file or folder with notes.
 
-    `pattern` chooses among the Markdown files below the folder, `exclude` leaves some out; both are
-    relative to `path` and in the syntax of `.gitignore`.
+    `pattern` selects Markdown files below the folder, `exclude` excludes some. Both are relative
+    to `path`, in `.gitignore` syntax.
     """
 
     path: str
@@ -100,7 +100,7 @@ class ExtraPath(Section, frozen=True):
 
 
 class SyncSessions(Section, frozen=True):
-    """When a transcript that grows is read: after so much, or so long after its last change."""
+    """Thresholds for reading a growing transcript: the amount added, or the time since a change."""
 
     delta_bytes: Positive = 100_000
     delta_messages: Positive = 50
@@ -108,9 +108,9 @@ class SyncSessions(Section, frozen=True):
 
 
 class Sync(Section, frozen=True):
-    """How changes are noticed. `interval_minutes` 0 turns the periodic scan off.
+    """Detection of changes. `interval_minutes` 0 disables the periodic scan.
 
-    A search waits for changes that are on their way, for `on_search_wait_ms` at most.
+    A search waits at most `on_search_wait_ms` for pending changes.
     """
 
     watch: bool = True
@@ -123,14 +123,14 @@ class Sync(Section, frozen=True):
 
 
 class Mmr(Section, frozen=True, rename={"balance": "lambda"}):
-    """Maximal marginal relevance: a `lambda` below 1 prefers hits that say something else."""
+    """Maximal marginal relevance; a `lambda` below 1 prefers results that differ."""
 
     enabled: bool = False
     balance: Fraction = 0.7
 
 
 class TemporalDecay(Section, frozen=True):
-    """What age leaves of a dated note: half every so many days, but never less than `floor`."""
+    """Decay of the score of dated notes: half every `half_life_days`, at least `floor`."""
 
     enabled: bool = True
     half_life_days: Annotated[float, Meta(gt=0)] = 30.0
@@ -138,10 +138,10 @@ class TemporalDecay(Section, frozen=True):
 
 
 class Hybrid(Section, frozen=True):
-    """How the keyword and vector legs are combined.
+    """Combination of keyword and vector search.
 
-    `evidence` is docs/search.md's; `weighted` the reference's, with its weights, which are clamped
-    and normalised.
+    docs/search.md describes the fusion `evidence`. `weighted` is that of the reference; its weights
+    are clamped and normalised.
     """
 
     enabled: bool = True
@@ -154,7 +154,7 @@ class Hybrid(Section, frozen=True):
 
 
 class QuerySettings(Section, frozen=True):
-    """What a search returns when it doesn't say."""
+    """Defaults of a search."""
 
     max_results: Annotated[int, Meta(ge=1, le=200)] = 6
     min_score: Fraction = 0.35
@@ -163,17 +163,16 @@ class QuerySettings(Section, frozen=True):
 
 
 class Cache(Section, frozen=True):
-    """Embeddings kept for texts that no chunk holds any more. `max_entries` 0: no bound."""
+    """Cache of embeddings for texts without a chunk. `max_entries` 0 means no limit."""
 
     enabled: bool = True
     max_entries: NonNegative = 50_000
 
 
 class Sessions(Section, frozen=True):
-    """Transcripts as a source. No `paths`: the places where the agents of `formats` keep theirs.
+    """Transcripts as a source. Without `paths`, they are read from the usual places of `formats`.
 
-    `visibility` is the most that a search may ask for: transcripts of its own session, of its
-    agent, or all.
+    `visibility` is the maximum for a search: the transcripts of its session, of its agent, or all.
     """
 
     enabled: bool = False
@@ -188,9 +187,9 @@ class Sessions(Section, frozen=True):
 
 
 class Redact(Section, frozen=True):
-    """What is masked in transcripts before anything is stored, besides the usual secrets.
+    """Masking of secrets in transcripts before they are stored.
 
-    `patterns` are regular expressions; `notes` masks notes in the index too.
+    `patterns` are additional regular expressions; `notes` masks notes in the index too.
     """
 
     patterns: tuple[str, ...] = ()
@@ -200,7 +199,7 @@ class Redact(Section, frozen=True):
 class Settings(Section, frozen=True):
     """The effective settings of one agent.
 
-    `model`, the input types and prefixes are those of `provider`: None means its own.
+    `model`, input types and prefixes apply to `provider`; None means its default.
     """
 
     workspace: str = ""

@@ -1,4 +1,4 @@
-"""What is wrong with settings whose types are right: values that don't go together. Pure."""
+"""Checks of settings beyond their types, such as combinations of values. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """RFC 9110, 5.6.2."""
 
 Mistake = tuple[str, str]
-"""(dotted key, what is wrong with it)"""
+"""(dotted key, problem)"""
 
 
 def mistakes(settings: Settings) -> Iterator[Mistake]:
@@ -23,14 +23,14 @@ def mistakes(settings: Settings) -> Iterator[Mistake]:
     yield from _provider(settings)
     for name, value in settings.remote.headers.items():
         if not _HEADER_NAME.fullmatch(name) or not value.isprintable():
-            yield f"remote.headers.{name}", "this can't be sent as a header"
+            yield f"remote.headers.{name}", "not a valid HTTP header"
     key_header = settings.remote.api_key_header
     if key_header is not None and not _HEADER_NAME.fullmatch(key_header):
-        yield "remote.api_key_header", "this is no name of a header"
+        yield "remote.api_key_header", "not a valid header name"
 
 
 def choices(key: str) -> list[str]:
-    """Return the words that the setting with a dotted key may be, where it is one of a few."""
+    """Return the valid words of a setting, by its dotted key."""
     kind: Any = Settings
     for name in key.split("."):
         kind = {f.encode_name: f.type for f in msgspec.structs.fields(kind)}[name.partition("[")[0]]
@@ -58,12 +58,12 @@ def _homes(settings: Settings) -> Iterator[Mistake]:
     ]
     for key, path in named:
         if "\0" in path:
-            yield key, "a path can't hold a NUL"
+            yield key, "a path can't contain NUL"
             continue
         try:
             Path(path).expanduser()
         except RuntimeError:
-            yield key, f"{path}: there is no such user"
+            yield key, f"{path}: no such user"
 
 
 def _provider(settings: Settings) -> Iterator[Mistake]:
@@ -76,18 +76,18 @@ def _provider(settings: Settings) -> Iterator[Mistake]:
             ("remote.api_key_header", remote.api_key_header),
         ):
             if value is not None:
-                yield key, 'this is for one provider; name it: provider = "openai", for instance'
+                yield key, 'valid for one provider only; name it, for example provider = "openai"'
     if settings.fallback == settings.provider != "none":
-        yield "fallback", "this must be another provider than `provider`"
+        yield "fallback", "must differ from `provider`"
     if remote.base_url is not None and not is_web_address(remote.base_url):
         yield (
             "remote.base_url",
-            "this must be an address like https://host/v1, without a user name or password",
+            "must be a URL like https://host/v1, without user name or password",
         )
 
 
 def is_web_address(url: str) -> bool:
-    """Say whether a text is an address that requests can be sent to, without a password."""
+    """Return whether a text is a usable HTTP(S) URL without user name and password."""
     try:
         parts = urlsplit(url)
         (parts.hostname or "").encode("idna")

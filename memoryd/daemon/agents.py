@@ -1,4 +1,4 @@
-"""The agents of one daemon: started, stopped, found, and started again when one has failed."""
+"""Supervisor of the agents of one daemon: starts, stops, finds and restarts them."""
 
 import asyncio
 import logging
@@ -12,12 +12,12 @@ from typing import Literal
 
 from memoryd.agent.agent import Agent
 from memoryd.api.handlers import Operations
-from memoryd.config.load import AgentConfig, ConfigError, meant
+from memoryd.config.load import AgentConfig, ConfigError, default_agent
 from memoryd.errors import RequestFailedError
 from memoryd.fs.directories import SocketError
 from memoryd.fs.hang import DiskWaits
 from memoryd.fs.lockfile import AlreadyRunningError
-from memoryd.index.driver import Error, Fault, fault_of
+from memoryd.index.driver import Connection, Error, Fault, fault_of
 from memoryd.index.schema import IndexRefusedError
 from memoryd.index.write_outage import reason
 from memoryd.supervisor import GRACE_S, HARD_S, Actor, supervise
@@ -26,24 +26,26 @@ from memoryd_client.wire.protocol import ErrorCode
 log = logging.getLogger(__name__)
 
 EXPLAINED = (OSError, Error, ConfigError, AlreadyRunningError, SocketError, IndexRefusedError)
-"""Faults of the surroundings, which may pass: one agent of several is tried again after them."""
+"""Errors of the environment, which may pass: an agent is started again after one."""
 RETRY_FIRST_S = 5.0
 RETRY_MAX_S = 300.0
 START_S = 20.0
-"""One that takes longer to start is not waited for: its disk may hang, and others have to start."""
+"""Seconds to wait for an agent to start. Its disk may hang, and other agents have to start."""
 STOP_S = GRACE_S + 9 * HARD_S
-"""For all agents to stop, side by side: one has 8 actors and an index to close."""
+"""Seconds for all agents to stop, side by side: one has 8 actors and an index to close."""
+HEALTHY_S = 10.0
+"""Seconds for every index to answer the watchdog."""
 GIVE_UP_S = 1.0
-"""A start that has waited for a disk for so long is given up when the agent is to stop."""
+"""Seconds that a starting agent may have waited for a disk before a stop cancels the start."""
 
-_LATER = "the agent starts by itself when it does"
+_LATER = "the agent starts when it does"
 
 AgentState = Literal["starting", "ready", "stopping", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An agent whose parts are joined, and what runs it, in the order of the data path."""
+    """An open agent, its operations, and its actors in data-path order."""
 
     agent: Agent
     operations: Operations
@@ -51,13 +53,13 @@ class Opened:
 
 
 Open = Callable[[AgentConfig, Callable[[], None], DiskWaits], AbstractAsyncContextManager[Opened]]
-"""Opens an agent; what it is given too has it started anew, soon, and knows what its threads wait
-for. While any of these waits, nothing is open yet that has to be closed in order."""
+"""Opens an agent, given a function that restarts it soon and the record of its threads' disk waits.
+While a thread waits, nothing is open yet that needs an orderly close."""
 
 
 @dataclass(slots=True, eq=False)
 class AgentSlot:
-    """One agent of the daemon. `opened` is set while it is `ready`, `error` once it has failed."""
+    """One agent of the daemon. `opened` is set while it is ready, `error` after it has failed."""
 
     config: AgentConfig
     state: AgentState = "starting"
@@ -74,7 +76,7 @@ class AgentSlot:
 
     @property
     def reason(self) -> str | None:
-        """Why it has failed, or which disk keeps it from starting, for people."""
+        """Why the agent failed, or which disk delays its start, for people."""
         if self.error is None:
             hung = self.waits.warnings(_LATER) if self.state == "starting" else []
             return hung[0] if hung else None
@@ -83,10 +85,10 @@ class AgentSlot:
 
 
 class AgentSupervisor:
-    """In: configurations. It runs an agent for each, as long as it runs itself.
+    """Actor that runs one agent for each configuration.
 
-    An agent that fails for a reason in `explained` is started again after a while, whether others
-    work or not. For any other reason, the host ends with the error.
+    It restarts an agent that fails with an error in `explained` after a pause. Any other error ends
+    the supervisor.
     """
 
     def __init__(
@@ -105,30 +107,30 @@ class AgentSupervisor:
         self._closed_by_s: float | None = None
 
     def all(self) -> list[AgentSlot]:
-        """Return all agents, in the order they came."""
+        """Return all agents in the order in which they were started."""
         return list(self._hosted.values())
 
     async def start(self, config: AgentConfig) -> AgentSlot:
-        """Start an agent; returns when it is ready or has failed, or still `starting`."""
+        """Start an agent; return when it is ready or has failed, or after `START_S`."""
         hosted = self._hosted[config.agent] = AgentSlot(config)
         await self._launch(hosted)
         return hosted
 
     async def stop(self, agent: str) -> None:
-        """Stop an agent in good order and forget it; requests to it fail."""
+        """Stop an agent gracefully and remove it; its requests fail."""
         hosted = self._hosted[agent]
         await self._halt(hosted)
         self._hosted.pop(agent, None)
 
     async def restart(self, hosted: AgentSlot) -> None:
-        """Stop an agent in good order and start it again; returns as `start` does."""
+        """Stop an agent gracefully and start it again; return as `start` does."""
         self._restart_soon(hosted)
         await self._until_ready(hosted)
 
     async def run(self) -> None:
-        """Watch over the agents until cancelled, then stop them all, side by side.
+        """Supervise the agents until cancelled, then stop them side by side.
 
-        One that has failed is tried again, ever more rarely. Raises an error that nothing explains.
+        Failed agents are restarted with growing pauses. Raises errors that are not in `explained`.
         """
         try:
             await self._watch_over()
@@ -136,7 +138,7 @@ class AgentSupervisor:
             await self.close()
 
     async def close(self) -> None:
-        """Stop all agents, side by side, and wait for them `STOP_S` in all. Idempotent."""
+        """Stop all agents side by side, within `STOP_S`. Idempotent."""
         if self._closed_by_s is None:
             self._closed_by_s = self._clock() + STOP_S
         halts = {asyncio.create_task(self._halt(h)): h.config.agent for h in self.all()}
@@ -158,39 +160,57 @@ class AgentSupervisor:
                     hosted.stop = asyncio.Event()
                     await self._launch(hosted)
 
+    async def healthy(self) -> bool:
+        """Return whether readers and writer of every index answer, for the watchdog of systemd.
+
+        A failing disk and a failed agent don't count: a restart of the daemon would not help.
+        """
+        try:
+            async with asyncio.timeout(HEALTHY_S):
+                for hosted in self.all():
+                    if hosted.opened is not None and hosted.state == "ready":
+                        store = hosted.opened.agent.index.store
+                        await store.readers.read(_trivial)
+                        if store.writable:
+                            await store.database.run(_trivial)
+        except TimeoutError:
+            return False
+        except (Error, ValueError):
+            pass  # it has answered; ValueError: with a connection that was just closed
+        return True
+
     def keep(self, config: AgentConfig) -> None:
-        """Have an agent go on with a configuration that is as its own, but for who can read it."""
+        """Give an agent an equal configuration whose file permissions may have changed."""
         hosted = self._hosted[config.agent]
         hosted.config = config
         if hosted.opened is not None:
             hosted.opened.agent.config = config
 
     def retry(self) -> None:
-        """Try every agent that has failed again now."""
+        """Restart every failed agent now."""
         for hosted in self._hosted.values():
             hosted.retry_at_s = self._clock()
         self._changed.set()
 
     def find(self, agent: str | None, folder: str) -> AgentSlot:
-        """Return the agent that a client means.
+        """Return the agent that a client names, else that of its folder as `default_agent` does.
 
-        It is the one it names; else the one in whose workspace its folder lies, the innermost if
-        there are several; else `main`; else the only one. Raises `RequestFailedError`.
+        Raises `RequestFailedError`.
         """
         if agent is not None:
             if agent in self._hosted:
                 return self._hosted[agent]
-            raise _unknown(f"there is no agent {agent[:100]!r}", list(self._hosted))
-        config = meant([hosted.config for hosted in self.all()], Path(folder or "/"))
+            raise _unknown(f"no such agent: {agent[:100]!r}", list(self._hosted))
+        config = default_agent([hosted.config for hosted in self.all()], Path(folder or "/"))
         if config is not None:
             return self._hosted[config.agent]
-        raise _unknown("several agents are served and none is meant", list(self._hosted))
+        raise _unknown("several agents are running and the request names none", list(self._hosted))
 
     @contextmanager
     def serving(self, hosted: AgentSlot) -> Iterator[Opened]:
-        """Work for a request, which is given up when the agent stops meanwhile.
+        """Give the agent for the duration of a request, which a stop of the agent cancels.
 
-        Raises `RequestFailedError` when the agent is not ready, or no longer.
+        Raises `RequestFailedError` if the agent is not ready or stops.
         """
         name = hosted.config.agent
         if hosted.opened is None or hosted.state != "ready":
@@ -208,7 +228,7 @@ class AgentSupervisor:
             if hosted.state == "ready" or task.uncancel() > 0:
                 raise
             raise RequestFailedError(
-                ErrorCode.UNAVAILABLE, f"agent {name} has been stopped", retryable=True
+                ErrorCode.UNAVAILABLE, f"agent {name} was stopped", retryable=True
             ) from None
         except Exception as error:
             if (refusal := _of_index(hosted, error)) is None:
@@ -231,7 +251,7 @@ class AgentSupervisor:
             async with asyncio.timeout(START_S):
                 await hosted.ready.wait()
         if hosted.state == "starting":
-            log.warning("agent %s: %s", hosted.config.agent, hosted.reason or "it starts slowly")
+            log.warning("agent %s: %s", hosted.config.agent, hosted.reason or "still starting")
 
     def _restart_soon(self, hosted: AgentSlot) -> None:
         if hosted.state == "ready":
@@ -265,7 +285,7 @@ class AgentSupervisor:
                 await supervise(
                     opened.actors,
                     hosted.stop,
-                    on_stopping=lambda: _give_up(hosted),
+                    on_stopping=lambda: _cancel_requests(hosted),
                     explained=self._explained,
                 )
             finally:
@@ -283,7 +303,7 @@ class AgentSupervisor:
             await asyncio.wait({task}, timeout=GIVE_UP_S)
 
     async def _wait(self) -> None:
-        """Wait until an agent has ended, or the next one is due to be tried again."""
+        """Wait until an agent ends or a failed one is due for a restart."""
         due = [h.retry_at_s for h in self._hosted.values() if h.state == "failed"]
         timeout_s = max(0.0, min(due) - self._clock()) if due else None
         with suppress(TimeoutError):
@@ -292,22 +312,26 @@ class AgentSupervisor:
         self._changed.clear()
 
 
-def _give_up(hosted: AgentSlot) -> None:
-    """End the requests that are being worked on: what they need is about to go."""
+def _trivial(connection: Connection) -> None:
+    connection.execute("SELECT 1").fetchone()
+
+
+def _cancel_requests(hosted: AgentSlot) -> None:
+    """Cancel the running requests of an agent that stops."""
     hosted.state = "stopping"
     for task in hosted.requests:
         task.cancel()
 
 
 def _of_index(hosted: AgentSlot, error: Exception) -> RequestFailedError | None:
-    """Return what a request is told whose error is one of the index, not of the request."""
+    """Return the error to answer for an error of the index, None for other errors."""
     name, fault = hosted.config.agent, fault_of(error)
     if fault is Fault.DAMAGED:
-        message = f"the index of agent {name} is damaged ({error}) and is put right now"
-        hint = "ask again in a moment; `memctl status` tells what became of it"
+        message = f"the index of agent {name} is corrupt ({error}) and is being repaired"
+        hint = "retry in a moment; `memctl status` shows the result"
     elif fault is Fault.SURROUNDINGS and isinstance(error, Error):
-        message = f"the index of agent {name} can't be read: {reason(error)}"
-        hint = f"look after the disk of {hosted.config.db_path}"
+        message = f"can't read the index of agent {name}: {reason(error)}"
+        hint = f"check the disk of {hosted.config.db_path}"
     else:
         return None
     return RequestFailedError(ErrorCode.UNAVAILABLE, message, hint, retryable=True)
@@ -317,6 +341,6 @@ def _unknown(message: str, agents: list[str]) -> RequestFailedError:
     known = ", ".join(agents) or "none"
     return RequestFailedError(
         ErrorCode.UNKNOWN_AGENT,
-        f"{message} (served: {known})",
-        hint="name one, or be in its workspace; `memctl agents` lists them",
+        f"{message} (running: {known})",
+        hint="use --agent or a workspace; `memctl agents` lists the agents",
     )

@@ -1,4 +1,4 @@
-"""What each request does that concerns the daemon as a whole, and which agent the others go to."""
+"""Operations on the daemon, and the dispatch of all others to an agent."""
 
 import asyncio
 import os
@@ -21,15 +21,15 @@ from memoryd_client.schema import memory
 from memoryd_client.wire.protocol import Body, ErrorCode, Op
 
 DEGRADED_EVERY_S = 1.0
-"""How often a listener is told of what has stopped working, or works again."""
+"""Seconds between checks for `degraded` and `recovered` events."""
 
 ANSWER_S = 60.0
-"""For what waits for nothing but the index and the disk: these hang if it takes longer."""
+"""Seconds for an operation that waits only for index and disk, which hang if it takes longer."""
 
 NUMBER = re.compile(r"\d+")
 
 Degraded = dict[tuple[str, str], str]
-"""What does not work, by agent and reason; without its numbers, which change all the time."""
+"""Problems by agent and reason; the key omits numbers, because they change all the time."""
 
 Method = Callable[[Operations, Any, Caller], Awaitable[Body]]
 
@@ -49,11 +49,11 @@ OF_ONE_AGENT: dict[Op, Method] = {
 
 
 UNLIMITED = frozenset({Op.SYNC, Op.FORGET, Op.PROBE})
-"""Those of one agent that take as long as what they wait for."""
+"""Operations of one agent without a time limit."""
 
 
 class DaemonOperations:
-    """The ops of the daemon; those of one agent are handed on to the one that is meant."""
+    """Operations of the daemon. Operations of one agent go to the agent that the client selects."""
 
     def __init__(self, host: AgentSupervisor, reloader: Reloader, events: EventBus) -> None:
         self._host = host
@@ -62,7 +62,7 @@ class DaemonOperations:
         self._started_s = time.monotonic()
 
     def table(self) -> Mapping[Op, Handler]:
-        """Return the function of each op."""
+        """Return the handler of each operation."""
         return {
             Op.PING: self.ping,
             **{op: self._of_agent(op, method) for op, method in OF_ONE_AGENT.items()},
@@ -75,12 +75,12 @@ class DaemonOperations:
         }
 
     async def ping(self, body: Body, caller: Caller) -> memory.PingResult:
-        """Say that the daemon is alive."""
+        """Confirm that the daemon is alive."""
         uptime_s = time.monotonic() - self._started_s
         return memory.PingResult(os.getpid(), __version__, uptime_s)
 
     async def index(self, body: Any, caller: Caller) -> memory.IndexResult:
-        """Bring an agent's index up to date; with another provider, the agent starts anew."""
+        """Update the index of an agent; restart the agent if the provider changes."""
         hosted = self._host.find(caller.agent, caller.folder)
         if body.provider is not None:
             with self._host.serving(hosted) as opened:
@@ -99,11 +99,12 @@ class DaemonOperations:
         return wire.AgentsResult([summary(h) for h in self._host.all()], current)
 
     async def add(self, body: Any, caller: Caller) -> wire.AddResult:
-        """Serve one more workspace, from now on."""
+        """Add a workspace."""
         path = Path(body.workspace)
         if not path.is_absolute():
             raise RequestFailedError(
-                ErrorCode.BAD_REQUEST, f"workspace must be an absolute path, not {body.workspace!r}"
+                ErrorCode.BAD_REQUEST,
+                f"workspace must be an absolute path (got {body.workspace!r})",
             )
         try:
             hosted, added = await self._reloader.add(path)
@@ -112,7 +113,7 @@ class DaemonOperations:
         return wire.AddResult(summary(hosted), added)
 
     async def drop(self, body: Any, caller: Caller) -> wire.DropResult:
-        """Serve a workspace that was added no longer."""
+        """Drop an added workspace."""
         named = await asyncio.to_thread(real_path, Path(body.agent))
         config = await self._reloader.drop(self._named(body.agent, named))
         return wire.DropResult(config.agent, str(config.workspace), str(config.db_path))
@@ -123,25 +124,27 @@ class DaemonOperations:
             return await self._reloader.reload()
         except ConfigError as error:
             raise RequestFailedError(
-                ErrorCode.BAD_REQUEST, str(error), "the old configuration stays in force"
+                ErrorCode.BAD_REQUEST, str(error), "the old configuration stays active"
             ) from error
 
     async def events(self, body: Any, caller: Caller) -> memory.EventsResult:
-        """Send what happens, until the request is cancelled."""
+        """Send events until the request is cancelled."""
         wrong = [kind for kind in body.kinds or () if kind not in KINDS]
         if wrong:
             raise RequestFailedError(
                 ErrorCode.BAD_REQUEST,
-                f"there is no kind of event {wrong[0][:100]!r}; known: {', '.join(KINDS)}",
+                f"unknown kind of event {wrong[0][:100]!r}; valid kinds: {', '.join(KINDS)}",
             )
         if caller.agent is not None:
             self._host.find(caller.agent, caller.folder)
         if self._events.listeners() >= MAX_LISTENERS:
             raise RequestFailedError(
-                ErrorCode.BUSY, f"{MAX_LISTENERS} clients follow events already", retryable=True
+                ErrorCode.BUSY,
+                f"the limit of {MAX_LISTENERS} clients that follow events is reached",
+                retryable=True,
             )
         with self._events.subscribe(body.kinds, caller.agent) as subscription:
-            # So that a client knows from when on nothing escapes it.
+            # The client receives every event after this one.
             subscription.offer(memory.Event("listening", caller.agent or "", time.time()))
             before = self._degraded()
             while True:
@@ -166,15 +169,15 @@ class DaemonOperations:
                         raise
                     raise RequestFailedError(
                         ErrorCode.UNAVAILABLE,
-                        f"{op} was not answered within {ANSWER_S:g} s: the disk or the index hangs",
-                        hint="`memctl status` and the log may tell more",
+                        f"{op} took longer than {ANSWER_S:g} s: the disk or the index hangs",
+                        hint="see `memctl status` and the log",
                         retryable=True,
                     ) from None
 
         return handle
 
     def _named(self, agent: str, folder: Path | None) -> AgentConfig:
-        """Return the agent of an id, or of a workspace. Raises `RequestFailedError`."""
+        """Return the agent with an id or a workspace. Raises `RequestFailedError`."""
         for hosted in self._host.all():
             if hosted.config.workspace == folder:
                 return hosted.config
@@ -196,7 +199,7 @@ def changes(before: Degraded, now: Degraded) -> list[tuple[str, str, str]]:
 
 
 def summary(hosted: AgentSlot) -> wire.AgentSummary:
-    """Return an agent as a list of agents shows it."""
+    """Return the entry of an agent in the list of agents."""
     config, opened = hosted.config, hosted.opened
     shown = wire.AgentSummary(
         agent=config.agent,
@@ -210,7 +213,8 @@ def summary(hosted: AgentSlot) -> wire.AgentSummary:
         shown.degraded = [hosted.reason]
     if opened is not None:
         agent = opened.agent
-        shown.files, shown.chunks = len(agent.store.catalog.rows), agent.store.catalog.chunks
+        catalog = agent.index.store.catalog
+        shown.files, shown.chunks = len(catalog.rows), catalog.chunks
         shown.pending_files, shown.pending_vectors = agent.pending_files(), agent.pending_chunks()
         shown.degraded = opened.operations.degraded()
     return shown

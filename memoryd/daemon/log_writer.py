@@ -1,4 +1,4 @@
-"""The log, written by a thread: a terminal, pipe or disk that hangs keeps nobody waiting."""
+"""Log handler with a writer thread, so that a hung terminal, pipe or disk blocks nobody."""
 
 import errno
 import logging
@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import TextIO
 
 LOG_MAX_BYTES = 5 * 1024 * 1024
-"""Of a log file; one older one is kept."""
+"""Maximum size of the log file. One older file is kept."""
 MAX_WAITING = 10_000
-"""Lines that wait to be written; more are counted, and told of once there is room."""
+"""Maximum number of unwritten lines. Further lines are counted, and the count is logged later."""
 FLUSH_S = 1.0
-"""For what is still to be written, at the end."""
+"""Seconds to write the remaining lines at exit."""
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class Log(logging.Handler):
-    """Hands lines to a thread that writes them with `target`."""
+    """Log handler that passes lines to a thread, which writes them with `target`."""
 
     def __init__(self, target: logging.Handler) -> None:
         super().__init__()
@@ -33,20 +33,22 @@ class Log(logging.Handler):
         threading.Thread(target=self._write, name="log", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Have a record written soon, unless too many wait."""
+        """Queue a record, unless too many are queued."""
         line = self.format(record)
         with self._changed:
             if len(self._waiting) >= MAX_WAITING:
                 self._lost += 1
                 return
             if self._lost:
-                self._waiting.append(f"{self._lost} lines of the log were lost: nobody took them")
+                self._waiting.append(
+                    f"{self._lost} log lines were lost because nothing read the log"
+                )
                 self._lost = 0
             self._waiting.append(line)
             self._changed.notify_all()
 
     def flushed(self, limit_s: float) -> bool:
-        """Wait until all is written; False when that takes too long."""
+        """Wait until all lines are written; return False after `limit_s`."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting, limit_s)
 
@@ -63,16 +65,16 @@ class Log(logging.Handler):
 
 class _ToStream(logging.StreamHandler[TextIO]):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
-        """Let a line go that can't be written: there is nowhere to say so."""
+        """Drop a line that can't be written: there is nowhere to report it."""
 
 
 class _ToFile(RotatingFileHandler):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
-        """Let a line go that can't be written: there is nowhere to say so."""
+        """Drop a line that can't be written: there is nowhere to report it."""
 
 
 def log_to(file: Path | None, level: str) -> Log:
-    """Log to a file that never grows large, or to standard error. Raises `OSError`."""
+    """Log to a rotating file, or to standard error. Raises `OSError`."""
     target: logging.Handler = _ToStream(sys.stderr)
     if file is not None:
         os.close(_opened(file))
@@ -83,31 +85,31 @@ def log_to(file: Path | None, level: str) -> Log:
         )
     log = Log(target)
     logging.basicConfig(level=level.upper(), handlers=[log], format=FORMAT)
-    # Its debug mode tells of every process and slow callback; that is for developers.
+    # Its debug mode logs every process and slow callback.
     logging.getLogger("asyncio").setLevel(logging.WARNING)
-    # It tells of every statement with all that goes into it: what is asked for, and the notes.
+    # It logs every statement with its parameters, so queries and notes.
     logging.getLogger("aiosqlite").setLevel(logging.WARNING)
     return log
 
 
 def flushed(limit_s: float) -> bool:
-    """Wait until all that was logged is written; False when that takes too long."""
+    """Wait until the log is written; return False after `limit_s`."""
     handlers = logging.getLogger().handlers
     return all(h.flushed(limit_s) for h in handlers if isinstance(h, Log))
 
 
 def _opened(file: Path) -> int:
-    """Open the log; a pipe that nobody reads is refused, not waited for."""
+    """Open the log file. Raises `OSError` for a pipe without a reader instead of waiting."""
     try:
         return os.open(file, os.O_CREAT | os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except OSError as error:
         if error.errno == errno.ENXIO:
-            raise OSError(errno.ENXIO, "it is a pipe that nobody reads; name a file") from error
+            raise OSError(errno.ENXIO, "nobody reads this pipe; name a file") from error
         raise
 
 
 def _keep_private(log_file: Path) -> None:
-    """Take away what others may do with a log that was made by another umask."""
+    """Remove the permissions of other users from a log file made with another umask."""
     with suppress(OSError):
         found = log_file.lstat()
         if stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) & 0o077:

@@ -1,7 +1,4 @@
-"""What the C allocator keeps of memory that is free: little, for a daemon that runs for a year.
-
-This is about glibc's. Other allocators have no such settings, and are left alone.
-"""
+"""Limits on the free memory that glibc's allocator keeps. Other allocators are left alone."""
 
 import asyncio
 import contextlib
@@ -11,20 +8,19 @@ from typing import Any
 
 HEAPS = 2
 LARGE_BYTES = 1024 * 1024
-"""Of a block that is mapped by itself. Smaller ones, a search makes of 100,000 vectors."""
+"""Size from which a block is mapped by itself. A search of 100,000 vectors makes smaller ones."""
 SPARE_BYTES = 4 * 1024 * 1024
-"""Free at the end of a heap, that are not given back: they will be wanted for the next search."""
+"""Free bytes kept at the end of a heap, because the next search needs them."""
 GIVE_BACK_EVERY_S = 60.0
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
-"""Of glibc's malloc.h."""
+"""From glibc's malloc.h."""
 
 
 def keep_heaps_few() -> None:
-    """Have glibc allocate from two heaps, and large blocks apart from them. Before any thread.
+    """Limit glibc to two heaps, with large blocks outside of them. Call it before any thread.
 
-    By itself it makes a heap for each thread, up to eight a core, and puts ever larger blocks into
-    them, between small ones that stay: so a daemon that has no more in use than before grows for
-    hours.
+    By default, glibc makes a heap for each thread, up to eight a core, and places ever larger
+    blocks between small ones that stay, so the daemon would grow for hours.
     """
     with contextlib.suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
@@ -34,13 +30,13 @@ def keep_heaps_few() -> None:
 
 
 def give_back() -> None:
-    """Give pages of the heaps with nothing in them back to the system. Takes 1 ms for 10 MiB."""
+    """Return empty pages of the heaps to the system. Takes 1 ms for 10 MiB."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(SPARE_BYTES)
 
 
 class HeapTrimmer:
-    """Gives back now and then what was needed at once only: by many searches, or by a rebuild."""
+    """Actor that regularly returns memory that a rebuild or many searches needed."""
 
     def __init__(
         self,
@@ -52,7 +48,7 @@ class HeapTrimmer:
         self._sleep = sleep
 
     async def run(self) -> None:
-        """Give back until cancelled."""
+        """Return memory until cancelled."""
         while True:
             await self._sleep(GIVE_BACK_EVERY_S)
             await asyncio.to_thread(self._give_back)

@@ -1,4 +1,4 @@
-"""The process that the daemon is: its signals, its standard streams, and its end."""
+"""The daemon's process: signals, standard streams and exit."""
 
 import asyncio
 import contextlib
@@ -19,23 +19,23 @@ Run = Callable[..., Awaitable[None]]
 log = logging.getLogger(__name__)
 
 THREADS_S = 2.0
-"""For threads to end, once all is closed. One that waits for a disk that hangs never does."""
+"""Seconds for threads to end at exit. A thread on a hung disk never ends."""
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def occupy_standard_streams() -> None:
-    """Open those that we were started without, so that no file of ours gets their numbers."""
+    """Open missing standard streams, so that no other file gets their descriptors."""
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # The lowest number is free.
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
 
 
 class Signals:
-    """`stop` is set by SIGTERM and SIGINT, `hangup` by SIGHUP; one that comes early is kept.
+    """Events set by signals: `stop` by SIGTERM and SIGINT, `hangup` by SIGHUP.
 
-    The second signal to stop is for those who can't wait: it ends the process at once.
+    An early signal is kept. A second stop signal ends the process at once.
     """
 
     def __init__(self) -> None:
@@ -44,9 +44,9 @@ class Signals:
         signal.signal(signal.SIGHUP, self._on_hangup)
 
     def attend(self) -> None:
-        """Set the events from now on, in the loop that runs."""
+        """Set the events in the running loop from now on."""
         self._loop = asyncio.get_running_loop()
-        # Not the loop's own handlers: those would wait for a loop that hangs.
+        # The loop's own handlers would wait for a loop that hangs.
         for number in STOP_SIGNALS:
             signal.signal(number, self._on_stop)
 
@@ -62,17 +62,17 @@ class Signals:
         if self._loop is None:
             event.set()
         else:
-            with contextlib.suppress(RuntimeError):  # The loop is closed: we are on our way out.
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(event.set)
 
 
 def run_until_stopped(
     run: Run, signals: Signals, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None
 ) -> None:
-    """Run `run(stop=…, hangup=…)` in an event loop. Raises what it does."""
+    """Run `run(stop=…, hangup=…)` in an event loop. Raises its errors."""
 
     async def main() -> None:
-        # One of our own: asyncio waits for its threads at the end, however long they take.
+        # asyncio waits without limit for the threads of its default executor.
         executor = ThreadPoolExecutor(thread_name_prefix="work")
         asyncio.get_running_loop().set_default_executor(executor)
         signals.attend()
@@ -90,17 +90,14 @@ def run_until_stopped(
 
 
 def leave(code: int) -> int:
-    """Return an exit code, unless Python would wait for threads that hang: then exit with it.
-
-    So it would for a log that nobody takes.
-    """
-    # Python gives it its default back while it ends, and that is to be killed.
+    """Return the exit code; exit at once if Python would wait for hung threads or a hung log."""
+    # At exit, Python restores the default action, which kills the process.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     if names := threads_that_hang(0.0):
-        log.warning("ended without waiting for what a disk may never answer: %s", ", ".join(names))
+        log.warning("exiting without waiting for threads on a hung disk: %s", ", ".join(names))
     if not flushed(FLUSH_S) or names:
         os._exit(code)
-    # What the reader of our log did not take is lost; that is no reason to fail.
+    # Lines that the reader of the log did not take are lost; that is no reason to fail.
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stderr.flush()
         return code
@@ -109,7 +106,7 @@ def leave(code: int) -> int:
 
 
 def threads_that_hang(limit_s: float) -> list[str]:
-    """Return the names of the threads that Python waits for and that don't end in time."""
+    """Return the names of the non-daemon threads that don't end within `limit_s`."""
     end_s = time.monotonic() + limit_s
     found = []
     for thread in threading.enumerate():

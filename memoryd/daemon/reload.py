@@ -1,7 +1,7 @@
-"""Brings the agents that run up to the configuration, while the daemon runs.
+"""Reloader that makes the running agents match the configuration.
 
-Workspaces that were added by request are written down beside the indexes, one file per socket, so
-that they are served after the next start too.
+Workspaces added by clients are stored beside the indexes, in one file per socket, so that the next
+start serves them too.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ from memoryd_client.wire.protocol import ErrorCode
 log = logging.getLogger(__name__)
 
 MAX_ADDED = 100
-"""Workspaces that clients may add: each has threads, connections and watches of its own."""
+"""Maximum number of added workspaces, because each has its own threads and connections."""
 
 
 class Reloader:
-    """Starts, stops and restarts agents as their configurations come, change and go.
+    """Actor that starts, stops and restarts agents when their configuration changes.
 
-    In: `hangup`, set by SIGHUP. `config_file`, `agent` and `workspace` are what the command line
-    said, `added_path` is where added workspaces are written down.
+    In: `hangup`, set by SIGHUP. `config_file`, `agent` and `workspace` come from the command line;
+    `added_path` is the file of added workspaces.
     """
 
     def __init__(
@@ -55,19 +55,19 @@ class Reloader:
         self._lock = asyncio.Lock()
 
     async def run(self) -> None:
-        """Reload at every hang-up signal, until cancelled."""
+        """Reload on every `hangup` until cancelled."""
         while True:
             await self._hangup.wait()
             self._hangup.clear()
             try:
                 await self.reload()
             except ConfigError as error:
-                log.error("the old configuration stays in force: %s", error)
+                log.error("reload failed, the old configuration stays active: %s", error)
 
     async def start(self) -> None:
-        """Start every agent. Raises `ConfigError`, or the error of the first when none works."""
+        """Start every agent. Raises `ConfigError`, or the first error if every agent failed."""
         with suppress(OSError):
-            # Of a write that was cut off; the file beside it is whole.
+            # An interrupted write left it; the file itself is complete.
             unfinished(self._added_path).unlink(missing_ok=True)
         try:
             configs = await asyncio.to_thread(self._load)
@@ -81,9 +81,9 @@ class Reloader:
             raise errors[0]
 
     async def reload(self) -> ReloadResult:
-        """Read the configuration and bring the agents up to it, one after the other.
+        """Read the configuration and apply it, one agent after the other.
 
-        Raises `ConfigError`; then nothing has changed.
+        Raises `ConfigError`, and then changes nothing.
         """
         async with self._lock:
             self._on_reloading()
@@ -91,21 +91,21 @@ class Reloader:
                 wanted = await asyncio.to_thread(self._load)
                 for config in wanted:
                     if config.origin != "added":
-                        with suppress(TimeoutError):  # the agent's start waits for that disk
+                        with suppress(TimeoutError):  # the start of the agent waits for the disk
                             await check_workspace(config)
             except ConfigError as error:
-                self._host.problem = f"the configuration can't be read again: {error}"
+                self._host.problem = f"the configuration can't be reloaded: {error}"
                 raise
             else:
                 self._host.problem = None
-                return await self._bring_up_to(wanted)
+                return await self._apply(wanted)
             finally:
                 self._on_reloaded()
 
     async def add(self, workspace: Path) -> tuple[AgentSlot, bool]:
-        """Serve one more workspace. Returns its agent, and whether it is new.
+        """Serve one more workspace; return its agent and whether it is new.
 
-        Raises `ConfigError` or `RequestFailedError` when it can't be served.
+        Raises `ConfigError` or `RequestFailedError`.
         """
         async with self._lock:
             await self._check_added()
@@ -115,46 +115,48 @@ class Reloader:
                     return hosted, False
                 if hosted.config.db_path == config.db_path:
                     raise ConfigError(
-                        f"{config.db_path} is the index of agent {hosted.config.agent} already;"
+                        f"agent {hosted.config.agent} already uses the index {config.db_path};"
                         " set store.path for each agent, not in [defaults]"
                     )
             if sum(h.config.origin == "added" for h in self._host.all()) >= MAX_ADDED:
                 raise RequestFailedError(
                     ErrorCode.BUSY,
-                    f"{MAX_ADDED} workspaces are added already",
-                    "drop one, or put them into the configuration",
+                    f"the limit of {MAX_ADDED} added workspaces is reached",
+                    "drop one, or add it to the configuration instead",
                 )
             hosted = await self._host.start(config)
             if hosted.reason is not None:
                 await self._host.stop(config.agent)
                 raise RequestFailedError(ErrorCode.UNAVAILABLE, hosted.reason)
             try:
-                await self._write_down()
+                await self._write_added()
             except OSError as error:
                 await self._host.stop(config.agent)
-                raise _not_written(self._added_path, error, "it is not served") from error
+                raise _not_written(
+                    self._added_path, error, "the workspace is not served"
+                ) from error
             return hosted, True
 
     async def drop(self, config: AgentConfig) -> AgentConfig:
         """Stop serving a workspace that was added. Raises `RequestFailedError` for any other."""
         if config.origin != "added":
-            where = f"in {config.files[0]}" if config.files else "by how memoryd was started"
+            where = f"in {config.files[0]}" if config.files else "on the command line of memoryd"
             raise RequestFailedError(
                 ErrorCode.DENIED,
-                f"agent {config.agent} was not added, it is configured {where}",
-                hint="change it there, then `memctl reload` (or restart memoryd)",
+                f"agent {config.agent} was not added by a client; it is configured {where}",
+                hint="change it there, then run `memctl reload` or restart memoryd",
             )
         async with self._lock:
             await self._check_added()
             await self._host.stop(config.agent)
             try:
-                await self._write_down()
+                await self._write_added()
             except OSError as error:
-                what = "it is served no longer, but will be again after the next start"
-                raise _not_written(self._added_path, error, what) from error
+                effect = "the workspace is dropped until the next start"
+                raise _not_written(self._added_path, error, effect) from error
         return config
 
-    async def _bring_up_to(self, wanted: list[AgentConfig]) -> ReloadResult:
+    async def _apply(self, wanted: list[AgentConfig]) -> ReloadResult:
         files = [str(file) for config in wanted[:1] for file in config.files]
         result = ReloadResult(files, [], [], [], [], [])
         ids = {config.agent for config in wanted}
@@ -174,11 +176,11 @@ class Reloader:
             kind = result.restarted if config.agent in there else result.started
             (result.failed if hosted.reason is not None else kind).append(config.agent)
         self._host.retry()
-        log.info("the configuration has been read again: %s", _told(result))
+        log.info("configuration reloaded, %s", _changes(result))
         return result
 
     def _load(self, *, with_added: bool = True) -> list[AgentConfig]:
-        """Return what is to be served: the configured agents, then the added workspaces."""
+        """Return the agents to serve: those of the configuration, then added workspaces."""
         configs = load(self._config_file, agent=self._agent, workspace=self._workspace)
         served = {config.workspace for config in configs}
         for workspace in read_added(self._added_path) if with_added else ():
@@ -191,30 +193,31 @@ class Reloader:
         return configs
 
     async def _check_added(self) -> None:
-        """Raise `RequestFailedError` where a list that can't be read would be written over."""
+        """Raise `RequestFailedError` if an unreadable list would be overwritten."""
         try:
             await asyncio.to_thread(read_added, self._added_path)
         except AddedError as error:
             raise RequestFailedError(ErrorCode.UNAVAILABLE, str(error)) from error
 
-    async def _write_down(self) -> None:
+    async def _write_added(self) -> None:
         added = [str(h.config.workspace) for h in self._host.all() if h.config.origin == "added"]
         await asyncio.to_thread(write_added, self._added_path, added)
 
 
-def _not_written(path: Path, error: OSError, what: str) -> RequestFailedError:
+def _not_written(path: Path, error: OSError, effect: str) -> RequestFailedError:
     return RequestFailedError(
         ErrorCode.UNAVAILABLE,
-        f"{path} can't be written: {error.strerror}; {what}",
-        "free space on its disk or make it writable, then ask again",
+        f"can't write {path}: {error.strerror}; {effect}",
+        "free disk space or make it writable, then retry",
     )
 
 
-def _told(result: ReloadResult) -> str:
+def _changes(result: ReloadResult) -> str:
     parts = {
         "started": result.started,
         "stopped": result.stopped,
         "restarted": result.restarted,
         "failed": result.failed,
     }
-    return "; ".join(f"{what}: {', '.join(who)}" for what, who in parts.items() if who) or "no news"
+    told = [f"{change}: {', '.join(agents)}" for change, agents in parts.items() if agents]
+    return "; ".join(told) or "no changes"

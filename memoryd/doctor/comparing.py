@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from memoryd.agent.factories import reader
+from memoryd.agent.factories import note_reader
 from memoryd.agent.transcripts import Transcripts
 from memoryd.config.load import AgentConfig, ConfigError
 from memoryd.doctor.conversations import Conversations
@@ -61,7 +61,7 @@ def compare(
             connection,
             discovery,
             identity,
-            reader(settings, discovery.base),
+            note_reader(settings, discovery, None),
             with_transcripts=transcripts is not None,
         )
     except ConfigError as error:

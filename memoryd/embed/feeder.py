@@ -5,12 +5,10 @@ provider never holds up the writer.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from memoryd.embed.batch.jobs import Batches
 from memoryd.embed.pool import EmbedPool
 from memoryd.identity import Identity
 from memoryd.messages import Embedded, GivesDims, SyncMarker, Text, ToFeeder, ToWriter, first_of
@@ -21,12 +19,36 @@ GATHER_MAX_S = 30.0
 """What arrives within so long of each other goes into one batch job, within so long in all."""
 
 
-class PendingText(NamedTuple):
-    """A chunk without a vector: its row, text hash and text."""
+class Index(Protocol):
+    """The index that is fed. `in_rebuild` are the texts that a rebuild embeds."""
 
-    row_id: int
-    hash: str
-    text: str
+    in_rebuild: set[str]
+
+    def target_identity(self) -> Identity | None:
+        """Return the identity to embed for; None while the index can't take vectors."""
+
+    async def pending(self, after: int, limit: int) -> list[tuple[int, str, str]]:
+        """Return (row, text hash, text) of the next chunks without a vector, by row."""
+
+    async def count_pending(self) -> int:
+        """Return the number of texts without a vector."""
+
+
+class BatchJobs(Protocol):
+    """The batch jobs of the index: hashes of texts in jobs, and of those that no job embeds."""
+
+    held: set[str]
+    inline: set[str]
+
+    @property
+    def on(self) -> bool:
+        """Whether jobs are made."""
+
+    def wanted(self, waiting: int) -> bool:
+        """Return whether so many texts are worth a job."""
+
+    async def submit(self, pages: AsyncIterator[list[Text]]) -> None:
+        """Make jobs of texts and send them."""
 
 
 class _Page(NamedTuple):
@@ -36,21 +58,8 @@ class _Page(NamedTuple):
     they are missing, and nobody works at them any more.
     """
 
-    rows: list[PendingText]
+    rows: list[tuple[int, str, str]]
     busy: frozenset[str]
-
-
-ReadPending = Callable[[int, int], Awaitable[list[PendingText]]]
-"""(after row, limit) → the next chunks without a vector, by row."""
-CountPending = Callable[[], Awaitable[int]]
-"""→ how many texts wait for a vector."""
-
-
-@dataclass(frozen=True, slots=True)
-class FeederStats:
-    """Texts handed to the pool and not back yet."""
-
-    in_flight: int
 
 
 class Feeder:
@@ -60,29 +69,19 @@ class Feeder:
         self,
         inbox: asyncio.Queue[ToFeeder],
         writer: asyncio.Queue[ToWriter],
-        *,
         pool: EmbedPool | None,
-        pending: ReadPending,
-        count: CountPending,
-        batches: Batches | None = None,
-        identity: Callable[[], Identity | None],
+        index: Index,
+        *,
+        batches: BatchJobs | None = None,
         on_embedded: Callable[[int], None] = lambda vectors: None,
-        batch_items: int,
-        jobs: int,
-        elsewhere: set[str] | None = None,
     ) -> None:
-        """`elsewhere` are texts that a rebuild embeds; it wakes the feeder when it has ended."""
+        """Without a pool, it only answers markers."""
         self._inbox = inbox
         self._writer = writer
         self._pool = pool
-        self._pending = pending
-        self._count = count
+        self._index = index
         self._batches = batches
-        self._identity = identity
         self._on_embedded = on_embedded
-        self._batch_items = batch_items
-        self._jobs = jobs
-        self._elsewhere: set[str] = set() if elsewhere is None else elsewhere
         self._wake = asyncio.Event()
         self._markers: list[SyncMarker] = []
         self._ended_early = False
@@ -100,7 +99,7 @@ class Feeder:
                 if self._batches is not None and self._batches.on:
                     await self._gather()
                 markers, self._markers = self._markers, []
-                identity = self._identity()
+                identity = self._index.target_identity()
                 if self._pool is not None and identity is not None:
                     await self._submit()
                     await self._pass(group, self._pool, identity)
@@ -123,10 +122,6 @@ class Feeder:
         while self._tasks:
             await asyncio.wait(set(self._tasks))
 
-    def stats(self) -> FeederStats:
-        """Return how much is under way."""
-        return FeederStats(len(self._in_flight))
-
     def under_way(self) -> set[str]:
         """Return the hashes of the texts that are on their way or in a batch job."""
         return self._in_flight.union(() if self._batches is None else self._batches.held)
@@ -141,7 +136,7 @@ class Feeder:
         if batches is None or not batches.on:
             return False
         busy = len(batches.held) + len(batches.inline) + len(self._in_flight)
-        return batches.wanted(await self._count() - busy)
+        return batches.wanted(await self._index.count_pending() - busy)
 
     async def _submit(self) -> None:
         """Make batch jobs of what waits, if it is much."""
@@ -162,7 +157,7 @@ class Feeder:
         seen: set[str] = set()
         after = 0
         while (page := await self._read(after)).rows:
-            after = page.rows[-1].row_id
+            after = page.rows[-1][0]
             waiting = self._waiting(page)
             free = {h: text for h, text in waiting.items() if h not in seen and h not in inline}
             seen.update(free)
@@ -172,17 +167,17 @@ class Feeder:
     async def _read(self, after: int) -> _Page:
         held = () if self._batches is None else self._batches.held
         busy = frozenset(self._in_flight).union(held)
-        return _Page(await self._pending(after, READ_ROWS), busy)
+        return _Page(await self._index.pending(after, READ_ROWS), busy)
 
     def _waiting(self, page: _Page) -> dict[str, str]:
         """Return the texts, by hash, that are neither on their way nor in a batch job."""
         held = () if self._batches is None else self._batches.held
         waiting = {
-            row.hash: row.text
-            for row in page.rows
-            if row.hash not in self._in_flight and row.hash not in held
+            digest: text
+            for _, digest, text in page.rows
+            if digest not in self._in_flight and digest not in held
         }
-        for digest in self._elsewhere.intersection(waiting):
+        for digest in self._index.in_rebuild.intersection(waiting):
             del waiting[digest]
         came_back = page.busy & waiting.keys()
         for digest in came_back:
@@ -196,23 +191,24 @@ class Feeder:
 
         The jobs that are out then come back when it has recovered, and wake the feeder again.
         """
+        provider = pool.calls.provider
         after = 0
         while (page := await self._read(after)).rows:
             if await self._is_much():  # more has arrived meanwhile
                 self._wake.set()
                 return
-            after = page.rows[-1].row_id
+            after = page.rows[-1][0]
             texts = list(self._waiting(page).items())
-            for start in range(0, len(texts), self._batch_items):
-                batch = texts[start : start + self._batch_items]
-                while len(self._tasks) >= self._jobs and not self._finishing:
+            for start in range(0, len(texts), provider.batch_items):
+                batch = texts[start : start + provider.batch_items]
+                while len(self._tasks) > provider.concurrency and not self._finishing:
                     if pool.blocked.is_set():
                         self._ended_early = True
                         return
                     await first_of(pool.blocked.wait(), *self._tasks)
                 if self._finishing:
                     return
-                batch = [text for text in batch if text[0] not in self._elsewhere]
+                batch = [text for text in batch if text[0] not in self._index.in_rebuild]
                 if not batch:
                     continue
                 self._in_flight.update(digest for digest, _ in batch)
@@ -226,7 +222,7 @@ class Feeder:
         await self._writer.put(embedded)
         # Until it is committed these texts still look as if they waited.
         await embedded.committed
-        built, dims = self._identity(), outcome.dims
+        built, dims = self._index.target_identity(), outcome.dims
         if built is not None and dims not in (None, built.dims) and dims == pool.calls.dims:
             await self._writer.put(GivesDims(dims))
         self._in_flight.difference_update(digest for digest, _ in batch)

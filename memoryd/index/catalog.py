@@ -47,9 +47,9 @@ class Catalog:
         row = self._rows.pop(key, None)
         self.chunks -= 0 if row is None else row.chunks
 
-    def stats(self) -> dict[FileKey, FileStat]:
-        """Return what the quick check compares. Any thread may ask."""
-        return {key: row.stat for key, row in self.copy().items()}
+    def stats(self, *, without: str | None = None) -> dict[FileKey, FileStat]:
+        """Return the stats to compare, `without` those of one source. Any thread may ask."""
+        return {key: row.stat for key, row in self.copy().items() if key.source != without}
 
     def copy(self) -> dict[FileKey, FileRow]:
         """Return all files as they are at this moment. Any thread may ask."""

@@ -13,7 +13,7 @@ import msgspec
 
 from memoryd.fs.atomic_replace import outlast, put_in_place
 from memoryd.identity import Identity
-from memoryd.index import cache, dimension_change, driver, queries, schema
+from memoryd.index import batch_jobs, cache, dimension_change, driver, queries, schema
 from memoryd.index.catalog import Catalog, load_catalog
 from memoryd.index.driver import (
     Connection,
@@ -29,7 +29,7 @@ from memoryd.index.readers import ReaderPool
 from memoryd.index.statements import DerivedTables
 from memoryd.index.vector_matrix import VectorMatrix, load_vectors
 from memoryd.index.write_outage import Outage, is_full
-from memoryd.messages import FileKey
+from memoryd.messages import BatchJobRow, FileKey, FileStat
 
 log = logging.getLogger(__name__)
 
@@ -108,6 +108,35 @@ class Store:
     def vector_problem(self) -> str | None:
         """Say why the vectors of the index can't be compared with a query's, or None."""
         return dimension_change.problem(self.wanted, self.identity)
+
+    def target_identity(self, *, during_outage: bool = False) -> Identity | None:
+        """Return the identity to embed for; None while the index can't take its vectors.
+
+        `during_outage`: vectors that exist already may wait for the disk, new ones are not bought.
+        """
+        if self.vector_problem() or not self.writable:
+            return None
+        return self.identity if during_outage or self.outage.error is None else None
+
+    async def pending(self, after: int, limit: int) -> list[tuple[int, str, str]]:
+        """Return (row, text hash, text) of the next chunks without a vector, by row."""
+        return await self.readers.read(partial(queries.read_pending, after=after, limit=limit))
+
+    async def count_pending(self) -> int:
+        """Return the number of texts without a vector."""
+        return await self.readers.read(queries.count_pending)
+
+    def known_files(self, *, without: str | None) -> dict[FileKey, FileStat]:
+        """Return the stats of indexed files, `without` those of one source. Any thread may ask."""
+        return self.catalog.stats(without=without)
+
+    async def batch_jobs(self) -> list[BatchJobRow]:
+        """Return the batch jobs that a former process left."""
+        return await self.readers.read(partial(batch_jobs.load_jobs, identity=self.wanted))
+
+    async def mount_points(self, source: str) -> dict[str, tuple[int, int]]:
+        """Return the recorded (device, inode) of each mount point of a source."""
+        return await self.readers.read(partial(schema.get_places, source=source))
 
     def follow_dims(self, connection: Connection, number: int) -> bool:
         """Note how many numbers the provider's vectors have now; say whether that is news.

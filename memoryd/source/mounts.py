@@ -6,7 +6,6 @@ than the one recorded looks like a mount point without its disk; so does one tha
 with its file system. What the index has of it stays, until somebody says that it is meant.
 """
 
-import errno
 import os
 import stat as stat_module
 from collections.abc import Callable, Collection, Mapping
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from memoryd.fs.hang import waiting_for
-from memoryd.messages import FileContent, FileKey
+from memoryd.messages import FileKey
 from memoryd.source.filenames import is_utf8
 
 DeviceInode = tuple[int, int]
@@ -189,22 +188,6 @@ def _is_empty(folder: Path) -> bool:
 
 def _list(folder: Path) -> None:
     os.scandir(folder).close()
-
-
-def unless_away(
-    read: Callable[[Path], FileContent], mounts: Mounts
-) -> Callable[[Path], FileContent]:
-    """Return a `read` that takes no file for deleted whose disk has just gone."""
-
-    def read_guarded(path: Path) -> FileContent:
-        try:
-            return read(path)
-        except FileNotFoundError as error:
-            if mounts.away(path):
-                raise OSError(errno.ENODEV, "its folder is not there") from error
-            raise
-
-    return read_guarded
 
 
 def _suspect(place: Path, recorded: DeviceInode, now: DeviceInode | None) -> str | None:

@@ -270,7 +270,7 @@ def test_a_log_that_is_full_is_rotated_and_read_on(home: Daemon) -> None:
 def test_a_hangup_is_no_end(home: Daemon) -> None:
     started = start(home)
     os.kill(started.pid, signal.SIGHUP)
-    eventually(lambda: "configuration has been read again" in log_of(home))
+    eventually(lambda: "configuration reloaded, " in log_of(home))
     with home.client() as client:
         assert client.ping().pid == started.pid
 

@@ -198,7 +198,7 @@ def test_two_failures_turn_it_off_until_a_probe(daemon: Daemon, openai: OpenAiDo
     shown = batch(daemon)
     assert (shown.enabled, shown.failures) == (False, 2)
     assert "memctl probe" in (shown.off_reason or "")
-    assert any("the batch API is not used" in line for line in status(daemon).degraded)
+    assert any("the batch API is disabled" in line for line in status(daemon).degraded)
     eventually(all_embedded(daemon))
     daemon.write("memory/1.md", "the plumber of house 1 is called Bob\n")
     daemon.sync()

@@ -66,7 +66,7 @@ def test_get_without_a_path_says_so(started: Daemon) -> None:
 
 
 def test_exit_codes(started: Daemon) -> None:
-    assert "there is no memory/none.md" in started.memctl("get", "memory/none.md", code=4).stderr
+    assert "not in memory: memory/none.md" in started.memctl("get", "memory/none.md", code=4).stderr
     assert "not a memory file" in started.memctl("get", "/etc/passwd", code=1).stderr
     started.memctl("serach", "x", code=2)
     error = started.memctl_json("get", "memory/none.md", code=4)["error"]
@@ -124,7 +124,7 @@ def test_a_log_that_is_a_pipe_is_not_waited_for(daemon: Daemon) -> None:
         timeout=PATIENCE_S,
     )
     assert done.returncode == 78
-    said = f"memoryd: the log {pipe}: it is a pipe that nobody reads; name a file"
+    said = f"memoryd: can't open the log {pipe}: nobody reads this pipe; name a file"
     assert done.stderr.splitlines() == [said]
 
 
@@ -148,7 +148,7 @@ def test_config_needs_no_daemon(daemon: Daemon) -> None:
         ("[defaults]\nprovder = 'none'", "unknown key provder; did you mean provider?"),
         (
             "[defaults]\nprovider = 'openia'",
-            "provider: Invalid enum value 'openia'; it may be auto, local,",
+            "provider: Invalid enum value 'openia'; valid values: auto, local,",
         ),
         ("[defaults.query]\nmin_score = 3", "query.min_score"),
         ("[agents.main]\nworkspace = '/nowhere/at/all'", "is not a folder"),

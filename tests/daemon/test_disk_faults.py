@@ -354,7 +354,7 @@ def test_a_new_index_in_a_folder_it_may_not_write_is_told_with_what_to_do(daemon
     daemon.database.parent.chmod(0o500)
     told = daemon.memctl("index", "--force", code=1).stderr
     assert (
-        "rebuilding failed: Permission denied; make it and its folder readable and writable for"
+        "the rebuild failed: Permission denied; make it and its folder readable and writable for"
         f" memoryd's user: {daemon.database}; the old index stays"
     ) in told
     assert "Errno" not in told
@@ -374,7 +374,7 @@ def test_an_index_it_may_not_read_is_told_with_what_to_do(daemon: Daemon) -> Non
     assert daemon.process is not None
     assert daemon.process.wait(PATIENCE_S) == 1
     assert daemon.log().splitlines()[-1] == (
-        f"memoryd: the index {daemon.database} can't be opened: Permission denied;"
+        f"memoryd: can't open the index {daemon.database}: Permission denied;"
         " make it and its folder readable and writable for memoryd's user"
     )
 
@@ -406,7 +406,7 @@ def test_a_log_on_a_full_disk_ends_nothing_and_goes_on_when_there_is_room(daemon
         assert daemon.paths("number3") == ["memory/3.md"]
         filler.unlink()
         daemon.memctl("reload")
-        assert "the configuration has been read again" in log.read_text()
+        assert "configuration reloaded, " in log.read_text()
         fill(logs)
         assert daemon.stop() == 0
     assert daemon.log() == "", "nor is anything printed"
@@ -420,7 +420,7 @@ def test_a_workspace_that_can_not_be_written_down_is_not_served(daemon: Daemon) 
     in_the_way.mkdir()
     refused = daemon.memctl("add", str(other), code=1)
     assert "can't be written" in refused.stderr
-    assert "it is not served" in refused.stderr
+    assert "the workspace is not served" in refused.stderr
     assert "other" not in daemon.memctl("agents").stdout
     assert "Traceback" not in daemon.log()
     in_the_way.rmdir()

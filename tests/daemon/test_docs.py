@@ -289,7 +289,7 @@ def stopping_s() -> float:
     """Return the most that the actors may take to stop, as `supervise` counts it."""
     actors = sum(
         isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Actor"
-        for module in ("memoryd/app.py", "memoryd/agent/embedding.py")
+        for module in ("memoryd/pipeline.py", "memoryd/agent/embedding.py")
         for node in ast.walk(ast.parse(read(module)))
     )
     assert actors > 1

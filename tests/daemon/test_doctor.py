@@ -204,7 +204,7 @@ def test_a_configuration_that_cannot_be_used(patient: Patient, text: str, messag
 
 def test_a_configuration_that_is_not_there(patient: Patient) -> None:
     patient.config.unlink()
-    message = f"{patient.config}: no such configuration file"
+    message = f"no such configuration file: {patient.config}"
     assert bad(patient.doctor(code=78)) == [("configuration", "error", message)]
 
 
@@ -388,7 +388,7 @@ def test_an_extension_that_does_not_load(patient: Patient) -> None:
     patient.start()
     (_, (check, level, message)) = bad(patient.doctor(code=0))
     assert (check, level) == ("daemon", "warning")
-    assert message.startswith("sqlite-vec is off, vectors are searched in memory: /nowhere/vec")
+    assert message.startswith("sqlite-vec is off, search uses the vectors in memory: /nowhere/vec")
 
 
 # Beside a daemon at work

@@ -51,7 +51,7 @@ def test_only_the_kinds_and_the_agent_that_are_wanted(hybrid: Daemon) -> None:
             ("bee", "indexed"),
         }
         events.close()
-        with pytest.raises(BadRequestError, match="known: listening, noticed"):
+        with pytest.raises(BadRequestError, match="valid kinds: listening, noticed"):
             next(client.events(["sung"]))
 
 
@@ -158,6 +158,6 @@ def test_a_file_that_its_writer_tells_of_is_looked_at_now(daemon: Daemon) -> Non
         assert next(events).path == "memory/a.md"
         refused = client.transcript_updated("/etc/passwd")
         assert refused.accepted is False
-        assert "not a memory file, and transcripts are not enabled" in (refused.reason or "")
+        assert "not a note, and transcripts are disabled" in (refused.reason or "")
         assert client.transcript_updated(str(daemon.workspace / "a\0b.md")).accepted is False
         events.close()

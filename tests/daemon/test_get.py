@@ -81,7 +81,7 @@ def test_what_is_not_memory_is_denied(started: Daemon, path: str) -> None:
 
 def test_what_is_not_there_is_told_apart(started: Daemon) -> None:
     with started.client() as client:
-        with pytest.raises(NotFoundError, match=r"there is no memory/none\.md in the memory"):
+        with pytest.raises(NotFoundError, match=r"not in memory: memory/none\.md"):
             client.get("memory/none.md")
         with pytest.raises(BadRequestError):
             client.get("memory/a.md", start_line=0)

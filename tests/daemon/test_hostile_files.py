@@ -171,7 +171,7 @@ def test_a_disk_that_hangs_holds_up_nobody_else(daemon: Daemon, hanging: threadi
                 assert {served.agent for served in bee.agents().agents} == {"bee", "main"}
                 found = bee.search("snail")
                 assert found.stale
-                assert "the first scan is under way" in found.warnings[0]
+                assert "the first scan is running" in found.warnings[0]
                 hanging.set()
                 bee.sync()
                 found = bee.search("snail")

@@ -51,7 +51,7 @@ def test_nothing_but_a_regular_file_is_opened(
         with pytest.raises(OSError, match="not a regular file"):
             open_regular(odd)
     assert not is_wanted(str(odd))
-    with pytest.raises(ConfigError, match=f"{odd}: can't be read: not a regular file"):
+    with pytest.raises(ConfigError, match=f"can't read {odd}: not a regular file"):
         load(odd)
     monkeypatch.setattr(paths, "config_path", lambda: str(odd))
     with pytest.raises(ConfigError, match="not a regular file"):
@@ -91,7 +91,7 @@ def test_memctl_is_not_kept_waiting_by_its_configuration(daemon: Daemon) -> None
     daemon.variables["XDG_CONFIG_HOME"] = str(daemon.folder / "home")
     assert "no memoryd is running" in daemon.memctl("search", "anything", code=3).stderr
     said = daemon.memctl("start", code=1).stderr
-    assert f"{config}: can't be read: not a regular file" in said
+    assert f"can't read {config}: not a regular file" in said
     assert "not a regular file" in daemon.memctl("config", code=78).stderr
     assert "not a regular file" in daemon.memctl("doctor", code=78).stdout
 
@@ -108,7 +108,10 @@ def test_a_log_that_is_a_pipe_without_a_reader_is_refused(daemon: Daemon) -> Non
         text=True,
         timeout=PATIENCE_S,
     )
-    assert (done.returncode, done.stderr.startswith(f"memoryd: the log {log}: ")) == (78, True)
+    assert (done.returncode, done.stderr.startswith(f"memoryd: can't open the log {log}: ")) == (
+        78,
+        True,
+    )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: pipes in place of all files")
@@ -171,4 +174,4 @@ def test_files_that_the_environment_names(daemon: Daemon, name: str, file: str) 
     daemon.start(wait=False)
     assert daemon.process is not None
     assert daemon.process.wait(PATIENCE_S) == 78
-    assert f"SSL_CERT_FILE names {pipe}, which is not a regular file" in daemon.log()
+    assert f"SSL_CERT_FILE is not a regular file: {pipe}" in daemon.log()

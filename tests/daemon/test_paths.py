@@ -300,7 +300,7 @@ def test_a_workspace_whose_path_is_not_utf8_is_refused_in_words(daemon: Daemon) 
     daemon.start(wait=False, options=["--workspace", str(folder)])
     assert daemon.process is not None
     assert daemon.process.wait(timeout=PATIENCE_S) == 78
-    assert r"/bad\xff is not UTF-8; rename that folder" in daemon.log()
+    assert r"/bad\xff is not UTF-8; rename the folder" in daemon.log()
     assert "Traceback" not in daemon.log()
     daemon.start()
     failed = daemon.memctl("add", str(folder), code=1)

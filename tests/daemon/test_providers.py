@@ -251,9 +251,9 @@ def test_another_provider_by_request(hybrid: Daemon, openai: OpenAiDouble) -> No
 @pytest.mark.parametrize(
     ("configured", "asked", "words"),
     [
-        ("auto", "nonsense", "there is no provider 'nonsense'; known: auto, local, openai"),
+        ("auto", "nonsense", "no such provider: 'nonsense'; valid providers: auto, local, openai"),
         ("auto", "gemini", "There is no key for gemini: set GEMINI_API_KEY or GOOGLE_API_KEY"),
-        ("none", "local", 'the configuration says provider = "none"'),
+        ("none", "local", 'the configuration sets provider = "none"'),
     ],
 )
 def test_a_provider_that_can_not_be_had_changes_nothing(
@@ -284,7 +284,7 @@ def test_a_fallback_takes_over_for_good_and_goes_back_on_request(
     hybrid.sync()
     result = hybrid.search("train")
     assert result.mode == "hybrid"
-    assert any("the fallback provider local embeds" in warning for warning in result.warnings)
+    assert any("the fallback provider local is in use" in warning for warning in result.warnings)
     assert result.fallback == "local"
     assert "local, since openai failed" in (status(hybrid).fallback or "")
     hybrid.stop()

@@ -165,7 +165,7 @@ def test_a_configuration_with_headers_that_others_can_read_is_told(
     daemon.write_config()
     daemon.config.chmod(0o644)
     daemon.start()
-    said = f"others can read {daemon.config}, and the headers in it, which may be secret"
+    said = f"other users can read {daemon.config} and its headers, which may be secret"
     assert any(line.startswith(said) for line in status(daemon).degraded)
     assert said in daemon.log()
     assert (embedding_check(daemon).hint or "").startswith(said)

@@ -179,7 +179,7 @@ def test_a_disk_that_hangs_delays_neither_words_nor_the_stop(daemon: Daemon) -> 
                 client.get("memory/0.md", timeout_s=0.1)
             client.ping()
         code = daemon.stop()
-    assert "ended without waiting for what a disk may never answer" in daemon.log()
+    assert "exiting without waiting for threads on a hung disk" in daemon.log()
     check_the_end(daemon, code)
     check_the_next_start(daemon, 1)
 
@@ -293,7 +293,7 @@ def test_a_configuration_that_can_not_be_used_is_told_and_the_old_one_kept(
     daemon.start().sync()
     bad_configurations(daemon.config)[what]()
     send(daemon, signal.SIGHUP)
-    eventually(lambda: "the old configuration stays in force" in daemon.log())
+    eventually(lambda: "the old configuration stays active" in daemon.log())
     with daemon.client() as client:
         assert any("configuration can't be read" in line for line in client.status().degraded)
         assert len(client.search("number0").results) == 1

@@ -460,7 +460,7 @@ def test_conversations_that_are_kept_elsewhere_are_told(hybrid: Daemon) -> None:
     assert page.missing == [], "nobody has asked for the places of other agents"
     shown = hybrid.memctl("sessions")
     assert shown.stdout == "No transcripts.\n"
-    assert "a store of OpenClaw that is not read" in shown.stderr
+    assert "an OpenClaw store, which memoryd does not read" in shown.stderr
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ from waiting import eventually
 from memoryd_client import StatusResult
 from memoryd_client.errors import NotFoundError, UnavailableError
 
-NOT_THERE = "some of the files found are not there at present: their disk may not be mounted"
+NOT_THERE = "some of the results are in missing files: their disk may not be mounted"
 
 
 class Disks:
@@ -392,7 +392,7 @@ def test_transcripts_on_a_disk_that_is_unplugged(daemon: Daemon, disks: Disks) -
 def assert_out_of_reach(daemon: Daemon, path: str, problem: str) -> None:
     with daemon.client() as client, pytest.raises(UnavailableError) as refused:
         client.get(path)
-    assert refused.value.message.startswith(f"{path} can't be reached: {problem}")
+    assert refused.value.message.startswith(f"{path} is unavailable: {problem}")
     assert refused.value.retryable
     assert "`memctl index`" in refused.value.hint
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -108,14 +108,11 @@ async def test_a_file_that_can_not_be_written_is_a_failure_of_batching(tmp_path:
     mode = BatchMode()
     batches = Batches(
         asyncio.Queue[ToWriter](),
+        cast(Any, SimpleNamespace(path=tmp_path / "gone" / "index")),
         api=api(),
         mode=mode,
-        settings=Batch(),
-        identity=lambda: None,
-        folder=tmp_path / "gone",
         calls=cast(ProviderClient, SimpleNamespace(ready=str)),
-        known=lambda: asyncio.sleep(0, []),
-        on_change=lambda: None,
+        settings=Batch(),
     )
     await batches.submit(pages([("a", "text")], 1))
     assert mode.failures == 1

@@ -20,7 +20,6 @@ from waiting import settle
 from memoryd.config.settings import Batch
 from memoryd.embed.batch.api import JobState
 from memoryd.embed.batch.jobs import Batches, BatchMode
-from memoryd.identity import Identity
 from memoryd.messages import BatchJobRow, FileKey, FileStat, JobChange
 from memoryd.search.filters import Filters
 from memoryd.search.fuse import dated, factor
@@ -76,29 +75,23 @@ class Office:
         self.writer: asyncio.Queue[Any] = asyncio.Queue()
         self.wake = asyncio.Event()
         job = BatchJobRow("key", "openai", "m", "k", created_at, ["text"], remote_id="r")
-        identity = SimpleNamespace(provider="openai", model="m", provider_key="k")
 
-        async def known() -> list[BatchJobRow]:
+        async def batch_jobs() -> list[BatchJobRow]:
             return [job]
 
         api: Any = self.api
-        made: Any = identity
+        identity = SimpleNamespace(provider="openai", model="m", provider_key="k")
+        index: Any = SimpleNamespace(
+            path=Path("/index"), target_identity=lambda **_: identity, batch_jobs=batch_jobs
+        )
         calls: Any = SimpleNamespace(counts=SimpleNamespace(items=0), provider=SimpleNamespace())
-
-        def wanted() -> Identity | None:
-            found: Identity | None = made
-            return found
-
         self.batches = Batches(
             self.writer,
+            index,
             api=api,
             mode=self.mode,
-            settings=Batch(poll_interval_ms=10_000, timeout_minutes=60),
-            identity=wanted,
-            folder=Path("/"),
             calls=calls,
-            known=known,
-            on_change=lambda: None,
+            settings=Batch(poll_interval_ms=10_000, timeout_minutes=60),
             sleep=self.sleep,
             clock=clocks.steady,
             wall_clock=clocks.wall,
@@ -170,17 +163,18 @@ def test_a_transcript_falls_idle_whatever_the_clock_says(jump_s: float, tmp_path
     stat = FileStat(int((NOW_S - jump_s) * 1e9), 3, 1)
     unused: Any = None
     mounts: Any = SimpleNamespace(judge=lambda *_, **__: SimpleNamespace(away={}))
+    transcripts: Any = SimpleNamespace(
+        find=lambda: Found({key: (path, stat)}),
+        open_file=lambda file: os.open(file, os.O_RDONLY),
+        thresholds=Thresholds(delta_bytes=1_000, delta_messages=100, idle_s=30.0),
+    )
     tracker = TranscriptTracker(
         unused,
         unused,
         unused,
-        find=lambda: Found({key: (path, stat)}),
-        read=unused,
-        open_file=lambda file: os.open(file, os.O_RDONLY),
-        known=dict,
+        transcripts,
         mounts=mounts,
         thread=unused,
-        thresholds=Thresholds(delta_bytes=1_000, delta_messages=100, idle_s=30.0),
         clock=clocks.steady,
         wall_clock=clocks.wall,
     )

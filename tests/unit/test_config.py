@@ -72,7 +72,7 @@ def test_every_key_has_a_value_and_a_default(home: Path) -> None:
 
 
 def test_a_named_file_must_be_there(home: Path) -> None:
-    with pytest.raises(ConfigError, match=r"nowhere\.toml: no such configuration file"):
+    with pytest.raises(ConfigError, match=r"no such configuration file: .*nowhere\.toml"):
         load(home / "nowhere.toml")
 
 
@@ -117,7 +117,7 @@ def test_a_client_means_the_agent_around_it(
     (home / "work/deep").mkdir()
     places = {"ann": "~/other", "bob": "~/work/deep", "main": "~/work"}
     write(home, "\n".join(f"[agents.{a}]\nworkspace = '{places[a]}'" for a in agents))
-    meant = config.meant(config.load(), home / folder)
+    meant = config.default_agent(config.load(), home / folder)
     assert (meant and meant.agent) == agent
 
 
@@ -246,9 +246,12 @@ def test_lists_are_replaced_and_not_joined(home: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[defaults]\nfallback = 'x'", "fallback: Invalid enum value 'x'; it may be local, none,"),
-        ("[agents.main.query.hybrid]\nfusion = 'x'", "value 'x'; it may be evidence, weighted"),
-        ("[defaults.sessions]\nformats = ['x']", "it may be openclaw, claude, codex, plain"),
+        (
+            "[defaults]\nfallback = 'x'",
+            "fallback: Invalid enum value 'x'; valid values: local, none,",
+        ),
+        ("[agents.main.query.hybrid]\nfusion = 'x'", "value 'x'; valid values: evidence, weighted"),
+        ("[defaults.sessions]\nformats = ['x']", "valid values: openclaw, claude, codex, plain"),
     ],
 )
 def test_what_is_one_of_a_few_words_is_told_with_all_of_them(
@@ -361,7 +364,7 @@ def test_a_file_that_cannot_be_read_is_told(home: Path, monkeypatch: pytest.Monk
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(config, "open_regular", fails)
-    with pytest.raises(ConfigError, match=r"config\.toml: can't be read: Permission denied"):
+    with pytest.raises(ConfigError, match=r"can't read .*config\.toml: Permission denied"):
         load()
 
 

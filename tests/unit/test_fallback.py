@@ -8,7 +8,7 @@ import pytest
 from remotes import FakeClock
 from waiting import settle
 
-from memoryd.agent.fallback import LOOK_S, OUTAGE_S, Fallback
+from memoryd.agent.fallback import CHECK_S, OUTAGE_S, Fallback
 from memoryd.embed.circuit_breaker import CircuitBreaker
 from memoryd.embed.provider import PermanentError, RetryableError
 from memoryd.identity import Choice
@@ -122,7 +122,7 @@ async def test_an_outage_counts_as_for_good_after_an_hour() -> None:
         it.hold.start(OUTAGE)
         message = await it.choose()
         assert it.clock.now_s == OUTAGE_S
-        assert set(it.clock.pauses) == {LOOK_S}
+        assert set(it.clock.pauses) == {CHECK_S}
         assert "503" in message.choice.why
 
 
@@ -133,7 +133,7 @@ async def test_what_passes_within_the_hour_is_waited_for(
     async with scene() as it:
         for _ in range(3):
             it.hold.start(error)  # tried again, in vain
-            await it.go_on(OUTAGE_S / 3 - LOOK_S)
+            await it.go_on(OUTAGE_S / 3 - CHECK_S)
         assert it.writer.empty()
         assert it.restarts == 0
 
@@ -142,7 +142,7 @@ async def test_what_works_now_and_then_is_not_given_up() -> None:
     async with scene() as it:
         for _ in range(3):
             it.hold.start(OUTAGE)
-            await it.go_on(OUTAGE_S - LOOK_S)
+            await it.go_on(OUTAGE_S - CHECK_S)
             it.hold.release()
         assert it.writer.empty()
 
@@ -154,7 +154,7 @@ async def test_an_outage_that_ends_in_a_bad_key_is_for_good() -> None:
             await asyncio.sleep(0)
         it.hold.start(BAD_KEY)
         message = await it.choose()
-        assert it.clock.now_s <= 10 * LOOK_S
+        assert it.clock.now_s <= 10 * CHECK_S
         assert "401" in message.choice.why
 
 

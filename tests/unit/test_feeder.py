@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 
 import pytest
 
-from memoryd.embed.feeder import Feeder, PendingText
+from memoryd.embed.feeder import Feeder
 from memoryd.embed.pool import EmbedOutcome
 from memoryd.identity import Identity
 from memoryd.messages import Embedded, SyncMarker, ToFeeder, ToWriter
@@ -30,6 +31,7 @@ class Pool:
         self.release = asyncio.Event()
         self.release.set()
         self.asked: list[str] = []
+        self.calls = SimpleNamespace(provider=SimpleNamespace(batch_items=2, concurrency=1))
 
     async def embed(self, texts: list[tuple[str, str]]) -> EmbedOutcome:
         self.asked += [digest for digest, _ in texts]
@@ -43,29 +45,31 @@ class Stage:
         self.writer: asyncio.Queue[ToWriter] = asyncio.Queue()
         self.pool = Pool()
         self.waiting: dict[str, int] = {}
+        self.in_rebuild: set[str] = set()
+        self.embedded: list[int] = []
         self.read = asyncio.Event()
         self.delivered = asyncio.Event()
         self.delivered.set()
         self.feeder = Feeder(
             self.inbox,
             self.writer,
-            pool=self.pool,  # type: ignore[arg-type]
-            pending=self.pending,
-            count=self.count,
-            identity=lambda: IDENTITY,
-            batch_items=2,
-            jobs=2,
+            self.pool,  # type: ignore[arg-type]
+            self,
+            on_embedded=self.embedded.append,
         )
         self.running = asyncio.create_task(self.feeder.run())
         self.writing: asyncio.Task[None] | None = None
 
-    async def pending(self, after: int, limit: int) -> list[PendingText]:
-        rows = [PendingText(row, h, "text") for h, row in self.waiting.items() if row > after]
+    def target_identity(self) -> Identity:
+        return IDENTITY
+
+    async def pending(self, after: int, limit: int) -> list[tuple[int, str, str]]:
+        rows = [(row, h, "text") for h, row in self.waiting.items() if row > after]
         self.read.set()
         await self.delivered.wait()
         return sorted(rows)[:limit]
 
-    async def count(self) -> int:
+    async def count_pending(self) -> int:
         return len(self.waiting)
 
     def add(self, count: int) -> None:
@@ -134,7 +138,7 @@ async def test_what_is_committed_while_it_reads_what_waits_is_not_asked_for_agai
     stage.inbox.put_nowait(None)
     await stage.read.wait()
     stage.pool.release.set()
-    while stage.feeder.stats().in_flight:
+    while sum(stage.embedded) < 2:
         await asyncio.sleep(0)
     stage.delivered.set()
     await stage.sync()

@@ -158,7 +158,7 @@ async def test_requests_are_given_up_when_their_agent_stops(farm: Farm) -> None:
     await farm.host.stop("b")
     with pytest.raises(RequestFailedError) as given_up:
         await waiting
-    assert given_up.value.message == "agent b has been stopped"
+    assert given_up.value.message == "agent b was stopped"
     assert given_up.value.retryable
     with pytest.raises(RequestFailedError) as unknown:
         farm.hosted("b")

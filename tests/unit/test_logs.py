@@ -61,5 +61,5 @@ def test_too_many_lines_are_counted_and_told_of(
     assert log.flushed(20.0)
     log.handle(record("later"))
     assert log.flushed(20.0)
-    lost = "7 lines of the log were lost: nobody took them"
+    lost = "7 log lines were lost because nothing read the log"
     assert slow.lines == ["0", "1", "2", lost, "later"]

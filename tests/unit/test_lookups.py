@@ -84,8 +84,10 @@ async def test_a_search_does_not_wait_for_a_disk_that_hangs(
 ) -> None:
     looks = Lookups("a")
     agent: Any = SimpleNamespace(
-        discovery=SimpleNamespace(workspace=tmp_path),
-        mounts=SimpleNamespace(away=lambda path: None),
+        notes=SimpleNamespace(
+            discovery=SimpleNamespace(workspace=tmp_path),
+            mounts=SimpleNamespace(away=lambda path: None),
+        ),
         look_up=lambda look, at: looks.run(str(at), look),
         place_of=lambda path: tmp_path,
     )

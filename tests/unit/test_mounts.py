@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from memoryd.messages import FileContent, FileKey
-from memoryd.source.mounts import Mounts, cannot_be_seen, identity_of, unless_away
+from memoryd.messages import FileKey
+from memoryd.source.mounts import Mounts, cannot_be_seen, identity_of
 from memoryd.source.notes.discover import Discovery
+from memoryd.source.notes.read import NoteReader
 from memoryd.source.notes.walk import Scan
 
 
@@ -120,15 +121,13 @@ def test_nothing_is_judged_where_the_workspace_is_missing(stage: Stage) -> None:
 
 def test_a_file_that_goes_with_its_disk_before_it_is_read_is_not_gone(stage: Stage) -> None:
     path = stage.workspace / "memory" / "a.md"
-
-    def read(path: Path) -> FileContent:
-        raise FileNotFoundError(2, "No such file or directory")
-
+    read = NoteReader(stage.discovery, None, stage.mounts)
+    path.unlink()
     with pytest.raises(FileNotFoundError):
-        unless_away(read, stage.mounts)(path)
+        read(path)
     replace(path.parent)
     with pytest.raises(OSError, match="its folder is not there"):
-        unless_away(read, stage.mounts)(path)
+        read(path)
 
 
 def test_what_cannot_be_seen_may_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

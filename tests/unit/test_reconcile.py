@@ -24,7 +24,7 @@ from memoryd.messages import (
 )
 from memoryd.source.mounts import Mounts
 from memoryd.source.notes.discover import Discovery
-from memoryd.source.notes.reconcile import Reconciler
+from memoryd.source.notes.reconcile import NoteSource, Reconciler
 from memoryd.source.notes.walk import Scan
 
 
@@ -53,9 +53,7 @@ class Stage:
             self.changes,
             self.writer,
             self.folders,
-            discovery=self.discovery,
-            mounts=self.mounts,
-            known=lambda: dict(self.known),
+            NoteSource(self.discovery, self.mounts, known=lambda: dict(self.known)),
             thread=self.threads,
             interval_s=interval_s,
             pulse_s=pulse_s,

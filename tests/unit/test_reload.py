@@ -43,6 +43,6 @@ async def test_only_so_many_workspaces_may_be_added(
         await reloader.add(tmp_path / "c")
     assert (refused.value.code, refused.value.message) == (
         "busy",
-        "2 workspaces are added already",
+        "the limit of 2 added workspaces is reached",
     )
     assert len(hosted) == 3

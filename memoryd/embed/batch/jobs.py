@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -89,46 +89,49 @@ JITTER = 0.2
 WAIT_S = 1.0
 
 
+class JobIndex(Protocol):
+    """The index whose texts are embedded; what is uploaded is written to the folder of `path`."""
+
+    path: Path
+
+    def target_identity(self, *, during_outage: bool) -> Identity | None:
+        """Return the identity to embed for; while it is None, jobs are left alone."""
+
+    async def batch_jobs(self) -> list[BatchJobRow]:
+        """Return the jobs that a former process left."""
+
+
 class Batches:
     """In: texts, from the feeder. Out: rows of jobs, and vectors, to the writer.
 
     `held` are the hashes of texts in jobs; `inline` those of texts that no job has brought a vector
-    for, which are embedded as any other.
+    for, which are embedded as any other. `on_change` is called when texts have become free.
     """
 
     def __init__(
         self,
         writer: asyncio.Queue[ToWriter],
+        index: JobIndex,
         *,
         api: BatchApi,
         mode: BatchMode,
-        settings: Batch,
-        identity: Callable[[], Identity | None],
-        folder: Path,
         calls: ProviderClient,
-        known: Callable[[], Awaitable[list[BatchJobRow]]],
-        on_change: Callable[[], None],
+        settings: Batch,
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """`on_change` is called when texts have become free; `folder` is for what is uploaded.
-
-        `known` reads the jobs that were left. While `identity` returns None the index can't take
-        vectors of the provider, and jobs are left alone.
-        """
+        """Take the collaborators; the other arguments are for tests."""
         self.mode = mode
+        self.on_change: Callable[[], None] = lambda: None
         self.held: set[str] = set()
         self.inline: set[str] = set()
         self._writer = writer
         self._api = api
         self._settings = settings
-        self._identity = identity
-        self._folder = folder
+        self._index = index
         self._calls = calls
-        self._known = known
-        self._on_change = on_change
         self._sleep = sleep
         self._clock = clock
         self._wall_clock = wall_clock
@@ -143,7 +146,7 @@ class Batches:
         """Take up the jobs that were left, and poll all, until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._group = group
-            for job in await self._known():
+            for job in await self._index.batch_jobs():
                 self.held.update(job.hashes)
                 group.create_task(self._take_up(job), name="batch job")
             while True:
@@ -153,6 +156,13 @@ class Batches:
                     if running.due_s <= self._clock():
                         await self._look(running)
                 await self._until_due()
+
+    @property
+    def _folder(self) -> Path:
+        return self._index.path.parent
+
+    def _identity(self) -> Identity | None:
+        return self._index.target_identity(during_outage=True)
 
     @property
     def on(self) -> bool:
@@ -192,7 +202,7 @@ class Batches:
         """Return, and use the API again, if it answers. Raises `ProviderError`."""
         await self._api.check()
         self.mode.reset()
-        self._on_change()
+        self.on_change()
 
     async def _start(self, file: BatchFile, *, attempts: int) -> None:
         """Write a job down, then have it sent."""
@@ -363,7 +373,7 @@ class Batches:
 
     def _free(self, hashes: Iterable[str]) -> None:
         self.held.difference_update(hashes)
-        self._on_change()
+        self.on_change()
 
     async def _write(self, job: BatchJobRow, *, over: bool = False) -> None:
         message = JobChange(job, over)

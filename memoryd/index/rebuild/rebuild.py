@@ -6,9 +6,10 @@ those made for a rebuild that fails, or is cut off, are taken back into it: noth
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -46,13 +47,6 @@ ROUNDS = 3
 
 READ_ROWS = 256
 
-Embed = Callable[
-    [list[tuple[str, str]]],
-    Awaitable[tuple[list[tuple[str, bytes]], list[tuple[str, str]], int | None]],
-]
-"""(text hash, text) pairs → (vectors, texts that can't be embedded with the reason), by hash, and
-the vectors' dims. Raises `RebuildError` while the provider is out of order."""
-
 
 class RebuildError(Exception):
     """The rebuild did not come to its end; the old index stays. The message says why."""
@@ -66,21 +60,33 @@ class RebuildResult:
     reused: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stages:
-    """What a rebuild needs of the other stages: functions, so that it reaches for none of them.
+class Stages(Protocol):
+    """The other stages, as a rebuild uses them.
 
-    `later`: vectors of another model than the present index's are made once the new one is in
-    place, as is best for batch jobs; none could be searched before. `under_way` are the hashes of
-    texts that are being embedded for the present index.
+    `batch_items` is the number of texts of one `embed` call, 0 without a provider. `later`: vectors
+    of another model than the present index's are made once the new one is in place, as is best for
+    batch jobs; none could be searched before.
     """
 
-    scan: Callable[[], Awaitable[dict[FileKey, tuple[Path, FileStat]]]]
-    parse: Callable[[FileChanged], Awaitable[ParsedFile | Unreadable | FileGone]]
-    embed: Embed | None
     batch_items: int
-    under_way: Callable[[], Collection[str]] = tuple
-    later: bool = False
+    later: bool
+
+    async def scan(self) -> dict[FileKey, tuple[Path, FileStat]]:
+        """Return all files of all sources. Raises `RebuildError` when some can't be seen."""
+
+    async def parse(self, change: FileChanged) -> ParsedFile | Unreadable | FileGone:
+        """Read and chunk one file of any source."""
+
+    async def embed(
+        self, texts: list[tuple[str, str]]
+    ) -> tuple[list[tuple[str, bytes]], list[tuple[str, str]], int | None]:
+        """Embed (hash, text) pairs: return (hash, vector) and (hash, error) pairs, and the dims.
+
+        Raises `RebuildError` while the provider is unavailable.
+        """
+
+    def under_way(self) -> Collection[str]:
+        """Return the hashes of texts that are being embedded for the present index."""
 
 
 class Rebuild:
@@ -208,7 +214,7 @@ class Rebuild:
         self._reused += sum(delta.reused for delta in deltas)
 
     async def _embed_pending(self) -> None:
-        if self._stages.embed is None or (self._stages.later and not self._same_vectors):
+        if not self._stages.batch_items or (self._stages.later and not self._same_vectors):
             return
         new = self._new
         total = await new.database.run(queries.count_pending)
@@ -265,7 +271,6 @@ class Rebuild:
         return await self._new.database.run(lambda c: queries.read_pending(c, after, READ_ROWS))
 
     async def _embed(self, texts: list[tuple[str, str]]) -> None:
-        assert self._stages.embed is not None  # noqa: S101 - the caller has asked
         if self._failed is not None:
             return  # nothing more is bought that can't be stored
         vectors, bad, dims = await self._stages.embed(texts)

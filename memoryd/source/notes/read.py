@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 from memoryd.fs.safe_open import LinkError, RegularFile
 from memoryd.messages import FileContent, file_stat
+from memoryd.source.mounts import Mounts
 from memoryd.source.notes.discover import Discovery
+from memoryd.text.redact import Redactor
 
 NOT_CLOSED = "a <private> block is not closed: hidden to the end"
 MAX_ATTRIBUTES = 1_000
@@ -246,6 +248,32 @@ def read_file(path: Path, base: str | None = None) -> FileContent:
     lines, remark = mask_private(content.lines)
     remarks = content.remarks if remark is None else (*content.remarks, remark)
     return content._replace(lines=lines, remarks=remarks)
+
+
+class NoteReader:
+    """Reads the notes of one agent, with secrets masked if there is a redactor.
+
+    With `mounts`, a note that is missing along with its disk is an error, not a deletion.
+    """
+
+    def __init__(
+        self, discovery: Discovery, redact: Redactor | None, mounts: Mounts | None = None
+    ) -> None:
+        self._discovery = discovery
+        self._redact = redact
+        self._mounts = mounts
+
+    def __call__(self, path: Path) -> FileContent:
+        """Read a note. Blocking. Raises `OSError`."""
+        try:
+            content = read_file(path, self._discovery.base(str(path)))
+        except FileNotFoundError as error:
+            if self._mounts is not None and self._mounts.away(path):
+                raise OSError(errno.ENODEV, "its folder is not there") from error
+            raise
+        if self._redact is None:
+            return content
+        return content._replace(lines=self._redact.lines(content.lines))
 
 
 def _read(path: Path, base: str) -> FileContent:

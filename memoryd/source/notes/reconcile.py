@@ -125,6 +125,15 @@ class _Found(NamedTuple):
     doubled: frozenset[FileKey]
 
 
+@dataclass(frozen=True, slots=True)
+class NoteSource:
+    """The notes of one agent: the rules, their mount points, and the stats that the index has."""
+
+    discovery: Discovery
+    mounts: Mounts
+    known: Callable[[], dict[FileKey, FileStat]]
+
+
 class Reconciler:
     """In: hints and sync markers. Out: changes, each marker behind those found for it.
 
@@ -137,26 +146,22 @@ class Reconciler:
         parser: asyncio.Queue[ToParser],
         writer: asyncio.Queue[ToWriter],
         folders: asyncio.Queue[frozenset[Path]] | None,
+        source: NoteSource,
         *,
-        discovery: Discovery,
-        mounts: Mounts,
-        known: Callable[[], dict[FileKey, FileStat]],
         thread: Executor,
         interval_s: float | None,
         pulse_s: float = PULSE_S,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._inbox = inbox
         self._parser = parser
         self._writer = writer
         self._folders = folders
-        self._discovery = discovery
-        self._mounts = mounts
-        self._known = known
+        self._discovery = source.discovery
+        self._mounts = source.mounts
+        self._known = source.known
         self._thread = thread
         self._interval_s = interval_s
         self._pulse_s = None if folders is None else pulse_s
-        self._clock = clock
         self._pace = Pace()
         self._watched: dict[Path, tuple[int, int]] = {}
         # On their way to the index: a scan doesn't know these yet, and they may be gone by then.
@@ -177,7 +182,7 @@ class Reconciler:
         scan = self._last
         return ReconcileStats(
             scans=self._scans,
-            last_scan_s_ago=None if self._last_at is None else self._clock() - self._last_at,
+            last_scan_s_ago=None if self._last_at is None else time.monotonic() - self._last_at,
             sources={} if scan is None else {SOURCE: scan.files},
             skipped=[] if scan is None else scan.skipped,
             problem=self._problem,
@@ -201,7 +206,7 @@ class Reconciler:
 
     def _patience_s(self) -> float | None:
         """Return how long to wait for messages, None for ever."""
-        now, next_due = self._clock(), self._pace.next_due()
+        now, next_due = time.monotonic(), self._pace.next_due()
         waits = [] if self._pulse_s is None else [self._pulse_s]
         if self._interval_s is not None and self._last_at is not None:
             waits.append(self._last_at + self._interval_s - now)
@@ -212,7 +217,7 @@ class Reconciler:
     def _scan_is_due(self) -> bool:
         if self._interval_s is None or self._last_at is None:
             return False
-        return self._clock() >= self._last_at + self._interval_s
+        return time.monotonic() >= self._last_at + self._interval_s
 
     async def _reconcile(self, messages: list[ToReconcile]) -> None:
         markers = [message for message in messages if isinstance(message, SyncMarker)]
@@ -223,7 +228,7 @@ class Reconciler:
         )
         if everything or not await self._look(paths):
             await self._scan(at_once=bool(markers), meant=any(marker.meant for marker in markers))
-        for change in self._pace.due(self._clock()):
+        for change in self._pace.due(time.monotonic()):
             await self._put(change)
         for marker in markers:
             await self._parser.put(marker)
@@ -282,7 +287,7 @@ class Reconciler:
         loop = asyncio.get_running_loop()
         sent = frozenset(self._sent)
         found = await loop.run_in_executor(self._thread, self._scan_in_thread, sent, meant)
-        self._last, self._last_at = found, self._clock()
+        self._last, self._last_at = found, time.monotonic()
         self._scans += 1
         await self._plan_watching(found)
         self._sent -= found.arrived
@@ -298,7 +303,7 @@ class Reconciler:
     async def _put(self, change: FileChanged | FileGone, *, at_once: bool = False) -> None:
         if isinstance(change, FileChanged):
             self._sent.add(change.key)
-            if not self._pace.take(change, self._clock(), at_once=at_once):
+            if not self._pace.take(change, time.monotonic(), at_once=at_once):
                 return
         else:
             self._sent.discard(change.key)

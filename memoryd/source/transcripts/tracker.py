@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from memoryd.fs.hang import waiting_for
 from memoryd.messages import (
@@ -94,7 +94,24 @@ COUNT_BYTES = 64 * 1024
 MISSING = f"is not there; {MEANT}"
 
 Known = Mapping[FileKey, tuple[FileStat, TranscriptState | None]]
-Read = Callable[[Path, TranscriptState | None], TranscriptDelta]
+
+
+class TranscriptFiles(Protocol):
+    """The transcripts of one agent, on disk and in the index. All but `known` are blocking."""
+
+    thresholds: Thresholds
+
+    def find(self) -> Found:
+        """Return all transcripts on disk."""
+
+    def known(self) -> Known:
+        """Return the stat and the reading state of each transcript in the index."""
+
+    def read(self, path: Path, base: TranscriptState | None) -> TranscriptDelta:
+        """Read the records added since `base`. Raises `OSError`."""
+
+    def open_file(self, path: Path) -> int:
+        """Return a file descriptor of a transcript. Raises `OSError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +157,10 @@ class TranscriptTracker:
         inbox: asyncio.Queue[ToReconcile],
         writer: asyncio.Queue[ToWriter],
         notes: asyncio.Queue[ToReconcile],
+        transcripts: TranscriptFiles,
         *,
-        find: Callable[[], Found],
-        read: Read,
-        open_file: Callable[[Path], int],
-        known: Callable[[], Known],
         mounts: Mounts,
         thread: Executor,
-        thresholds: Thresholds,
-        poll_s: float = POLL_S,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
@@ -156,14 +168,10 @@ class TranscriptTracker:
         self._inbox = inbox
         self._writer = writer
         self._notes = notes
-        self._find = find
-        self._read = read
-        self._open_file = open_file
-        self._known = known
+        self._transcripts = transcripts
         self._mounts = mounts
         self._thread = thread
-        self._thresholds = thresholds
-        self._poll_s = poll_s
+        self._thresholds = transcripts.thresholds
         self._clock = clock
         self._wall_clock = wall_clock
         self._unchanged: dict[FileKey, tuple[FileStat, float]] = {}
@@ -207,7 +215,7 @@ class TranscriptTracker:
     async def _next(self) -> list[ToReconcile]:
         messages: list[ToReconcile] = []
         try:
-            async with asyncio.timeout(self._poll_s):
+            async with asyncio.timeout(POLL_S):
                 messages.append(await self._inbox.get())
         except TimeoutError:
             return messages
@@ -224,7 +232,7 @@ class TranscriptTracker:
         wanted = frozenset[Path]().union(*(hint.paths for hint in hints if hint.paths is not None))
         loop = asyncio.get_running_loop()
         plan = await loop.run_in_executor(
-            self._thread, self._plan, dict(self._known()), wanted, everything, meant
+            self._thread, self._plan, dict(self._transcripts.known()), wanted, everything, meant
         )
         self._note(plan)
         if self._mounts.record(plan.verdict):
@@ -248,7 +256,7 @@ class TranscriptTracker:
 
     def _plan(self, known: Known, wanted: frozenset[Path], everything: bool, meant: bool) -> _Plan:
         """Compare disk and index, in a thread."""
-        found = self._find()
+        found = self._transcripts.find()
         verdict = self._mounts.judge(found, known.keys(), meant=meant)
         before, self._unchanged = self._unchanged, {}
         due: list[_Job] = []
@@ -322,7 +330,7 @@ class TranscriptTracker:
         """Return how many complete lines follow an offset; 0 when the file can't be read."""
         lines = 0
         try:
-            with open(self._open_file(path), "rb") as file, waiting_for(path):
+            with open(self._transcripts.open_file(path), "rb") as file, waiting_for(path):
                 file.seek(offset)
                 while block := file.read(COUNT_BYTES):
                     lines += block.count(b"\n")
@@ -355,7 +363,9 @@ class TranscriptTracker:
         loop = asyncio.get_running_loop()
         try:
             async with self._reading:
-                delta = await loop.run_in_executor(self._thread, self._read, job.path, job.base)
+                delta = await loop.run_in_executor(
+                    self._thread, self._transcripts.read, job.path, job.base
+                )
         except FileNotFoundError:
             return  # the next look tells
         except BeingWrittenError:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fuzz.scratch import folder
 from memoryd.agent.recovery import Recovery
-from memoryd.api.status import read_facts
+from memoryd.api.status import read_index_stats
 from memoryd.config.load import AgentConfig, load
 from memoryd.doctor.index import IndexDoctor
 from memoryd.identity import Choice, Identity
@@ -192,7 +192,7 @@ async def _open(path: Path, workspace: Path) -> None:
     recovery = Recovery(options, {}, lambda: None)
     store = Store(options, IDENTITY)
     try:
-        await recovery.look()
+        await recovery.check()
         await peek(path)
         await recovery.open(store)
     except (IndexRefusedError, FailingDiskError):
@@ -209,7 +209,7 @@ async def _open(path: Path, workspace: Path) -> None:
 
 async def _read(store: Store) -> None:
     await store.load_matrix()
-    await read_facts(store)
+    await read_index_stats(store)
     for kind, value in await store.readers.read(load_tombstones):
         assert isinstance(kind, str)
         assert isinstance(value, str)

@@ -1,0 +1,76 @@
+"""The sources and the provider of one agent, as a rebuild of its index uses them."""
+
+import asyncio
+from collections.abc import Collection
+from concurrent.futures import Executor
+from pathlib import Path
+
+from memoryd.agent.agent import NoteStages
+from memoryd.agent.embedding import Embedding
+from memoryd.agent.transcripts import Transcripts
+from memoryd.chunk.parser import Parsed
+from memoryd.index.rebuild.rebuild import RebuildError
+from memoryd.index.store import Store
+from memoryd.messages import FileChanged, FileKey, FileStat
+from memoryd.source.transcripts.locations import SOURCE as SESSIONS
+
+
+class RebuildStages:
+    """Scans, parses and embeds for a rebuild, which doesn't wait for unavailable places."""
+
+    def __init__(
+        self,
+        store: Store,
+        notes: NoteStages,
+        transcripts: Transcripts | None,
+        embedding: Embedding,
+        threads: Executor,
+    ) -> None:
+        self._store = store
+        self._notes = notes
+        self._transcripts = transcripts
+        self._pool = embedding.pool
+        self._threads = threads
+        self.under_way = embedding.feeder.under_way
+        self.batch_items = 0 if embedding.provider is None else embedding.provider.batch_items
+        self.later = embedding.batches is not None
+
+    async def scan(self) -> dict[FileKey, tuple[Path, FileStat]]:
+        """Return all files of all sources. Raises `RebuildError` when some can't be seen."""
+        loop = asyncio.get_running_loop()
+        known = self._store.known_files(without=SESSIONS)
+        files = await loop.run_in_executor(self._threads, self._scan_notes, known)
+        if self._transcripts is not None:
+            files |= (await loop.run_in_executor(self._threads, self._transcripts.find)).files
+        return files
+
+    def _scan_notes(self, known: Collection[FileKey]) -> dict[FileKey, tuple[Path, FileStat]]:
+        scan = self._notes.discovery.scan()
+        for problem in (*scan.problems(), *self._notes.mounts.judge(scan, known).away.values()):
+            raise RebuildError(problem)
+        return scan.files
+
+    async def parse(self, change: FileChanged) -> Parsed:
+        """Read and chunk one file of any source."""
+        if self._transcripts is None or change.key.source != SESSIONS:
+            return await self._notes.parser.parse(change)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._transcripts.parse, change)
+
+    async def embed(
+        self, texts: list[tuple[str, str]]
+    ) -> tuple[list[tuple[str, bytes]], list[tuple[str, str]], int | None]:
+        """Embed (hash, text) pairs. Raises `RebuildError` while the provider is unavailable."""
+        assert self._pool is not None  # noqa: S101 - `batch_items` is 0 without one
+        pool = self._pool
+        work = asyncio.ensure_future(pool.embed(texts))
+        blocked = asyncio.ensure_future(pool.blocked.wait())
+        try:
+            await asyncio.wait({work, blocked}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                raise RebuildError(pool.stats().blocked_reason or "the provider is unavailable")
+            outcome = work.result()
+            return outcome.vectors, outcome.bad, outcome.dims
+        finally:
+            work.cancel()
+            blocked.cancel()

@@ -1,0 +1,288 @@
+"""The stages of one agent and their queues, built group by group in data-path order.
+
+watch → reconcile → parse → WRITER ⇄ feeder → pool → provider;  socket → operations → search.
+Every queue of the data path is created here and passed in; no actor imports another.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from memoryd.agent.agent import Agent, IndexStages, NoteStages, Queues, TranscriptStages
+from memoryd.agent.embedding import Embedding, join_embedding
+from memoryd.agent.factories import (
+    check_workspace,
+    choose_provider,
+    make_provider,
+    note_reader,
+    rate_limits,
+    redactor,
+    store_options,
+    wanted_identity,
+)
+from memoryd.agent.index_lock import IndexLock
+from memoryd.agent.rebuild_stages import RebuildStages
+from memoryd.agent.recovery import Corruptions, Recovery
+from memoryd.agent.transcripts import Transcripts
+from memoryd.api.handlers import Operations
+from memoryd.api.status import Daemon, Status, leaving
+from memoryd.chunk.parser import ChunkOptions, Parser
+from memoryd.config.load import AgentConfig
+from memoryd.config.settings import Settings
+from memoryd.daemon.agents import Opened
+from memoryd.embed.pool import EmbedJob, EmbedPool
+from memoryd.embed.pool_registry import SharedPool, SharedPools
+from memoryd.embed.provider import Provider
+from memoryd.embed.resolve import Resolved
+from memoryd.events import AgentEvents, EventBus
+from memoryd.fs.hang import DiskWaits
+from memoryd.fs.lookups import Lookups
+from memoryd.index.forget import load_tombstones
+from memoryd.index.queries import StoredIdentity, peek
+from memoryd.index.rebuild.actor import Rebuilder, RebuildRequest
+from memoryd.index.repair.checker import Checker
+from memoryd.index.repair.recover import Recovered
+from memoryd.index.schema import put_choice
+from memoryd.index.store import Store
+from memoryd.index.writer import Writer
+from memoryd.messages import MeteredQueue, ToFeeder, ToParser, ToReconcile, ToWriter
+from memoryd.search.engine import SearchEngine
+from memoryd.source.mounts import Mounts
+from memoryd.source.notes.discover import SOURCE as NOTES
+from memoryd.source.notes.discover import Discovery
+from memoryd.source.notes.reconcile import NoteSource, Reconciler
+from memoryd.source.notes.watch import Watcher
+from memoryd.source.transcripts.locations import SOURCE as SESSIONS
+from memoryd.source.transcripts.tracker import TranscriptTracker
+from memoryd.supervisor import Actor
+
+log = logging.getLogger(__name__)
+
+SMALL_QUEUE = 64
+"""Messages in a queue of hints, sync markers or requests, which are few and small."""
+FILE_QUEUE = 128
+"""Messages in a queue of changed files, to bound the memory that a large change takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """The parts of an agent that every group of stages is built on."""
+
+    config: AgentConfig
+    store: Store
+    events: AgentEvents
+    queues: Queues
+    threads: Executor
+    waits: DiskWaits
+    restart: Callable[[], None]
+
+
+@asynccontextmanager
+async def open_agent(
+    config: AgentConfig,
+    restart: Callable[[], None],
+    waits: DiskWaits,
+    *,
+    pools: SharedPools,
+    bus: EventBus,
+    daemon: Daemon,
+    findings: Corruptions,
+) -> AsyncIterator[Opened]:
+    """Open the index of an agent and build its stages; yield it with its actors."""
+    async with AsyncExitStack() as stack:
+        lock = await stack.enter_async_context(IndexLock(config, daemon.holder, waits))
+        config = await lock.locate(config)
+        await check_workspace(config)
+        is_locked = await lock.lock()
+        # The agent has threads of its own, because the disk of another agent may hang.
+        threads = ThreadPoolExecutor(2, f"files of {config.agent}", initializer=waits.adopt)
+        stack.callback(threads.shutdown, wait=False, cancel_futures=True)
+        lookups = Lookups(config.agent)
+        stack.callback(lookups.close)
+        recovery = Recovery(await store_options(config, is_locked), findings, restart)
+        await recovery.check(lock.run)
+        stored = await peek(config.db_path)
+        in_thread = asyncio.get_running_loop().run_in_executor
+        resolved = await in_thread(threads, choose_provider, config.settings, stored)
+        shared = await stack.enter_async_context(
+            pools.use(config.settings, resolved.provider, fallback=resolved.is_fallback)
+        )
+        provider = None if shared is None else shared.provider
+        store = Store(recovery.options, wanted_identity(config, provider))
+        recovered = await recovery.open(store)
+        stack.push_async_callback(store.close)
+        await _keep_choice(store, resolved, stored, provider)
+        events = AgentEvents(bus, config.agent, store)
+        base = _Base(config, store, events, _queues(events), threads, waits, restart)
+        agent = await _agent(base, shared, resolved, recovered, lookups)
+        if agent.transcripts is not None:
+            recovery.tombstones = agent.transcripts.files.tombstones
+        log.info("agent %s: workspace %s, index %s", config.agent, config.workspace, store.path)
+        actors = _actors(agent, Checker(store, found=recovery.report))
+        guarded = [recovery.guarded(actor) for actor in actors]
+        yield Opened(agent, Operations(agent, Status(agent, daemon)), guarded)
+
+
+async def _keep_choice(
+    store: Store, resolved: Resolved, stored: StoredIdentity, provider: Provider | None
+) -> None:
+    """Store which provider was found, so that it stays; log a warning if texts go to it."""
+    choice = resolved.choice
+    if choice is None or choice == stored.choice or not store.writable:
+        return
+    await store.database.run(lambda connection: put_choice(connection, choice))
+    if provider is not None and provider.leaves_machine:
+        log.warning("%s", leaving(provider, choice))
+
+
+def make_pool(
+    settings: Settings, name: str, fallback: bool
+) -> tuple[Provider, EmbedPool, MeteredQueue[EmbedJob]] | None:
+    """Return a provider, its pool and the pool's queue; None for keywords only."""
+    if (provider := make_provider(settings, name, fallback=fallback)) is None:
+        return None
+    queue = MeteredQueue[EmbedJob]("embed", SMALL_QUEUE)
+    limits = rate_limits(settings, fallback=fallback)
+    return provider, EmbedPool(queue, provider, limits=limits, mask=redactor(settings)), queue
+
+
+def _queues(events: AgentEvents) -> Queues:
+    return Queues(
+        reconcile=MeteredQueue[ToReconcile]("reconcile", SMALL_QUEUE),
+        watch=MeteredQueue[frozenset[Path]]("watch", 1),
+        parse=MeteredQueue[ToParser]("parse", FILE_QUEUE, on_put=events.noticed),
+        transcripts=MeteredQueue[ToReconcile]("transcripts", SMALL_QUEUE),
+        write=MeteredQueue[ToWriter]("write", FILE_QUEUE),
+        feed=MeteredQueue[ToFeeder]("feed", SMALL_QUEUE),
+        rebuild=MeteredQueue[RebuildRequest | None]("rebuild", SMALL_QUEUE),
+    )
+
+
+async def _agent(
+    base: _Base,
+    shared: SharedPool | None,
+    resolved: Resolved,
+    recovered: Recovered | None,
+    lookups: Lookups,
+) -> Agent:
+    """Build the groups of stages in data-path order."""
+    notes = await _notes(base)
+    transcripts = await _transcripts(base)
+    embedding = join_embedding(
+        base.config.settings,
+        base.store,
+        shared,
+        resolved,
+        to_feeder=base.queues.feed,
+        to_writer=base.queues.write,
+        on_embedded=base.events.embedded,
+        restart=base.restart,
+    )
+    return Agent(
+        config=base.config,
+        notes=notes,
+        transcripts=transcripts,
+        embedding=embedding,
+        index=_index(base, notes, transcripts, embedding, recovered),
+        queues=base.queues,
+        engine=SearchEngine(base.store, base.config.settings.query, embedding.leg),
+        events=base.events,
+        lookups=lookups,
+        disk_waits=base.waits,
+    )
+
+
+async def _notes(base: _Base) -> NoteStages:
+    settings, queues, store = base.config.settings, base.queues, base.store
+    workspace, chunking = base.config.workspace, settings.chunking
+    discovery = await asyncio.to_thread(Discovery, workspace, settings.extra_paths)
+    recorded = await store.mount_points(NOTES)
+    mounts = Mounts(recorded, locate=discovery.real_path, workspace=workspace)
+    # Without the tracker of transcripts, the reconciler removes those that are in the index.
+    others = SESSIONS if settings.sessions.enabled else None
+    source = NoteSource(discovery, mounts, known=partial(store.known_files, without=others))
+    watcher = None
+    if settings.sync.watch:
+        quiet_s = settings.sync.watch_debounce_ms / 1000
+        watcher = Watcher(queues.watch, queues.reconcile, quiet_s=quiet_s, adopt=base.waits.adopt)
+    reconciler = Reconciler(
+        queues.reconcile,
+        queues.parse,
+        queues.write,
+        None if watcher is None else queues.watch,
+        source,
+        thread=base.threads,
+        interval_s=settings.sync.interval_minutes * 60 or None,
+    )
+    parser = Parser(
+        queues.parse,
+        queues.write,
+        queues.transcripts if settings.sessions.enabled else queues.write,
+        read=note_reader(settings, discovery, mounts),
+        options=ChunkOptions(chunking.tokens, chunking.overlap, base.store.wanted.max_input_bytes),
+        thread=base.threads,
+    )
+    return NoteStages(discovery, mounts, watcher, reconciler, parser)
+
+
+async def _transcripts(base: _Base) -> TranscriptStages | None:
+    if not base.config.settings.sessions.enabled:
+        return None
+    store, queues = base.store, base.queues
+    files = await asyncio.to_thread(Transcripts, base.config, store.wanted, store)
+    files.tombstones |= await store.readers.read(load_tombstones)
+    tracker = TranscriptTracker(
+        queues.transcripts,
+        queues.write,
+        queues.reconcile,
+        files,
+        mounts=Mounts(await store.mount_points(SESSIONS), locate=files.places.real_path),
+        thread=base.threads,
+    )
+    return TranscriptStages(tracker, files)
+
+
+def _index(
+    base: _Base,
+    notes: NoteStages,
+    transcripts: TranscriptStages | None,
+    embedding: Embedding,
+    recovered: Recovered | None,
+) -> IndexStages:
+    store, queues, files = base.store, base.queues, None
+    hints = [queues.reconcile]
+    if transcripts is not None:
+        files = transcripts.files
+        hints.append(queues.transcripts)
+    stages = RebuildStages(store, notes, files, embedding, base.threads)
+    rebuilder = Rebuilder(queues.rebuild, queues.write, hints, store=store, stages=stages)
+    writer = Writer(
+        queues.write,
+        queues.feed,
+        store,
+        on_unreadable=base.events.note_unreadable,
+        on_written=base.events.written,
+        on_wanted=queues.wake_rebuilder,
+        restart=base.restart,
+    )
+    return IndexStages(store, writer, rebuilder, recovered)
+
+
+def _actors(agent: Agent, checker: Checker) -> list[Actor]:
+    """Return the actors in data-path order, in which they are stopped."""
+    notes, transcripts = agent.notes, agent.transcripts
+    return [
+        *([] if notes.watcher is None else [Actor("watcher", notes.watcher.run)]),
+        Actor("reconciler", notes.reconciler.run),
+        Actor("rebuilder", agent.index.rebuilder.run),
+        Actor("parser", notes.parser.run),
+        *([] if transcripts is None else [Actor("transcripts", transcripts.tracker.run)]),
+        *agent.embedding.actors(),
+        Actor("checker", checker.run),
+        Actor("writer", agent.index.writer.run),
+    ]
