@@ -26,8 +26,7 @@ from memoryd.index.schema import put_choice
 from memoryd.index.store import Store, StoreOptions
 from memoryd.messages import FileContent
 from memoryd.source.notes.read import read_file
-from memoryd.text.own_patterns import PatternError
-from memoryd.text.redact import Redactor
+from memoryd.text.redact import PatternError, Redactor
 from memoryd.text.tokenize import TOKENIZER
 
 log = logging.getLogger(__name__)
