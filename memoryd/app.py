@@ -10,7 +10,6 @@ import os
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -57,8 +56,7 @@ from memoryd.embed.pool import EmbedJob, EmbedPool
 from memoryd.embed.pool_registry import SharedPools
 from memoryd.embed.provider import Provider
 from memoryd.events import EventBus
-from memoryd.fs.hang import DiskWaits
-from memoryd.fs.lookups import Lookups
+from memoryd.fs.hang import DiskThreads, DiskWaits, PlaceThreads
 from memoryd.index.forget import load_tombstones
 from memoryd.index.queries import peek
 from memoryd.index.rebuild.actor import Rebuilder, RebuildRequest
@@ -208,9 +206,9 @@ async def _agent(
         config = await keeper.locate(config)
         await check_workspace(config)
         is_locked = await keeper.lock()
-        threads = ThreadPoolExecutor(2, f"files of {config.agent}", initializer=waits.adopt)
+        threads = DiskThreads(2, f"files of {config.agent}", waits, config.workspace)
         stack.callback(threads.shutdown, wait=False, cancel_futures=True)
-        lookups = Lookups(config.agent)
+        lookups = PlaceThreads(config.agent)
         stack.callback(lookups.close)
         recovery = Recovery(await store_options(config, is_locked), findings, restart)
         await recovery.look(keeper.run)
@@ -248,7 +246,7 @@ async def _agent(
         watcher = None
         if settings.sync.watch:
             quiet_s = settings.sync.watch_debounce_ms / 1000
-            watcher = Watcher(to_watch, to_reconcile, quiet_s=quiet_s, adopt=waits.adopt)
+            watcher = Watcher(to_watch, to_reconcile, quiet_s=quiet_s, waits=waits)
         tracker = None
         if transcripts is not None:
             tracker = TranscriptTracker(

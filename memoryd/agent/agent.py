@@ -14,8 +14,7 @@ from memoryd.embed.pool import EmbedPool
 from memoryd.embed.provider import Provider
 from memoryd.embed.resolve import Resolved
 from memoryd.events import EventBus
-from memoryd.fs.hang import DiskWaits
-from memoryd.fs.lookups import Lookups
+from memoryd.fs.hang import DiskWaits, PlaceThreads
 from memoryd.index.rebuild.actor import Rebuilder, RebuildRequest
 from memoryd.index.repair.recover import Recovered
 from memoryd.index.store import Store
@@ -67,7 +66,7 @@ class Agent:
     to_writer: MeteredQueue[ToWriter]
     queues: tuple[MeteredQueue[Any], ...]
     events: EventBus
-    lookups: Lookups
+    lookups: PlaceThreads
     disk_waits: DiskWaits
     unreadable: dict[FileKey, str] = field(default_factory=dict)
 

@@ -10,7 +10,6 @@ from memoryd.agent.agent import EVERYWHERE, Agent
 from memoryd.agent.transcripts import visible
 from memoryd.api.status import Status
 from memoryd.errors import ECHO_CHARS, RequestFailedError
-from memoryd.fs.hang import waiting_for
 from memoryd.messages import FileKey, Hint
 from memoryd.search.engine import BadQueryError
 from memoryd.source.notes.discover import SOURCE
@@ -107,8 +106,7 @@ async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> s
 def _is_gone(path: Path) -> bool:
     """Say whether there is nothing; what can't be looked at may be there."""
     try:
-        with waiting_for(path):
-            path.lstat()
+        path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return True
     except (OSError, ValueError):

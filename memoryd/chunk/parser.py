@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from memoryd.chunk.markdown import chunk_markdown
-from memoryd.fs.hang import waiting_for
+from memoryd.fs.hang import tick
 from memoryd.messages import (
     FileChanged,
     FileContent,
@@ -64,8 +64,8 @@ def parse(
 
 
 def _look_for(path: Path) -> None:
-    with waiting_for(path):
-        path.lstat()
+    tick(path)
+    path.lstat()
 
 
 def _given_up(lines: list[str]) -> Iterator[str]:

@@ -11,7 +11,7 @@ import io
 import os
 import stat as stat_module
 
-from memoryd.fs.hang import waiting_for
+from memoryd.fs.hang import tick
 from memoryd_client.shared.paths import StrPath
 
 _O_PATH: int = getattr(os, "O_PATH", 0)
@@ -32,12 +32,12 @@ def open_file(path: StrPath, below: StrPath) -> int:
     `below` is a folder that may be reached through links, and the path begins with it. Raises
     `OSError`.
     """
-    with waiting_for(path):
-        folder, name = _folder_of(path, below)
-        try:
-            return _open_regular(name, folder, path)
-        finally:
-            os.close(folder)
+    tick(path)
+    folder, name = _folder_of(path, below)
+    try:
+        return _open_regular(name, folder, path)
+    finally:
+        os.close(folder)
 
 
 class RegularFile(io.FileIO):
@@ -49,32 +49,32 @@ class RegularFile(io.FileIO):
 
     def read(self, size: int | None = -1) -> bytes:
         """Read some bytes."""
-        with waiting_for(self._path):
-            return super().read(-1 if size is None else size)
+        tick(self._path)
+        return super().read(-1 if size is None else size)
 
 
 def stat_file(path: StrPath, below: StrPath) -> os.stat_result:
     """Return the stat of a file, or of a link in its place. Raises `OSError`."""
-    with waiting_for(path):
-        folder, name = _folder_of(path, below)
-        try:
-            return os.stat(name, dir_fd=folder, follow_symlinks=False)
-        finally:
-            os.close(folder)
+    tick(path)
+    folder, name = _folder_of(path, below)
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    finally:
+        os.close(folder)
 
 
 def unlink_file(path: StrPath, below: StrPath, identity: tuple[int, int]) -> None:
     """Remove a regular file that has this (device, inode). Raises `OSError`."""
-    with waiting_for(path):
-        folder, name = _folder_of(path, below)
-        try:
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            _check_regular(found, path)
-            if (found.st_dev, found.st_ino) != identity:
-                raise OSError(errno.ESTALE, "it is another file by now", str(path))
-            os.unlink(name, dir_fd=folder)
-        finally:
-            os.close(folder)
+    tick(path)
+    folder, name = _folder_of(path, below)
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        _check_regular(found, path)
+        if (found.st_dev, found.st_ino) != identity:
+            raise OSError(errno.ESTALE, "it is another file by now", str(path))
+        os.unlink(name, dir_fd=folder)
+    finally:
+        os.close(folder)
 
 
 class Descent:
@@ -87,8 +87,8 @@ class Descent:
         """Begin in a folder that may be reached through links. Raises `OSError`."""
         self._below = str(below)
         self._names: list[str] = []
-        with waiting_for(below):
-            self._descriptors = [os.open(below, _ON_THE_WAY)]
+        tick(below)
+        self._descriptors = [os.open(below, _ON_THE_WAY)]
 
     def enter(self, path: str, *, listed: bool = True) -> int:
         """Go to a folder; return its descriptor, which is good until the next one is entered.
@@ -102,10 +102,10 @@ class Descent:
                 break
             common += 1
         self._leave(common)
-        with waiting_for(path):
-            for name in on_the_way[common:]:
-                self._go(name, _THROUGH, path)
-            return self._go(last, _LIST if listed else _THROUGH, path)
+        tick(path)
+        for name in on_the_way[common:]:
+            self._go(name, _THROUGH, path)
+        return self._go(last, _LIST if listed else _THROUGH, path)
 
     def identity(self) -> tuple[int, int]:
         """Return the (device, inode) of the folder that it began in."""

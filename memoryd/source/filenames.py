@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from memoryd.fs.hang import waiting_for
+from memoryd.fs.hang import tick
 
 ROOT_FILES = ("MEMORY.md", "memory.md")
 MEMORY_FOLDER = "memory"
@@ -37,5 +37,5 @@ def is_utf8(name: str) -> bool:
 
 def is_real_folder(path: Path) -> bool:
     """Say whether a path is a folder, not a link to one. Blocking."""
-    with waiting_for(path):
-        return path.is_dir() and not path.is_symlink()
+    tick(path)
+    return path.is_dir() and not path.is_symlink()

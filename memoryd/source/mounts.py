@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from memoryd.fs.hang import waiting_for
+from memoryd.fs.hang import tick
 from memoryd.messages import FileContent, FileKey
 from memoryd.source.filenames import is_utf8
 
@@ -157,9 +157,9 @@ class Mounts:
 
 def identity_of(folder: Path) -> DeviceInode | None:
     """Return a folder's (device, inode), None when no folder can be seen there."""
+    tick(folder)
     try:
-        with waiting_for(folder):
-            found = os.stat(folder)
+        found = os.stat(folder)
     except OSError:
         return None
     return (found.st_dev, found.st_ino) if stat_module.S_ISDIR(found.st_mode) else None
@@ -170,9 +170,9 @@ def cannot_be_seen(path: Path) -> str | None:
     looks: list[tuple[Path, Callable[[Path], object]]] = [(path, os.lstat)]
     looks += [(folder, _list) for folder in path.parents]
     for place, look in looks:
+        tick(place)
         try:
-            with waiting_for(place):
-                look(place)
+            look(place)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
@@ -183,7 +183,7 @@ def cannot_be_seen(path: Path) -> str | None:
 
 
 def _is_empty(folder: Path) -> bool:
-    with waiting_for(folder), os.scandir(folder) as entries:
+    with os.scandir(folder) as entries:
         return next(entries, None) is None
 
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 from pathspec import GitIgnoreSpec
 
-from memoryd.fs.hang import waiting_for
 from memoryd.fs.safe_open import RegularFile
 from memoryd.messages import split_lines
 from memoryd.source.filenames import IGNORE_FILE
@@ -207,8 +206,7 @@ class IgnoreFiles:
 
     def _find(self, path: str) -> _IgnoreFile | None:
         try:
-            with waiting_for(path):
-                found = os.lstat(path)
+            found = os.lstat(path)
         except OSError as error:
             if error.errno in PASSING:
                 raise

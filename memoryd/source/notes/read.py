@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from memoryd.fs.hang import idle
 from memoryd.fs.safe_open import LinkError, RegularFile
 from memoryd.messages import FileContent, file_stat
 from memoryd.source.notes.discover import Discovery
@@ -262,6 +263,7 @@ def _read(path: Path, base: str) -> FileContent:
                 break
             if after.st_size > AGAIN_BYTES:
                 break
+    idle()
     return FileContent(file_stat(before), digest, decoder.lines.finish(), decoder.remarks())
 
 

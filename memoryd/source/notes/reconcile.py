@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from memoryd.fs.hang import waiting_for
+from memoryd.fs.hang import idle
 from memoryd.messages import (
     FileChanged,
     FileGone,
@@ -310,6 +310,7 @@ class Reconciler:
         # Before the scan: a file that is indexed while it runs must not look as if it were gone.
         known = self._known()
         scan = self._discovery.scan()
+        idle()
         verdict = self._mounts.judge(scan, known.keys() | sent, meant=meant)
         unseen = [*scan.unread, *verdict.away]
         changed = [
@@ -356,8 +357,7 @@ class Reconciler:
         stat = None if seen is None else seen[1]
         if stat is not None and stat != known:
             return FileChanged(key, path, stat.size)
-        with waiting_for(path):
-            return FileGone(key, None if os.path.lexists(path) else path)
+        return FileGone(key, None if os.path.lexists(path) else path)
 
     async def _plan_watching(self, found: _Found) -> None:
         if found.watch is None:

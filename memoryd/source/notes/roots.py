@@ -8,7 +8,7 @@ from pathlib import Path
 
 from memoryd.config.load import ConfigError
 from memoryd.config.settings import ExtraPath
-from memoryd.fs.hang import waiting_for
+from memoryd.fs.hang import tick
 from memoryd.source.filenames import MEMORY_FOLDER, ROOT_FILES, SUFFIX, is_markdown, is_tool_folder
 from memoryd.source.notes.ignore import IgnorePatternError, Patterns
 
@@ -150,8 +150,8 @@ def _split_glob(text: str) -> tuple[str, str]:
 
 
 def _is_there(path: Path) -> bool:
-    with waiting_for(path):
-        return os.path.lexists(path)
+    tick(path)
+    return os.path.lexists(path)
 
 
 def _lexical(workspace: Path, text: str) -> Path:
@@ -161,8 +161,8 @@ def _lexical(workspace: Path, text: str) -> Path:
 def _expand(workspace: Path, text: str) -> Path:
     path = _lexical(workspace, text)
     # The last component must not be a link; how one gets to it is the user's business.
-    with waiting_for(path.parent):
-        return Path(os.path.realpath(path.parent)) / path.name
+    tick(path.parent)
+    return Path(os.path.realpath(path.parent)) / path.name
 
 
 def _any_case(text: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from memoryd.fs.hang import waiting_for
+from memoryd.fs.hang import tick
 from memoryd.fs.safe_open import Descent
 from memoryd.messages import FileKey, FileStat, file_stat
 from memoryd.source.filenames import IGNORE_FILE, NOT_UTF8, is_markdown, is_utf8
@@ -117,9 +117,9 @@ class Walk:
 
     def note_folder(self, folder: Path) -> tuple[int, int] | None:
         """Have a folder watched; return its (device, inode), None when it isn't there."""
+        tick(folder)
         try:
-            with waiting_for(folder):
-                found = os.stat(folder)
+            found = os.stat(folder)
         except OSError as error:
             # Any other folder may go while we look; a workspace that is gone is another matter.
             if folder == self.scan.workspace or not isinstance(error, FileNotFoundError):
@@ -131,9 +131,9 @@ class Walk:
     def visit(self, root: Root) -> None:
         """Look at one root and all that is below."""
         self.scan.roots.append(root.path)
+        tick(root.path)
         try:
-            with waiting_for(root.path):
-                found = os.lstat(root.path)
+            found = os.lstat(root.path)
         except (FileNotFoundError, NotADirectoryError):
             if not root.optional:
                 self.scan.skip(root.shown, "missing")
@@ -174,9 +174,8 @@ class Walk:
 
     def _wait_for(self, path: Path) -> None:
         for ancestor in path.parents:
-            with waiting_for(ancestor):
-                there = os.path.isdir(ancestor)
-            if there:
+            tick(ancestor)
+            if os.path.isdir(ancestor):
                 self.note_folder(ancestor)
                 break
 
@@ -194,9 +193,7 @@ class Walk:
     def _walk(self, root: Root, rules: Rules | None, descent: Descent) -> None:
         waiting = [_Folder(str(root.path), (), taken=root.selection is None, rules=rules)]
         while waiting:
-            folder = waiting.pop()
-            with waiting_for(folder.path):
-                self._walk_folder(folder, root, descent, waiting)
+            self._walk_folder(waiting.pop(), root, descent, waiting)
 
     def _walk_folder(
         self, folder: _Folder, root: Root, descent: Descent, waiting: list[_Folder]

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from typing import Any
 from watchfiles import Change
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
-from memoryd.fs.hang import waiting_for
+from memoryd.fs.hang import DiskThreads, DiskWaits, idle, tick
 from memoryd.messages import Hint, ToReconcile
 from memoryd.source.filenames import IGNORE_FILE, is_markdown, is_real_folder, is_tool_folder
 
@@ -137,7 +137,10 @@ class WatchStats:
 
 
 class Watcher:
-    """In: sets of folders to watch. Out: hints, each path after its quiet period."""
+    """In: sets of folders to watch. Out: hints, each path after its quiet period.
+
+    `waits` notes the folders while the watching thread waits for their disk.
+    """
 
     def __init__(
         self,
@@ -145,14 +148,13 @@ class Watcher:
         hints: asyncio.Queue[ToReconcile],
         *,
         quiet_s: float,
-        adopt: Callable[[], None] | None = None,
+        waits: DiskWaits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take the queues. `adopt` is called by the thread that watches, before anything else."""
         self._folders = folders
         self._hints = hints
         self._quiet = QuietPeriod(quiet_s)
-        self._adopt = adopt
+        self._waits = waits or DiskWaits()
         self._clock = clock
         self._news = asyncio.Event()
         self._scan_for: str | None = None
@@ -164,7 +166,7 @@ class Watcher:
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        thread = ThreadPoolExecutor(1, thread_name_prefix="watch", initializer=self._adopt)
+        thread = DiskThreads(1, "watch", self._waits)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._release(), name="watch: quiet period")
@@ -219,12 +221,13 @@ class Watcher:
     ) -> Exception | None:
         try:
             folders = [str(path) for path in wanted]
-            with waiting_for(os.path.commonpath(folders)):
-                watching = RustNotify(folders, False, False, 0, False, True)
-            with watching as notify:
+            place = os.path.commonpath(folders)
+            tick(place)
+            with RustNotify(folders, False, False, 0, False, True) as notify:
                 check_watches()
                 loop.call_soon_threadsafe(self._on_armed, len(folders))
                 while not stop.is_set():
+                    idle()
                     found = notify.watch(GROUP_MS, STEP_MS, TIMEOUT_MS, stop)
                     if not isinstance(found, set):
                         continue

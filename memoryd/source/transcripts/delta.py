@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 
 from memoryd.chunk.transcript import Position, TranscriptChunker
+from memoryd.fs.hang import tick
 from memoryd.messages import Chunk, FileStat, TranscriptState, file_stat
 from memoryd.source.transcripts.archive import opened
 from memoryd.source.transcripts.format import Message, Record, TranscriptFormat
@@ -329,6 +330,7 @@ def _lines(file: BinaryIO, start: Position, size: int, *, closed: bool = False) 
     held_bytes = 0
     file.seek(position)
     while position < size and (block := file.read(min(BLOCK_BYTES, size - position))):
+        tick()
         time.sleep(0)  # the event loop's turn, if it waits
         position += len(block)
         begin = 0

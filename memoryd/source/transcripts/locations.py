@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from memoryd.fs.hang import LOOK_S, waiting_for, within
+from memoryd.fs.hang import LOOK_S, tick, within
 from memoryd.fs.safe_open import Descent, open_file, stat_file, unlink_file
 from memoryd.messages import FileKey, FileStat, file_stat
 from memoryd.source.filenames import NOT_UTF8, is_utf8
@@ -105,8 +105,8 @@ class TranscriptLocations:
                 continue
             found.places[place.folder] = descent.identity()
             with closing(descent):
-                with waiting_for(place.folder):
-                    names = glob.glob(place.pattern, root_dir=place.folder, recursive=True)
+                tick(place.folder)
+                names = glob.glob(place.pattern, root_dir=place.folder, recursive=True)
                 for name in sorted(names):
                     self._add(place, name, descent, found, inodes)
         return found
@@ -163,8 +163,7 @@ class TranscriptLocations:
             return
         try:
             folder = descent.enter(str(path.parent), listed=False)
-            with waiting_for(path):
-                stat = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+            stat = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
         except OSError:
             return
         inode = stat.st_dev, stat.st_ino

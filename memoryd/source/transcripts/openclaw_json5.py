@@ -12,7 +12,7 @@ from typing import Any
 
 import pyjson5
 
-from memoryd.fs.hang import waiting_for
+from memoryd.fs.hang import idle, tick
 from memoryd.messages import FileStat, TranscriptState, file_stat
 from memoryd.source.transcripts.archive import opened
 from memoryd.source.transcripts.format import Message, Record
@@ -20,7 +20,6 @@ from memoryd.source.transcripts.strip import said
 
 NAME = "openclaw-store"
 SUFFIX = ".json5"
-REGISTRY = "registry.json5"
 MAX_BYTES = 64 * 1024 * 1024
 LOCK_SUFFIX = ".lock"
 
@@ -35,14 +34,14 @@ def load(path: Path, base: Path) -> tuple[Record, FileStat, str, tuple[int, int]
     `base` is the folder from which on no link may lead to it.
     Raises `BeingWrittenError` while its writer has it locked or it does not parse, or `OSError`.
     """
-    with waiting_for(path):
-        is_locked = path.with_name(path.name + LOCK_SUFFIX).exists()
-    if is_locked:
+    tick(path)
+    if path.with_name(path.name + LOCK_SUFFIX).exists():
         raise BeingWrittenError(errno.EAGAIN, "it is being written; tried again")
     with opened(path, base) as (file, found, size):
         if size > MAX_BYTES:
             raise OSError(errno.EFBIG, f"larger than {MAX_BYTES // 1024**2} MiB")
         data = file.read()
+    idle()
     try:
         chat = pyjson5.decode(data.decode("utf-8-sig"))
     except (pyjson5.Json5Exception, UnicodeDecodeError, RecursionError) as error:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from memoryd.fs.hang import waiting_for
+from memoryd.fs.hang import tick
 from memoryd.messages import (
     FileGone,
     FileKey,
@@ -322,9 +322,10 @@ class TranscriptTracker:
         """Return how many complete lines follow an offset; 0 when the file can't be read."""
         lines = 0
         try:
-            with open(self._open_file(path), "rb") as file, waiting_for(path):
+            with open(self._open_file(path), "rb") as file:
                 file.seek(offset)
                 while block := file.read(COUNT_BYTES):
+                    tick()
                     lines += block.count(b"\n")
         except OSError:
             return 0
