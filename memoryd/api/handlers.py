@@ -173,7 +173,7 @@ class Operations:
         if not agent.config.settings.sync.on_session_start:
             return memory.SessionStartResult(syncing=False)
         if agent.watcher is not None:
-            agent.watcher.hurry()
+            agent.watcher.flush_now()
         await agent.to_reconcile.put(Hint(reason="a session starts"))
         if agent.tracker is not None:
             await agent.to_tracker.put(Hint(reason="a session starts"))

@@ -31,7 +31,7 @@ async def search(agent: Agent, status: Status, body: SearchBody) -> SearchResult
     """
     sync = agent.config.settings.sync
     if sync.on_search and agent.watcher is not None:
-        agent.watcher.hurry()
+        agent.watcher.flush_now()
         await _catch_up(agent, sync.on_search_wait_ms / 1000)
     late: list[str] = []
     gone = partial(gone_from_disk, agent, late)

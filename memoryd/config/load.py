@@ -1,8 +1,8 @@
-"""Reads the configuration file and says where each effective value comes from.
+"""Configuration loader that records the origin of each effective value.
 
-`[agents.<id>]` is laid over `[defaults]` key by key, nested tables included; `settings` has the
-types and defaults. Every mistake is a `ConfigError` that names the file, the key and the nearest
-right key.
+`[agents.<id>]` overrides `[defaults]` key by key, also in nested tables; `settings` has the types
+and defaults. Every mistake is a `ConfigError` that names the file, the key and the nearest valid
+key.
 """
 
 import difflib
@@ -26,7 +26,7 @@ from memoryd_client.shared import paths, toml
 from memoryd_client.shared.safe_open import open_regular
 
 HIDDEN = "…"
-"""In place of the value of a header, or of one in an address's query."""
+"""Shown instead of the value of a header or URL query parameter."""
 _QUERY_VALUE = re.compile(r"(^|&)([^=&]*=)?[^&]+")
 
 
@@ -61,15 +61,15 @@ DEFAULT_AGENT = "main"
 
 
 class ConfigError(Exception):
-    """The configuration can't be used; the message says where and what to change."""
+    """Invalid configuration; the message has the place and a fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
     """One agent, ready to run: `workspace` and `db_path` are absolute, links resolved.
 
-    `problem` says why it can't run at present: its workspace is no folder. `exposed` is the file if
-    it has secrets, which values of headers may be, and others can read it.
+    `problem` is the reason why it can't run at present: its workspace is not a directory. `exposed`
+    is the file if others can read it and it has headers, which may be secret.
     """
 
     agent: str
@@ -98,12 +98,12 @@ class AgentConfig:
 def load(
     config_file: Path | None = None, *, agent: str | None = None, workspace: Path | None = None
 ) -> list[AgentConfig]:
-    """Load the agents that a daemon is to serve, in the order of the file; at least one.
+    """Load the agents to serve, in the order of the file; at least one.
 
-    `config_file` None means the default location, where it may be missing; a file that is named
-    must exist. `agent` (`--agent`) chooses one of the file's. `workspace` (`--workspace`) wins over
-    the file: the agent is then the one configured for that folder, else a nameless one with the
-    `[defaults]`; so it is when the file has no agents. Raises `ConfigError`.
+    `config_file` None means the default location, where the file may be missing; a named file must
+    exist. `agent` (`--agent`) selects one of the file's agents. `workspace` (`--workspace`)
+    overrides the file: it selects the agent of that directory, or else a nameless one with the
+    `[defaults]`, as for a file without agents. Raises `ConfigError`.
     """
     source = _Source.read(config_file)
     if agent is not None:
@@ -126,9 +126,9 @@ def load(
 
 
 def load_added(config_file: Path | None, workspace: Path) -> AgentConfig:
-    """Load the agent for a workspace that a running daemon takes in. Raises `ConfigError`.
+    """Load the agent for a workspace that is added to a running daemon. Raises `ConfigError`.
 
-    It is the one configured for that folder, else one that is named after the folder and its path.
+    It is the one configured for that directory, else one named after the directory.
     """
     source = _Source.read(config_file)
     name = source.owner_of(workspace)
@@ -138,10 +138,9 @@ def load_added(config_file: Path | None, workspace: Path) -> AgentConfig:
 
 
 def meant(configs: list[AgentConfig], folder: Path) -> AgentConfig | None:
-    """Return the agent that a client in `folder` means when it names none.
+    """Return the agent for a client in `folder` that names none, None if it is ambiguous.
 
-    It is the one in whose workspace the folder lies, the innermost if there are several; else
-    `main`; else the only one; None when there are several.
+    It is the one with the innermost workspace around `folder`, else `main`, else the only one.
     """
     around = [c for c in configs if folder.is_relative_to(c.workspace)]
     if around:
@@ -151,20 +150,20 @@ def meant(configs: list[AgentConfig], folder: Path) -> AgentConfig | None:
 
 
 def usable(config: AgentConfig) -> AgentConfig:
-    """Return the configuration. Raises `ConfigError` when its workspace can't be used."""
+    """Return the configuration. Raises `ConfigError` if its workspace is unusable."""
     if config.problem is not None:
         raise ConfigError(config.problem)
     return config
 
 
 def index_name(workspace: Path) -> str:
-    """Return the name of a workspace's index: its folder, and 8 hex digits for its real path."""
+    """Return the name of a workspace's index: its directory name and 8 hex digits of its path."""
     safe = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in workspace.name)
     return f"{safe or 'root'}-{_path_digits(workspace)}"
 
 
 def added_name(workspace: Path) -> str:
-    """Return the id of an agent for an added workspace: as `index_name`, in the folder's script."""
+    """Return the agent id for an added workspace: like `index_name`, but any letters."""
     words = "".join(c if c.isalnum() or c == "_" else " " for c in workspace.name).split()
     return f"{'-'.join(words) or 'root'}-{_path_digits(workspace)}"
 
@@ -175,7 +174,7 @@ def _path_digits(workspace: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A configuration file that has been read and whose outline is right."""
+    """Parsed configuration file with a valid outline."""
 
     file: Path
     exists: bool
@@ -193,16 +192,16 @@ class _Source:
         return cls(file, exists, document.get("defaults", {}), document.get("agents", {}))
 
     def owner_of(self, workspace: Path) -> str | None:
-        """Return the agent configured for a folder."""
-        wanted = real_path(workspace)
+        """Return the agent configured for a directory."""
+        real = real_path(workspace)
         for name, table in self.agents.items():
             root = table.get("workspace")
-            if isinstance(root, str) and real_path(Path(root)) == wanted is not None:
+            if isinstance(root, str) and real_path(Path(root)) == real is not None:
                 return name
         return None
 
     def agent(self, name: str | None, workspace: Path | None = None) -> AgentConfig:
-        """Merge the settings of one agent; `name` None: one without a name."""
+        """Merge the settings of one agent; `name` None: a nameless one."""
         merged: Table = {}
         origins: dict[str, str] = {}
         _merge(merged, self.defaults, f"{self.file} [defaults]", origins)
@@ -214,7 +213,7 @@ class _Source:
         _check(settings, origins, self.file)
         origins.setdefault("workspace", "current directory")
         given = Path(settings.workspace or ".").expanduser()
-        root, reason = _seen(given)
+        root, reason = _inspect(given)
         problem = None
         if reason is not None:
             origin = origins["workspace"]
@@ -239,41 +238,41 @@ class _Source:
 
 
 def real_path(path: Path) -> Path | None:
-    """Return where a path leads, as far as its disk answers; None for what is no path."""
+    """Resolve links in a path as far as its disk answers; None for an invalid path."""
     try:
         expanded = path.expanduser()
         return Path(within(LOOK_S, partial(os.path.realpath, expanded)))
     except TimeoutError:
         return Path(os.path.abspath(expanded))
-    except (RuntimeError, ValueError):  # the home of nobody; NUL
+    except (RuntimeError, ValueError):  # no such user; NUL
         return None
 
 
 def _check_utf8(workspace: Path) -> None:
-    """Raise `ConfigError` for a path that neither an index nor an answer can have in it."""
+    """Raise `ConfigError` for a path that an index and the wire can't represent."""
     shown = shown_path(workspace)
     if shown != str(workspace):
         raise ConfigError(f"the path of the workspace {shown} is not UTF-8; rename that folder")
 
 
-def _seen(path: Path) -> tuple[Path, str | None]:
-    """Return where a workspace is, links resolved, and why it can't be one, None if it can."""
+def _inspect(path: Path) -> tuple[Path, str | None]:
+    """Return a workspace's path with links resolved, and why it is unusable, None if it isn't."""
 
-    def look() -> tuple[Path, str | None]:
+    def check() -> tuple[Path, str | None]:
         real = Path(os.path.realpath(path))
         try:
             return real, None if path.is_dir() else "is not a folder"
         except OSError as error:
-            return real, f"can't be looked at ({error.strerror})"
+            return real, f"is not accessible ({error.strerror})"
 
     try:
-        return within(LOOK_S, look)
+        return within(LOOK_S, check)
     except TimeoutError as error:
-        return Path(os.path.abspath(path)), f"can't be looked at ({error.strerror})"
+        return Path(os.path.abspath(path)), f"is not accessible ({error.strerror})"
 
 
 def _read(file: Path) -> Table | None:
-    """Return what a file says, None if there is none. Raises `ConfigError`."""
+    """Return the parsed file, None if it is missing. Raises `ConfigError`."""
     try:
         with open_regular(file) as opened:
             return toml.loads(opened.read(toml.MAX_BYTES + 1))
@@ -300,7 +299,7 @@ def _check_top_level(document: Table, file: Path) -> None:
             raise ConfigError(f"{file}: agents.{name} must be a table: [agents.{name}]")
         if not name or not all(c.isalnum() or c in "-_." for c in name) or name.startswith("."):
             raise ConfigError(
-                f"{file}: agent id {name!r} must be made of letters, digits, '-', '_' and '.'"
+                f"{file}: agent id {name!r} must consist of letters, digits, '-', '_' and '.'"
             )
 
 
@@ -325,7 +324,7 @@ def _convert(merged: Table, origins: dict[str, str], file: Path) -> Settings:
         reason, _, where = str(error).partition(" - at `$.")
         key = where.rstrip("`")
         if reason.startswith("Invalid enum value"):
-            reason += f"; it may be {', '.join(choices(key))}"
+            reason += f"; allowed: {', '.join(choices(key))}"
         raise ConfigError(f"{origins.get(key, file)}: {key or 'settings'}: {reason}") from error
 
 
@@ -365,5 +364,5 @@ def _db_path(settings: Settings, name: str) -> Path:
         path = Path(settings.store.path).expanduser()
     else:
         path = Path(paths.state_dir()) / f"{name}.sqlite"
-    # One name for one index: its lock lies beside it, and a rebuild replaces the file itself.
+    # Without links, so that an index has one lock and a rebuild replaces the file itself.
     return real_path(path) or path

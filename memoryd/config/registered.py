@@ -1,4 +1,4 @@
-"""The workspaces that were added by request, written down so that they are served again."""
+"""List of added workspaces, kept in a file for the next start."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -13,11 +13,11 @@ MAX_BYTES = 1024 * 1024
 
 
 class AddedError(ConfigError):
-    """What was written down can't be read: which workspaces are to be served is not known."""
+    """Unreadable list of added workspaces."""
 
 
 def read_added(path: Path) -> list[str]:
-    """Return the workspaces that were written down; none if there is no file.
+    """Return the added workspaces; none if there is no file.
 
     Raises `AddedError`.
     """
@@ -32,13 +32,13 @@ def read_added(path: Path) -> list[str]:
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise AddedError(
-            f"{path}, where added workspaces are written down, can't be read: {reason};"
-            " put it right or move it away, then `memctl reload`"
+            f"{path}, the list of added workspaces, can't be read: {reason};"
+            " fix it or move it away, then run `memctl reload`"
         ) from error
 
 
 def write_added(path: Path, workspaces: list[str]) -> None:
-    """Write workspaces down, all or nothing; no file for none. Raises `OSError`."""
+    """Replace the list atomically; without workspaces, remove the file. Raises `OSError`."""
     if not workspaces:
         path.unlink(missing_ok=True)
         return
@@ -53,5 +53,5 @@ def write_added(path: Path, workspaces: list[str]) -> None:
 
 
 def unfinished(path: Path) -> Path:
-    """Return where the file is written before it takes its place."""
+    """Return the path of the new file before it replaces the list."""
     return path.with_name(f"{path.name}.new")

@@ -1,4 +1,4 @@
-"""Every setting, its type, bounds and default. The keys are the configuration file's."""
+"""All settings with their types, bounds and defaults, under the configuration file's keys."""
 
 from typing import Annotated, Literal
 
@@ -10,7 +10,7 @@ Fraction = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of all tables of the configuration file."""
+    """Base class of the configuration file's tables."""
 
 
 Remotes = Literal["openai", "gemini", "voyage", "mistral", "ollama"]
@@ -20,8 +20,8 @@ Remotes = Literal["openai", "gemini", "voyage", "mistral", "ollama"]
 class Batch(Section, frozen=True):
     """The provider's batch API, which is cheaper and slower, for bulk work.
 
-    `enabled` "auto": where at least `min_texts` wait. Of a job that has not come back after
-    `timeout_minutes`, what is there is taken and the rest embedded otherwise.
+    `enabled` "auto" uses it from `min_texts` texts on. After `timeout_minutes`, memoryd takes the
+    available results of a job and embeds the remaining texts directly.
     """
 
     enabled: bool | Literal["auto"] = False
@@ -32,11 +32,11 @@ class Batch(Section, frozen=True):
 
 
 class Remote(Section, frozen=True):
-    """How a provider over HTTP is asked; None and 0 mean its default, or no bound.
+    """Requests to a provider over HTTP; None and 0 mean its default, or no bound.
 
-    `batch_tokens` and `batch_items` bound one request; a token counts as one byte of UTF-8. With
-    `api_key_header`, the key goes into a header of that name. `price_per_million_tokens` is for the
-    cost that `status` shows.
+    `batch_tokens` and `batch_items` bound one request; a byte of UTF-8 counts as a token.
+    `api_key_header` names the header for the key. `price_per_million_tokens` determines the cost
+    in `status`.
     """
 
     base_url: str | None = None
@@ -53,11 +53,11 @@ class Remote(Section, frozen=True):
 
 
 class Local(Section, frozen=True):
-    """The model on this machine, in a process of its own: a GGUF file, else the bundled one.
+    """The model on this machine, in a separate process: a GGUF file, else the bundled one.
 
-    More `threads` are faster only on an idle machine: they wait for each other by spinning. With
-    one other busy process on two cores, one thread embeds 32 to 65 chunks a second and two
-    threads 12, for three times the processor time.
+    More `threads` are faster only on an idle machine, because they wait by spinning. Beside one
+    busy process on two cores, one thread embeds 32 to 65 chunks a second, and two threads embed 12
+    for three times the processor time.
     """
 
     model_path: str | None = None
@@ -67,14 +67,14 @@ class Local(Section, frozen=True):
 
 
 class StoreVector(Section, frozen=True):
-    """The sqlite-vec extension; `extension_path` None means the one that is installed."""
+    """The sqlite-vec extension; `extension_path` None means the installed one."""
 
     enabled: bool = True
     extension_path: str | None = None
 
 
 class StoreSettings(Section, frozen=True):
-    """Where the index lives; `path` None means `<state dir>/<agent>.sqlite`."""
+    """The index file; `path` None means `<state dir>/<agent>.sqlite`."""
 
     path: str | None = None
     vector: StoreVector = StoreVector()
@@ -88,10 +88,10 @@ class Chunking(Section, frozen=True):
 
 
 class ExtraPath(Section, frozen=True):
-    """A file or folder outside the memory folder that is memory too.
+    """Additional memory file or directory outside the memory directory.
 
-    `pattern` chooses among the Markdown files below the folder, `exclude` leaves some out; both are
-    relative to `path` and in the syntax of `.gitignore`.
+    `pattern` selects Markdown files below it and `exclude` leaves some out; both are relative to
+    `path`, in the syntax of `.gitignore`.
     """
 
     path: str
@@ -100,7 +100,7 @@ class ExtraPath(Section, frozen=True):
 
 
 class SyncSessions(Section, frozen=True):
-    """When a transcript that grows is read: after so much, or so long after its last change."""
+    """Amount of additions, or time since the last change, after which a transcript is read."""
 
     delta_bytes: Positive = 100_000
     delta_messages: Positive = 50
@@ -108,9 +108,9 @@ class SyncSessions(Section, frozen=True):
 
 
 class Sync(Section, frozen=True):
-    """How changes are noticed. `interval_minutes` 0 turns the periodic scan off.
+    """Detection of changes. `interval_minutes` 0 turns the periodic scan off.
 
-    A search waits for changes that are on their way, for `on_search_wait_ms` at most.
+    A search waits at most `on_search_wait_ms` for pending changes.
     """
 
     watch: bool = True
@@ -123,14 +123,14 @@ class Sync(Section, frozen=True):
 
 
 class Mmr(Section, frozen=True, rename={"balance": "lambda"}):
-    """Maximal marginal relevance: a `lambda` below 1 prefers hits that say something else."""
+    """Maximal marginal relevance: a `lambda` below 1 prefers diverse results."""
 
     enabled: bool = False
     balance: Fraction = 0.7
 
 
 class TemporalDecay(Section, frozen=True):
-    """What age leaves of a dated note: half every so many days, but never less than `floor`."""
+    """Ageing of dated notes: the score halves each half-life, down to the factor `floor`."""
 
     enabled: bool = True
     half_life_days: Annotated[float, Meta(gt=0)] = 30.0
@@ -138,10 +138,10 @@ class TemporalDecay(Section, frozen=True):
 
 
 class Hybrid(Section, frozen=True):
-    """How the keyword and vector legs are combined.
+    """Combination of the keyword and vector retrievers.
 
-    `evidence` is docs/search.md's; `weighted` the reference's, with its weights, which are clamped
-    and normalised.
+    `evidence` is described in docs/search.md; `weighted` is the reference's formula, with clamped
+    and normalised weights.
     """
 
     enabled: bool = True
@@ -154,7 +154,7 @@ class Hybrid(Section, frozen=True):
 
 
 class QuerySettings(Section, frozen=True):
-    """What a search returns when it doesn't say."""
+    """Defaults of a search."""
 
     max_results: Annotated[int, Meta(ge=1, le=200)] = 6
     min_score: Fraction = 0.35
@@ -163,17 +163,17 @@ class QuerySettings(Section, frozen=True):
 
 
 class Cache(Section, frozen=True):
-    """Embeddings kept for texts that no chunk holds any more. `max_entries` 0: no bound."""
+    """Embeddings kept for texts of removed chunks. `max_entries` 0: no bound."""
 
     enabled: bool = True
     max_entries: NonNegative = 50_000
 
 
 class Sessions(Section, frozen=True):
-    """Transcripts as a source. No `paths`: the places where the agents of `formats` keep theirs.
+    """Transcripts as a source. Without `paths`, the usual locations of the `formats` apply.
 
-    `visibility` is the most that a search may ask for: transcripts of its own session, of its
-    agent, or all.
+    `visibility` is the maximum for searches: transcripts of their own session, of their agent, or
+    all.
     """
 
     enabled: bool = False
@@ -188,9 +188,9 @@ class Sessions(Section, frozen=True):
 
 
 class Redact(Section, frozen=True):
-    """What is masked in transcripts before anything is stored, besides the usual secrets.
+    """Masking in transcripts before they are stored, besides the usual secrets.
 
-    `patterns` are regular expressions; `notes` masks notes in the index too.
+    `patterns` are regular expressions (RE2); `notes` masks notes in the index too.
     """
 
     patterns: tuple[str, ...] = ()
@@ -200,7 +200,7 @@ class Redact(Section, frozen=True):
 class Settings(Section, frozen=True):
     """The effective settings of one agent.
 
-    `model`, the input types and prefixes are those of `provider`: None means its own.
+    `model`, the input types and the prefixes belong to `provider`; None means its defaults.
     """
 
     workspace: str = ""

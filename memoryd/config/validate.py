@@ -1,4 +1,4 @@
-"""What is wrong with settings whose types are right: values that don't go together. Pure."""
+"""Checks of settings beyond their types: invalid values and combinations. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """RFC 9110, 5.6.2."""
 
 Mistake = tuple[str, str]
-"""(dotted key, what is wrong with it)"""
+"""(dotted key, problem)"""
 
 
 def mistakes(settings: Settings) -> Iterator[Mistake]:
@@ -26,11 +26,11 @@ def mistakes(settings: Settings) -> Iterator[Mistake]:
             yield f"remote.headers.{name}", "this can't be sent as a header"
     key_header = settings.remote.api_key_header
     if key_header is not None and not _HEADER_NAME.fullmatch(key_header):
-        yield "remote.api_key_header", "this is no name of a header"
+        yield "remote.api_key_header", "this is not a header name"
 
 
 def choices(key: str) -> list[str]:
-    """Return the words that the setting with a dotted key may be, where it is one of a few."""
+    """Return the allowed words of the setting with a dotted key."""
     kind: Any = Settings
     for name in key.split("."):
         kind = {f.encode_name: f.type for f in msgspec.structs.fields(kind)}[name.partition("[")[0]]
@@ -58,7 +58,7 @@ def _homes(settings: Settings) -> Iterator[Mistake]:
     ]
     for key, path in named:
         if "\0" in path:
-            yield key, "a path can't hold a NUL"
+            yield key, "a path can't contain NUL"
             continue
         try:
             Path(path).expanduser()
@@ -76,9 +76,9 @@ def _provider(settings: Settings) -> Iterator[Mistake]:
             ("remote.api_key_header", remote.api_key_header),
         ):
             if value is not None:
-                yield key, 'this is for one provider; name it: provider = "openai", for instance'
+                yield key, 'this needs a named provider, for example provider = "openai"'
     if settings.fallback == settings.provider != "none":
-        yield "fallback", "this must be another provider than `provider`"
+        yield "fallback", "this must differ from `provider`"
     if remote.base_url is not None and not is_web_address(remote.base_url):
         yield (
             "remote.base_url",
@@ -87,7 +87,7 @@ def _provider(settings: Settings) -> Iterator[Mistake]:
 
 
 def is_web_address(url: str) -> bool:
-    """Say whether a text is an address that requests can be sent to, without a password."""
+    """Return whether a text is a usable HTTP address without a password."""
     try:
         parts = urlsplit(url)
         (parts.hostname or "").encode("idna")

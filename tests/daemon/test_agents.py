@@ -263,7 +263,7 @@ def test_a_list_of_added_workspaces_that_cannot_be_read_is_told_and_kept(
         written.chmod(0o600)
     two.start()
     assert list(listed(two)) == ["main", "bee"]
-    said = f"{written}, where added workspaces are written down, can't be read"
+    said = f"{written}, the list of added workspaces, can't be read"
     assert said in two.log()
     assert said in two.memctl("status", "--agent", "main").stdout
     assert said in str([f for f in two.doctor(code=1)["findings"] if f["level"] == "error"])

@@ -147,7 +147,7 @@ def test_config_needs_no_daemon(daemon: Daemon) -> None:
         ("[defaults]\nprovder = 'none'", "unknown key provder; did you mean provider?"),
         (
             "[defaults]\nprovider = 'openia'",
-            "provider: Invalid enum value 'openia'; it may be auto, local,",
+            "provider: Invalid enum value 'openia'; allowed: auto, local,",
         ),
         ("[defaults.query]\nmin_score = 3", "query.min_score"),
         ("[agents.main]\nworkspace = '/nowhere/at/all'", "is not a folder"),

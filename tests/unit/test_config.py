@@ -246,9 +246,9 @@ def test_lists_are_replaced_and_not_joined(home: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[defaults]\nfallback = 'x'", "fallback: Invalid enum value 'x'; it may be local, none,"),
-        ("[agents.main.query.hybrid]\nfusion = 'x'", "value 'x'; it may be evidence, weighted"),
-        ("[defaults.sessions]\nformats = ['x']", "it may be openclaw, claude, codex, plain"),
+        ("[defaults]\nfallback = 'x'", "fallback: Invalid enum value 'x'; allowed: local, none,"),
+        ("[agents.main.query.hybrid]\nfusion = 'x'", "value 'x'; allowed: evidence, weighted"),
+        ("[defaults.sessions]\nformats = ['x']", "allowed: openclaw, claude, codex, plain"),
     ],
 )
 def test_what_is_one_of_a_few_words_is_told_with_all_of_them(

@@ -127,7 +127,7 @@ def test_a_file_that_goes_with_its_disk_before_it_is_read_is_not_gone(stage: Sta
     with pytest.raises(FileNotFoundError):
         unless_away(read, stage.mounts)(path)
     replace(path.parent)
-    with pytest.raises(OSError, match="its folder is not there"):
+    with pytest.raises(OSError, match="its disk is not mounted"):
         unless_away(read, stage.mounts)(path)
 
 
