@@ -7,7 +7,7 @@ Every queue of the data path is created here and passed in; no actor imports ano
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -40,8 +40,7 @@ from memoryd.embed.pool_registry import SharedPool, SharedPools
 from memoryd.embed.provider import Provider
 from memoryd.embed.resolve import Resolved
 from memoryd.events import AgentEvents, EventBus
-from memoryd.fs.hang import DiskWaits
-from memoryd.fs.lookups import Lookups
+from memoryd.fs.hang import DiskThreads, DiskWaits, PlaceThreads
 from memoryd.index.forget import load_tombstones
 from memoryd.index.queries import StoredIdentity, peek
 from memoryd.index.rebuild.actor import Rebuilder, RebuildRequest
@@ -100,9 +99,9 @@ async def open_agent(
         await check_workspace(config)
         is_locked = await lock.lock()
         # The agent has threads of its own, because the disk of another agent may hang.
-        threads = ThreadPoolExecutor(2, f"files of {config.agent}", initializer=waits.adopt)
+        threads = DiskThreads(2, f"files of {config.agent}", waits, config.workspace)
         stack.callback(threads.shutdown, wait=False, cancel_futures=True)
-        lookups = Lookups(config.agent)
+        lookups = PlaceThreads(config.agent)
         stack.callback(lookups.close)
         recovery = Recovery(await store_options(config, is_locked), findings, restart)
         await recovery.check(lock.run)
@@ -168,7 +167,7 @@ async def _agent(
     shared: SharedPool | None,
     resolved: Resolved,
     recovered: Recovered | None,
-    lookups: Lookups,
+    lookups: PlaceThreads,
 ) -> Agent:
     """Build the groups of stages in data-path order."""
     notes = await _notes(base)
@@ -209,7 +208,7 @@ async def _notes(base: _Base) -> NoteStages:
     watcher = None
     if settings.sync.watch:
         quiet_s = settings.sync.watch_debounce_ms / 1000
-        watcher = Watcher(queues.watch, queues.reconcile, quiet_s=quiet_s, adopt=base.waits.adopt)
+        watcher = Watcher(queues.watch, queues.reconcile, quiet_s=quiet_s, waits=base.waits)
     reconciler = Reconciler(
         queues.reconcile,
         queues.parse,

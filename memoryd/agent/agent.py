@@ -10,8 +10,7 @@ from memoryd.agent.transcripts import Transcripts
 from memoryd.chunk.parser import Parser
 from memoryd.config.load import AgentConfig
 from memoryd.events import AgentEvents
-from memoryd.fs.hang import DiskWaits
-from memoryd.fs.lookups import Lookups
+from memoryd.fs.hang import DiskWaits, PlaceThreads
 from memoryd.index.rebuild.actor import Rebuilder, RebuildRequest
 from memoryd.index.repair.recover import Recovered
 from memoryd.index.store import Store
@@ -94,7 +93,7 @@ class Agent:
     queues: Queues
     engine: SearchEngine
     events: AgentEvents
-    lookups: Lookups
+    lookups: PlaceThreads
     disk_waits: DiskWaits
 
     async def look_up(

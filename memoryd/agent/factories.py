@@ -16,7 +16,7 @@ from memoryd.embed.provider import PermanentError, Provider
 from memoryd.embed.rate_limit import RateLimits
 from memoryd.embed.resolve import Resolved, resolve
 from memoryd.embed.vendors.factory import APIS, key_origin
-from memoryd.fs.hang import LOOK_S, waiting_for, within
+from memoryd.fs.hang import LOOK_S, tick, within
 from memoryd.identity import Choice, Identity
 from memoryd.index.driver import ExtensionError, bundled_extension
 from memoryd.index.extension import expanded, load_apart
@@ -25,8 +25,7 @@ from memoryd.index.store import StoreOptions
 from memoryd.source.mounts import Mounts
 from memoryd.source.notes.discover import Discovery
 from memoryd.source.notes.read import NoteReader
-from memoryd.text.own_patterns import PatternError
-from memoryd.text.redact import Redactor
+from memoryd.text.redact import PatternError, Redactor
 from memoryd.text.tokenize import TOKENIZER
 
 MAX_INPUT_BYTES = 8_000
@@ -64,8 +63,8 @@ def choose_provider(settings: Settings, peeked: StoredIdentity) -> Resolved:
 
 
 def _is_file(path: str) -> bool:
-    with waiting_for(path):
-        return Path(path).expanduser().is_file()
+    tick(path)
+    return Path(path).expanduser().is_file()
 
 
 def _key_origin(name: str) -> str | None:

@@ -1,14 +1,13 @@
-"""The lock of an index, and the first looks at its file: in a thread that alone waits for its disk.
+"""The lock of an index and the first checks of its file, in a thread of their own.
 
-The disk may hang, and a thread that waits for it can't be stopped. So that what it does late harms
-nobody, all is done by this one thread, in turn: a lock that is taken after its agent was given up
-is given back next, and one that is held is given back when nobody looks at the file any more.
+The disk may hang, and a waiting thread can't be stopped. One thread does everything in turn, so
+that late work does no harm: a lock taken after its agent was abandoned is released next, and a
+held lock is released once no check of the file runs any more.
 """
 
 import asyncio
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from memoryd.config.load import AgentConfig
-from memoryd.fs.hang import LOOK_S, DiskWaits, waiting_for
+from memoryd.fs.hang import LOOK_S, DiskThreads, DiskWaits
 from memoryd.fs.lockfile import locked_index
 from memoryd_client.shared.lock_holder import Holder
 
@@ -24,18 +23,16 @@ T = TypeVar("T")
 
 
 class IndexLock:
-    """Looks at one index and holds its lock, as an async context manager.
+    """Async context manager that checks one index and holds its lock.
 
-    `waits` is told what is waited for. Whoever is cancelled meanwhile leaves the thread behind.
+    `waits` notes the index while the thread is busy. A cancelled caller leaves the thread behind.
     """
 
     def __init__(self, config: AgentConfig, holder: Holder, waits: DiskWaits) -> None:
-        """Wait for nothing yet."""
         self._path = config.db_path
         self._holder = holder
         self._held = ExitStack()
-        name = f"index of {config.agent}"
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name, initializer=waits.adopt)
+        self._thread = DiskThreads(1, f"index of {config.agent}", waits, self._path)
 
     async def __aenter__(self) -> "IndexLock":
         return self
@@ -46,29 +43,26 @@ class IndexLock:
         await asyncio.wait({asyncio.wrap_future(release)}, timeout=LOOK_S)
 
     async def locate(self, config: AgentConfig) -> AgentConfig:
-        """Wait until the disk answers; return the configuration with where the index really is.
+        """Wait until the disk answers; return the configuration with the index's real path.
 
-        Links could not be followed while it hung.
+        The configuration may have been read while the disk hung, with links not resolved.
         """
         self._path = Path(await self.run(partial(os.path.realpath, config.db_path)))
+        self._thread.place = self._path
         await self.run(partial(os.path.exists, self._path))
         return replace(config, db_path=self._path)
 
     async def lock(self) -> Callable[[], bool]:
-        """Take the lock. Returns and raises what `locked_index` does."""
+        """Take the lock. Returns and raises as `locked_index` does."""
         return await self.run(self._lock)
 
-    async def run(self, look: Callable[[], T]) -> T:
-        """Look at the index in the thread, while no other look is under way."""
-        return await asyncio.wrap_future(self._thread.submit(self._waited_for, look))
+    async def run(self, check: Callable[[], T]) -> T:
+        """Run a check of the index in the thread, after earlier ones."""
+        return await asyncio.wrap_future(self._thread.submit(check))
 
     def _lock(self) -> Callable[[], bool]:
         return self._held.enter_context(locked_index(self._path, self._holder))
 
     def _release(self) -> None:
-        with suppress(OSError):  # given back all the same
+        with suppress(OSError):  # it is released all the same
             self._held.close()
-
-    def _waited_for(self, look: Callable[[], T]) -> T:
-        with waiting_for(self._path):
-            return look()

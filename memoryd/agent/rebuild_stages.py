@@ -9,6 +9,7 @@ from memoryd.agent.agent import NoteStages
 from memoryd.agent.embedding import Embedding
 from memoryd.agent.transcripts import Transcripts
 from memoryd.chunk.parser import Parsed
+from memoryd.fs.hang import retrieve_error
 from memoryd.index.rebuild.rebuild import RebuildError
 from memoryd.index.store import Store
 from memoryd.messages import FileChanged, FileKey, FileStat
@@ -64,6 +65,7 @@ class RebuildStages:
         assert self._pool is not None  # noqa: S101 - `batch_items` is 0 without one
         pool = self._pool
         work = asyncio.ensure_future(pool.embed(texts))
+        work.add_done_callback(retrieve_error)
         blocked = asyncio.ensure_future(pool.blocked.wait())
         try:
             await asyncio.wait({work, blocked}, return_when=asyncio.FIRST_COMPLETED)

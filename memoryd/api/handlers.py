@@ -176,7 +176,7 @@ class Operations:
         if not agent.config.settings.sync.on_session_start:
             return memory.SessionStartResult(syncing=False)
         if agent.notes.watcher is not None:
-            agent.notes.watcher.hurry()
+            agent.notes.watcher.flush_now()
         await agent.queues.reconcile.put(Hint(reason="a session starts"))
         if agent.transcripts is not None:
             await agent.queues.transcripts.put(Hint(reason="a session starts"))

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from memoryd.agent.agent import EVERYWHERE, Agent
 from memoryd.errors import ECHO_CHARS, RequestFailedError
-from memoryd.fs.hang import waiting_for
 from memoryd.index.catalog import FileRow
 from memoryd.messages import FileKey, Hint
 from memoryd.search.engine import BadQueryError
@@ -32,7 +31,7 @@ async def search(agent: Agent, body: SearchBody) -> SearchResult:
     """
     sync = agent.config.settings.sync
     if sync.on_search and agent.notes.watcher is not None:
-        agent.notes.watcher.hurry()
+        agent.notes.watcher.flush_now()
         await _catch_up(agent, sync.on_search_wait_ms / 1000)
     late: list[str] = []
     gone = partial(gone_from_disk, agent, late)
@@ -108,8 +107,7 @@ async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> s
 def _is_gone(path: Path) -> bool:
     """Return whether a file is deleted; one that can't be checked may exist."""
     try:
-        with waiting_for(path):
-            path.lstat()
+        path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return True
     except (OSError, ValueError):

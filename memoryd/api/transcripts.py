@@ -5,7 +5,7 @@ from pathlib import Path
 
 from memoryd.agent.agent import Agent
 from memoryd.agent.transcripts import Transcripts
-from memoryd.fs.hang import waiting_for
+from memoryd.fs.hang import tick
 from memoryd.messages import FileKey
 from memoryd.source.transcripts.locations import SOURCE, Found, owner_of
 from memoryd.text.display import shown_path
@@ -48,8 +48,8 @@ def elsewhere(transcripts: Transcripts) -> list[str]:
 
 
 def _exists(path: Path) -> bool:
-    with waiting_for(path):
-        return path.exists()
+    tick(path)
+    return path.exists()
 
 
 def _missing(transcripts: Transcripts, found: Found) -> list[str]:

@@ -14,7 +14,7 @@ _MAX_HEADING_CHARS = 200
 _MARKER = re.compile(r" {0,3}(?:(#{1,6})(?=[ \t]|\Z)|(`{3,}|~{3,}))")
 _MARKER_STARTS = frozenset(" #`~")
 _MARKER_CHARS = 4096
-"""As much of an overlong line is looked at for a heading or a fence."""
+"""Maximum characters of an overlong line that are searched for a heading or fence."""
 
 
 def chunk_markdown(
@@ -56,7 +56,7 @@ def chunk_markdown(
 
 
 class _Item(msgspec.Struct, frozen=True, gc=False):
-    """A line, or a part of an overlong one. `units` and `size` (bytes) include a line end."""
+    """Line, or part of an overlong one. `units` and `size` (bytes) include a line end."""
 
     line: int
     text: str
@@ -68,7 +68,7 @@ class _Item(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Outline:
-    """The headings in force, read line by line."""
+    """Current headings, updated line by line."""
 
     def __init__(self) -> None:
         self.path = ""
@@ -76,7 +76,7 @@ class _Outline:
         self._fence = ""
 
     def read(self, line: str) -> bool:
-        """Take the next line; return whether it is a heading (CommonMark 0.31, 4.2 and 4.5)."""
+        """Read the next line; return whether it is a heading (CommonMark 0.31, 4.2 and 4.5)."""
         if line[:1] not in _MARKER_STARTS:
             return False
         marker = _MARKER.match(line)
@@ -118,7 +118,7 @@ def _items(lines: Iterable[str], *, budget: int, part: int, max_bytes: int) -> I
     headings_units = 0
     for number, raw in enumerate(lines, start=1):
         if len(raw) >= budget:
-            # Too long for one chunk, and perhaps far too long: nothing here looks at all of it.
+            # Too long for one chunk, perhaps by far: nothing here reads all of it.
             outline.read(well_formed(raw[:_MARKER_CHARS]))
             headings_units = 0
             for text in pieces(raw, units=part - 1, max_bytes=max_bytes):
@@ -151,11 +151,11 @@ def _item(line: int, text: str, path: str, *, is_heading: bool) -> _Item:
 
 
 class _Packer:
-    """Fills one chunk after the other.
+    """Packer that fills one chunk after another.
 
-    The items of the chunk being filled are, in order: `_old` items that are no new content
-    (repeated from the chunk before, and blank lines after them), then new ones. `_headings` is
-    where the headings and blank lines that end the chunk so far begin, if any do.
+    The current chunk has `_old` items of no new content (repeated lines, and blank lines after
+    them), followed by new items. `_headings` is the index of the headings and blank lines at its
+    end, None if there are none.
     """
 
     def __init__(self, *, budget: int, repeat: int, max_bytes: int) -> None:
@@ -175,7 +175,7 @@ class _Packer:
         if not self._fits(item) or (is_heading and 2 * self._units >= self._budget):
             self._close()
             if self._has_new() and not self._fits(item):
-                # Nothing but headings, and no room for any text.
+                # Only headings, and no room for text.
                 self._headings = None
                 self._close()
             self._drop_old(item)
@@ -194,7 +194,7 @@ class _Packer:
         self._size += item.size
 
     def finish(self) -> list[Chunk]:
-        """End the last chunk and return all."""
+        """Finish the last chunk and return all."""
         if self._has_new():
             self._emit(self._current)
         return self._chunks
@@ -206,9 +206,9 @@ class _Packer:
         return self._units + item.units <= self._budget and self._size + item.size <= self._max_size
 
     def _close(self) -> None:
-        """End the chunk before its last headings; start the next one with them or a repeat."""
+        """End the chunk before its last headings; start the next with them or a repeat."""
         if not self._has_new() or self._headings == 0:
-            # Nothing to end. A long run of headings must not be copied for each one that comes.
+            # Nothing to end. Don't copy a long run of headings for each new one.
             return
         end = len(self._current) if self._headings is None else self._headings
         if end > self._old:
@@ -221,7 +221,7 @@ class _Packer:
         self._keep(repeated, old=len(repeated))
 
     def _tail(self) -> list[_Item]:
-        """Return the last items, as many as may be repeated, from a heading on at most."""
+        """Return the last items that may be repeated, starting no earlier than a heading."""
         units = self._repeat
         start = len(self._current)
         while start and self._current[start - 1].units <= units:
@@ -232,7 +232,7 @@ class _Packer:
         return self._current[start:]
 
     def _drop_old(self, item: _Item) -> None:
-        """Give up as many old items as needed, the first ones first, to fit in `item`."""
+        """Drop the first old items until `item` fits."""
         drop = 0
         while drop < self._old and not self._fits(item):
             self._units -= self._current[drop].units
@@ -249,7 +249,7 @@ class _Packer:
         self._size = sum(item.size for item in items)
 
     def _emit(self, items: list[_Item]) -> None:
-        """Make a chunk of `items`, at least one of which isn't blank."""
+        """Append a chunk of `items`, at least one of which isn't blank."""
         first = next(at for at, item in enumerate(items) if not item.is_blank)
         last = next(at for at in range(len(items) - 1, -1, -1) if not items[at].is_blank)
         items = items[first : last + 1]

@@ -1,4 +1,4 @@
-"""Reads changed files and cuts them into chunks, in a thread, in the order they were noticed."""
+"""Parser actor: reads changed files and chunks them in a thread, in order."""
 
 import asyncio
 import time
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from memoryd.chunk.markdown import chunk_markdown
-from memoryd.fs.hang import waiting_for
+from memoryd.fs.hang import tick
 from memoryd.messages import (
     FileChanged,
     FileContent,
@@ -29,15 +29,15 @@ Parsed = ParsedFile | Unreadable | FileGone
 BATCH_FILES = 64
 BATCH_BYTES = 256 * 1024
 BATCH_S = 0.02
-"""What a thread does at one go: small files cost less than handing each over."""
+"""Maximum files, bytes and seconds of one job, because handing over each small file costs more."""
 
 AHEAD_BYTES = 16 * 1024 * 1024
-"""As much is parsed and not written at a time, or one larger file."""
+"""Maximum bytes that are parsed but not written, unless one file is larger."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkOptions:
-    """Chunk size and overlap in tokens, and the most a provider takes of one text in UTF-8."""
+    """Chunk size and overlap in tokens, and maximum UTF-8 bytes of one text for the provider."""
 
     tokens: int
     overlap: int
@@ -47,7 +47,7 @@ class ChunkOptions:
 def parse(
     change: FileChanged, read: Callable[[Path], FileContent], options: ChunkOptions
 ) -> Parsed:
-    """Read a file and chunk it. Blocking; never raises for what is on disk."""
+    """Read a file and chunk it. Blocking; never raises for problems on disk."""
     try:
         content = read(change.real_path)
     except FileNotFoundError:
@@ -55,7 +55,7 @@ def parse(
     except OSError as error:
         return Unreadable(change.key, error.strerror or str(error))
     chunks = chunk_markdown(
-        _given_up(content.lines),
+        _drained(content.lines),
         tokens=options.tokens,
         overlap=min(options.overlap, options.tokens - 1),
         max_bytes=options.max_bytes,
@@ -63,13 +63,13 @@ def parse(
     return ParsedFile(change.key, content.stat, content.hash, chunks, content.remarks)
 
 
-def _look_for(path: Path) -> None:
-    with waiting_for(path):
-        path.lstat()
+def _stat(path: Path) -> None:
+    tick(path)
+    path.lstat()
 
 
-def _given_up(lines: list[str]) -> Iterator[str]:
-    """Yield lines and free each: all of a large file's at once would hold up every thread."""
+def _drained(lines: list[str]) -> Iterator[str]:
+    """Yield lines and free each; freeing a large file at once would hold up every thread."""
     lines.reverse()
     while lines:
         yield lines.pop()
@@ -80,7 +80,7 @@ def parse_some(
     read: Callable[[Path], FileContent],
     options: ChunkOptions,
 ) -> list[Parsed]:
-    """Read and chunk the first of some files, as many as take no more than a moment."""
+    """Read and chunk the first files, up to the limits of one job."""
     parsed: list[Parsed] = []
     size = 0
     until = time.monotonic() + BATCH_S
@@ -89,7 +89,7 @@ def parse_some(
         size += outcome.stat.size if isinstance(outcome, ParsedFile) else 0
         if size >= BATCH_BYTES or time.monotonic() >= until:
             break
-        time.sleep(0)  # the event loop's turn, if it waits
+        time.sleep(0)  # let the event loop run if it waits
     return parsed
 
 
@@ -119,7 +119,7 @@ class Parser:
     async def run(self) -> None:
         """Parse until cancelled."""
         while True:
-            # A call of its own, so that nothing of a large file is held on to while we wait.
+            # A separate call, so that no large file is kept in memory while waiting.
             await self._take(await self._inbox.get())
 
     async def _take(self, message: ToParser | None) -> None:
@@ -140,12 +140,12 @@ class Parser:
             await self._writer.put(await self._still_gone(message))
 
     async def _still_gone(self, gone: FileGone) -> Parsed:
-        """Return what has become of a file that was not there: it may have come back since."""
+        """Return the result for a file that was missing: it may have returned since."""
         if gone.absent is None:
             return gone
         loop = asyncio.get_running_loop()
         try:
-            await loop.run_in_executor(self._thread, _look_for, gone.absent)
+            await loop.run_in_executor(self._thread, _stat, gone.absent)
         except (FileNotFoundError, NotADirectoryError):
             return gone
         except OSError as error:
@@ -163,19 +163,19 @@ class Parser:
             self._ahead_bytes = 0
 
     async def parse(self, change: FileChanged) -> Parsed:
-        """Read and chunk one file off the event loop; a rebuild uses this too."""
+        """Read and chunk one file off the event loop; rebuilds use this too."""
         return await self._in_thread(parse, change)
 
     def stats(self) -> int:
-        """Return how many files were parsed."""
+        """Return the number of parsed files."""
         return self._parsed
 
     def in_hand(self) -> int:
-        """Return how many files have left the queue and are not with the writer yet."""
+        """Return the number of files that have left the queue and not reached the writer."""
         return self._in_hand
 
     async def _in_thread(
-        self, work: Callable[[C, Callable[[Path], FileContent], ChunkOptions], T], what: C
+        self, work: Callable[[C, Callable[[Path], FileContent], ChunkOptions], T], subject: C
     ) -> T:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, work, what, self._read, self._options)
+        return await loop.run_in_executor(self._thread, work, subject, self._read, self._options)

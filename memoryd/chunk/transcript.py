@@ -1,7 +1,7 @@
-"""Cut the messages of a transcript into chunks, in a way that can be taken up again. Pure.
+"""Resumable chunking of transcript messages. Pure.
 
-Where a chunk ends depends only on what is in it and on the message that follows, so that whoever
-goes on from the record with which the last chunk begins gets the chunks of the whole.
+The end of a chunk depends only on its content and the next message. Chunking that resumes at the
+first record of the last chunk therefore yields the chunks of the whole transcript.
 """
 
 from typing import NamedTuple
@@ -14,14 +14,14 @@ _MIN_BUDGET_UNITS = 32
 
 
 class Position(NamedTuple):
-    """A record: the byte it begins at, and its line, 1-based."""
+    """Start of a record: byte offset, and 1-based line."""
 
     offset: int
     line: int
 
 
 class _Line(NamedTuple):
-    """A line of text of a message. `units` and `size` (bytes) include a line end."""
+    """Text line of a message. `units` and `size` (bytes) include a line end."""
 
     at: Position
     text: str
@@ -30,14 +30,13 @@ class _Line(NamedTuple):
 
 
 class TranscriptChunker:
-    """Takes messages in their order. Chunks are of whole messages, but for those too long for one.
+    """Chunker of messages in order. It splits only messages that are too long for one chunk.
 
-    A chunk weighs at most `tokens` (see `weigh`) and takes at most `max_bytes` in UTF-8; its lines
-    are those of the records in the transcript.
+    A chunk weighs at most `tokens` (see `weigh`) and takes at most `max_bytes` in UTF-8; its line
+    numbers are those of the records in the transcript.
     """
 
     def __init__(self, *, tokens: int, max_bytes: int) -> None:
-        """Start with nothing."""
         self._budget = max(_MIN_BUDGET_UNITS, tokens * 4)
         self._max_size = max_bytes + 1  # the last line has no end
         self._chunks: list[Chunk] = []
@@ -46,7 +45,7 @@ class TranscriptChunker:
         self._size = 0
 
     def add(self, at: Position, text: str) -> None:
-        """Take the next message, whose text has no line ends."""
+        """Add the next message, whose text has no line ends."""
         lines = self._lines(at, well_formed(text))
         units, size = sum(line.units for line in lines), sum(line.size for line in lines)
         if not self._fits(units, size):
@@ -59,7 +58,7 @@ class TranscriptChunker:
             self._size += line.size
 
     def finish(self, end: Position) -> tuple[list[Chunk], Position]:
-        """Return all chunks, and where the last one begins; `end` if there is none."""
+        """Return all chunks, and the start of the last one; `end` if there is none."""
         tail = self._open[0].at if self._open else end
         self._close()
         return self._chunks, tail

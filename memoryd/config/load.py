@@ -126,9 +126,9 @@ def load(
 
 
 def load_added(config_file: Path | None, workspace: Path) -> AgentConfig:
-    """Load the agent for a workspace that a running daemon takes in. Raises `ConfigError`.
+    """Load the agent for a workspace that is added to a running daemon. Raises `ConfigError`.
 
-    It is the one configured for that folder, else one that is named after the folder and its path.
+    It is the one configured for that directory, else one named after the directory.
     """
     source = _Source.read(config_file)
     name = source.owner_of(workspace)
@@ -151,20 +151,20 @@ def default_agent(configs: list[AgentConfig], folder: Path) -> AgentConfig | Non
 
 
 def usable(config: AgentConfig) -> AgentConfig:
-    """Return the configuration. Raises `ConfigError` when its workspace can't be used."""
+    """Return the configuration. Raises `ConfigError` if its workspace is unusable."""
     if config.problem is not None:
         raise ConfigError(config.problem)
     return config
 
 
 def index_name(workspace: Path) -> str:
-    """Return the name of a workspace's index: its folder, and 8 hex digits for its real path."""
+    """Return the name of a workspace's index: its directory name and 8 hex digits of its path."""
     safe = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in workspace.name)
     return f"{safe or 'root'}-{_path_digits(workspace)}"
 
 
 def added_name(workspace: Path) -> str:
-    """Return the id of an agent for an added workspace: as `index_name`, in the folder's script."""
+    """Return the agent id for an added workspace: like `index_name`, but any letters."""
     words = "".join(c if c.isalnum() or c == "_" else " " for c in workspace.name).split()
     return f"{'-'.join(words) or 'root'}-{_path_digits(workspace)}"
 
@@ -193,11 +193,11 @@ class _Source:
         return cls(file, exists, document.get("defaults", {}), document.get("agents", {}))
 
     def owner_of(self, workspace: Path) -> str | None:
-        """Return the agent configured for a folder."""
-        wanted = real_path(workspace)
+        """Return the agent configured for a directory."""
+        real = real_path(workspace)
         for name, table in self.agents.items():
             root = table.get("workspace")
-            if isinstance(root, str) and real_path(Path(root)) == wanted is not None:
+            if isinstance(root, str) and real_path(Path(root)) == real is not None:
                 return name
         return None
 
@@ -300,7 +300,7 @@ def _check_top_level(document: Table, file: Path) -> None:
             raise ConfigError(f"{file}: agents.{name} must be a table: [agents.{name}]")
         if not name or not all(c.isalnum() or c in "-_." for c in name) or name.startswith("."):
             raise ConfigError(
-                f"{file}: agent id {name!r} must be made of letters, digits, '-', '_' and '.'"
+                f"{file}: agent id {name!r} must consist of letters, digits, '-', '_' and '.'"
             )
 
 

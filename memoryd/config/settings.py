@@ -10,7 +10,7 @@ Fraction = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of all tables of the configuration file."""
+    """Base class of the configuration file's tables."""
 
 
 Remotes = Literal["openai", "gemini", "voyage", "mistral", "ollama"]

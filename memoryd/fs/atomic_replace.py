@@ -1,4 +1,4 @@
-"""Puts a finished file in the place of another, so that whatever happens one of them is there."""
+"""Atomic, durable replacement of one file by another."""
 
 import asyncio
 import os
@@ -11,25 +11,25 @@ from memoryd.fs.hang import retrieve_error
 T = TypeVar("T")
 
 SIDE_FILES = ("-wal", "-shm", "-journal")
-"""What SQLite keeps beside a file while it is open; left behind when the process was killed."""
+"""Suffixes of the files that SQLite keeps beside an open file, and leaves if it is killed."""
 
 
 def remove_index(path: Path) -> None:
-    """Remove an index file and all that SQLite keeps beside it. Raises `OSError`."""
+    """Remove an index file and its SQLite side files. Raises `OSError`."""
     remove_files(path, "", *SIDE_FILES)
 
 
 def remove_files(path: Path, *suffixes: str) -> None:
-    """Remove the files named `path` plus each suffix, those that exist."""
+    """Remove the existing files named `path` plus each suffix."""
     for suffix in suffixes:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
 def put_in_place(new: Path, path: Path) -> None:
-    """Rename one closed file over another, which is closed too. Blocking. Raises `OSError`.
+    """Rename one closed file over another closed file. Blocking. Raises `OSError`.
 
-    After a power cut the file at `path` is the old or the new one, whole: its content is on disk
-    before its name is, and no log that could be taken for its own is left beside it.
+    After a power cut, `path` is the complete old or new file: the content reaches the disk before
+    the name, and no log of the old file stays beside the new one.
     """
     remove_files(path, "-wal", "-shm")
     _flush_folder(path.parent)
@@ -37,20 +37,20 @@ def put_in_place(new: Path, path: Path) -> None:
 
 
 def rename_over(new: Path, path: Path) -> None:
-    """Give a file that is written the name of another, for good. Blocking. Raises `OSError`."""
+    """Rename a finished file over another durably. Blocking. Raises `OSError`."""
     _flush(new)
     os.replace(new, path)
     _flush_folder(path.parent)
 
 
 def check_closed(path: Path) -> None:
-    """Raise `OSError` if a part of an index file is still in its log, as after a failed close."""
+    """Raise `OSError` if part of an index is still in its log, as after a failed close."""
     if Path(f"{path}-wal").exists():
         raise OSError(f"{path}: its write-ahead log could not be written back")
 
 
 async def outlast(work: asyncio.Future[T]) -> T:
-    """Wait for what can't be called off any more; cancelled meanwhile, only be so after it."""
+    """Wait for work that can't be cancelled any more; delay a cancellation until it ends."""
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
@@ -69,6 +69,6 @@ def _flush(path: Path) -> None:
 
 
 def _flush_folder(folder: Path) -> None:
-    # Some file systems can't; there the rename is as lasting as they make it.
+    # Some file systems can't flush a directory.
     with suppress(OSError):
         _flush(folder)

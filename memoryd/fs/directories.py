@@ -1,7 +1,7 @@
-"""Where our socket, locks and index may lie: in folders that nobody else can change.
+"""Checks that sockets, locks and indexes are in directories that only their owner can change.
 
-Who can write to a folder, or to one above it, can put another file in the place of ours. Folders
-with the sticky bit, such as `/tmp`, let everybody only remove what is their own.
+Anybody who can write to a directory, or to one above it, can replace our files. In directories with
+the sticky bit, such as `/tmp`, users can remove only their own files.
 """
 
 import errno
@@ -18,22 +18,22 @@ log = logging.getLogger(__name__)
 
 _ELSEWHERE = "choose another --socket or store.path"
 MAX_LINKS = 40
-"""As many symbolic links as Linux follows in one path."""
+"""Maximum symbolic links in one path, as on Linux."""
 
 
 class SocketError(Exception):
-    """The socket or the index can't be had there; the message says why and what to do."""
+    """Unusable place for a socket or index; the message has the reason and a fix."""
 
 
 def private_folder(folder: Path) -> None:
-    """Create a folder only we can enter, if it is not there.
+    """Create a directory that only we can enter, if it is missing.
 
-    Raises `SocketError` when it can't be made, or when others could replace what is in it.
+    Raises `SocketError` if that fails, or if others could replace files in it.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise SocketError(f"{folder} can't be made: {error.strerror}; {_ELSEWHERE}") from error
+        raise SocketError(f"{folder} can't be created: {error.strerror}; {_ELSEWHERE}") from error
     try:
         if str(folder) in paths.own_folders():
             _close_to_others(folder)
@@ -45,10 +45,9 @@ def private_folder(folder: Path) -> None:
 
 
 def open_to_others(folder: Path) -> str | None:
-    """Return why others could replace what lies in a folder, and what to do; None if they can't.
+    """Return why others could replace files in a directory, with a fix; None if they can't.
 
-    Looks at the folder and at all above it, and at those that symbolic links lead through.
-    Raises `OSError`.
+    Checks the directory, its parents, and those that symbolic links lead through. Raises `OSError`.
     """
     trusted = {os.geteuid(), *_system_uids()}
     links = 0
@@ -59,7 +58,7 @@ def open_to_others(folder: Path) -> str | None:
         if found.st_uid not in trusted:
             return (
                 f"{here} belongs to another user (uid {found.st_uid}),"
-                f" who could replace what is in {folder}; {_ELSEWHERE}"
+                f" who could replace files in {folder}; {_ELSEWHERE}"
             )
         if stat.S_ISLNK(found.st_mode):
             links += 1
@@ -70,7 +69,7 @@ def open_to_others(folder: Path) -> str | None:
             here = Path("/") if target.is_absolute() else here.parent
         elif (whose := _writers(found)) is not None:
             return (
-                f"{here} can be written to by {whose}, who could replace what is in {folder};"
+                f"{here} is writable by {whose}, who could replace files in {folder};"
                 f" `chmod go-w {here}`, or {_ELSEWHERE}"
             )
         if not names:
@@ -80,28 +79,28 @@ def open_to_others(folder: Path) -> str | None:
 
 
 def _close_to_others(folder: Path) -> None:
-    """Take from others what rights they have to a folder that is for memoryd alone."""
+    """Remove the permissions of others from memoryd's own directory."""
     found = os.stat(folder)
     if found.st_uid == os.geteuid() and found.st_mode & 0o077:
         os.chmod(folder, stat.S_IMODE(found.st_mode) & 0o700)
-        log.warning("%s was open to others; now only its owner may enter it", folder)
+        log.warning("%s was open to others; now only its owner can enter it", folder)
 
 
 def _writers(folder: os.stat_result) -> str | None:
-    """Return who else can replace what lies in a folder; None: nobody."""
+    """Return who else can replace files in a directory, None for nobody."""
     if folder.st_mode & stat.S_ISVTX:
         return None
     if folder.st_mode & stat.S_IWOTH:
         return "everybody"
     is_ours = folder.st_uid == os.geteuid()
-    # A group that may write to the system's folders has been given that by the administrator.
+    # A group that can write to system directories was permitted by the administrator.
     if folder.st_mode & stat.S_IWGRP and is_ours and not _is_private(folder.st_gid):
         return f"group {_name_of(folder.st_gid)}"
     return None
 
 
 def _is_private(group: int) -> bool:
-    """Tell whether a group is the one that many systems make for each user alone."""
+    """Return whether a group is the private group that many systems create for each user."""
     try:
         user, found = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
     except KeyError:
@@ -118,9 +117,9 @@ def _name_of(group: int) -> str:
 
 
 def _system_uids() -> set[int]:
-    """Return the ids that the system's files have: root's, and what stands for it in a sandbox.
+    """Return the owners of system files: root, and its substitute in a sandbox.
 
-    In a user namespace that has no number for root, its files show the overflow uid.
+    In a user namespace that doesn't map root, root's files have the overflow uid.
     """
     try:
         with open("/proc/self/uid_map", encoding="ascii") as file:

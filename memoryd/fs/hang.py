@@ -1,36 +1,46 @@
-"""Disks that may hang: which path a thread waits for, and looks that are given up.
+"""Threads for disks that may hang, and a record of the paths that they wait for.
 
-A thread that waits for a disk can't be stopped. So others are told of it, and go on without.
+A thread that waits for a disk can't be stopped. memoryd therefore reports the path, refuses more
+work for that place, and continues without it.
 """
 
 import asyncio
 import errno
+import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from memoryd.errors import RequestFailedError
 from memoryd.text.display import shown_path
 from memoryd_client.shared.humanize import moment
 from memoryd_client.shared.paths import StrPath
+from memoryd_client.wire.protocol import ErrorCode
 
 T = TypeVar("T")
 
 HUNG_S = 5.0
-"""A disk that has not answered for so long hangs, as far as anybody can tell."""
+"""Seconds without progress after which a disk counts as hung."""
 LOOK_S = 2.0
-"""For looks that are given up."""
-MAX_GIVEN_UP = 32
-"""Looks that nobody waits for any longer, each with a thread of its own."""
-_TURNS = 10
+"""Seconds after which `within` abandons a check."""
+MAX_ABANDONED = 32
+"""Maximum abandoned checks, because each keeps its thread."""
+THREADS = 2
+"""Threads for each place."""
+MAX_WAITING = 128
+"""Maximum jobs of one place that run or wait for a thread."""
+MAX_PLACES = 16
+"""Maximum places with their own threads; later ones share threads."""
 SILENT = "its disk does not answer"
-_LATER = "what changes there is found when it does; what is indexed can be searched"
+_LATER = "changes there are indexed when it answers; indexed text stays searchable"
+_OTHERS = "other places"
+_TURNS = 10
 
 
 class DiskWaits:
-    """Which path each of some threads waits for, and for how long. Any thread may ask."""
+    """The path that each busy thread has reached, and the time. Any thread may ask."""
 
     def __init__(
         self,
@@ -40,47 +50,42 @@ class DiskWaits:
     ) -> None:
         self._clock = clock
         self._wall_clock = wall_clock
-        self._waiting: dict[int, tuple[StrPath, float]] = {}
+        self._reached: dict[int, tuple[StrPath, float]] = {}
 
-    def adopt(self) -> None:
-        """Take note of the calling thread, from now on: what an executor's threads begin with."""
-        _thread.waits = self
+    def note(self, path: StrPath | None) -> None:
+        """Note the path that the calling thread waits for; None: it waits for no disk."""
+        if path is None:
+            self._reached.pop(threading.get_ident(), None)
+        else:
+            self._reached[threading.get_ident()] = path, self._clock()
+
+    def note_progress(self) -> None:
+        """Note that the calling thread has made progress at the same path."""
+        if (reached := self._reached.get(threading.get_ident())) is not None:
+            self.note(reached[0])
 
     def overdue(self, seconds: float = HUNG_S) -> dict[str, float]:
-        """Return the paths that threads have waited for at least so long, and how long by now."""
+        """Return the paths without progress for at least `seconds`, and for how long."""
         now = self._clock()
         found: dict[str, float] = {}
-        for path, since_s in list(self._waiting.values()):
+        for path, since_s in list(self._reached.values()):
             if (waited_s := now - since_s) >= seconds:
                 shown = shown_path(path)
                 found[shown] = max(waited_s, found.get(shown, 0.0))
         return found
 
     def count_overdue(self) -> int:
-        """Return how many threads have waited for so long that the disk seems to hang."""
+        """Return the number of threads that wait for a hung disk."""
         now = self._clock()
-        return sum(now - since_s >= HUNG_S for _, since_s in list(self._waiting.values()))
+        return sum(now - since_s >= HUNG_S for _, since_s in list(self._reached.values()))
 
     def warnings(self, later: str = _LATER, *, seconds: float = HUNG_S) -> list[str]:
-        """Return which paths have not answered for so long, and what comes of it, a line each."""
+        """Return a line for each overdue path: since when, and the consequence `later`."""
         return [
             f"the disk of {path} has not answered since {moment(self._wall_clock() - waited_s)}"
             f" ({waited_s:.0f} s): {later}"
             for path, waited_s in self.overdue(seconds).items()
         ]
-
-    def _begin(self, path: StrPath) -> StrPath | None:
-        thread = threading.get_ident()
-        around = self._waiting.get(thread)
-        self._waiting[thread] = path, self._clock()
-        return None if around is None else around[0]
-
-    def _end(self, around: StrPath | None) -> None:
-        thread = threading.get_ident()
-        if around is None:
-            self._waiting.pop(thread, None)
-        else:  # something has come back just now
-            self._waiting[thread] = around, self._clock()
 
 
 class _Thread(threading.local):
@@ -90,40 +95,135 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
-@contextmanager
-def waiting_for(path: StrPath) -> Iterator[None]:
-    """Let it be known which path the thread waits for, if somebody wants to know."""
-    waits = _thread.waits
-    if waits is None:
-        yield
-        return
-    around = waits._begin(path)
-    try:
-        yield
-    finally:
-        waits._end(around)
+def tick(path: StrPath | None = None) -> None:
+    """Note progress of the thread's job. `path` is the next path, None the same one.
+
+    A job that ticks at least every `HUNG_S` seconds is not reported as hung.
+    """
+    if (waits := _thread.waits) is not None:
+        if path is None:
+            waits.note_progress()
+        else:
+            waits.note(path)
 
 
-_given_up = threading.BoundedSemaphore(MAX_GIVEN_UP)
+def idle() -> None:
+    """Note that the thread's job waits for no disk until its next tick with a path."""
+    if (waits := _thread.waits) is not None:
+        waits.note(None)
 
 
-def within(seconds: float, look: Callable[[], T]) -> T:
-    """Look at a disk, but not for longer. Raises what the look does, or `TimeoutError`."""
+class DiskThreads(ThreadPoolExecutor):
+    """Threads whose jobs are noted in `waits`, at `place` until they tick.
+
+    None: a job counts as idle until then.
+    """
+
+    def __init__(
+        self, threads: int, name: str, waits: DiskWaits, place: StrPath | None = None
+    ) -> None:
+        super().__init__(threads, thread_name_prefix=name)
+        self.waits = waits
+        self.place = place
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Run a job in a thread and note it meanwhile."""
+        return super().submit(self._run, fn, *args, **kwargs)
+
+    def _run(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        _thread.waits = self.waits
+        self.waits.note(self.place)
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            self.waits.note(None)
+
+
+class _Place(DiskThreads):
+    def __init__(self, agent: str, place: str) -> None:
+        path = place if os.path.isabs(place) else None
+        super().__init__(THREADS, f"lookups of {agent}", DiskWaits(), path)
+        self.free = threading.BoundedSemaphore(MAX_WAITING)
+
+
+class PlaceThreads:
+    """Threads of one agent for each place that requests use: a hung disk blocks no other place."""
+
+    def __init__(self, agent: str) -> None:
+        self._agent = agent
+        self._places: dict[str, _Place] = {}
+
+    async def run(self, place: str, function: Callable[..., T], *arguments: object) -> T:
+        """Run a function in a thread of a place. Raises the function's errors.
+
+        Raises `RequestFailedError` if all threads of the place hang or too many jobs wait.
+        A cancelled caller leaves the job running, because a thread can't be stopped.
+        """
+        threads = self._of(place)
+        hung = threads.waits.warnings()
+        if hung and threads.waits.count_overdue() >= THREADS:
+            raise RequestFailedError(
+                ErrorCode.UNAVAILABLE,
+                hung[0],
+                hint="check that disk; try again when it answers",
+                retryable=True,
+            )
+        if not threads.free.acquire(blocking=False):
+            raise RequestFailedError(
+                ErrorCode.BUSY,
+                f"{MAX_WAITING} requests already wait for the disk of agent {self._agent}",
+                hint="the disk is slow or does not answer; check it, then try again",
+                retryable=True,
+            )
+        job = threads.submit(function, *arguments)
+        job.add_done_callback(lambda _: threads.free.release())
+        result = asyncio.wrap_future(job)
+        result.add_done_callback(_retrieve)
+        return await asyncio.shield(result)
+
+    def warnings(self) -> list[str]:
+        """Return a line for each path that does not answer."""
+        return [line for place in self._places.values() for line in place.waits.warnings()]
+
+    def close(self) -> None:
+        """Start no more jobs; wait for none."""
+        for place in self._places.values():
+            place.shutdown(wait=False, cancel_futures=True)
+
+    def _of(self, place: str) -> _Place:
+        if place not in self._places and len(self._places) >= MAX_PLACES:
+            place = _OTHERS
+        if place not in self._places:
+            self._places[place] = _Place(self._agent, place)
+        return self._places[place]
+
+
+def _retrieve(result: asyncio.Future[T]) -> None:
+    """Take the exception of an abandoned job, which asyncio would log otherwise."""
+    if not result.cancelled():
+        result.exception()
+
+
+_abandoned = threading.BoundedSemaphore(MAX_ABANDONED)
+
+
+def within(seconds: float, check: Callable[[], T]) -> T:
+    """Run a check for at most `seconds`. Raises its errors, or `TimeoutError`."""
     outcome = Future[T]()
 
     def run() -> None:
         try:
-            outcome.set_result(look())
+            outcome.set_result(check())
         except BaseException as error:
             outcome.set_exception(error)
         finally:
-            _given_up.release()
+            _abandoned.release()
 
-    if not _given_up.acquire(blocking=False):
+    if not _abandoned.acquire(blocking=False):
         raise TimeoutError(errno.ETIMEDOUT, SILENT)
-    thread = threading.Thread(target=run, name="a look at the disk", daemon=True)
+    thread = threading.Thread(target=run, name="disk check", daemon=True)
     thread.start()
-    for _ in range(_TURNS):  # a machine that stood still has used up one of them at the most
+    for _ in range(_TURNS):  # a suspended machine uses up at most one turn
         thread.join(seconds / _TURNS)
     if not outcome.done():
         raise TimeoutError(errno.ETIMEDOUT, SILENT)

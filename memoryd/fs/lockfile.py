@@ -1,4 +1,4 @@
-"""Lock files: one daemon for one socket, and for one index."""
+"""Lock files that allow one daemon for each socket and each index."""
 
 import errno
 import fcntl
@@ -19,22 +19,21 @@ log = logging.getLogger(__name__)
 
 _LOCK_PAUSE_S = 0.005
 _LOCK_TRIES = 400
-"""Two seconds in all: far more than those who share a lock keep it for."""
+"""Maximum attempts: 2 s in all, far longer than clients share a lock."""
 
 
 class AlreadyRunningError(Exception):
-    """Another process holds the lock; the message names it."""
+    """Lock held by another process, which the message names."""
 
 
 @contextmanager
 def locked(path: Path, what: str, holder: Holder | None = None) -> Iterator[Callable[[], bool]]:
-    """Hold an exclusive lock on `path` (created if need be), which tells who `holder` is.
+    """Hold an exclusive lock on `path`, created if missing; record `holder` (default: us) in it.
 
-    Without one it is this process. Gives what says, each time it is called, whether others still
-    find the lock: who removes the file makes room for another one. Raises `AlreadyRunningError`,
-    or `SocketError` when the file is no place for a lock of ours. The kernel gives the lock back
-    however the process ends; the file is left, for removing it would let two daemons lock two files
-    of one name.
+    Yields a function that tells whether `path` is still the locked file: if somebody removes it,
+    another daemon can lock a new one. Raises `AlreadyRunningError`, or `SocketError` if the file
+    can't be used as a lock. The kernel releases the lock however the process ends. The file stays,
+    because removing it would let two daemons lock two files of one name.
     """
     private_folder(path.parent)
     descriptor = _taken(path, what)
@@ -42,7 +41,7 @@ def locked(path: Path, what: str, holder: Holder | None = None) -> Iterator[Call
         try:
             locks.write(descriptor, holder or locks.this_process())
         except OSError as error:
-            log.warning("%s is locked, but can't say by whom: %s", path, error.strerror)
+            log.warning("%s is locked, but can't record its holder: %s", path, error.strerror)
         yield partial(_is_at, descriptor, path)
     finally:
         os.close(descriptor)
@@ -50,11 +49,10 @@ def locked(path: Path, what: str, holder: Holder | None = None) -> Iterator[Call
 
 @contextmanager
 def locked_index(path: Path, holder: Holder) -> Iterator[Callable[[], bool]]:
-    """Hold the lock of an index, whose path has no symbolic link in it.
+    """Hold the lock of an index, whose path contains no symbolic link.
 
-    Gives and raises what `locked` does, and `SocketError` when the index has another name too:
-    another daemon could lock that one, and SQLite would keep two logs of what is not yet in the
-    file.
+    Yields and raises as `locked`; also raises `SocketError` for an index with a second name, which
+    another daemon could lock: SQLite would then keep two write-ahead logs.
     """
     with locked(Path(f"{path}.lock"), f"the index {path}", holder) as is_found:
         try:
@@ -86,12 +84,12 @@ def _taken(path: Path, what: str) -> int:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # Somebody removed it meanwhile, and may have made another one.
-    raise SocketError(f"{path} does not stay where it is; see who removes it")
+        os.close(descriptor)  # it was removed, and perhaps replaced, meanwhile
+    raise SocketError(f"{path} keeps disappearing; find out which program removes it")
 
 
 def _opened(path: Path) -> int:
-    # A FIFO in its place would keep us waiting, a link have us write to another file.
+    # A FIFO in its place would block us, a link would make us write to another file.
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         try:
@@ -99,7 +97,7 @@ def _opened(path: Path) -> int:
         except OSError as error:
             if error.errno != errno.EROFS:
                 raise
-            # It can be locked all the same.
+            # A read-only file can be locked too.
             descriptor = os.open(path, os.O_RDONLY | flags & ~(os.O_RDWR | os.O_CREAT))
     except OSError as error:
         linked = error.errno == errno.ELOOP
@@ -117,15 +115,14 @@ def _opened(path: Path) -> int:
         os.close(descriptor)
         raise SocketError(f"{path} can't be used as a lock: {reason}")
     if found.st_mode & 0o077:
-        os.fchmod(descriptor, 0o600)  # Who can open it can hold the lock.
+        os.fchmod(descriptor, 0o600)  # whoever can open it can lock it
     return descriptor
 
 
 def _lock(descriptor: int) -> bool:
-    """Take the exclusive lock, unless somebody else has it.
+    """Take the exclusive lock; return False if another process holds it.
 
-    A client that asks whether a daemon runs, or removes a stale socket, shares the lock for a
-    moment: that is waited for.
+    Waits while a client shares the lock, to check for a daemon or remove a stale socket.
     """
     for _ in range(_LOCK_TRIES):
         try:
@@ -148,4 +145,4 @@ def _is_at(descriptor: int, path: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
-        return True  # what can't be looked at is no news
+        return True  # unknown counts as unchanged

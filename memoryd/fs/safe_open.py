@@ -1,9 +1,8 @@
-"""Opens files and folders below a folder that is trusted, name by name: no link is followed.
+"""Opens files below a trusted directory component by component, without following links.
 
-A path is looked up again by every call that is given it, so a check of a path says nothing about
-what is opened a moment later. Here each folder on the way is opened in the one before it, and what
-is checked is what is then read. Nothing but a regular file is ever opened: opening a pipe wakes who
-waits at its other end, and opening a device may do anything.
+Every call resolves a path again, so a check of a path doesn't protect a later open. This module
+opens each directory relative to its parent and reads the file it has checked. It opens regular
+files only: opening a pipe wakes the process at its other end, and a device may do anything.
 """
 
 import errno
@@ -11,11 +10,13 @@ import io
 import os
 import stat as stat_module
 
-from memoryd.fs.hang import waiting_for
+from memoryd.fs.hang import tick
 from memoryd_client.shared.paths import StrPath
 
+BLOCK_BYTES = 256 * 1024
+"""Maximum bytes of one read or decode call, because a long call holds up every thread."""
 _O_PATH: int = getattr(os, "O_PATH", 0)
-"""Linux: a descriptor that stands for a file without opening it."""
+"""Linux: a descriptor that refers to a file without opening it."""
 _ON_THE_WAY = (_O_PATH or os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _THROUGH = _ON_THE_WAY | os.O_NOFOLLOW
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -23,77 +24,77 @@ _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class LinkError(OSError):
-    """The path goes through a symbolic link."""
+    """Symbolic link in a path."""
 
 
 def open_file(path: StrPath, below: StrPath) -> int:
     """Open a regular file for reading and return its descriptor.
 
-    `below` is a folder that may be reached through links, and the path begins with it. Raises
+    The path begins with the directory `below`, which may be reached through links. Raises
     `OSError`.
     """
-    with waiting_for(path):
-        folder, name = _folder_of(path, below)
-        try:
-            return _open_regular(name, folder, path)
-        finally:
-            os.close(folder)
+    tick(path)
+    folder, name = _folder_of(path, below)
+    try:
+        return _open_regular(name, folder, path)
+    finally:
+        os.close(folder)
 
 
 class RegularFile(io.FileIO):
-    """A regular file that is read without a buffer. Opening it is `open_file`."""
+    """Unbuffered regular file, opened by `open_file`."""
 
     def __init__(self, path: StrPath, below: StrPath) -> None:
         super().__init__(open_file(path, below), "rb")
         self._path = path
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read some bytes."""
-        with waiting_for(self._path):
-            return super().read(-1 if size is None else size)
+        """Read up to `size` bytes."""
+        tick(self._path)
+        return super().read(-1 if size is None else size)
 
 
 def stat_file(path: StrPath, below: StrPath) -> os.stat_result:
-    """Return the stat of a file, or of a link in its place. Raises `OSError`."""
-    with waiting_for(path):
-        folder, name = _folder_of(path, below)
-        try:
-            return os.stat(name, dir_fd=folder, follow_symlinks=False)
-        finally:
-            os.close(folder)
+    """Return the stat of a file or link. Raises `OSError`."""
+    tick(path)
+    folder, name = _folder_of(path, below)
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    finally:
+        os.close(folder)
 
 
 def unlink_file(path: StrPath, below: StrPath, identity: tuple[int, int]) -> None:
-    """Remove a regular file that has this (device, inode). Raises `OSError`."""
-    with waiting_for(path):
-        folder, name = _folder_of(path, below)
-        try:
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            _check_regular(found, path)
-            if (found.st_dev, found.st_ino) != identity:
-                raise OSError(errno.ESTALE, "it is another file by now", str(path))
-            os.unlink(name, dir_fd=folder)
-        finally:
-            os.close(folder)
+    """Remove a regular file with this (device, inode). Raises `OSError`."""
+    tick(path)
+    folder, name = _folder_of(path, below)
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        _check_regular(found, path)
+        if (found.st_dev, found.st_ino) != identity:
+            raise OSError(errno.ESTALE, "it has been replaced by another file", str(path))
+        os.unlink(name, dir_fd=folder)
+    finally:
+        os.close(folder)
 
 
 class Descent:
-    """A walk through folders, which are held open: the next one is a step from its parent.
+    """Walk through directories that stay open, each opened relative to its parent.
 
-    Holds as many descriptors as the folder it is in has folders above it, up to the trusted one.
+    Holds one descriptor for each directory between the trusted one and the current one.
     """
 
     def __init__(self, below: StrPath) -> None:
-        """Begin in a folder that may be reached through links. Raises `OSError`."""
+        """Start in a directory that may be reached through links. Raises `OSError`."""
         self._below = str(below)
         self._names: list[str] = []
-        with waiting_for(below):
-            self._descriptors = [os.open(below, _ON_THE_WAY)]
+        tick(below)
+        self._descriptors = [os.open(below, _ON_THE_WAY)]
 
     def enter(self, path: str, *, listed: bool = True) -> int:
-        """Go to a folder; return its descriptor, which is good until the next one is entered.
+        """Enter a directory; return its descriptor, which is valid until the next `enter`.
 
-        `listed`: for `os.scandir`, for which the folder has to be readable. Raises `OSError`.
+        `listed`: open it for `os.scandir`, which needs read permission. Raises `OSError`.
         """
         *on_the_way, last = ["."] if path == self._below else _names(path, self._below)
         common = 0
@@ -102,18 +103,18 @@ class Descent:
                 break
             common += 1
         self._leave(common)
-        with waiting_for(path):
-            for name in on_the_way[common:]:
-                self._go(name, _THROUGH, path)
-            return self._go(last, _LIST if listed else _THROUGH, path)
+        tick(path)
+        for name in on_the_way[common:]:
+            self._go(name, _THROUGH, path)
+        return self._go(last, _LIST if listed else _THROUGH, path)
 
     def identity(self) -> tuple[int, int]:
-        """Return the (device, inode) of the folder that it began in."""
+        """Return the (device, inode) of the first directory."""
         found = os.fstat(self._descriptors[0])
         return found.st_dev, found.st_ino
 
     def close(self) -> None:
-        """Close all folders."""
+        """Close all directories."""
         self._leave(-1)
 
     def _go(self, name: str, flags: int, path: str) -> int:
@@ -131,12 +132,12 @@ def _names(path: StrPath, below: StrPath) -> list[str]:
     text, prefix = os.fspath(path), os.fspath(below).rstrip("/") + "/"
     names = text.removeprefix(prefix).split("/")
     if not text.startswith(prefix) or not all(names) or ".." in names:
-        raise OSError(errno.EINVAL, "not a path below its place", text)
+        raise OSError(errno.EINVAL, "not a path below its directory", text)
     return names
 
 
 def _folder_of(path: StrPath, below: StrPath) -> tuple[int, str]:
-    """Return the descriptor of the folder that a file is in, and the file's name there."""
+    """Return the descriptor of a file's directory, and the file's name."""
     *folders, name = _names(path, below)
     descriptor = os.open(below, _ON_THE_WAY)
     for folder in folders:
@@ -152,7 +153,7 @@ def _step(name: str, folder: int, flags: int, path: StrPath) -> int:
     try:
         return os.open(name, flags, dir_fd=folder)
     except OSError as error:
-        # Which of the two a link gives is another one on each system.
+        # Systems differ in the error for a link.
         if error.errno in (errno.ENOTDIR, errno.ELOOP) and _is_link(name, folder):
             raise _link(path) from error
         error.filename = os.fspath(path)

@@ -1,31 +1,34 @@
-"""Which names of files and folders may be memory, whatever the configuration says."""
+"""Names of files and directories that may be memory under any configuration."""
 
+import re
 from pathlib import Path
 
-from memoryd.fs.hang import waiting_for
+from memoryd.fs.hang import tick
 
 ROOT_FILES = ("MEMORY.md", "memory.md")
 MEMORY_FOLDER = "memory"
 IGNORE_FILE = ".memoryignore"
 SUFFIX = ".md"
 NOT_UTF8 = "its name is not UTF-8"
+MAGIC = re.compile(r"[*?\[]")
+"""The characters that make a path a glob."""
 TOOL_FOLDERS = frozenset(
     {"node_modules", "bower_components", "__pycache__", "site-packages", "venv"}
 )
 
 
 def is_markdown(name: str) -> bool:
-    """Say whether a file of this name may be memory."""
+    """Return whether a file with this name may be memory."""
     return name.lower().endswith(SUFFIX) and not name.startswith(".")
 
 
 def is_tool_folder(name: str) -> bool:
-    """Say whether a folder of this name is hidden or a tool's: neither walked nor watched."""
+    """Return whether a directory is hidden or a tool's, and so neither walked nor watched."""
     return name.startswith(".") or name in TOOL_FOLDERS
 
 
 def is_utf8(name: str) -> bool:
-    """Say whether a name, or a path, can be written as UTF-8: in an index and on the wire."""
+    """Return whether an index and the wire can represent a name or path as UTF-8."""
     if name.isascii():
         return True
     try:
@@ -36,6 +39,6 @@ def is_utf8(name: str) -> bool:
 
 
 def is_real_folder(path: Path) -> bool:
-    """Say whether a path is a folder, not a link to one. Blocking."""
-    with waiting_for(path):
-        return path.is_dir() and not path.is_symlink()
+    """Return whether a path is a directory, not a link to one. Blocking."""
+    tick(path)
+    return path.is_dir() and not path.is_symlink()

@@ -1,9 +1,8 @@
-"""Tells notes that were deleted from notes on a disk that is not there.
+"""Detection of unmounted disks, to distinguish missing notes from deleted ones.
 
-Which folder stands at each place that memory is looked for in, and wherever another file system
-begins below, is recorded in the index as (device, inode). A place that is empty and another folder
-than the one recorded looks like a mount point without its disk; so does one that is missing along
-with its file system. What the index has of it stays, until somebody says that it is meant.
+The index records the (device, inode) of each memory location and of each file system that begins
+below. A location looks unmounted if it is empty and a different directory than recorded, or
+missing together with its file system. Its indexed files are kept until a user confirms the loss.
 """
 
 import os
@@ -13,39 +12,39 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from memoryd.fs.hang import waiting_for
+from memoryd.fs.hang import tick
 from memoryd.messages import FileKey
 from memoryd.source.filenames import is_utf8
 
 DeviceInode = tuple[int, int]
-MEANT = "what the index has of it is kept; if it is to go: `memctl index`"
+MEANT = "its indexed text is kept; to remove it: `memctl index`"
 
 
 class Seen(Protocol):
-    """What a look at the disk has seen: the files are `stats`, the rest is as in `Scan`."""
+    """Result of a scan: the files are `stats`, the rest is as in `Scan`."""
 
     @property
     def roots(self) -> Collection[Path]:
-        """All that was to be looked at, whether it is there or not."""
+        """All scanned locations, present or not."""
 
     @property
     def places(self) -> Mapping[Path, DeviceInode]:
-        """Which folder is at each place."""
+        """The (device, inode) of the directory at each location."""
 
     @property
     def unread(self) -> Collection[Path]:
-        """Below these nothing is known."""
+        """Paths below which nothing is known."""
 
     @property
     def stats(self) -> Collection[FileKey]:
-        """The files that were seen."""
+        """The files found."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Places where nothing is known of files that are not seen, each with what is wrong.
+    """Locations whose unseen files must be kept (`away`), each with its problem.
 
-    `recorded` is what is to be recorded from now on, `seen` what is there.
+    `recorded` are the directories to record from now on, `seen` those present.
     """
 
     away: dict[Path, str]
@@ -54,7 +53,7 @@ class Verdict:
 
 
 class Mounts:
-    """Which folder is to be found at each place of one source. Any thread may ask."""
+    """The recorded directory at each location of one source. Any thread may ask."""
 
     def __init__(
         self,
@@ -63,28 +62,28 @@ class Mounts:
         locate: Callable[[FileKey], Path | None],
         workspace: Path | None = None,
     ) -> None:
-        """`locate` returns where a file lies. What is below a missing `workspace` is not gone."""
+        """Take the recorded locations; `locate` returns the path of a file."""
         self._recorded = {Path(path): identity for path, identity in recorded.items()}
         self._locate = locate
         self._workspace = workspace
         self._seen: dict[Path, DeviceInode | None] = {}
 
     def recorded(self) -> dict[str, DeviceInode]:
-        """Return what is to be written down."""
+        """Return the directories to store in the index."""
         return {str(path): identity for path, identity in self._recorded.items()}
 
     def places(self) -> list[Path]:
-        """Return all places that are known."""
+        """Return all known locations."""
         return list(self._recorded)
 
     def judge(self, scan: Seen, known: Collection[FileKey], *, meant: bool = False) -> Verdict:
-        """Compare what was seen with what was recorded. Blocking.
+        """Compare a scan with the record. Blocking.
 
-        `known` are the files that the index has. `meant`: whatever is missing was deleted.
+        `known` are the indexed files. `meant`: missing files were deleted on purpose.
         """
         recorded, away = self._recorded, dict[Path, str]()
-        places = {path for path in recorded if _is_looked_at(path, scan)} | scan.places.keys()
-        # After the walk: a disk may have gone while it was looked at.
+        places = {path for path in recorded if _is_scanned(path, scan)} | scan.places.keys()
+        # After the walk, because a disk may disappear during it.
         now = {path: identity_of(path) for path in places}
         seen = now | {path: identity_of(path) for path in scan.roots}
         unknown = set(scan.unread)
@@ -92,8 +91,8 @@ class Mounts:
             if _is_below(path, unknown):
                 continue
             if path in scan.places and now[path] != scan.places[path]:
-                away[path] = f"{path} was replaced while it was looked at"
-                seen[path] = scan.places[path]  # so that it is looked at again
+                away[path] = f"{path} was replaced during the scan"
+                seen[path] = scan.places[path]  # so that it is scanned again
                 unknown.add(path)
             elif path in recorded and not meant:
                 reason = _suspect(path, recorded[path], now[path])
@@ -109,17 +108,17 @@ class Mounts:
         return Verdict(away, found | kept, seen)
 
     def record(self, verdict: Verdict) -> bool:
-        """Take things as they are from now on. Returns whether there is news to write down."""
+        """Accept a verdict. Returns whether the record has changed and must be stored."""
         changed = self._recorded != verdict.recorded
         self._recorded, self._seen = verdict.recorded, verdict.seen
         return changed
 
     def moved(self) -> bool:
-        """Say whether another folder is at some place than when it was last scanned. Blocking."""
+        """Return whether a location has another directory than at the last scan. Blocking."""
         return any(identity_of(path) != seen for path, seen in self._seen.items())
 
     def away(self, path: Path) -> bool:
-        """Say whether a file may be missing because its disk is. Blocking."""
+        """Return whether a file may be missing because its disk is. Blocking."""
         workspace = self._workspace
         if workspace is not None and path.is_relative_to(workspace) and not identity_of(workspace):
             return True
@@ -129,14 +128,13 @@ class Mounts:
         )
 
     def why_away(self, path: Path) -> str | None:
-        """Say why a file that is not there may be on a disk that is not; None: it is gone.
+        """Return why a missing file may be on an unmounted disk, None if it is deleted.
 
-        Blocking. Unlike a scan, it does not know of other files: a folder with anything in it is
-        as it should be.
+        Blocking. Unlike a scan, it doesn't know other files: any non-empty directory is trusted.
         """
         workspace = self._workspace
         if workspace is not None and path.is_relative_to(workspace) and not identity_of(workspace):
-            return f"the workspace {workspace} is not there"
+            return f"the workspace {workspace} is missing"
         for place, identity in sorted(self._recorded.items()):
             if path.is_relative_to(place):
                 now = identity_of(place)
@@ -146,7 +144,7 @@ class Mounts:
         return None
 
     def locate(self, key: FileKey) -> Path | None:
-        """Return where a file lies."""
+        """Return the path of a file."""
         return self._locate(key)
 
     def _any_below(self, place: Path, keys: Collection[FileKey]) -> bool:
@@ -155,34 +153,34 @@ class Mounts:
 
 
 def identity_of(folder: Path) -> DeviceInode | None:
-    """Return a folder's (device, inode), None when no folder can be seen there."""
+    """Return a directory's (device, inode), None if there is none or it is inaccessible."""
+    tick(folder)
     try:
-        with waiting_for(folder):
-            found = os.stat(folder)
+        found = os.stat(folder)
     except OSError:
         return None
     return (found.st_dev, found.st_ino) if stat_module.S_ISDIR(found.st_mode) else None
 
 
 def cannot_be_seen(path: Path) -> str | None:
-    """Say why nothing is known of a file that was not seen; None if it is gone. Blocking."""
-    looks: list[tuple[Path, Callable[[Path], object]]] = [(path, os.lstat)]
-    looks += [(folder, _list) for folder in path.parents]
-    for place, look in looks:
+    """Return why a missing file may still exist, None if it is deleted. Blocking."""
+    checks: list[tuple[Path, Callable[[Path], object]]] = [(path, os.lstat)]
+    checks += [(folder, _list) for folder in path.parents]
+    for place, check in checks:
+        tick(place)
         try:
-            with waiting_for(place):
-                look(place)
+            check(place)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            return f"{place} can't be read: {error.strerror}; what the index has of it is kept"
+            return f"{place} can't be read: {error.strerror}; its indexed text is kept"
         if place != path:
             break
     return None
 
 
 def _is_empty(folder: Path) -> bool:
-    with waiting_for(folder), os.scandir(folder) as entries:
+    with os.scandir(folder) as entries:
         return next(entries, None) is None
 
 
@@ -191,18 +189,18 @@ def _list(folder: Path) -> None:
 
 
 def _suspect(place: Path, recorded: DeviceInode, now: DeviceInode | None) -> str | None:
-    """Say what makes a place look as if its disk were not there, if anything does."""
+    """Return why a location looks unmounted, None if it doesn't."""
     if now == recorded:
         return None
     if now is not None:
-        return "is empty, and not the folder that was indexed: its disk may not be mounted"
+        return "is empty and not the folder that was indexed; its disk may not be mounted"
     around = next((i for i in map(identity_of, place.parents) if i is not None), None)
     if around is not None and around[0] == recorded[0]:
-        return None  # it was deleted: the file system that it was on is there
-    return "is missing, and so is the file system that it was on"
+        return None  # deleted: its file system is there
+    return "is missing, and so is its file system"
 
 
-def _is_looked_at(place: Path, scan: Seen) -> bool:
+def _is_scanned(place: Path, scan: Seen) -> bool:
     return any(root.is_relative_to(place) or place.is_relative_to(root) for root in scan.roots)
 
 

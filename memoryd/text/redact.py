@@ -1,17 +1,16 @@
-"""Masks secrets in text, before it is stored, embedded or shown. Pure.
+"""Masks secrets in text before it is stored, embedded or shown. Pure.
 
-Keys of a vendor's own shape, headers, cookies, private keys, passwords in addresses, values of
-names that say they are secret, JSON Web Tokens, card numbers with a valid check digit. Of each, the
-first few characters stay, so that people can tell which it was.
+Masked are vendor keys, headers, cookies, private keys, passwords in URLs, values of names that
+sound secret, JSON Web Tokens, and card numbers with a valid check digit. The first few characters
+stay, so that people can identify the secret.
 
-Every pattern is anchored at a word that is found first: finding words is the quickest there is, and
-a pattern then looks at little more than the secret itself, so that no call is long.
+Each built-in pattern is anchored at a word that `str.find` locates first, which is fast; the
+pattern then reads little more than the secret, so no call takes long.
 """
 
 import re
 from collections.abc import Iterable, Iterator
-
-from memoryd.text.own_patterns import compiled, everywhere
+from typing import Any
 
 MASK = "…[redacted]"
 KEPT_CHARS = 6
@@ -19,7 +18,7 @@ _SHORTEST_CHARS = 4
 
 Span = tuple[int, int]
 Rule = tuple[str, re.Pattern[str]]
-"""A word to find first, and the pattern to match there: its last group, or all, is the secret."""
+"""Word to find first, and pattern to match there; its last group, or all of it, is the secret."""
 
 _SOLID, _RUN = "[A-Za-z0-9]", "[A-Za-z0-9_-]"
 _ALONE = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))"
@@ -32,7 +31,7 @@ _PREFIXES = (
     (24, _RUN, "AIza ya29. hvs."),
     (40, _RUN, "pypi-"),
 )
-"""How keys of vendors begin, and what follows: how many characters of which at least."""
+"""Vendor keys: minimum number and kind of the characters after each prefix."""
 _SHAPES = (
     ("sk-", rf"sk-(?:proj|ant|svcacct|admin|or-v1)-{_RUN}{{16,}}+"),
     ("sk-", rf"sk-(?:{_SOLID}{{16}}|(?=[A-Za-z_-]{{0,99}}[0-9]){_RUN}{{20}}){_RUN}*+"),
@@ -55,14 +54,14 @@ _VENDORS: tuple[Rule, ...] = (
     (":AA", re.compile(rf"(?<=[0-9]{{6}}):(AA{_RUN}{{30,}}+)")),
 )
 
-_TELLING = (
+_NAMES = (
     r"pass(?:word|wd|phrase)?|pwd|secret|(?:access|auth|refresh)?[_-]?token|credentials?"
     r"|(?:api|access|private|secret)?[_-]?key"
 )
 
 
-def _stands_for_a_secret(end: str) -> str:
-    """Return a pattern of what is written instead of a secret: words, types, places, paths."""
+def _placeholder(end: str) -> str:
+    """Return a pattern of placeholders for secrets: words, types, variables, paths."""
     return rf"""
         (?:true|false|null|none|nil|undefined|yes|no|on|off|empty|unset|unknown|required|optional
           |invalid|missing|expired|wrong|incorrect|must|should|please|never|always|await|new|return
@@ -70,7 +69,7 @@ def _stands_for_a_secret(end: str) -> str:
           |with|from|what|change_?me|redacted|hidden){end}
         |(?:str|string|int|integer|bool|boolean|bytes|number|any|object|text|optional|secretstr
           |varchar)(?:{end}|[?(\[|])
-        |\$?(?:{_TELLING}){end}
+        |\$?(?:{_NAMES}){end}
         |<[^<>\n]{{0,80}}>{end}|\$?\{{{{1,2}}[a-z0-9_.\ ]{{0,80}}\}}{{1,2}}{end}
         |\$(?-i:[A-Z_][A-Z0-9_]{{0,60}}){end}|%[a-z_]{{1,40}}%{end}|%(?:\([a-z_]{{1,40}}\))?[sdvqr]{end}
         |[*•x.…]{{3,80}}{end}|\[[a-z _-]{{1,30}}\]{end}|your[-_ ][a-z_ -]{{1,40}}{end}
@@ -80,7 +79,7 @@ def _stands_for_a_secret(end: str) -> str:
 
 _END = r"(?=[\s\"'`,;)\]}<>\\|]|[.:!?](?:\s|\Z)|\Z)"
 _CODE = rf"""
-    \$?(?:[a-z_]{{1,40}}(?:\.|->|::)){{1,4}}(?:{_TELLING}){_END}
+    \$?(?:[a-z_]{{1,40}}(?:\.|->|::)){{1,4}}(?:{_NAMES}){_END}
     |(?:process\.env|os\.environ|import\.meta|env|secrets|self|this|settings|config|args)\.[a-z_]
     |[a-z_][a-z_.]{{0,80}}[(\[]|\$\("""
 _SCHEME = r"(?:(?:bearer|basic|token|apikey)[ \t]{1,4})"
@@ -89,11 +88,11 @@ _OF_BARE = r"""(?:[^\s"'`&;,\\)\]}>.:]
        |(?![&;,][a-z_][\w.-]{0,40}[=:])(?![)\]}>.,;:]{1,8}(?:[\s"'`\\]|\Z))[&;,)\]}>.:]
        |\\(?!["'`])|["'`](?![\s,;:.)\]}]|\Z))"""
 _VALUE = rf"""(?:
-    (?:(?P<d>")|(?P<s>')|`) {_SCHEME}? (?!{_stands_for_a_secret(_END_OF_QUOTED)})
+    (?:(?P<d>")|(?P<s>')|`) {_SCHEME}? (?!{_placeholder(_END_OF_QUOTED)})
     ((?(d)(?:[^"\\\r\n]|\\.)*+|(?(s)(?:[^'\\\r\n]|\\.)*+|(?:[^`\\\r\n]|\\.)*+)))
-    |(?P<e>\\{{1,3}}["']) {_SCHEME}? (?!{_stands_for_a_secret(_END_OF_QUOTED)})
+    |(?P<e>\\{{1,3}}["']) {_SCHEME}? (?!{_placeholder(_END_OF_QUOTED)})
     ([^\r\n]*?(?=(?P=e)|[\r\n]|\Z))
-    |{_SCHEME}? (?!["'`]|\\{{1,3}}["']|{_CODE}|{_stands_for_a_secret(_END)})
+    |{_SCHEME}? (?!["'`]|\\{{1,3}}["']|{_CODE}|{_placeholder(_END)})
     ((?={_OF_BARE})\S+?(?!{_OF_BARE}))
     )"""
 _WORD = rf"""[ \t]{{0,20}} (?!{_SCHEME})
@@ -101,7 +100,7 @@ _WORD = rf"""[ \t]{{0,20}} (?!{_SCHEME})
 
 
 def _named(word: str, name: str, *, prose: bool) -> Rule:
-    """Return the rule for values of a name; with `prose` a word after a colon is no value."""
+    """Return the rule for values of a name; with `prose`, an ordinary word is no value."""
     no_word = f"(?!{_WORD})" if prose else ""
     return word, re.compile(
         rf"""(?ix)(?:{name})
@@ -136,14 +135,14 @@ _NAMED: tuple[Rule, ...] = (
     ("basic", re.compile(rf"(?i)(?<![A-Za-z])basic{_CREDENTIALS}")),
     ("cookie", re.compile(_COOKIES)),
 )
-"""Found in small letters."""
+"""Rules whose word is searched in lowercase text."""
 
 _KEY = r"(?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
 _KEY_BEGIN = re.compile(rf"-----BEGIN {_KEY}(?!…\[redacted\])")
 _KEY_END = re.compile(f"-----END {_KEY}")
 _USER = re.compile(
     rf"""(?ix)(?<=[a-z0-9]://) [^\s/:@\["'`<>\\]{{0,256}}: (?![0-9]{{1,5}}[/?\#])
-    (?!{_stands_for_a_secret("(?=@)")})"""
+    (?!{_placeholder("(?=@)")})"""
 )
 _ADDRESS_END = re.compile(r"[\s\"'`<>\\]|://")
 
@@ -156,22 +155,26 @@ _CARD_GROUPS = re.compile(r"1[3-9]|4,4,4(?:,4)?(?:,[1-4])?|4,6,[45]|8,8")
 _CARD_MAX_GROUPS = 5
 
 
+class PatternError(ValueError):
+    """Invalid custom pattern; the message names the setting and the pattern."""
+
+
 class Redactor:
-    """Masks the usual secrets, and what more patterns match."""
+    """Masks the usual secrets and the matches of custom patterns (RE2 syntax, linear time)."""
 
     def __init__(self, patterns: Iterable[str] = ()) -> None:
-        """Read the patterns. Raises `PatternError`."""
-        self._more = tuple(map(compiled, patterns))
+        """Compile the patterns. Raises `PatternError`."""
+        self._custom = tuple(map(_compiled, patterns))
 
     def __call__(self, text: str) -> str:
         """Return the text with its secrets masked. Masking twice changes nothing."""
-        # A mask can change what stands next to it. Every round leaves less that can be masked.
+        # A mask can expose another secret beside it. Each round leaves less to mask.
         while (masked := self._masked_once(text)) != text:
             text = masked
         return text
 
     def lines(self, lines: list[str]) -> list[str]:
-        """Return the lines of a text with secrets masked, as many as there were.
+        """Return the same number of lines with secrets masked.
 
         The lines of a private key become empty.
         """
@@ -191,17 +194,33 @@ class Redactor:
     def _masked_once(self, text: str) -> str:
         if "PRIVATE KEY" in text:
             text = _without_key_blocks(text)
-        small = text.lower()
-        if len(small) != len(text):  # a letter that becomes two moves all that follow
-            small = "".join(char.lower()[0] for char in text)
+        lowered = text.lower()
+        if len(lowered) != len(text):  # a letter that becomes two shifts the rest
+            lowered = "".join(char.lower()[0] for char in text)
+        encodable = text.encode(errors="replace").decode() if self._custom else ""
         spans = [
             *_at_words(text, text, _VENDORS),
-            *_at_words(text, small, _NAMED),
+            *_at_words(text, lowered, _NAMED),
             *_passwords_of_addresses(text),
             *_cards(text),
-            *(span for pattern in self._more for span in everywhere(pattern, text)),
+            *(match.span() for pattern in self._custom for match in pattern.finditer(encodable)),
         ]
         return _with_masks(text, spans) if spans else text
+
+
+def _compiled(pattern: str) -> Any:
+    import re2  # 3 MB that only users with custom patterns need
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except (re2.error, UnicodeEncodeError) as error:
+        reason = error.args[0]
+        reason = reason.decode(errors="replace") if isinstance(reason, bytes) else str(error)
+        raise PatternError(
+            f"redact.patterns: {pattern!r} is not a valid regular expression (RE2 syntax): {reason}"
+        ) from None
 
 
 def _at_words(text: str, searched: str, rules: tuple[Rule, ...]) -> Iterator[Span]:
@@ -242,7 +261,7 @@ def _cards(text: str) -> Iterator[Span]:
 
 
 def _is_card(groups: list[str]) -> bool:
-    """Say whether digits are a card's, with a valid check digit (ISO/IEC 7812-1, Luhn)."""
+    """Return whether digits are a card number with a valid check digit (ISO/IEC 7812-1, Luhn)."""
     if not _CARD_GROUPS.fullmatch(",".join(str(len(group)) for group in groups)):
         return False
     number = "".join(groups)
@@ -251,7 +270,7 @@ def _is_card(groups: list[str]) -> bool:
 
 
 def _without_key_blocks(text: str) -> str:
-    """Return the text with private keys masked; one without an end takes all that follows."""
+    """Return the text with private keys masked; a key without an end extends to the end."""
     shown: list[str] = []
     at = 0
     while (begin := _KEY_BEGIN.search(text, at)) is not None:
@@ -262,17 +281,17 @@ def _without_key_blocks(text: str) -> str:
 
 
 def _with_masks(text: str, spans: list[Span]) -> str:
-    """Return the text with the spans masked; they may overlap. Masks in it stay as they are."""
-    what = bytearray(len(text))
+    """Return the text with the spans masked; they may overlap. Existing masks stay."""
+    marks = bytearray(len(text))
     for start, end in spans:
-        what[start:end] = b"s" * (end - start)
+        marks[start:end] = b"s" * (end - start)
     for mask in re.finditer(re.escape(MASK), text):
         start = max(0, mask.start() - KEPT_CHARS)
-        what[start : mask.end()] = b"m" * (mask.end() - start)
+        marks[start : mask.end()] = b"m" * (mask.end() - start)
     shown: list[str] = []
     at = 0
-    # What is left between masks is often a mere `;`. Half an escape would spoil JSON.
-    for secret in re.finditer(rb"(?<![ms])s++(?!m)|s{4,}", what):
+    # A short rest between masks is often just `;`. Half an escape would break JSON.
+    for secret in re.finditer(rb"(?<![ms])s++(?!m)|s{4,}", marks):
         kept = text[secret.start() : secret.start() + min(KEPT_CHARS, len(secret[0]) // 3)]
         shown += (text[at : secret.start()], kept.partition("\\")[0], MASK)
         at = secret.end()

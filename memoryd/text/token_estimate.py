@@ -1,4 +1,4 @@
-"""Size text in quarter tokens, and cut text that is too long for one chunk."""
+"""Token estimates in quarter tokens, and cutting of text that is too long for one chunk."""
 
 import re
 from bisect import bisect_right
@@ -19,7 +19,7 @@ _WORD_ENDS = (" ", "\t", "\u3000", "，", "、", "；")
 _WINDOW_CHARS = 64 * 1024
 
 _JOINER = "\u200d"
-# What is part of the character before it, beside the marks (category M): joiners, the vowels
+# Parts of the preceding character, besides marks (category M): joiners, the vowels
 # of Thai and Lao that Unicode counts as letters, trailing hangul jamo, half-width kana voice
 # marks, skin tones, and the tags of flags.
 _EXTENDS = re.compile(
@@ -84,8 +84,8 @@ def pieces(text: str, *, units: int, max_bytes: int) -> Iterator[str]:
     character, between code points.
 
     Args:
-        text: One line. No call looks at more than `_WINDOW_CHARS` of it, or at some multiple of
-            `max_bytes`: one that looks at millions holds up every other thread.
+        text: One line. No call reads more than `_WINDOW_CHARS` of it or a multiple of
+            `max_bytes`, because a call on millions holds up every other thread.
         units: The most a part weighs, in quarter tokens; at least 4.
         max_bytes: The most a part takes in UTF-8; at least 4.
 
@@ -146,9 +146,10 @@ def _best_break(text: str, start: int, end: int) -> int:
 
 
 def _is_boundary(text: str, start: int, at: int) -> bool:
-    """Tell whether `text` may be cut before index `at`, where `start` is a boundary before it.
+    """Return whether `text` may be cut before index `at`; `start` is an earlier boundary.
 
-    The parts of Unicode's grapheme cluster rules (UAX #29, GB6 to GB12) that need no table.
+    Implements those of Unicode's grapheme cluster rules (UAX #29, GB6 to GB12) that need no
+    table.
     """
     char = text[at]
     if text[at - 1] == _JOINER or _EXTENDS.match(char) or category(char)[0] == "M":
@@ -162,9 +163,9 @@ def _is_boundary(text: str, start: int, at: int) -> bool:
 
 
 def wrapped(text: str, *, chars: int) -> Iterator[str]:
-    """Yield consecutive lines of at most so many characters, cut at a space where there is one.
+    """Yield consecutive lines of at most `chars` characters, cut at a space if possible.
 
-    The space goes; a line never ends within a character as a reader sees it, if that fits in.
+    The space is dropped. A line never ends within a grapheme that fits in it.
     """
     start = 0
     while len(text) - start > chars:

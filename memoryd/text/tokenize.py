@@ -1,9 +1,9 @@
-"""How text becomes search terms, the same way for the index and for a query.
+"""Conversion of text to search terms, identical for the index and for queries.
 
-FTS5's `porter unicode61` tokenizer does words, stemming, case and diacritics. Chinese, Japanese,
-Korean, Thai and their neighbours put no spaces between words, so their runs are cut into
-overlapping bigrams before FTS5 sees them; measured on Chinese questions, bigrams find 0.99 in the
-top five, trigrams 0.93 and plain `unicode61` nothing.
+FTS5's `porter unicode61` tokenizer does words, stemming, case and diacritics. Scripts without
+spaces between words (Chinese, Japanese, Korean, Thai and others) are cut into overlapping bigrams
+before FTS5 sees them; measured on Chinese questions, bigrams find 0.99 in the top five, trigrams
+0.93 and plain `unicode61` nothing.
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import stopwords
 
 TOKENIZER = "porter-bigram-1"
-"""Part of an index's identity: change it whenever the functions below give other terms."""
+"""Part of an index's identity; change it whenever the functions below yield other terms."""
 
 FTS5_TOKENIZE = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
 """Marks are kept inside words: without `M*` the vowel signs of Hindi or Thai would split them."""
@@ -29,7 +29,7 @@ _UNSPACED = (
 )
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 SPACED_WORD = re.compile(f"[^\\W_{_UNSPACED}]+")
-"""A word, which ends where a script without spaces begins."""
+"""A word; it ends where a script without spaces begins."""
 _WORD_PART = f"[^\\W_{_UNSPACED}][^\\s'’{_UNSPACED}]*"
 _QUERY_WORD = re.compile(f"([{_UNSPACED}]+)|({_WORD_PART}(?:['’]{_WORD_PART})?)")
 
@@ -43,17 +43,17 @@ _STOP_LANGUAGES = (
 
 
 class Term(NamedTuple):
-    """One thing to look for. With `prefix`, whatever starts with `text` matches."""
+    """Search term. With `prefix`, it matches every word that starts with `text`."""
 
     text: str
     prefix: bool = False
 
 
 def index_text(text: str) -> str:
-    """Return what FTS5 is given for a text: NFKC, unspaced scripts cut into bigrams.
+    """Return the FTS5 input for a text: NFKC, with unspaced scripts cut into bigrams.
 
-    A run `abc` becomes `ab bc c`: the last character stands alone too, so that a one-character
-    query finds every place as a prefix.
+    A run `abc` becomes `ab bc c`: the last character also stands alone, so that a one-character
+    query finds every occurrence as a prefix.
     """
     if text.isascii():
         return text
@@ -66,7 +66,7 @@ def _spread(match: re.Match[str]) -> str:
 
 
 def query_terms(query: str) -> list[Term]:
-    """Return the distinct terms of a question, stop words left out unless nothing else is there.
+    """Return the distinct terms of a query, without stop words unless it has nothing else.
 
     Anything that looks like an operator (`"`, `*`, `NEAR(`, `-x`, `a:b`) is plain text.
     """
@@ -74,7 +74,7 @@ def query_terms(query: str) -> list[Term]:
 
 
 def query_sequence(query: str) -> list[Term]:
-    """Return the terms of a question as they follow each other, as `query_terms` chooses them."""
+    """Return the terms of a query in order, chosen as in `query_terms`."""
     lowered = unicodedata.normalize("NFKC", query).lower()
     folded = "".join(char if _in_word(char) else " " for char in lowered)
     found: list[str | list[Term]] = []
@@ -97,12 +97,12 @@ def query_sequence(query: str) -> list[Term]:
 
 
 def _in_word(char: str) -> bool:
-    """Say whether FTS5 keeps a character inside a word, or an apostrophe joins two parts."""
+    """Return whether FTS5 keeps a character inside a word, or it is a joining apostrophe."""
     return char.isalnum() or char in "'’" or unicodedata.category(char).startswith("M")
 
 
 def _parts(word: str) -> list[str]:
-    """Split at the apostrophe, as unicode61 does; what English contracts finds only noise."""
+    """Split at the apostrophe, as unicode61 does; English contractions find only noise."""
     head, _, tail = word.partition("'")
     return [head, tail] if tail and tail not in _CONTRACTED else [head]
 
@@ -112,10 +112,10 @@ def _bigrams(run: str) -> list[Term]:
 
 
 def _stop_words_of(words: list[str]) -> frozenset[str]:
-    """Return the stop words of the language that has most of the words in its list.
+    """Return the stop words of the language whose list contains most of the words.
 
-    Never those of all languages at once: German `die` and `war` are English words that matter. One
-    word alone says nothing about another language than English.
+    Lists are never combined: German `die` and `war` are English words that matter. A single word
+    selects no language but English.
     """
     best, most = _stop_list("en"), max(1, sum(word in _stop_list("en") for word in words))
     for code in _STOP_LANGUAGES[1:]:
@@ -126,19 +126,19 @@ def _stop_words_of(words: list[str]) -> frozenset[str]:
 
 
 def is_unspaced(char: str) -> bool:
-    """Say whether a character is of a script that puts no spaces between words."""
+    """Return whether a character belongs to a script without spaces between words."""
     return _UNSPACED_RUN.match(char) is not None
 
 
 def unspaced_share(text: str) -> float:
-    """Return how much of a text is in scripts that put no spaces between words."""
+    """Return the share of a text in scripts without spaces between words, 0 to 1."""
     if text.isascii() or not text:
         return 0.0
     return sum(map(len, _UNSPACED_RUN.findall(text))) / len(text)
 
 
 def load_stop_words() -> None:
-    """Read the lists from disk now, and not while somebody waits for a search. Blocking."""
+    """Read the lists from disk now, not during a search. Blocking."""
     for code in _STOP_LANGUAGES:
         _stop_list(code)
 
@@ -146,12 +146,12 @@ def load_stop_words() -> None:
 @cache
 def _stop_list(code: str) -> frozenset[str]:
     listed = stopwords.get_stopwords(code)
-    # Without its apostrophe `don't` is still one, but `she'd` would be `shed`.
+    # `dont` is a stop word too, but `she'd` without apostrophe would be `shed`.
     return frozenset(w.lower() for w in listed if w) | frozenset(
         w.lower().replace("'", "") for w in listed if w.endswith("n't")
     )
 
 
 def match_expression(terms: list[Term]) -> str:
-    """Return the FTS5 expression that is true where any of the terms occurs."""
+    """Return the FTS5 expression that matches any of the terms."""
     return " OR ".join(f'"{term.text}"{"*" if term.prefix else ""}' for term in terms)

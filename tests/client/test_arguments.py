@@ -94,8 +94,14 @@ def test_a_value_may_begin_with_a_dash() -> None:
         ("--max-results 3 search tea", "unknown option --max-results"),
         ("search tea --max-results", "--max-results must be a whole number of at least 1"),
         ("search tea --max-results --json", "--max-results must be a whole number of at least 1"),
-        ("search tea --max-results 0", "--max-results must be a whole number of at least 1 (got '0')"),
-        ("search tea --max-results few", "--max-results must be a whole number of at least 1 (got 'few')"),
+        (
+            "search tea --max-results 0",
+            "--max-results must be a whole number of at least 1 (got '0')",
+        ),
+        (
+            "search tea --max-results few",
+            "--max-results must be a whole number of at least 1 (got 'few')",
+        ),
         ("search tea --min-score nan", "--min-score must be a number (got 'nan')"),
         ("search tea --since 20260101", "--since must be a date like 2026-11-28 (got '20260101')"),
         ("search tea --until 2026-02-30", "--until must be a date like 2026-11-28"),

@@ -113,7 +113,7 @@ def test_a_folder_above_that_others_can_use(patient: Patient) -> None:
     assert code == 78
     for check, level, message in found:
         assert (check, level) in (("socket", "error"), ("permissions", "error"))
-        assert f"{patient.folder} can be written to by everybody" in message
+        assert f"{patient.folder} is writable by everybody" in message
     assert {check for check, _, _ in found} == {"socket", "permissions"}
 
 

@@ -43,7 +43,7 @@ def test_encodings_and_line_ends(daemon: Daemon) -> None:
         assert client.get("memory/ends.md", start_line=4).text == "walrus"
         assert client.status().files == 7
     assert listed(daemon, "remarked") == {
-        "memory/utf16.md": "UTF-16, not UTF-8; it is read all the same",
+        "memory/utf16.md": "UTF-16, not UTF-8; it is read anyway",
         "memory/latin.md": "not UTF-8: 1 byte can't be read; save it as UTF-8",
         "memory/nul.md": "1 NUL byte, read as U+FFFD",
     }

@@ -13,7 +13,7 @@ from waiting import PATIENCE_S, eventually
 
 from memoryd.config.load import ConfigError, load
 from memoryd_client.launcher import logs
-from memoryd_client.launcher.autostart import is_wanted
+from memoryd_client.launcher.autostart import is_enabled
 from memoryd_client.launcher.errors import NoLogError
 from memoryd_client.shared import paths
 from memoryd_client.shared.safe_open import open_regular
@@ -50,7 +50,7 @@ def test_nothing_but_a_regular_file_is_opened(
         patched.setattr(os, "open", None)  # it is known before
         with pytest.raises(OSError, match="not a regular file"):
             open_regular(odd)
-    assert not is_wanted(str(odd))
+    assert not is_enabled(str(odd))
     with pytest.raises(ConfigError, match=f"can't read {odd}: not a regular file"):
         load(odd)
     monkeypatch.setattr(paths, "config_path", lambda: str(odd))

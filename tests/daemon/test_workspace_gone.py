@@ -261,11 +261,11 @@ def test_an_extra_path_on_a_disk_that_is_unplugged(
     assert_well(daemon, "rambutan", {"memory/b.md", *paths})
     disks.unmount(place)
     leave(place)
-    assert_kept(daemon, "rambutan", {"memory/b.md", *paths}, "what the index has of it is kept")
+    assert_kept(daemon, "rambutan", {"memory/b.md", *paths}, "its indexed text is kept")
     daemon.stop()
     daemon.start()
     (daemon.workspace / "memory/b.md").unlink()
-    assert_kept(daemon, "rambutan", paths, "what the index has of it is kept")
+    assert_kept(daemon, "rambutan", paths, "its indexed text is kept")
     disks.mount(place)
     assert_well(daemon, "rambutan", paths)
     shutil.rmtree(notes) if below else (notes / "a.md").unlink()
@@ -423,9 +423,9 @@ def test_get_tells_a_disk_that_is_not_there_from_a_file_that_is_gone(
             with pytest.raises(NotFoundError):
                 client.get(f"{path.rpartition('.')[0]}-never.{path.rpartition('.')[2]}")
         disks.unmount(place)
-        assert_out_of_reach(daemon, path, f"{place} is empty, and not the folder that was indexed")
+        assert_out_of_reach(daemon, path, f"{place} is empty and not the folder that was indexed")
         place.rmdir()
-        assert_out_of_reach(daemon, path, f"{place} is missing, and so is the file system")
+        assert_out_of_reach(daemon, path, f"{place} is missing, and so is its file system")
         disks.mount(place, place.name)
         with daemon.client() as client:
             assert client.get(path).text == text
@@ -440,9 +440,9 @@ def test_get_from_a_workspace_that_is_not_there(daemon: Daemon) -> None:
     daemon.write("memory/a.md", "far away")
     daemon.start().sync()
     away = daemon.workspace.rename(daemon.folder / "away")
-    assert_out_of_reach(daemon, "memory/a.md", f"the workspace {daemon.workspace} is not there")
+    assert_out_of_reach(daemon, "memory/a.md", f"the workspace {daemon.workspace} is missing")
     said = daemon.memctl("get", "memory/a.md", cwd=daemon.folder, code=1).stderr
-    assert f"the workspace {daemon.workspace} is not there" in said
+    assert f"the workspace {daemon.workspace} is missing" in said
     away.rename(daemon.workspace)
     with daemon.client() as client:
         assert client.get("memory/a.md").text == "far away"

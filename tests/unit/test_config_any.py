@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from memoryd.config.load import ConfigError, load
 from memoryd.config.settings import Section, Settings
 from memoryd.source.notes.roots import extra_root
-from memoryd.text.own_patterns import PatternError
-from memoryd.text.redact import Redactor
+from memoryd.text.redact import PatternError, Redactor
 
 
 def keys(section: type[Section], above: str = "") -> Iterator[str]:

@@ -227,7 +227,7 @@ def test_a_packed_archive_is_read_as_what_is_in_it(tmp_path: Path) -> None:
     packed.write_bytes(zstandard.compress(data))
     assert read(packed).chunks == read(tmp_path / "a.jsonl").chunks
     packed.write_bytes(b"nothing of the kind")
-    with pytest.raises(OSError, match="it can't be unpacked"):
+    with pytest.raises(OSError, match="can't be unpacked"):
         read(packed)
 
 
@@ -364,7 +364,7 @@ def test_what_is_cut_short_while_it_is_read_is_not_taken_for_an_end(tmp_path: Pa
         os.truncate(path, base.tail_offset)
         return STUB
 
-    with pytest.raises(OSError, match="cut short while it was read"):
+    with pytest.raises(OSError, match="truncated while it was read"):
         read_delta(path, base=base, options=replace(OPTIONS, by_name=cut))
     assert read(path, base).state.generation == 1
 

@@ -54,7 +54,7 @@ def refusal(folder: Path) -> str:
 
 def test_a_folder_that_cannot_be_made_is_told(folder: Path) -> None:
     (folder / "file").touch()
-    with pytest.raises(SocketError, match=r"file/run can't be made"):
+    with pytest.raises(SocketError, match=r"file/run can't be created"):
         private_folder(folder / "file/run")
 
 
@@ -76,7 +76,7 @@ def test_a_folder_that_others_write_to_is_refused(
 ) -> None:
     chosen = made(folder / "chosen", mode)
     told = refusal(chosen / below)
-    assert told.startswith(f"{chosen} can be written to by {who}, who could replace")
+    assert told.startswith(f"{chosen} is writable by {who}, who could replace")
     assert f"`chmod go-w {chosen}`" in told
 
 
@@ -123,8 +123,8 @@ def test_links_of_our_own_are_followed_and_what_they_lead_through_is_looked_at(
     assert open_to_others(private) is None
     assert open_to_others(folder / "good") is None
     assert open_to_others(folder / "up") is None
-    assert str(open_to_others(folder / "bad")).startswith(f"{public} can be written to")
-    assert str(open_to_others(folder / "absolute")).startswith(f"{public} can be written to")
+    assert str(open_to_others(folder / "bad")).startswith(f"{public} is writable")
+    assert str(open_to_others(folder / "absolute")).startswith(f"{public} is writable")
 
 
 def test_the_link_of_another_user_is_refused(folder: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_folder_for_memoryd_alone_is_closed_to_others(
     assert stat.S_IMODE(os.stat(run).st_mode) == 0o700
     private_folder(run)
     assert [record.getMessage() for record in caplog.records] == [
-        f"{run} was open to others; now only its owner may enter it"
+        f"{run} was open to others; now only its owner can enter it"
     ]
 
 

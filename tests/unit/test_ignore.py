@@ -227,7 +227,7 @@ def test_a_line_that_can_not_be_used_is_told_and_the_others_count(workspace: Pat
     path = write(workspace / ".memoryignore", "a.md\n[z-a]\n")
     result = scan(workspace)
     assert found(result) == {"memory/b.md"}
-    assert result.skipped == {str(path): "line 2 is not used: it is not a pattern"}
+    assert result.skipped == {str(path): "line 2 is not used: it is not a valid pattern"}
 
 
 # --- kept between looks

@@ -1,4 +1,4 @@
-"""Looks at a disk that hangs: so many wait, the rest are told, and a search goes on without."""
+"""Lookups on a hung disk are bounded and refused; a search continues without them."""
 
 import asyncio
 import gc
@@ -13,9 +13,8 @@ import pytest
 
 from memoryd.api import search
 from memoryd.errors import RequestFailedError
-from memoryd.fs import lookups
-from memoryd.fs.hang import HUNG_S, DiskWaits, waiting_for
-from memoryd.fs.lookups import MAX_PLACES, MAX_WAITING, THREADS, Lookups
+from memoryd.fs import hang
+from memoryd.fs.hang import HUNG_S, MAX_PLACES, MAX_WAITING, THREADS, DiskWaits, PlaceThreads, tick
 from memoryd.messages import FileKey
 
 
@@ -28,7 +27,7 @@ def disk() -> Iterator[threading.Event]:
 
 
 async def test_what_nobody_waits_for_any_longer_is_still_counted(disk: threading.Event) -> None:
-    looks = Lookups("a")
+    looks = PlaceThreads("a")
     waiting = [asyncio.create_task(looks.run("a", disk.wait)) for _ in range(MAX_WAITING)]
     await asyncio.sleep(0)
     for task in waiting:
@@ -51,7 +50,7 @@ async def test_what_nobody_waits_for_any_longer_is_still_counted(disk: threading
 
 
 async def test_what_goes_wrong_reaches_who_asks(disk: threading.Event) -> None:
-    looks = Lookups("a")
+    looks = PlaceThreads("a")
     with pytest.raises(FileNotFoundError):
         await looks.run("a", Path("/nowhere/at/all").lstat)
     looks.close()
@@ -64,7 +63,7 @@ async def test_the_late_error_of_an_abandoned_lookup_is_not_logged(
         disk.wait()
         raise FileNotFoundError
 
-    looks = Lookups("a")
+    looks = PlaceThreads("a")
     abandoned = asyncio.create_task(looks.run("a", fail))
     await asyncio.sleep(0)
     abandoned.cancel()
@@ -82,7 +81,7 @@ async def test_the_late_error_of_an_abandoned_lookup_is_not_logged(
 async def test_a_search_does_not_wait_for_a_disk_that_hangs(
     disk: threading.Event, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    looks = Lookups("a")
+    looks = PlaceThreads("a")
     agent: Any = SimpleNamespace(
         notes=SimpleNamespace(
             discovery=SimpleNamespace(workspace=tmp_path),
@@ -110,7 +109,7 @@ async def test_a_search_does_not_wait_for_a_disk_that_hangs(
 async def test_places_have_threads_of_their_own_and_there_is_an_end_to_it(
     disk: threading.Event,
 ) -> None:
-    looks = Lookups("many")  # threads of other tests may not have ended yet
+    looks = PlaceThreads("many")  # threads of other tests may not have ended yet
     waiting = [
         asyncio.create_task(looks.run(f"place {number}", disk.wait))
         for number in range(2 * MAX_PLACES)
@@ -127,16 +126,16 @@ async def test_places_have_threads_of_their_own_and_there_is_an_end_to_it(
 async def test_a_place_that_hangs_is_told_of_at_once(
     disk: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def hang(name: str) -> None:
-        with waiting_for(f"/net/{name}"):
-            started.release()
-            disk.wait()
+    def read(name: str) -> None:
+        tick(f"/net/{name}")
+        started.release()
+        disk.wait()
 
     now = 100.0
-    monkeypatch.setattr(lookups, "DiskWaits", partial(DiskWaits, clock=lambda: now))
+    monkeypatch.setattr(hang, "DiskWaits", partial(DiskWaits, clock=lambda: now))
     started = threading.Semaphore(0)
-    looks = Lookups("a")
-    waiting = [asyncio.create_task(looks.run("/net", hang, str(number))) for number in range(2)]
+    looks = PlaceThreads("a")
+    waiting = [asyncio.create_task(looks.run("/net", read, str(number))) for number in range(2)]
     for _ in waiting:
         await asyncio.to_thread(started.acquire)
     now += HUNG_S - 0.1

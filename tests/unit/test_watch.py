@@ -176,7 +176,7 @@ async def test_many_paths_that_wait_become_one_scan_after_their_quiet_period(
     notify.scripts.put({(MODIFIED, "/memory/one-more.md")})
     await until(notify.scripts.empty)
     assert (stage.watcher.stats().waiting, stage.hints.empty()) == (1, True)
-    stage.watcher.hurry()
+    stage.watcher.flush_now()
     assert await stage.hint() == Hint(reason="many changes")
     await stage.close()
 
@@ -207,7 +207,7 @@ async def test_a_hurry_ends_the_quiet_period(notify: type[FakeNotify]) -> None:
     notify.scripts.put({(MODIFIED, "/memory/a.md")})
     while stage.watcher.stats().waiting == 0:
         await asyncio.sleep(0)
-    stage.watcher.hurry()
+    stage.watcher.flush_now()
     assert (await stage.hint()).paths == frozenset({Path("/memory/a.md")})
     await stage.close()
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memoryd.embed.provider import PermanentError, RetryableError
-from memoryd.fs.hang import LOOK_S, SILENT, retrieve_error, waiting_for
+from memoryd.fs.hang import LOOK_S, SILENT, retrieve_error, tick
 from memoryd_client.shared.safe_open import open_regular
 
 log = logging.getLogger(__name__)
@@ -126,7 +126,8 @@ def _from_file(path: Path, origin: str) -> Key:
 
 def _read(path: Path) -> tuple[str, int]:
     """Return what is in a regular file, and its mode. Raises `OSError`."""
-    with waiting_for(path), open_regular(path) as file:
+    tick(path)
+    with open_regular(path) as file:
         return file.read(_MAX_FILE_BYTES).decode(), os.fstat(file.fileno()).st_mode
 
 

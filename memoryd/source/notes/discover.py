@@ -1,4 +1,4 @@
-"""Which files are memory: the rules for one workspace, for a walk over all and for single paths."""
+"""Rules for the memory files of one workspace, applied to walks and single paths."""
 
 import os
 import stat as stat_module
@@ -17,27 +17,27 @@ SOURCE = "memory"
 
 
 class Discovery:
-    """The rules for one workspace, which is a real path. Any thread may ask."""
+    """Memory rules of one workspace, a path without links. Any thread may ask."""
 
     def __init__(self, workspace: Path, extra_paths: tuple[str | ExtraPath, ...]) -> None:
-        """Raise `ConfigError` when patterns of `extra_paths` can't be used. Blocking."""
+        """Raise `ConfigError` for invalid patterns in `extra_paths`. Blocking."""
         self.workspace = workspace
         self._extra_paths = extra_paths
         self._prefix = f"{str(workspace).rstrip('/')}/"
         self._ignore_files = IgnoreFiles(self.base)
         try:
             self._extra_roots = within(LOOK_S, self._expand)
-        except TimeoutError:  # until the first scan, which waits for the disk
+        except TimeoutError:  # good enough until the first scan, which waits for the disk
             self._extra_roots = self._expand(look=False)
 
     @property
     def extra_paths(self) -> list[str]:
-        """The extra paths as absolute ones, with their patterns."""
+        """The absolute extra paths, with their patterns."""
         return [root.shown for root in self._extra_roots]
 
     def scan(self) -> Scan:
-        """Walk everything. Blocking; faults are noted in the result, never raised."""
-        # Again each time: links on the way to an extra path come and go as it does itself.
+        """Walk everything. Blocking; problems are noted in the result, never raised."""
+        # Expanded for each scan, because links on the way to an extra path may change.
         self._extra_roots = self._expand()
         walk = Walk(
             self.workspace, self._ignore_files, top=self._top, base=self.base, key=self._key
@@ -48,10 +48,10 @@ class Discovery:
         return walk.scan
 
     def look(self, path: Path) -> tuple[FileKey, FileStat | None] | None:
-        """Look at one path that the watcher or a client named. Blocking.
+        """Check one path from the watcher or a client. Blocking.
 
-        Returns its key and stat, None for the stat when no such file is there, or None when the
-        path can't be a memory file. Raises `OSError` when that can't be seen.
+        Returns its key and stat (None if the file is missing), or None if the path can't be a
+        memory file. Raises `OSError` if that is unknown.
         """
         if not is_utf8(str(path)) or not any(root.holds(path) for root in self._roots()):
             return None
@@ -65,24 +65,24 @@ class Discovery:
         return key, file_stat(found) if stat_module.S_ISREG(found.st_mode) else None
 
     def concerns(self, folder: Path) -> bool:
-        """Say whether a folder, or what is on the way through it, may hold memory. Blocking.
+        """Return whether a directory may contain memory or lead to it. Blocking.
 
-        Raises `OSError` when that can't be said just now.
+        Raises `OSError` if that is unknown.
         """
         return any(root.leads_to(folder) for root in self._roots()) and not self._hidden(
             folder, folder=True
         )
 
     def key(self, path: Path) -> FileKey:
-        """Name a file: relative to the workspace where it lies inside, else absolute."""
+        """Return a file's key: its path relative to the workspace if inside, else absolute."""
         return self._key(str(path))
 
     def real_path(self, key: FileKey) -> Path:
-        """Return where a key's file lies: the inverse of `key`."""
+        """Return the path of a key's file: the inverse of `key`."""
         return self.workspace / key.path
 
     def base(self, path: str) -> str:
-        """Return the folder from which on no link may lead to a path: how one gets there may."""
+        """Return the trusted directory for a path: links are allowed above it, not below."""
         if path.startswith(self._prefix):
             return str(self.workspace)
         return os.path.dirname(self._top(Path(path)))
@@ -97,12 +97,12 @@ class Discovery:
         return workspace_roots(self.workspace) + self._extra_roots
 
     def _hidden(self, path: Path, *, folder: bool) -> bool:
-        """Say whether a path is hidden. Raises `OSError` when that can't be said just now."""
+        """Return whether a path is hidden. Raises `OSError` if that is unknown."""
         top = str(self._top(path))
         return self._ignore_files.on_the_way(top, str(path), folder=folder)[1]
 
     def _top(self, path: Path) -> Path:
-        """Return where ignore files begin to count for a path: they do whatever leads to it."""
+        """Return the outermost root around a path, where ignore files begin to apply."""
         tops = [self.workspace, *(root.path for root in self._extra_roots)]
         around = [top for top in tops if path.is_relative_to(top)]
         return min(around, key=lambda top: len(top.parts), default=path)

@@ -1,10 +1,10 @@
-"""`.memoryignore`: files in the syntax of `.gitignore` that say what is no memory.
+"""`.memoryignore` files, which exclude paths in the syntax of `.gitignore`.
 
-One counts for its folder and all below it; of several, the one nearest to a path decides, as in
-git. Below a folder that is hidden nothing can be shown again.
+A file applies to its directory and everything below; the file nearest to a path decides, as in git.
+Nothing below a hidden directory can be included again.
 
-One that can't be read at this moment, for want of descriptors or memory or by a fault of the disk,
-is no reason to show what it hides: the last rules stay, or nothing is said.
+If a file can't be read temporarily (no descriptors, no memory, a disk error), hidden paths stay
+hidden: the last rules stay in force, or the check raises an error.
 """
 
 import errno
@@ -17,24 +17,23 @@ from dataclasses import dataclass
 
 from pathspec import GitIgnoreSpec
 
-from memoryd.fs.hang import waiting_for
 from memoryd.fs.safe_open import RegularFile
 from memoryd.messages import split_lines
 from memoryd.source.filenames import IGNORE_FILE
 
 MAX_PATTERNS = 1_000
 MAX_CHARS = 4_096
-"""Of one pattern: no path is longer."""
+"""Maximum characters of a pattern, because no path is longer."""
 MAX_FREEDOM = 2
-"""How many `*` a pattern may have beyond the first of each part, and `**` beyond one at its start.
-Each multiplies the steps that a long name may take, all in one call that holds up every thread."""
+"""Maximum `*` beyond the first of each part, and `**` beyond one at the start, because each
+multiplies the steps for a long name, all in one call that holds up every thread."""
 
 _NESTED_SET = re.compile(r"(?<!\\)\[[^\]]*(?:\[|--|&&|~~|\|\|)")
-"""What `re` warns of, as it may mean something else one day; POSIX classes begin so."""
+"""Sets that `re` warns about because their meaning may change; POSIX classes begin so."""
 
 
 class IgnorePatternError(ValueError):
-    """A pattern can't be used; the message says why."""
+    """Invalid pattern; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +44,15 @@ class _Pattern:
 
 
 class Patterns:
-    """The patterns of one folder, in their order."""
+    """Ordered patterns of one directory."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        """Read patterns; blank lines and comments are none. Raises `IgnorePatternError`."""
+        """Parse patterns, skipping blank lines and comments. Raises `IgnorePatternError`."""
         self._patterns = [found for line in lines if (found := _parse_pattern(line)) is not None]
 
     @classmethod
     def lenient(cls, lines: Iterable[str]) -> tuple["Patterns", str | None]:
-        """Read what can be used; the second says what can't, if anything."""
+        """Return the valid patterns, and a message about the invalid ones, if any."""
         patterns = cls(())
         problems: list[str] = []
         for number, line in enumerate(lines, start=1):
@@ -70,9 +69,9 @@ class Patterns:
         return patterns, f"{problems[0]}{more}" if problems else None
 
     def verdict(self, path: str, *, folder: bool) -> bool | None:
-        """Say whether a path is chosen; None when no pattern matches it.
+        """Return whether a path is chosen; None if no pattern matches.
 
-        `path` is relative to the folder of the patterns, with `/` between its parts.
+        `path` is relative to the directory of the patterns, with `/` between its parts.
         """
         for pattern in reversed(self._patterns):
             if (folder or not pattern.folders_only) and pattern.regex.fullmatch(path):
@@ -96,13 +95,13 @@ def _parse_pattern(line: str) -> _Pattern | None:
     if segments[-1] == "**":
         segments.append("*")
     if segments[-1] == "*":
-        # For `*` alone pathspec has an expression that is true of any path, also of parts of one.
+        # For a lone `*`, pathspec's expression matches any path, even a part of one.
         segments[-1] = "?*"
     return _compiled(negation + "/".join(segments), folders_only)
 
 
 def _simplified(segment: str) -> str:
-    """Return a segment with runs of stars, which mean no more than one, made one."""
+    """Return a segment with each run of stars, equivalent to one, replaced by one."""
     if len(segment) > 1 and not segment.strip("*"):
         return "**"
     return re.sub(r"\*{2,}", "*", segment)
@@ -110,20 +109,20 @@ def _simplified(segment: str) -> str:
 
 def _compiled(text: str, folders_only: bool) -> _Pattern | None:
     if _NESTED_SET.search(text):
-        raise IgnorePatternError("its brackets are not understood")
+        raise IgnorePatternError("its brackets are not supported")
     try:
         (found,) = GitIgnoreSpec.from_lines([text]).patterns
     except (ValueError, re.error) as error:
-        raise IgnorePatternError("it is not a pattern") from error
+        raise IgnorePatternError("it is not a valid pattern") from error
     if found.regex is None or found.include is None:
         return None
-    # A name may hold line ends.
+    # A name may contain line ends.
     return _Pattern(re.compile(found.regex.pattern, re.DOTALL), found.include, folders_only)
 
 
 MAX_BYTES = 1024 * 1024
 SETTLED_NS = 1_000_000_000
-"""A file that changed so lately may change again without looking it: its text is not kept."""
+"""Age from which a file is cached; a younger one may change again within the same timestamp."""
 
 PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
 
@@ -132,9 +131,9 @@ _Signature = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The ignore file of one folder, and of those above it that count too.
+    """Ignore rules of one directory and its parents.
 
-    `folder` ends in `/`. Immutable, so that threads may share it.
+    `folder` ends in `/`. Immutable, so that threads can share it.
     """
 
     folder: str
@@ -142,7 +141,7 @@ class Rules:
     above: "Rules | None"
 
     def hide(self, path: str, *, folder: bool) -> bool:
-        """Say whether a path below the folder is hidden, provided that its own folder is not."""
+        """Return whether a path is hidden, if its own directory is not."""
         rules: Rules | None = self
         while rules is not None:
             verdict = rules.patterns.verdict(path[len(rules.folder) :], folder=folder)
@@ -160,10 +159,10 @@ class _IgnoreFile:
 
 
 class IgnoreFiles:
-    """All ignore files, read when they are needed and kept while they stay as they are.
+    """Cache of ignore files, read on demand and kept until they change.
 
-    Any thread may ask: what is kept is replaced as a whole, never changed. `base` returns the
-    folder from which on no link may lead to a path.
+    Thread-safe, because entries are replaced and never changed. `base` returns the trusted
+    directory for a path, below which no links are allowed.
     """
 
     def __init__(self, base: Callable[[str], str] = os.path.dirname) -> None:
@@ -173,10 +172,10 @@ class IgnoreFiles:
     def below(
         self, above: Rules | None, folder: str, problems: dict[str, str] | None = None
     ) -> Rules | None:
-        """Return the rules inside a folder; `above` are those that hold for the folder itself.
+        """Return the rules inside a directory; `above` are those for the directory itself.
 
-        Why an ignore file can't be used, whole or in part, is added to `problems` by its path.
-        Raises `OSError` when one can't be read at this moment.
+        Adds the problems of invalid ignore files to `problems`, by path. Raises `OSError` if a
+        file is temporarily unreadable.
         """
         path = os.path.join(folder, IGNORE_FILE)
         found = self._find(path)
@@ -191,7 +190,7 @@ class IgnoreFiles:
     def on_the_way(
         self, top: str, path: str, *, folder: bool, problems: dict[str, str] | None = None
     ) -> tuple[Rules | None, bool]:
-        """Return the rules that hold for a path in `top` or below, and whether they hide it."""
+        """Return the rules for a path in `top` or below, and whether they hide it."""
         rules: Rules | None = None
         at = top.rstrip("/")
         parts = path[len(at) :].strip("/").split("/")
@@ -207,8 +206,7 @@ class IgnoreFiles:
 
     def _find(self, path: str) -> _IgnoreFile | None:
         try:
-            with waiting_for(path):
-                found = os.lstat(path)
+            found = os.lstat(path)
         except OSError as error:
             if error.errno in PASSING:
                 raise

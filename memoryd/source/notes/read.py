@@ -1,4 +1,4 @@
-"""Reads one memory file, and checks that it is one before anybody outside may see it."""
+"""Reader of memory files: decoding, private blocks, and access checks for clients."""
 
 import codecs
 import errno
@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from memoryd.fs.safe_open import LinkError, RegularFile
+from memoryd.fs.hang import idle
+from memoryd.fs.safe_open import BLOCK_BYTES, LinkError, RegularFile
 from memoryd.messages import FileContent, file_stat
 from memoryd.source.mounts import Mounts
 from memoryd.source.notes.discover import Discovery
@@ -18,28 +19,28 @@ from memoryd.text.redact import Redactor
 
 NOT_CLOSED = "a <private> block is not closed: hidden to the end"
 MAX_ATTRIBUTES = 1_000
-"""Characters: else a text full of openings without an end would be searched again for each."""
+"""Maximum characters of attributes, so that unclosed tags are not searched quadratically."""
 
 _TAG = re.compile(
     rf"<(private)(?:\s[^<>]{{0,{MAX_ATTRIBUTES}}}?)?(?:(/)?>|$)|</private\s{{0,{MAX_ATTRIBUTES}}}>",
     re.IGNORECASE,
 )
-"""Groups: 1 is there for an opening tag, 2 for one that is closed at once. One that a line end cuts
-counts, since what is private by mistake does less harm than what is not."""
+"""Groups: 1 is set for an opening tag, 2 for a self-closing one. A tag cut by the line end counts,
+because hiding too much does less harm than hiding too little."""
 
 
 class _Tag(NamedTuple):
     start: int
     end: int
     depth: int
-    """What it adds to the depth: 1, -1, or 0 for one that is empty."""
+    """Change of the depth: 1, -1, or 0 for an empty tag."""
     quoted: bool
 
 
 def mask_private(lines: list[str], *, placeholder: str = "") -> tuple[list[str], str | None]:
-    """Replace what is private, tags included, by the placeholder: once on each line that it is on.
+    """Replace private text and its tags by the placeholder, once on each of its lines.
 
-    Lines stay as many as they were. The second is a remark on the text, if there is any.
+    Returns the same number of lines, and a remark, if any.
     """
     masked = lines
     depth = 0
@@ -54,11 +55,11 @@ def mask_private(lines: list[str], *, placeholder: str = "") -> tuple[list[str],
 
 
 def _mask(line: str, depth: int, placeholder: str) -> tuple[str, int]:
-    """Return a line without its private parts, and the depth at its end."""
+    """Return a line without private parts, and the depth at its end."""
     shown: list[str] = [placeholder] if depth else []
     at = 0
     for tag in _tags(line):
-        # Within a block, an opening tag that is only talked about counts: better hide too much.
+        # A quoted opening tag counts inside a block: better hide too much.
         if tag.quoted and not (depth and tag.depth > 0):
             continue
         if depth == 0 and tag.depth >= 0:
@@ -88,14 +89,14 @@ def _is_quoted(line: str, tag: re.Match[str]) -> bool:
 
 _UTF8_BOM = codecs.BOM_UTF8
 _CONTROLS = bytes(set(range(32)) - set(b"\b\t\n\v\f\r\x1b"))
-"""What texts don't hold, NUL among them; in what is packed they are every tenth byte."""
+"""Control bytes that text files don't contain; in packed files, every tenth byte is one."""
 _REPLACEMENT = "\ufffd"
 
 _Decode = Callable[[bytes, str, bool], tuple[str, int]]
 
 
 class Lines:
-    """Splits a text that comes in pieces into lines, as `split_lines` does."""
+    """Incremental `split_lines`."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -106,10 +107,10 @@ class Lines:
         return len(self._lines)
 
     def feed(self, text: str) -> None:
-        """Take the next piece."""
+        """Add the next piece."""
         text = self._carriage_return + text
         self._carriage_return = "\r" if text.endswith("\r") else ""
-        text = text.removesuffix("\r")  # it may be half of a line end
+        text = text.removesuffix("\r")  # perhaps half of a line end
         first, *others = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         self._open.append(first)
         if others:
@@ -127,9 +128,9 @@ class Lines:
 
 
 class Decoder:
-    """Reads UTF-8, and UTF-16 that says so; replaces what can't be read by U+FFFD.
+    """Decoder of UTF-8, and of UTF-16 with a byte order mark, which is dropped.
 
-    A byte order mark is dropped. NUL is replaced too, which SQLite takes for the end of a text.
+    Replaces invalid bytes by U+FFFD, and NUL too, because SQLite takes it for the end of a text.
     """
 
     def __init__(self) -> None:
@@ -144,7 +145,7 @@ class Decoder:
         self._bad = 0
 
     def feed(self, block: bytes, *, last: bool = False) -> None:
-        """Take the next bytes; `last` says that these are all."""
+        """Decode the next bytes; `last` marks the end."""
         data = self._rest + block
         if not self._begun:
             if len(data) < len(_UTF8_BOM) and not last:
@@ -157,18 +158,18 @@ class Decoder:
         self.lines.feed(text.replace("\0", _REPLACEMENT))
 
     def is_text(self) -> bool:
-        """Say whether what came so far looks like text in some encoding, not like an image."""
+        """Return whether the bytes so far look like text in some encoding."""
         if self._encoding != "UTF-8":
-            # Of any two bytes, one in 32 is half of a pair that is not there.
+            # One in 32 random pairs of bytes is a lone surrogate.
             return self._bad * 100 <= self._bytes and self._controls * 3 <= self._bytes
-        # Texts in old encodings may have more bad bytes than good ones, but no controls.
+        # Text in an old encoding may be mostly invalid bytes, but has no controls.
         return self._controls * 50 <= self._bytes or (self._controls + self._bad) * 3 <= self._bytes
 
     def remarks(self) -> tuple[str, ...]:
-        """Return what people should know about the bytes."""
+        """Return remarks about the encoding for the user."""
         found: list[str] = []
         if self._encoding != "UTF-8":
-            found.append(f"{self._encoding}, not UTF-8; it is read all the same")
+            found.append(f"{self._encoding}, not UTF-8; it is read anyway")
             if self._bad:
                 found.append(f"{_counted(self._bad, 'character')} can't be read")
         elif self._bad:
@@ -198,7 +199,7 @@ class Decoder:
             self._bad += replaced
             data = text.encode()
         elif replaced:
-            # Good bytes come out as they went in, and a replacement as three.
+            # Valid bytes keep their length; a replacement has three.
             good = data.count(_REPLACEMENT.encode())
             self._bad += len(data) - len(text.encode()) + 3 * (replaced - good)
         self._bytes += len(data)
@@ -212,19 +213,17 @@ def _counted(number: int, noun: str) -> str:
 
 MAX_BYTES = 256 * 1024 * 1024
 MAX_LINES = 5_000_000
-"""A line takes some 60 bytes of memory besides its text."""
-BLOCK_BYTES = 256 * 1024
-"""No call takes more at once: one that takes a whole file holds up every thread meanwhile."""
+"""Maximum lines, because each takes about 60 bytes of memory besides its text."""
 PLACEHOLDER = "[private]"
 ATTEMPTS = 3
 AGAIN_BYTES = 1024 * 1024
-"""A larger file that changes while it is read is left to the next look."""
+"""Maximum size of a file that is read again at once if it changes meanwhile."""
 TICK_NS = 20_000_000
-"""Longer than one tick of any file system's clock: two changes within a tick look like one."""
+"""Longer than any file system's clock tick; two changes within a tick look like one."""
 
 
 class NoteExcerpt(NamedTuple):
-    """Lines of a file, how many it has in all, and whether `lines` end for want of room."""
+    """Lines of a file, its number of lines, and whether `lines` is cut."""
 
     path: str
     lines: list[str]
@@ -233,16 +232,16 @@ class NoteExcerpt(NamedTuple):
 
 
 class NotMemoryError(Exception):
-    """The path is outside the memory, or goes through a link; its content is not for clients."""
+    """Path outside memory or through a link, whose content clients must not see."""
 
 
 def read_file(path: Path, base: str | None = None) -> FileContent:
-    """Read a regular file, what is private taken out.
+    """Read a regular file without its private parts.
 
-    `base` is the folder from which on no link may lead to it; None: the one that it is in. Raises
-    `OSError`; a link, a special file, one that is too large and one that is no text are among
-    these. A file that changes meanwhile is read again, if it is not large; if it goes on changing,
-    the stat is that from before the reading, so that the next scan looks again.
+    No links are allowed below the directory `base`; None: the file's own. Raises `OSError`, also
+    for links, special files, files that are too large, and files that are not text. A small file
+    that changes meanwhile is read again; if it keeps changing, the result has the stat from before
+    the read, so that the next scan reads it again.
     """
     content = _read(path, os.path.dirname(path) if base is None else base)
     lines, remark = mask_private(content.lines)
@@ -283,18 +282,19 @@ def _read(path: Path, base: str) -> FileContent:
             if before.st_size > MAX_BYTES:
                 raise _too_large()
             file.seek(0)
-            digest, decoder = _take_in(file)
-            _let_settle(before.st_mtime_ns)
+            digest, decoder = _decode_file(file)
+            _wait_for_clock(before.st_mtime_ns)
             after = os.fstat(file.fileno())
             if (after.st_mtime_ns, after.st_size) == (before.st_mtime_ns, before.st_size):
                 break
             if after.st_size > AGAIN_BYTES:
                 break
+    idle()
     return FileContent(file_stat(before), digest, decoder.lines.finish(), decoder.remarks())
 
 
-def _take_in(file: RegularFile) -> tuple[str, Decoder]:
-    """Read all of a file; return the SHA-256 of its bytes, and what they say."""
+def _decode_file(file: RegularFile) -> tuple[str, Decoder]:
+    """Read a whole file; return the SHA-256 of its bytes, and its decoder."""
     digest, decoder = hashlib.sha256(), Decoder()
     size = 0
     while block := file.read(BLOCK_BYTES):
@@ -315,8 +315,8 @@ def _too_large() -> OSError:
     return OSError(errno.EFBIG, f"larger than {MAX_BYTES // 1024**2} MiB; split it")
 
 
-def _let_settle(mtime_ns: int) -> None:
-    """Wait until a change after the reading would show in the file's modification time."""
+def _wait_for_clock(mtime_ns: int) -> None:
+    """Wait until a later change would show in the modification time."""
     age_ns = time.time_ns() - mtime_ns
     if 0 <= age_ns < TICK_NS:
         time.sleep((TICK_NS - age_ns) / 1e9)
@@ -325,18 +325,17 @@ def _let_settle(mtime_ns: int) -> None:
 def read_lines(
     discovery: Discovery, path: str, *, start_line: int, max_lines: int, max_chars: int
 ) -> NoteExcerpt:
-    """Return whole lines of a memory file from `start_line` on, `max_chars` in all at most.
+    """Return whole lines of a memory file from `start_line` on, at most `max_chars` in total.
 
-    `path` is relative to the workspace or absolute. A single line that is longer is cut. What is
-    private is `[private]`. Raises `NotMemoryError`, `FileNotFoundError` (memory by its name, but
-    not there) or another `OSError`.
+    `path` is relative to the workspace or absolute. A single longer line is cut. Private parts
+    become `[private]`. Raises `NotMemoryError`, `FileNotFoundError` or another `OSError`.
     """
-    wanted = Path(os.path.normpath(discovery.workspace / path))
-    found = discovery.look(wanted)
+    file = Path(os.path.normpath(discovery.workspace / path))
+    found = discovery.look(file)
     if found is None:
         raise NotMemoryError("it is not a memory file")
     try:
-        content = _read(wanted, discovery.base(str(wanted)))
+        content = _read(file, discovery.base(str(file)))
     except LinkError as error:
         raise NotMemoryError("symbolic links are not followed") from error
     lines, _ = mask_private(content.lines, placeholder=PLACEHOLDER)

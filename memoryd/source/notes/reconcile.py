@@ -1,7 +1,7 @@
-"""Compares disk and index, and says what to read again and what to forget.
+"""Reconciler actor: compares disk and index to find changed and deleted files.
 
-Events are hints, the scan is the truth: at the start, on a timer, when the watcher has armed
-itself or lost events, and for every `sync`, everything is looked at.
+Events are only hints. A full scan runs at the start, on a timer, when the watcher starts or loses
+events, and for each `sync`.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from memoryd.fs.hang import waiting_for
+from memoryd.fs.hang import idle
 from memoryd.messages import (
     FileChanged,
     FileGone,
@@ -35,14 +35,14 @@ from memoryd.source.notes.discover import SOURCE, Discovery
 log = logging.getLogger(__name__)
 
 READ_BYTES_PER_S = 1_000_000
-"""Of one file. Reading and indexing is some ten times as fast, so that a file of any size that
-never rests takes a tenth of a processor."""
+"""Bytes a second of one changing file. Indexing is about ten times as fast, so a file that never
+stops changing takes a tenth of a processor."""
 FREE_BYTES = 1_000_000
-"""Smaller files are read at every change."""
+"""Smallest size that is paced; smaller files are read at each change."""
 
 
 class Pace:
-    """Which large files were taken lately, and which changes of theirs wait."""
+    """Pacing of large files: recent reads and waiting changes."""
 
     def __init__(self) -> None:
         self._rests_until: dict[FileKey, float] = {}
@@ -52,9 +52,9 @@ class Pace:
         return len(self._waiting)
 
     def take(self, change: FileChanged, now: float, *, at_once: bool = False) -> bool:
-        """Say whether a change is to be passed on now; if not, it waits here.
+        """Return whether to pass a change on now; otherwise it waits here.
 
-        `at_once`: somebody waits for it.
+        `at_once`: a caller waits for it.
         """
         if change.size < FREE_BYTES:
             return True
@@ -66,7 +66,7 @@ class Pace:
         return True
 
     def due(self, now: float) -> list[FileChanged]:
-        """Remove and return the changes whose time has come."""
+        """Remove and return the changes that are due."""
         self._rests_until = {key: until for key, until in self._rests_until.items() if until > now}
         due = [c for key, c in self._waiting.items() if key not in self._rests_until]
         for change in due:
@@ -74,28 +74,28 @@ class Pace:
         return due
 
     def next_due(self) -> float | None:
-        """Return when the next change that waits is due."""
+        """Return the time of the next due change."""
         return min((self._rests_until[key] for key in self._waiting), default=None)
 
     def forget(self, key: FileKey) -> None:
-        """Let go of a file that is no longer there."""
+        """Drop a deleted file."""
         self._rests_until.pop(key, None)
         self._waiting.pop(key, None)
 
 
 PULSE_S = 5.0
-"""Nothing tells that a disk is mounted, or a folder above the workspace renamed: so often it is
-looked at whether each place still has the folder that was scanned."""
+"""Seconds between checks that each location still has the scanned directory, because no event
+reports a mount or the rename of a directory above the workspace."""
 LARGE_BYTES = 4_000_000
-"""Files from this size on are taken after all others."""
+"""Files of at least this size come after all others."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReconcileStats:
-    """What the last full scan found. `sources` counts files on disk by source.
+    """Result of the last full scan. `sources` counts files on disk by source.
 
-    `away`: some of what the index has may be on a disk that is not there. `waiting` counts large
-    files that have changed and were read lately.
+    `away`: some indexed files may be on an unmounted disk. `waiting` counts changed large files
+    that were read recently.
     """
 
     scans: int
@@ -108,9 +108,9 @@ class ReconcileStats:
 
 
 class _Found(NamedTuple):
-    """What is kept of a scan: the number of files, and what differs from the index.
+    """Summary of a scan: the number of files and the differences from the index.
 
-    `arrived`: what was on its way is in the index. `watch`: other folders than before.
+    `arrived`: sent files that the index has by now. `watch`: the new directories to watch.
     """
 
     files: int
@@ -135,9 +135,9 @@ class NoteSource:
 
 
 class Reconciler:
-    """In: hints and sync markers. Out: changes, each marker behind those found for it.
+    """In: hints and sync markers. Out: changes, each marker after those found for it.
 
-    Out too: sets of folders to the watcher, and to the writer which folder is at which place.
+    Also sends directory sets to the watcher, and the directory at each location to the writer.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class Reconciler:
         self._pulse_s = None if folders is None else pulse_s
         self._pace = Pace()
         self._watched: dict[Path, tuple[int, int]] = {}
-        # On their way to the index: a scan doesn't know these yet, and they may be gone by then.
+        # Files on their way to the index, which a scan does not know yet.
         self._sent: set[FileKey] = set()
         self._last: _Found | None = None
         self._last_at: float | None = None
@@ -178,7 +178,7 @@ class Reconciler:
             await self._reconcile(await self._next())
 
     def stats(self) -> ReconcileStats:
-        """Return what the last full scan found."""
+        """Return the result of the last full scan."""
         scan = self._last
         return ReconcileStats(
             scans=self._scans,
@@ -191,7 +191,7 @@ class Reconciler:
         )
 
     async def _next(self) -> list[ToReconcile]:
-        """Return all that waits, so that many requests share one scan; nothing after a while."""
+        """Return all waiting messages, so that requests share a scan; none after a while."""
         messages: list[ToReconcile] = []
         try:
             async with asyncio.timeout(self._patience_s()):
@@ -226,7 +226,7 @@ class Reconciler:
         everything = (
             bool(markers) or any(hint.paths is None for hint in hints) or await self._moved()
         )
-        if everything or not await self._look(paths):
+        if everything or not await self._check(paths):
             await self._scan(at_once=bool(markers), meant=any(marker.meant for marker in markers))
         for change in self._pace.due(time.monotonic()):
             await self._put(change)
@@ -234,27 +234,27 @@ class Reconciler:
             await self._parser.put(marker)
 
     async def _moved(self) -> bool:
-        """Say whether another folder has come to a place that was scanned."""
+        """Return whether a scanned location has another directory."""
         if self._pulse_s is None:
             return False
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._mounts.moved)
 
-    async def _look(self, paths: frozenset[Path]) -> bool:
-        """Look at single paths. Returns False when that is not enough and a scan has to."""
+    async def _check(self, paths: frozenset[Path]) -> bool:
+        """Check single paths. Returns False if a scan is needed."""
         if any(path in self._watched or path.name == IGNORE_FILE for path in paths):
             return False
         if not paths:
             return True
         loop = asyncio.get_running_loop()
-        changes = await loop.run_in_executor(self._thread, self._look_in_thread, paths)
+        changes = await loop.run_in_executor(self._thread, self._check_in_thread, paths)
         if changes is None:
             return False
         for change in sorted(changes, key=_is_large):
             await self._put(change)
         return True
 
-    def _look_in_thread(self, paths: frozenset[Path]) -> list[FileChanged | FileGone] | None:
+    def _check_in_thread(self, paths: frozenset[Path]) -> list[FileChanged | FileGone] | None:
         known = self._known()
         owners = {stat.inode: key for key, stat in known.items()}
         doubled = frozenset() if self._last is None else self._last.doubled
@@ -265,20 +265,20 @@ class Reconciler:
                     return None
                 seen = self._discovery.look(path)
             except OSError:
-                return None  # a scan says what is the matter
+                return None  # a scan reports the problem
             if seen is None:
                 continue
             key, stat = seen
             before = known.get(key)
             if key in doubled and (before is None or stat is None or stat.inode != before.inode):
-                return None  # only a scan finds the other name it had, which counts now
+                return None  # only a scan finds its other name, which counts now
             if stat is None and self._mounts.away(path):
                 return None
             if stat is None:
-                # Known or not: it may be on its way to the writer at this moment.
+                # Even if unknown: it may be on its way to the writer.
                 changes.append(self._gone(key, before))
             elif owners.get(stat.inode, key) != key:
-                return None  # renamed, or one file under two names: only a scan tells which counts
+                return None  # renamed, or two names: only a scan knows which counts
             elif before != stat:
                 changes.append(FileChanged(key, self._discovery.real_path(key), stat.size))
         return changes
@@ -294,7 +294,7 @@ class Reconciler:
         self._note(found.problem)
         if self._mounts.record(found.verdict):
             await self._writer.put(MountPoints(SOURCE, self._mounts.recorded()))
-        # One by one, the last first: to let go of thousands at once would hold up the event loop.
+        # One by one from the end: freeing thousands at once would hold up the event loop.
         while found.changed:
             await self._put(found.changed.pop(), at_once=at_once)
         while found.gone:
@@ -311,10 +311,11 @@ class Reconciler:
         await self._parser.put(change)
 
     def _scan_in_thread(self, sent: frozenset[FileKey], meant: bool) -> _Found:
-        """Walk, compare, and let go of all that is as it was, off the event loop."""
-        # Before the scan: a file that is indexed while it runs must not look as if it were gone.
+        """Walk, compare, and drop unchanged files, off the event loop."""
+        # Read before the scan: a file indexed meanwhile must not look deleted.
         known = self._known()
         scan = self._discovery.scan()
+        idle()
         verdict = self._mounts.judge(scan, known.keys() | sent, meant=meant)
         unseen = [*scan.unread, *verdict.away]
         changed = [
@@ -336,7 +337,7 @@ class Reconciler:
         skipped = list(scan.skipped.items())
         watch = None
         if scan.folders != self._watched:
-            # What has another name is skipped anyway, and the watcher takes strings only.
+            # The watcher takes UTF-8 only, and other names are skipped anyway.
             watch = frozenset(path for path in scan.folders if is_utf8(str(path)))
         return _Found(
             len(scan.stats),
@@ -352,17 +353,16 @@ class Reconciler:
         )
 
     def _gone(self, key: FileKey, known: FileStat | None) -> FileChanged | FileGone:
-        """Return what has become of a file that was not seen; it may have come back since."""
+        """Return the change for a file that was not found; it may have returned since."""
         path = self._discovery.real_path(key)
         try:
             seen = self._discovery.look(path)
         except OSError:
-            return FileChanged(key, path)  # reading it says what is the matter
+            return FileChanged(key, path)  # reading it reports the problem
         stat = None if seen is None else seen[1]
         if stat is not None and stat != known:
             return FileChanged(key, path, stat.size)
-        with waiting_for(path):
-            return FileGone(key, None if os.path.lexists(path) else path)
+        return FileGone(key, None if os.path.lexists(path) else path)
 
     async def _plan_watching(self, found: _Found) -> None:
         if found.watch is None:
@@ -370,14 +370,14 @@ class Reconciler:
         self._watched = found.folders
         if self._folders is None:
             return
-        # Only the newest set counts; the queue holds one.
+        # Only the newest set matters; the queue holds one.
         with contextlib.suppress(asyncio.QueueEmpty):
             self._folders.get_nowait()
         await self._folders.put(found.watch)
 
     def _note(self, problem: str | None) -> None:
         if problem is not None and problem != self._problem:
-            log.warning("scan: %s; nothing is removed from the index for it", problem)
+            log.warning("scan: %s; nothing is removed from the index", problem)
         self._problem = problem
 
 

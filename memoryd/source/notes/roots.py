@@ -1,42 +1,47 @@
-"""Where to look for memory: the workspace's own places, and the extra paths with their patterns."""
+"""Roots of memory: the workspace's own locations, and extra paths with their patterns."""
 
 import os
-import re
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 
 from memoryd.config.load import ConfigError
 from memoryd.config.settings import ExtraPath
-from memoryd.fs.hang import waiting_for
-from memoryd.source.filenames import MEMORY_FOLDER, ROOT_FILES, SUFFIX, is_markdown, is_tool_folder
+from memoryd.fs.hang import tick
+from memoryd.source.filenames import (
+    MAGIC,
+    MEMORY_FOLDER,
+    ROOT_FILES,
+    SUFFIX,
+    is_markdown,
+    is_tool_folder,
+)
 from memoryd.source.notes.ignore import IgnorePatternError, Patterns
 
-MAGIC = re.compile(r"[*?\[]")
 ALL = ExtraPath(path="").pattern
 
 
 class Selection:
-    """Which files below a folder are taken, by a pattern and by patterns that leave some out.
+    """Selection of files below a directory by a pattern and exclusions.
 
-    Paths are relative to the folder. A folder that the pattern matches is taken whole.
+    Paths are relative to the directory. If the pattern matches a directory, all of it is taken.
     """
 
     def __init__(self, pattern: str, exclude: tuple[str, ...]) -> None:
-        """Read the patterns. Raises `IgnorePatternError`."""
+        """Parse the patterns. Raises `IgnorePatternError`."""
         segments = pattern.strip("/").split("/")
         self._pattern = Patterns([_any_case(pattern)])
         self._exclude = Patterns(map(_any_case, exclude))
-        # A pattern with a slash before its end begins at the folder; others match anywhere.
+        # A pattern with a slash before its end is anchored; others match anywhere.
         anchored = "/" in pattern.rstrip("/") and not pattern.startswith("!")
         fixed = segments[: segments.index("**")] if "**" in segments else segments
         self._leading = fixed if anchored else []
         self._ways = [Patterns([f"/{segment}"]) for segment in self._leading]
 
     def enters(self, parts: tuple[str, ...], *, taken: bool) -> bool | None:
-        """Say whether all below a folder is taken, None when nothing below it can be.
+        """Return whether everything below a directory is taken, None if nothing can be.
 
-        `parts` are those of the folder's path, `taken` says whether the folder around it was.
+        `parts` are those of the directory's path; `taken` is the result for its parent.
         """
         path, name, depth = "/".join(parts), parts[-1], len(parts)
         leading = self._leading[depth - 1] if depth <= len(self._leading) else None
@@ -50,7 +55,7 @@ class Selection:
         return False if on_the_way else None
 
     def takes(self, path: str, *, taken: bool) -> bool:
-        """Say whether a file is taken; `taken` says whether the folder around it is."""
+        """Return whether a file is taken; `taken` is the result for its directory."""
         path = _any_case(path)
         if self._exclude.verdict(path, folder=False):
             return False
@@ -59,9 +64,9 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """One place to look: a file or a folder. `optional` ones may be missing without a word.
+    """One root: a file or a directory. A missing `optional` root is not reported.
 
-    `selection` None takes every Markdown file. `shown` is the path, with the pattern if it has one.
+    `selection` None takes every Markdown file. `shown` is the path with its pattern, if any.
     """
 
     path: Path
@@ -70,13 +75,13 @@ class Root:
     selection: Selection | None = None
 
     def enters(self, parts: tuple[str, ...], *, taken: bool) -> bool | None:
-        """Say whether all below a folder is taken, None when nothing below it can be."""
+        """Return whether everything below a directory is taken, None if nothing can be."""
         if self.selection is not None:
             return self.selection.enters(parts, taken=taken)
         return None if is_tool_folder(parts[-1]) else True
 
     def holds(self, path: Path) -> bool:
-        """Say whether a file, if it is there, is taken; ignore files aside."""
+        """Return whether a file would be taken, apart from ignore files."""
         if path == self.path:
             return is_markdown(path.name)
         if not (path.is_relative_to(self.path) and is_markdown(path.name)):
@@ -87,7 +92,7 @@ class Root:
         return self.selection is None or self.selection.takes("/".join(parts), taken=taken)
 
     def leads_to(self, folder: Path) -> bool:
-        """Say whether there may be something to take in a folder, or on the way through it."""
+        """Return whether a directory may contain memory or lead to it."""
         if self.path.is_relative_to(folder):
             return True
         if not folder.is_relative_to(self.path):
@@ -103,17 +108,16 @@ class Root:
 
 
 def workspace_roots(workspace: Path) -> list[Root]:
-    """Return the places of a workspace itself, all optional."""
+    """Return the workspace's own roots, all optional."""
     names = (*ROOT_FILES, MEMORY_FOLDER)
     return [Root(workspace / name, str(workspace / name), optional=True) for name in names]
 
 
 def extra_root(workspace: Path, extra: str | ExtraPath, *, look: bool = True) -> Root:
-    """Return where an extra path leads. Raises `ConfigError` when its patterns can't be used.
+    """Return the root of an extra path. Raises `ConfigError` for invalid patterns.
 
-    A string that names nothing on the disk and has `*`, `?` or `[` is a glob: what comes before
-    the first part with one of these is the folder, the rest the pattern. Blocking, unless it is
-    not to `look`: then links on the way are left as they are.
+    A string with `*`, `?` or `[` that names no existing file is a glob: the pattern begins with the
+    first part that has one of these. Blocking, except without `look`, which resolves no links.
     """
     expand = partial(_expand, workspace) if look else partial(_lexical, workspace)
     if isinstance(extra, str):
@@ -150,8 +154,8 @@ def _split_glob(text: str) -> tuple[str, str]:
 
 
 def _is_there(path: Path) -> bool:
-    with waiting_for(path):
-        return os.path.lexists(path)
+    tick(path)
+    return os.path.lexists(path)
 
 
 def _lexical(workspace: Path, text: str) -> Path:
@@ -160,11 +164,11 @@ def _lexical(workspace: Path, text: str) -> Path:
 
 def _expand(workspace: Path, text: str) -> Path:
     path = _lexical(workspace, text)
-    # The last component must not be a link; how one gets to it is the user's business.
-    with waiting_for(path.parent):
-        return Path(os.path.realpath(path.parent)) / path.name
+    # Only the last component must not be a link.
+    tick(path.parent)
+    return Path(os.path.realpath(path.parent)) / path.name
 
 
 def _any_case(text: str) -> str:
-    """Return a path or pattern with the Markdown suffix, which counts in any case, in lower."""
+    """Return a path or pattern with a Markdown suffix of any case in lowercase."""
     return text[: -len(SUFFIX)] + SUFFIX if text.lower().endswith(SUFFIX) else text

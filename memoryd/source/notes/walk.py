@@ -1,8 +1,8 @@
-"""One walk over all roots: what files there are, and what was passed over for which reason.
+"""Walk over all roots that collects files, and skipped paths with their reasons.
 
-Symbolic links are never followed. A file that can be reached in two ways (overlapping roots, hard
-links, `MEMORY.md` and `memory.md` on a file system without case) counts once; so does a folder,
-which a bind mount can put into itself.
+Symbolic links are never followed. A file that can be reached twice (overlapping roots, hard links,
+`MEMORY.md` and `memory.md` on a case-insensitive file system) counts once. So does a directory,
+because a bind mount can put it into itself.
 """
 
 import os
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from memoryd.fs.hang import waiting_for
+from memoryd.fs.hang import tick
 from memoryd.fs.safe_open import Descent
 from memoryd.messages import FileKey, FileStat, file_stat
 from memoryd.source.filenames import IGNORE_FILE, NOT_UTF8, is_markdown, is_utf8
@@ -26,14 +26,13 @@ LINK = "a symbolic link; links are not followed"
 
 @dataclass(slots=True)
 class Scan:
-    """What a walk found.
+    """Result of a walk.
 
-    `folders` maps each folder that was walked, or in which something is waited for, to its
-    (device, inode): these are to be watched. `skipped` says for each path, as it can be shown, why
-    it was passed over. Under `unread` folders nothing is known, so nothing there may be pruned.
-    `roots` are all that was to be looked at, whether it is there or not; `places` the folders among
-    these or around them, and those at which another file system begins. `doubled` are files that
-    have another name as well, which counts for nothing as long as they are there.
+    `folders` maps each directory to watch (walked, or parent of a missing root) to its (device,
+    inode). `skipped` maps displayable paths to reasons. Nothing is known below `unread` paths, so
+    nothing there may be pruned. `roots` are all roots, present or not; `places` are their
+    directories, and those at which another file system begins. `doubled` are files with a second
+    name, which is ignored as long as they exist.
     """
 
     workspace: Path
@@ -47,31 +46,31 @@ class Scan:
 
     @property
     def files(self) -> dict[FileKey, tuple[Path, FileStat]]:
-        """The files with their real paths, which are slow to make: 10,000 take 40 ms."""
+        """The files with their real paths, which are slow to build: 40 ms for 10,000."""
         return {key: (self.workspace / key.path, stat) for key, stat in self.stats.items()}
 
     def problems(self) -> list[str]:
-        """Say what could not be read, and why."""
+        """Return a message for each path that could not be read."""
         return [
             ("the workspace " if path == self.workspace else "")
-            + f"{path} {self.skipped[shown_path(path)]}; what the index has of it is kept"
+            + f"{path} {self.skipped[shown_path(path)]}; its indexed text is kept"
             for path in self.unread
         ]
 
     def skip(self, path: str, reason: str) -> None:
-        """Note why a path is passed over."""
+        """Note the reason for skipping a path."""
         self.skipped[shown_path(path)] = reason
 
     def unreadable(self, path: str, error: OSError) -> None:
-        """Note that nothing can be known about a path and what is below it."""
+        """Note that nothing is known about a path and everything below it."""
         self.skip(path, f"can't be read: {error.strerror}")
         self.unread.append(Path(path))
 
 
 class _Folder(NamedTuple):
-    """A folder to walk. `parts` are below its root; `taken`: whatever the patterns say of files.
+    """Directory to walk. `parts` are relative to its root; `taken`: all its files are taken.
 
-    `device` is that of the folder around it, None for the root.
+    `device` is that of its parent, None for the root.
     """
 
     path: str
@@ -82,10 +81,10 @@ class _Folder(NamedTuple):
 
 
 class Walk:
-    """Walks root after root.
+    """Walk over one root after another.
 
-    `top` returns where ignore files begin to count for a path, `base` the folder from which on no
-    link may lead to it.
+    `top` returns the outermost directory whose ignore file applies to a path, `base` the trusted
+    directory below which no links are allowed.
     """
 
     def __init__(
@@ -107,21 +106,21 @@ class Walk:
         self._matched = False
 
     def start(self, workspace: Path) -> None:
-        """Look at the workspace itself."""
+        """Check the workspace itself."""
         self.scan.roots.append(workspace)
         identity = self.note_folder(workspace)
         if identity is None:
-            self._wait_for(workspace)
+            self._watch_parent(workspace)
         else:
             self.scan.places[workspace] = identity
 
     def note_folder(self, folder: Path) -> tuple[int, int] | None:
-        """Have a folder watched; return its (device, inode), None when it isn't there."""
+        """Note a directory to watch; return its (device, inode), None if it is missing."""
+        tick(folder)
         try:
-            with waiting_for(folder):
-                found = os.stat(folder)
+            found = os.stat(folder)
         except OSError as error:
-            # Any other folder may go while we look; a workspace that is gone is another matter.
+            # Any directory may disappear during the walk, but a missing workspace is a problem.
             if folder == self.scan.workspace or not isinstance(error, FileNotFoundError):
                 self.scan.unreadable(str(folder), error)
             return None
@@ -129,15 +128,15 @@ class Walk:
         return identity
 
     def visit(self, root: Root) -> None:
-        """Look at one root and all that is below."""
+        """Walk one root."""
         self.scan.roots.append(root.path)
+        tick(root.path)
         try:
-            with waiting_for(root.path):
-                found = os.lstat(root.path)
+            found = os.lstat(root.path)
         except (FileNotFoundError, NotADirectoryError):
             if not root.optional:
                 self.scan.skip(root.shown, "missing")
-                self._wait_for(root.path)
+                self._watch_parent(root.path)
             return
         except OSError as error:
             self.scan.unreadable(str(root.path), error)
@@ -172,11 +171,10 @@ class Walk:
             if identity is not None:
                 self.scan.places[root.path.parent] = identity
 
-    def _wait_for(self, path: Path) -> None:
+    def _watch_parent(self, path: Path) -> None:
         for ancestor in path.parents:
-            with waiting_for(ancestor):
-                there = os.path.isdir(ancestor)
-            if there:
+            tick(ancestor)
+            if os.path.isdir(ancestor):
                 self.note_folder(ancestor)
                 break
 
@@ -186,7 +184,7 @@ class Walk:
             if not ancestor.is_relative_to(top):
                 break
             if ancestor not in self.scan.folders:
-                self.note_folder(ancestor)  # an ignore file may come here
+                self.note_folder(ancestor)  # an ignore file may appear here
         return self._ignore_files.on_the_way(
             str(top), str(path), folder=folder, problems=self.scan.skipped
         )
@@ -194,9 +192,7 @@ class Walk:
     def _walk(self, root: Root, rules: Rules | None, descent: Descent) -> None:
         waiting = [_Folder(str(root.path), (), taken=root.selection is None, rules=rules)]
         while waiting:
-            folder = waiting.pop()
-            with waiting_for(folder.path):
-                self._walk_folder(folder, root, descent, waiting)
+            self._walk_folder(waiting.pop(), root, descent, waiting)
 
     def _walk_folder(
         self, folder: _Folder, root: Root, descent: Descent, waiting: list[_Folder]
@@ -211,7 +207,7 @@ class Walk:
                 rules = self._ignore_files.below(folder.rules, folder.path, self.scan.skipped)
                 folder = folder._replace(rules=rules)
         except FileNotFoundError:
-            return  # it went while we looked
+            return  # removed meanwhile
         except OSError as error:
             self.note_folder(Path(folder.path))
             self.scan.unreadable(folder.path, error)
@@ -222,17 +218,17 @@ class Walk:
             try:
                 self._visit_entry(entry, path, folder, root, waiting)
             except FileNotFoundError:
-                continue  # it went while we looked
+                continue  # removed meanwhile
             except OSError as error:
                 self.scan.unreadable(path, error)
 
     def _is_first(self, folder: _Folder, root: Root, found: os.stat_result) -> bool:
-        """Note a folder; say whether it is here for the first time."""
+        """Note a directory; return whether the walk has not visited it before."""
         path = Path(folder.path)
         identity = self.scan.folders[path] = found.st_dev, found.st_ino
         if identity[0] != folder.device:
             self.scan.places[path] = identity
-        # Roots without patterns take the same from a folder, whichever it is reached from.
+        # Roots without patterns take the same files from a directory.
         place = (None if root.selection is None else root, *identity)
         if place not in self._walked:
             self._walked[place] = folder.path
@@ -293,4 +289,4 @@ def _leads_to_folder(link: os.DirEntry[str]) -> bool:
     try:
         return link.is_dir()
     except OSError:
-        return False  # in a circle, or to where we may not look
+        return False  # a loop, or no permission

@@ -1,8 +1,7 @@
-"""Watches folders one by one and turns events into hints.
+"""Watcher actor: watches directories one by one and turns events into hints.
 
-Each folder is watched by itself, so that ignored trees below cost nothing. When folders come or
-go the reconcile stage sends the new set, the watcher arms itself again and asks for a full scan,
-which sees whatever happened in between.
+Directories are watched individually, so ignored trees cost nothing. When the reconciler sends a new
+set, the watcher restarts and requests a full scan, which finds changes made in between.
 """
 
 import asyncio
@@ -15,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,18 +22,18 @@ from typing import Any
 from watchfiles import Change
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
-from memoryd.fs.hang import waiting_for
+from memoryd.fs.hang import DiskThreads, DiskWaits, idle, tick
 from memoryd.messages import Hint, ToReconcile
 from memoryd.source.filenames import IGNORE_FILE, is_markdown, is_real_folder, is_tool_folder
 
 log = logging.getLogger(__name__)
 
 CEILING_PERIODS = 8
-"""A path that never falls still is taken after this many periods all the same."""
+"""Quiet periods after which a path that keeps changing is taken anyway."""
 
 
 class QuietPeriod:
-    """Paths that changed lately, each with the times of its first and its last change."""
+    """Recently changed paths, each with the times of its first and last change."""
 
     def __init__(self, period_s: float) -> None:
         self.period_s = period_s
@@ -52,20 +51,20 @@ class QuietPeriod:
         self._changed[path] = first, now
 
     def take(self, now: float) -> frozenset[Path]:
-        """Remove and return the paths whose time has come."""
+        """Remove and return the paths that are due."""
         due = frozenset(path for path, seen in self._changed.items() if self._due(seen) <= now)
         for path in due:
             del self._changed[path]
         return due
 
     def take_all(self) -> frozenset[Path]:
-        """Remove and return every path at once."""
+        """Remove and return all paths."""
         taken = frozenset(self._changed)
         self._changed.clear()
         return taken
 
     def next_due(self) -> float | None:
-        """Return when the next path is due, or None when all is still."""
+        """Return the time of the next due path, None without one."""
         return min(map(self._due, self._changed.values()), default=None)
 
     def _due(self, seen: tuple[float, float]) -> float:
@@ -75,24 +74,21 @@ class QuietPeriod:
 
 IN_CLOEXEC = os.O_CLOEXEC
 IN_DELETE_SELF = 0x400
-WATCHES = (
-    "more folders than this user may watch; to watch them, raise it:"
-    " sysctl fs.inotify.max_user_watches"
-)
+WATCHES = "the limit of watched folders is reached; raise it: sysctl fs.inotify.max_user_watches"
 INSTANCES = (
-    "too many open files, or too many programs that watch; to watch, raise what is too low:"
+    "too many open files or watching programs; raise the limit:"
     " LimitNOFILE of the service (ulimit -n), or sysctl fs.inotify.max_user_instances"
 )
 
 
 def check_watches() -> None:
-    """Raise `OSError` when not one folder more could be watched."""
+    """Raise `OSError` if no further directory can be watched."""
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = libc.inotify_init1(IN_CLOEXEC)
     if descriptor < 0:
-        return  # no more instances, which is another limit; ours is there
+        return  # the limit of instances, which our own watcher has passed
     try:
         watched = libc.inotify_add_watch(descriptor, b"/", IN_DELETE_SELF)
         if watched < 0 and ctypes.get_errno() == errno.ENOSPC:
@@ -102,7 +98,7 @@ def check_watches() -> None:
 
 
 def explained(error: Exception) -> str:
-    """Return what an error of watching means, and what to do about it."""
+    """Return the meaning of a watch error, with a fix."""
     number = getattr(error, "errno", None)
     text = str(error)
     if number == errno.ENOSPC or f"(os error {errno.ENOSPC})" in text:
@@ -117,17 +113,17 @@ GROUP_MS = 100
 TIMEOUT_MS = 1_000
 RETRY_S = 10.0
 OVERFLOW_EVENTS = 4_000
-"""So many events at once are near the kernel's queue length (16,384 by default), past which it
-drops some and watchfiles does not say so: look everywhere instead."""
+"""Events at once that trigger a full scan, because near the kernel's queue length (16,384 by
+default) it drops events, which watchfiles does not report."""
 MANY_PATHS = 1_000
-"""When so many wait, a scan of everything is faster than looking at them one by one."""
+"""Waiting paths from which a full scan is faster than single checks."""
 EVERYWHERE = Path("/")
-"""What waits out its quiet period then, in place of them all."""
+"""Stands for all paths in the quiet period then."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchStats:
-    """Whether events arrive. `error` says why not; scans then find the changes."""
+    """State of watching. With an `error`, only scans find changes."""
 
     armed: bool
     folders: int
@@ -137,7 +133,10 @@ class WatchStats:
 
 
 class Watcher:
-    """In: sets of folders to watch. Out: hints, each path after its quiet period."""
+    """In: sets of folders to watch. Out: hints, each path after its quiet period.
+
+    `waits` notes the folders while the watching thread waits for their disk.
+    """
 
     def __init__(
         self,
@@ -145,18 +144,17 @@ class Watcher:
         hints: asyncio.Queue[ToReconcile],
         *,
         quiet_s: float,
-        adopt: Callable[[], None] | None = None,
+        waits: DiskWaits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take the queues. `adopt` is called by the thread that watches, before anything else."""
         self._folders = folders
         self._hints = hints
         self._quiet = QuietPeriod(quiet_s)
-        self._adopt = adopt
+        self._waits = waits or DiskWaits()
         self._clock = clock
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._scan_for: str | None = None
-        self._in_a_hurry = False
+        self._flush = False
         self._armed = 0
         self._error: str | None = None
         self._failures = 0
@@ -164,7 +162,7 @@ class Watcher:
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        thread = ThreadPoolExecutor(1, thread_name_prefix="watch", initializer=self._adopt)
+        thread = DiskThreads(1, "watch", self._waits)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._release(), name="watch: quiet period")
@@ -172,14 +170,14 @@ class Watcher:
                 while True:
                     wanted = await self._watch(wanted, thread)
         finally:
-            # Not waited for: it may hang on a disk that does.
+            # Not awaited, because its disk may hang.
             thread.shutdown(wait=False)
 
-    def hurry(self) -> None:
-        """Let what waits out its quiet period go on at once: a search wants it."""
+    def flush_now(self) -> None:
+        """Pass changes on without their quiet period, for a search."""
         if self._quiet:
-            self._in_a_hurry = True
-            self._news.set()
+            self._flush = True
+            self._changed.set()
 
     def stats(self) -> WatchStats:
         """Return the state."""
@@ -193,7 +191,7 @@ class Watcher:
         )
 
     async def _watch(self, wanted: frozenset[Path], thread: Executor) -> frozenset[Path]:
-        """Watch these folders until another set comes, or until it fails; return the next set."""
+        """Watch these directories until a new set or an error arrives; return the next set."""
         loop = asyncio.get_running_loop()
         stop = threading.Event()
         next_set: asyncio.Future[Any] = asyncio.ensure_future(self._folders.get())
@@ -219,12 +217,13 @@ class Watcher:
     ) -> Exception | None:
         try:
             folders = [str(path) for path in wanted]
-            with waiting_for(os.path.commonpath(folders)):
-                watching = RustNotify(folders, False, False, 0, False, True)
-            with watching as notify:
+            place = os.path.commonpath(folders)
+            tick(place)
+            with RustNotify(folders, False, False, 0, False, True) as notify:
                 check_watches()
                 loop.call_soon_threadsafe(self._on_armed, len(folders))
                 while not stop.is_set():
+                    idle()
                     found = notify.watch(GROUP_MS, STEP_MS, TIMEOUT_MS, stop)
                     if not isinstance(found, set):
                         continue
@@ -238,14 +237,14 @@ class Watcher:
         return None
 
     def _fail(self, error: Exception) -> None:
-        """Scan in place of watching: once now, and at every vain attempt to watch again."""
+        """Request a scan instead of watching, now and after each failed attempt."""
         self._error = explained(error)
         self._failures += 1
-        # A folder that went before it could be watched is missing from the next set.
-        told_at = 2 if isinstance(error, FileNotFoundError) else 1
-        if self._failures == told_at:
+        # A directory removed before it was watched is missing from the next set.
+        warn_at = 2 if isinstance(error, FileNotFoundError) else 1
+        if self._failures == warn_at:
             log.warning("watching failed, scanning every %d s instead: %s", RETRY_S, self._error)
-        self._want_scan("watching failed")
+        self._request_scan("watching failed")
 
     def _on_armed(self, folders: int) -> None:
         if self._failures:
@@ -253,7 +252,7 @@ class Watcher:
         self._armed = folders
         self._error = None
         self._failures = 0
-        self._want_scan("watching began")
+        self._request_scan("watching began")
 
     def _on_events(self, paths: frozenset[Path]) -> None:
         now = self._last_event = self._clock()
@@ -262,25 +261,25 @@ class Watcher:
             paths = frozenset({EVERYWHERE})
         for path in {EVERYWHERE} if EVERYWHERE in self._quiet else paths:
             self._quiet.note(path, now)
-        self._news.set()
+        self._changed.set()
 
-    def _want_scan(self, reason: str) -> None:
+    def _request_scan(self, reason: str) -> None:
         self._scan_for = reason
-        self._news.set()
+        self._changed.set()
 
     async def _release(self) -> None:
         while True:
             due = self._quiet.next_due()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(None if due is None else max(0.0, due - self._clock())):
-                    await self._news.wait()
-            self._news.clear()
+                    await self._changed.wait()
+            self._changed.clear()
             if self._scan_for is not None:
                 reason, self._scan_for = self._scan_for, None
                 await self._hints.put(Hint(reason=reason))
             now = self._clock()
-            paths = self._quiet.take_all() if self._in_a_hurry else self._quiet.take(now)
-            self._in_a_hurry = False
+            paths = self._quiet.take_all() if self._flush else self._quiet.take(now)
+            self._flush = False
             if EVERYWHERE in paths:
                 await self._hints.put(Hint(reason="many changes"))
             elif paths:
@@ -288,10 +287,9 @@ class Watcher:
 
 
 def _relevant(events: set[tuple[int, str]], watched: frozenset[Path]) -> frozenset[Path]:
-    """Return the paths that may change the memory.
+    """Return the paths that may change memory: Markdown, ignore files, changed directories.
 
-    These are Markdown, ignore files, and folders that come or go. A watched folder may hold other
-    files that change all the time, as a workspace often does.
+    A watched directory, such as a workspace, may contain other files that change constantly.
     """
     found = ((kind, Path(path)) for kind, path in events)
     return frozenset(
@@ -301,7 +299,7 @@ def _relevant(events: set[tuple[int, str]], watched: frozenset[Path]) -> frozens
         or path.name == IGNORE_FILE
         or path in watched
         or (
-            # A folder of any name may be what an extra path is waiting for.
+            # A directory of any name may be a missing extra path.
             (kind == Change.added or not is_tool_folder(path.name)) and is_real_folder(path)
         )
     )

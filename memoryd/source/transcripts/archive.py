@@ -1,4 +1,4 @@
-"""Opens a transcript for reading, packed or not."""
+"""Opens transcripts for reading, and unpacks archives."""
 
 import errno
 import os
@@ -8,21 +8,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from memoryd.fs.safe_open import RegularFile
+from memoryd.fs.safe_open import BLOCK_BYTES, RegularFile
 
 PACKED = ".zst"
-BLOCK_BYTES = 256 * 1024
 MAX_UNPACKED_BYTES = 1024 * 1024 * 1024
 MAX_WINDOW_BYTES = 128 * 1024 * 1024
-"""What a packed file may ask for in memory."""
+"""Maximum memory that unpacking may request."""
 
 
 @contextmanager
 def opened(path: Path, base: Path) -> Iterator[tuple[BinaryIO, os.stat_result, int]]:
-    """Give a regular file, its stat, and the size of what can be read from it.
+    """Yield an open regular file, its stat, and the size of its content.
 
-    `base` is the folder from which on no link may lead to it. One that ends in `.zst` is unpacked
-    into a file that has no name. Raises `OSError`.
+    No links are allowed below the directory `base`. A `.zst` file is unpacked into an unnamed
+    temporary file. Raises `OSError`.
     """
     with RegularFile(path, base) as regular:
         file = cast(BinaryIO, regular)
@@ -48,8 +47,8 @@ def _unpack(packed: BinaryIO, unpacked: BinaryIO) -> int:
             while block := reader.read(BLOCK_BYTES):
                 size += unpacked.write(block)
                 if size > MAX_UNPACKED_BYTES:
-                    raise OSError(errno.EFBIG, "larger than 1 GiB when it is unpacked")
+                    raise OSError(errno.EFBIG, "larger than 1 GiB after unpacking")
     except zstandard.ZstdError as error:
-        raise OSError(errno.EILSEQ, f"it can't be unpacked: {error}") from error
+        raise OSError(errno.EILSEQ, f"can't be unpacked: {error}") from error
     unpacked.flush()
     return size

@@ -1,9 +1,9 @@
-"""Codex CLI: lines of `{timestamp, type, payload}` in two lanes, items and events.
+"""Codex CLI format: lines of `{timestamp, type, payload}` in two lanes, items and events.
 
-Both lanes have every turn. Of the items, those of the user are for the most part not what was
-typed, so that users are read from the events, and the assistant from the items. Rollouts of early
-versions have no messages among their items: there it is read from the events, too. What is typed
-is an event `user_message`, since version 0.148 an `item_completed` of a `UserMessage` instead.
+Both lanes contain every turn. Most user items were not typed by a person, so users are read from
+events, and the assistant from items. Rollouts of early versions have no messages among their items,
+so everything is read from events. Typed text is an event `user_message`; since version 0.148 it is
+an `item_completed` with a `UserMessage`.
 """
 
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ _TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compact
 
 
 class Codex:
-    """A rollout with both lanes."""
+    """Rollout with both lanes."""
 
     name = "codex"
 
     def fits(self, head: Sequence[Record]) -> bool:
-        """Look for a line with a payload."""
+        """Return whether a line has a known payload."""
         return any(_payload(record, *_TYPES) for record in head)
 
     def session(self, head: Sequence[Record]) -> str:
-        """Return the id of the thread: the first, for those after it are of its parents."""
+        """Return the first thread id, because later ones are the parents'."""
         ids = (_payload(record, "session_meta").get("id") for record in head)
         return next((found for found in ids if isinstance(found, str)), "")
 
@@ -38,18 +38,18 @@ class Codex:
 
 
 class CodexEvents(Codex):
-    """A rollout of an early version, with all that was said among the events only."""
+    """Rollout of an early version, with all messages in events."""
 
     name = "codex-events"
 
     def fits(self, head: Sequence[Record]) -> bool:
-        """Look for an answer among the events, and no message of anyone among the items."""
+        """Return whether the events have an answer and the items have no message."""
         items = (_payload(record, "response_item").get("type") for record in head)
         events = (_payload(record, "event_msg").get("type") for record in head)
         return "message" not in items and "agent_message" in events
 
     def message(self, record: Record) -> Message | None:
-        """Return a message of either from an event."""
+        """Return a message of the user or the assistant from an event."""
         payload = _payload(record, "event_msg")
         if payload.get("type") == "agent_message":
             return said("assistant", payload.get("message"), record.get("timestamp"))
@@ -68,6 +68,6 @@ def _typed(record: Record) -> Message | None:
 
 
 def _payload(record: Record, *types: str) -> dict[str, Any]:
-    """Return the payload of a record of one of these types, an empty one for any other."""
+    """Return the payload of a record of one of these types, else an empty one."""
     payload = record.get("payload")
     return payload if record.get("type") in types and isinstance(payload, dict) else {}

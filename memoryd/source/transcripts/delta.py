@@ -1,4 +1,4 @@
-"""Reads of a transcript what was added since the last time, and makes chunks of it."""
+"""Reads and chunks the additions to a transcript since the last read."""
 
 import errno
 import hashlib
@@ -14,29 +14,29 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 
 from memoryd.chunk.transcript import Position, TranscriptChunker
+from memoryd.fs.hang import tick
+from memoryd.fs.safe_open import BLOCK_BYTES
 from memoryd.messages import Chunk, FileStat, TranscriptState, file_stat
 from memoryd.source.transcripts.archive import opened
 from memoryd.source.transcripts.format import Message, Record, TranscriptFormat
 from memoryd.source.transcripts.locations import is_archive
 
-BLOCK_BYTES = 256 * 1024
-"""No call takes more at once: one that takes a whole file holds up every thread meanwhile."""
 MAX_RECORD_BYTES = 16 * 1024 * 1024
 HEAD_BYTES = 4_096
 HEAD_RECORDS = 50
-"""What a transcript is, is told by its first records."""
+"""Maximum records from which the format is detected."""
 HEAD_LINES = 1_000
-"""They are looked for among as many lines: not in all of a large file that is no transcript."""
+"""Maximum lines searched for these, so that a large file of another kind is not read whole."""
 BOM = b"\xef\xbb\xbf"
 SPEAKERS = {"user": "User", "assistant": "Assistant"}
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaOptions:
-    """How transcripts are read. `redact` masks secrets; `owner` is whose transcript it is.
+    """Options for reading transcripts. `redact` masks secrets; `owner` is the owning agent.
 
-    `base` returns the folder from which on no link may lead to one.
-    `forgotten` says of a message, as it is spoken, that it is not there for us.
+    `base` returns the directory below which no links are allowed; `forgotten` tells whether a
+    spoken message was forgotten.
     """
 
     detect: Callable[[Sequence[Record]], TranscriptFormat | None]
@@ -51,9 +51,9 @@ class DeltaOptions:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptDelta:
-    """What a reading gave: the chunks that begin at `from_line` or later, and where it ended.
+    """Result of a read: the chunks from `from_line` on, and the state at the end.
 
-    `bytes_read` are those of the complete lines from there on.
+    `bytes_read` counts the complete lines from there on.
     """
 
     stat: FileStat
@@ -65,7 +65,7 @@ class TranscriptDelta:
 
 
 class TranscriptExcerpt(NamedTuple):
-    """Messages or records as text, how many lines the transcript has, and where to go on, if so."""
+    """Messages or records as text, the number of lines, and the next line, if any."""
 
     lines: list[str]
     total_lines: int
@@ -73,7 +73,7 @@ class TranscriptExcerpt(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """One complete line; `data` None: too long to be held. `end` is behind its line end."""
+    """Complete line; `data` is None if it is too long. `end` is the offset after its line end."""
 
     at: Position
     data: bytes | None
@@ -83,13 +83,12 @@ class _Line(NamedTuple):
 def read_delta(
     path: Path, *, base: TranscriptState | None, options: DeltaOptions
 ) -> TranscriptDelta:
-    """Read what was added since `base`; all of it for another file, or one that was cut short.
+    """Read the additions since `base`; read everything if the file was replaced or truncated.
 
-    Raises `OSError`, also for what is no transcript of a known format. The last line counts once it
-    is complete.
+    Raises `OSError`, also for unknown formats. The last line counts once it is complete.
     """
     with opened(path, options.base(path)) as (file, found, size):
-        # Before the rest: a file that is rewritten meanwhile shall differ at the next look.
+        # Read first, so that a file rewritten meanwhile differs at the next check.
         first = os.pread(file.fileno(), HEAD_BYTES, 0)
         is_same = base is not None and _is_same(file, found, size, base)
         fmt, session = _recognized(file, size, base if is_same else None, options)
@@ -113,7 +112,7 @@ def read_delta(
                 if not options.forgotten(text := spoken(message, options.redact)):
                     chunker.add(line.at, text)
         if base is not None and end.offset < base.offset:
-            raise OSError(errno.ESTALE, "it was cut short while it was read")
+            raise OSError(errno.ESTALE, "it was truncated while it was read")
         chunks, tail = chunker.finish(end)
         head_bytes = min(HEAD_BYTES, end.offset)
         head_hash = hashlib.sha256(first[:head_bytes]).hexdigest()
@@ -153,7 +152,7 @@ def read_records(
     max_chars: int,
     raw: bool,
 ) -> TranscriptExcerpt:
-    """Return the messages of the records from `start_line` on, or with `raw` these themselves.
+    """Return the messages from line `start_line` on, or with `raw` the records themselves.
 
     Secrets are masked in both. Raises `OSError` as `read_delta` does.
     """
@@ -177,12 +176,12 @@ def read_records(
 
 
 def spoken(message: Message, redact: Callable[[str], str]) -> str:
-    """Return a message as its line of text, secrets masked."""
+    """Return a message as a line of text with secrets masked."""
     return f"{SPEAKERS[message.role]}: {redact(message.text)}"
 
 
 def messages(path: Path, options: DeltaOptions) -> Iterator[str]:
-    """Yield every message of a transcript, as it is spoken. Raises `OSError`."""
+    """Yield every message of a transcript as `spoken` returns it. Raises `OSError`."""
     with opened(path, options.base(path)) as (file, _, size):
         fmt, _ = _recognized(file, size, None, options)
         for line in _lines(file, Position(0, 1), size):
@@ -204,9 +203,9 @@ def _shown(
 
 
 def _raw(data: bytes, record: Record | None, redact: Callable[[str], str]) -> str | None:
-    """Return a line as it stands, or what it means where that has secrets.
+    """Return a line unchanged, or re-encoded if it contains secrets.
 
-    As it stands, JSON may write any character of a secret as an escape.
+    JSON may write any character of a secret as an escape, so masking the raw line is not enough.
     """
     text = data.decode("utf-8", "replace")
     try:
@@ -219,7 +218,7 @@ def _raw(data: bytes, record: Record | None, redact: Callable[[str], str]) -> st
 
 
 def masked_json(value: Any, redact: Callable[[str], str]) -> str:
-    """Return a value as JSON, secrets in its texts masked."""
+    """Return a value as JSON with secrets masked."""
     return redact(json.dumps(_masked(value, redact), ensure_ascii=False))
 
 
@@ -234,9 +233,9 @@ def _masked(value: Any, redact: Callable[[str], str]) -> Any:
 
 
 def _is_same(file: BinaryIO, found: os.stat_result, size: int, base: TranscriptState) -> bool:
-    """Say whether the file is the one that was read, and has only grown.
+    """Return whether the file is the one read before and has only grown.
 
-    Beside its first bytes, lines must still end where they did: what is rewritten in place often
+    The first bytes and the recorded line ends must match, because a file rewritten in place often
     begins with the same header.
     """
     head = os.pread(file.fileno(), base.head_bytes, 0)
@@ -255,10 +254,10 @@ def _is_same(file: BinaryIO, found: os.stat_result, size: int, base: TranscriptS
 def _recognized(
     file: BinaryIO, size: int, base: TranscriptState | None, options: DeltaOptions
 ) -> tuple[TranscriptFormat | None, str]:
-    """Return a transcript's format and session; no format as long as it has blank lines at most.
+    """Return a transcript's format and session; no format if it has only blank lines so far.
 
-    Both are looked for again until all lines that can tell are there: the first one alone may fit
-    another format. Raises `OSError` when no format fits.
+    Both are detected again until the head is complete, because the first line alone may fit another
+    format. Raises `OSError` if no format fits.
     """
     if base is not None and (
         base.lines >= HEAD_LINES or base.lines - base.malformed >= HEAD_RECORDS
@@ -272,10 +271,9 @@ def _recognized(
 
 
 def _head(file: BinaryIO, size: int) -> tuple[list[Record], bool]:
-    """Return the first records, and whether there is nothing but blank lines.
+    """Return the first records, at most `MAX_RECORD_BYTES` in total, and whether all is blank.
 
-    These count as records, as where malformed lines are counted. Beyond `MAX_RECORD_BYTES` in all,
-    no more are taken.
+    Blank lines count as records, as in the count of malformed lines.
     """
     head: list[Record] = []
     well_formed, held_bytes, is_empty = 0, 0, True
@@ -302,14 +300,14 @@ def _record(data: bytes | None) -> Record | None:
     try:
         record = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        record = _mended(data) if b"\\u" in data else None
+        record = _repaired(data) if b"\\u" in data else None
     return record if isinstance(record, dict) else None
 
 
-def _mended(data: bytes) -> object:
-    """Return what a line means whose texts have half a surrogate pair, as U+FFFD; None if nothing.
+def _repaired(data: bytes) -> object:
+    """Decode a line with lone surrogates, replaced by U+FFFD; None if it is still invalid.
 
-    JavaScript writes such texts when it has cut them within an emoji.
+    JavaScript writes these if it cuts a text within an emoji.
     """
     try:
         text = json.dumps(json.loads(data.decode()), ensure_ascii=False)
@@ -322,14 +320,15 @@ def _mended(data: bytes) -> object:
 def _lines(file: BinaryIO, start: Position, size: int, *, closed: bool = False) -> Iterator[_Line]:
     """Yield the complete lines from `start` on, up to `size` bytes of the file.
 
-    Of a file that is `closed` the last one is complete without a line end.
+    The last line of a `closed` file is complete without a line end.
     """
     at, position = start, start.offset
     held: list[bytes] = []
     held_bytes = 0
     file.seek(position)
     while position < size and (block := file.read(min(BLOCK_BYTES, size - position))):
-        time.sleep(0)  # the event loop's turn, if it waits
+        tick()
+        time.sleep(0)  # let the event loop run if it waits
         position += len(block)
         begin = 0
         while (stop := block.find(b"\n", begin)) >= 0:

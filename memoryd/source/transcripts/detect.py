@@ -1,6 +1,6 @@
-"""Which format a transcript is of, by what is in it, and which sessions are nobody's conversation.
+"""Detection of transcript formats, and of sessions in which no person takes part.
 
-Texts are never asked: else a message that somebody sends could hide the session it is in.
+Message texts don't count, so no message can hide its session.
 """
 
 import re
@@ -13,19 +13,19 @@ from memoryd.source.transcripts.openclaw import OpenClaw
 from memoryd.source.transcripts.plain import Plain
 
 FORMATS: tuple[TranscriptFormat, ...] = (OpenClaw(), CodexEvents(), Codex(), Claude(), Plain())
-"""All formats, the most specific first: what fits more than one is of the first."""
+"""All formats, most specific first; the first that fits wins."""
 
 _FAMILIES = {CodexEvents.name: Codex.name, "openclaw-store": OpenClaw.name}
 _BY_NAME = {known.name: known for known in FORMATS}
 
 _KEY = re.compile(r"(?:agent:[^:]*:)?(?:(?P<dreaming>dreaming-narrative-)|(?P<cron>cron:.+:run:))")
-"""The keys of OpenClaw's sessions; of those that cron jobs have, only a run has a transcript."""
+"""Keys of OpenClaw sessions. Of a cron job's sessions, only runs have transcripts."""
 
 
 def detect(head: Sequence[Record], enabled: Collection[str]) -> TranscriptFormat | None:
-    """Return the format of a file that begins with these records.
+    """Return the format of a file that begins with these records, None if none fits.
 
-    None when no format fits, or the one that does is not among the `enabled` ones.
+    Returns None too if the format that fits is not enabled.
     """
     found = next((known for known in FORMATS if known.fits(head)), None)
     if found is None or family(found.name) not in enabled:
@@ -34,17 +34,17 @@ def detect(head: Sequence[Record], enabled: Collection[str]) -> TranscriptFormat
 
 
 def family(name: str) -> str:
-    """Return the name by which a format is enabled; "" for one that is not known yet."""
+    """Return the name that enables a format; "" for one that is not known yet."""
     return _FAMILIES.get(name, name)
 
 
 def by_name(name: str) -> TranscriptFormat:
-    """Return the format of this name. Raises `KeyError` when there is none."""
+    """Return the format with this name. Raises `KeyError`."""
     return _BY_NAME[name]
 
 
 def excluded(head: Sequence[Record]) -> str | None:
-    """Return why a session is left out, None for one in which people take part."""
+    """Return why a session is left out, None if people take part in it."""
     for record in head:
         data = record.get("data")
         for part in (record, data if isinstance(data, dict) else {}):
@@ -55,7 +55,7 @@ def excluded(head: Sequence[Record]) -> str | None:
 
 
 def excluded_key(key: str) -> str | None:
-    """Return why the session that OpenClaw knows by this key is left out, None if it is not."""
+    """Return why the OpenClaw session with this key is left out, None if it is not."""
     found = _KEY.match(key)
     if found is None:
         return None
@@ -63,7 +63,7 @@ def excluded_key(key: str) -> str | None:
 
 
 def _is_subagent(head: Sequence[Record]) -> bool:
-    """Say whether a Codex thread is a subagent's, whose file goes on with its parent's records."""
+    """Return whether a Codex thread is a subagent's; its file continues with parent records."""
     metas = (record.get("payload") for record in head if record.get("type") == "session_meta")
     meta = next((payload for payload in metas if isinstance(payload, dict)), {})
     source = meta.get("source")

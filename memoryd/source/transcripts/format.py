@@ -1,4 +1,4 @@
-"""What a transcript format is: which records it has, and what people and the assistant said."""
+"""Protocol of a transcript format, and its messages."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol
@@ -6,13 +6,13 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 
 Record = dict[str, Any]
-"""One line of a transcript, decoded."""
+"""Decoded line of a transcript."""
 
 
 class Message(Struct, frozen=True):
-    """What somebody said, cleaned: no envelopes, no markup of the agent, not redacted yet.
+    """Message without envelopes and the agent's markup, not redacted yet.
 
-    `at` is seconds of Unix time, None where the record does not say.
+    `at` is Unix time in seconds, None if unknown.
     """
 
     role: Literal["user", "assistant"]
@@ -21,19 +21,19 @@ class Message(Struct, frozen=True):
 
 
 class TranscriptFormat(Protocol):
-    """One agent's way to write transcripts, a record a line. Stateless: any line may come first."""
+    """Transcript format of an agent, one record a line. Stateless: any line may come first."""
 
     name: str
 
     def fits(self, head: Sequence[Record]) -> bool:
-        """Say whether a file that begins with these records (up to 50) is of this format."""
+        """Return whether a file that begins with these records (up to 50) has this format."""
 
     def session(self, head: Sequence[Record]) -> str:
-        """Return the id of the session, "" where the head does not say."""
+        """Return the session id, "" if the head has none."""
 
     def message(self, record: Record) -> Message | None:
-        """Return what a record says, None for all that is no conversation. Never raises."""
+        """Return the message of a record, None if it has none. Never raises."""
 
 
 class LeftOutError(OSError):
-    """A file is read, and is no conversation of people, or none that is wanted; it says why."""
+    """Readable transcript that is left out; the message has the reason."""

@@ -1,4 +1,4 @@
-"""Where transcripts are: globs over folders, and a name for each file that leads back to it."""
+"""Locations of transcripts: globs over directories, and reversible names of files."""
 
 import glob
 import os
@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from memoryd.fs.hang import LOOK_S, waiting_for, within
+from memoryd.fs.hang import LOOK_S, tick, within
 from memoryd.fs.safe_open import Descent, open_file, stat_file, unlink_file
 from memoryd.messages import FileKey, FileStat, file_stat
-from memoryd.source.filenames import NOT_UTF8, is_utf8
+from memoryd.source.filenames import MAGIC, NOT_UTF8, is_utf8
 from memoryd.text.display import shown_path
 
 SOURCE = "sessions"
@@ -23,18 +23,17 @@ USUAL = {
     "claude": ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/**/*.jsonl"),
     "codex": ("CODEX_HOME", "~/.codex", "sessions/**/rollout-*.jsonl"),
 }
-"""Where an agent keeps its transcripts, by format: a variable, its default, and a glob below."""
+"""Usual location by format: an environment variable, its default, and a glob below it."""
 
 _TRANSCRIPT = re.compile(r"\.jsonl(?:\.(?:reset|deleted)\.[0-9TZ:.\-]+(?:\.zst)?)?\Z|\.json5\Z")
 _NEVER = re.compile(r"\.(?:checkpoint\.[^/]+|trajectory)\.jsonl|\.bak|(?:\A|/)registry\.json5\Z")
 _SUBAGENTS = f"{os.sep}subagents{os.sep}"
 _OWNER = re.compile(r"/agents/([^/]+)/sessions/")
-_MAGIC = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True, slots=True)
 class TranscriptLocation:
-    """One glob: the folder before its first `*`, `?` or `[`, and what it is called in names."""
+    """One glob: the directory before its first `*`, `?` or `[`, and its label in names."""
 
     label: str
     folder: Path
@@ -43,10 +42,10 @@ class TranscriptLocation:
 
 @dataclass(slots=True)
 class Found:
-    """All transcripts there are now. Of the places in `missing` nothing is known.
+    """All present transcripts. Nothing is known about the locations in `missing`.
 
-    `places` has the (device, inode) of the folders of all others, as `Mounts` wants it. `skipped`
-    says of paths, as they can be shown, why they are passed over.
+    `places` has the (device, inode) of the other directories, for `Mounts`. `skipped` maps
+    displayable paths to reasons.
     """
 
     files: dict[FileKey, tuple[Path, FileStat]] = field(default_factory=dict)
@@ -56,12 +55,12 @@ class Found:
 
     @property
     def roots(self) -> list[Path]:
-        """The folders of all places."""
+        """The directories of all locations."""
         return [*self.places, *self.unread]
 
     @property
     def unread(self) -> list[Path]:
-        """The folders that are not there."""
+        """The missing directories."""
         return [place.folder for place in self.missing]
 
     @property
@@ -71,7 +70,7 @@ class Found:
 
 
 class TranscriptLocations:
-    """The places of one agent. A transcript is named `sessions/<label>/<path below the folder>`."""
+    """Locations of one agent. Transcripts are named `sessions/<label>/<relative path>`."""
 
     def __init__(
         self,
@@ -81,7 +80,7 @@ class TranscriptLocations:
         agent: str,
         environ: Mapping[str, str],
     ) -> None:
-        """Take the configured globs; without any, the usual ones of the formats. Blocking."""
+        """Use the configured globs, or else the usual ones of the formats. Blocking."""
         self.configured = bool(paths)
         globs = list(paths) or list(_usual(formats, agent, environ))
         self.places: list[TranscriptLocation] = []
@@ -94,7 +93,7 @@ class TranscriptLocations:
             )
 
     def find(self) -> Found:
-        """Look at all places. Blocking; what can't be looked at is left out."""
+        """Search all locations. Blocking; inaccessible files are left out."""
         found = Found()
         inodes: set[tuple[int, int]] = set()
         for place in self.places:
@@ -105,14 +104,14 @@ class TranscriptLocations:
                 continue
             found.places[place.folder] = descent.identity()
             with closing(descent):
-                with waiting_for(place.folder):
-                    names = glob.glob(place.pattern, root_dir=place.folder, recursive=True)
+                tick(place.folder)
+                names = glob.glob(place.pattern, root_dir=place.folder, recursive=True)
                 for name in sorted(names):
                     self._add(place, name, descent, found, inodes)
         return found
 
     def real_path(self, key: FileKey) -> Path | None:
-        """Return where a transcript lies: the inverse of its name. None for no name of ours."""
+        """Return the path of a named transcript, None for an invalid name."""
         parts = key.path.split("/", 2)
         if len(parts) < 3 or parts[0] != SOURCE or ".." in parts[2].split("/"):
             return None
@@ -122,9 +121,9 @@ class TranscriptLocations:
         return None
 
     def base(self, path: Path) -> Path:
-        """Return the folder from which on no link may lead to a transcript: the place it is in.
+        """Return the innermost location of a path, below which no links are allowed.
 
-        A place may be a link itself, or be reached through one. Of several it is the innermost.
+        The location itself may be a link or be reached through one.
         """
         around = [place.folder for place in self.places if path.is_relative_to(place.folder)]
         return max(around, key=lambda folder: len(folder.parts), default=path.parent)
@@ -143,7 +142,7 @@ class TranscriptLocations:
         unlink_file(path, self.base(path), identity)
 
     def key(self, path: Path) -> FileKey | None:
-        """Return the name of a file, None when it is in none of the places."""
+        """Return the name of a file, None if it is in no location."""
         for place in self.places:
             if path.is_relative_to(place.folder) and is_transcript(str(path)):
                 name = path.relative_to(place.folder).as_posix()
@@ -163,8 +162,7 @@ class TranscriptLocations:
             return
         try:
             folder = descent.enter(str(path.parent), listed=False)
-            with waiting_for(path):
-                stat = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+            stat = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
         except OSError:
             return
         inode = stat.st_dev, stat.st_ino
@@ -179,7 +177,7 @@ class TranscriptLocations:
 
 
 def is_transcript(path: str) -> bool:
-    """Say whether a file of this name may be a transcript: a live one, or an archive of one."""
+    """Return whether a file with this name may be a live or archived transcript."""
     return (
         _TRANSCRIPT.search(path) is not None
         and _NEVER.search(path) is None
@@ -188,12 +186,12 @@ def is_transcript(path: str) -> bool:
 
 
 def is_archive(path: str) -> bool:
-    """Say whether a transcript was reset or deleted: it grows no more."""
+    """Return whether a transcript was reset or deleted and no longer grows."""
     return not path.endswith((".jsonl", ".json5"))
 
 
 def owner_of(path: Path) -> str:
-    """Return the agent whose transcript it is, "" where the path does not say."""
+    """Return the agent that owns a transcript, "" if the path doesn't contain it."""
     found = _OWNER.search(path.as_posix())
     return found[1] if found else ""
 
@@ -207,12 +205,12 @@ def _usual(formats: Collection[str], agent: str, environ: Mapping[str, str]) -> 
 
 
 def _split(path: str) -> tuple[Path, str]:
-    """Return the folder and the glob below it; a folder or a file by itself is taken whole."""
+    """Return the directory and the glob below it; a plain directory or file is taken whole."""
     parts = path.split("/")
     for position, part in enumerate(parts):
-        if _MAGIC.search(part):
+        if MAGIC.search(part):
             return Path("/".join(parts[:position]) or "/"), "/".join(parts[position:])
-    # By its name, if it is not there: of a folder on a disk that is missing nothing is known.
+    # Judged by its name if it is missing, because its disk may be unmounted.
     if _is_folder(path) or not is_transcript(path):
         return Path(path), "**/*.json*"
     return Path(path).parent, glob.escape(Path(path).name)
@@ -226,7 +224,7 @@ def _is_folder(path: str) -> bool:
 
 
 def _label(folder: Path) -> str:
-    """Return a short name: of the agent whose folder it is, else of the folder."""
+    """Return a short name: the agent's if it is its usual directory, else the directory's."""
     for name, (_, default, _) in USUAL.items():
         if default.removeprefix("~/") in folder.parts:
             return name

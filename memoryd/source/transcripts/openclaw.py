@@ -1,4 +1,4 @@
-"""OpenClaw: a header of type `session`, then a tree of typed records, messages among them."""
+"""OpenClaw format: a `session` header, then a tree of typed records including messages."""
 
 from collections.abc import Sequence
 
@@ -14,15 +14,15 @@ class OpenClaw:
     name = "openclaw"
 
     def fits(self, head: Sequence[Record]) -> bool:
-        """Look for the header, or for a message of the tree where the header can't be read."""
+        """Return whether there is a header, or a message of the tree."""
         return any(_is_header(record) or _is_of_tree(record) for record in head)
 
     def session(self, head: Sequence[Record]) -> str:
-        """Return the id of the header."""
+        """Return the id in the header."""
         return next((record["id"] for record in head if _is_header(record)), "")
 
     def message(self, record: Record) -> Message | None:
-        """Return what a user or the assistant said, not what another session sent as a user."""
+        """Return a message of the user or the assistant, not one sent by another session."""
         message = record.get("message")
         if record.get("type") != "message" or not isinstance(message, dict):
             return None

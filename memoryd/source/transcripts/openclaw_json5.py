@@ -1,7 +1,6 @@
-"""OpenClaw's older session store: a chat is one JSON5 document, which is written anew each time.
+"""OpenClaw's older session store: one JSON5 document for each chat, rewritten on each change.
 
-Its messages are numbered, and the numbers stand for lines. Compaction summaries count as what the
-assistant said.
+Message numbers take the place of line numbers. Compaction summaries count as assistant messages.
 """
 
 import errno
@@ -12,7 +11,7 @@ from typing import Any
 
 import pyjson5
 
-from memoryd.fs.hang import waiting_for
+from memoryd.fs.hang import idle, tick
 from memoryd.messages import FileStat, TranscriptState, file_stat
 from memoryd.source.transcripts.archive import opened
 from memoryd.source.transcripts.format import Message, Record
@@ -20,33 +19,32 @@ from memoryd.source.transcripts.strip import said
 
 NAME = "openclaw-store"
 SUFFIX = ".json5"
-REGISTRY = "registry.json5"
 MAX_BYTES = 64 * 1024 * 1024
 LOCK_SUFFIX = ".lock"
 
 
 class BeingWrittenError(OSError):
-    """The document is not whole at this moment; it is worth reading again, changed or not."""
+    """Incomplete document that is being written; memoryd reads it again, changed or not."""
 
 
 def load(path: Path, base: Path) -> tuple[Record, FileStat, str, tuple[int, int]]:
     """Return a chat, its stat, the SHA-256 of its bytes, and its (device, inode).
 
-    `base` is the folder from which on no link may lead to it.
-    Raises `BeingWrittenError` while its writer has it locked or it does not parse, or `OSError`.
+    No links are allowed below the directory `base`. Raises `BeingWrittenError` if the chat is
+    locked or does not parse, or another `OSError`.
     """
-    with waiting_for(path):
-        is_locked = path.with_name(path.name + LOCK_SUFFIX).exists()
-    if is_locked:
-        raise BeingWrittenError(errno.EAGAIN, "it is being written; tried again")
+    tick(path)
+    if path.with_name(path.name + LOCK_SUFFIX).exists():
+        raise BeingWrittenError(errno.EAGAIN, "being written; memoryd tries again")
     with opened(path, base) as (file, found, size):
         if size > MAX_BYTES:
             raise OSError(errno.EFBIG, f"larger than {MAX_BYTES // 1024**2} MiB")
         data = file.read()
+    idle()
     try:
         chat = pyjson5.decode(data.decode("utf-8-sig"))
     except (pyjson5.Json5Exception, UnicodeDecodeError, RecursionError) as error:
-        raise BeingWrittenError(errno.EAGAIN, "it is not valid JSON5; tried again") from error
+        raise BeingWrittenError(errno.EAGAIN, "not valid JSON5; memoryd tries again") from error
     if not isinstance(chat, dict) or not isinstance(chat.get("messages"), list):
         raise OSError(errno.EILSEQ, "not a chat of OpenClaw's session store")
     inode = found.st_dev, found.st_ino
@@ -54,14 +52,14 @@ def load(path: Path, base: Path) -> tuple[Record, FileStat, str, tuple[int, int]
 
 
 def numbered(chat: Record) -> Iterator[tuple[int, Any]]:
-    """Yield the messages with their numbers, from 1, and then the compaction summaries."""
+    """Yield the messages and then the compaction summaries, numbered from 1."""
     summaries = chat.get("compactions")
     everything = [*chat["messages"], *(summaries if isinstance(summaries, list) else ())]
     yield from enumerate(everything, start=1)
 
 
 def message(item: Any) -> Message | None:
-    """Return what an element of a chat says, None for all that is no conversation."""
+    """Return the message of an element, None if it has none."""
     if isinstance(item, str):
         return said("assistant", item)
     if not isinstance(item, dict):
@@ -76,7 +74,7 @@ def message(item: Any) -> Message | None:
 def state(
     chat: Record, stat: FileStat, inode: tuple[int, int], messages: int, owner: str
 ) -> TranscriptState:
-    """Return how far a chat was read: to its end."""
+    """Return the state of a chat that was read to its end."""
     name = chat.get("id", chat.get("sessionId", ""))
     return TranscriptState(
         format=NAME,

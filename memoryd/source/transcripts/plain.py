@@ -1,4 +1,4 @@
-"""Plain transcripts, as agents of one's own write them."""
+"""Plain transcript format for custom agents."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ class Plain:
     name = "plain"
 
     def fits(self, head: Sequence[Record]) -> bool:
-        """Look for a role and a content."""
+        """Return whether a record has a role and content."""
         return any(
             isinstance(inner.get("role"), str) and "content" in inner for inner in map(_inner, head)
         )
@@ -26,7 +26,7 @@ class Plain:
         return next((found for found in ids if isinstance(found, str)), "")
 
     def message(self, record: Record) -> Message | None:
-        """Return what a user or the assistant said."""
+        """Return a message of the user or the assistant."""
         inner = _inner(record)
         return said(
             inner.get("role"),

@@ -1,7 +1,7 @@
-"""What the formats share: what was said, freed of what agents wrap around it, and when.
+"""Message text without the wrappers that agents add, and message times, for all formats.
 
-All patterns are of what OpenClaw, Claude Code and Codex write into messages themselves. Each of
-them takes time in proportion to the text, whatever the text is.
+The patterns match text that OpenClaw, Claude Code and Codex insert into messages. Each takes time
+proportional to the text, whatever the text is.
 """
 
 import re
@@ -15,7 +15,7 @@ _ROLES: tuple[_Role, ...] = ("user", "assistant")
 _TEXT_BLOCKS = ("text", "input_text", "output_text")
 
 _MILLISECONDS_FROM = 1e11
-"""A time from here on counts milliseconds; as seconds it would be in the year 5138."""
+"""Times from here on are milliseconds; as seconds, this is the year 5138."""
 _LATEST_S = 253_402_300_800
 """The end of the year 9999."""
 
@@ -87,9 +87,9 @@ _SILENT = re.compile(r"[*_`\"']*(?:NO_REPLY|HEARTBEAT_OK)[*_`\"'.]*")
 
 
 def said(role: object, content: object, *times: object) -> Message | None:
-    """Make a message of a record's role, content and times, the first that is one; None if empty.
+    """Return a message with the first valid time, None if it is empty.
 
-    `content` is a text or a list of blocks, of which those that are text count.
+    `content` is a text or a list of blocks, of which text blocks count.
     """
     speaker = next((known for known in _ROLES if known == role), None)
     if speaker is None:
@@ -99,7 +99,7 @@ def said(role: object, content: object, *times: object) -> Message | None:
 
 
 def block_text(content: object) -> str:
-    """Join the texts of a content: no tool calls or results, no thinking, no images."""
+    """Join the text blocks of a content: no tool calls or results, thinking or images."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -113,9 +113,9 @@ def block_text(content: object) -> str:
 
 
 def clean(role: Literal["user", "assistant"], text: str) -> str:
-    """Return on one line what somebody said, "" when that is nothing.
+    """Return the spoken text on one line, "" if there is none.
 
-    Each text is judged by itself: whatever a user pretends to be, the answer to it is kept.
+    Each text is judged by itself, so a fake wrapper of a user never hides the answer.
     """
     text = _UNSTORABLE.sub("\ufffd", text).replace("\r\n", "\n").replace("\r", "\n")
     if role == "assistant":
@@ -129,9 +129,9 @@ def clean(role: Literal["user", "assistant"], text: str) -> str:
 
 
 def seconds(*values: object) -> float | None:
-    """Return the first value that is a time, in seconds of Unix time.
+    """Return the first value that is a time, as Unix time in seconds.
 
-    A time is an RFC 3339 text (UTC where it names no zone), or a number of seconds or milliseconds.
+    A time is an RFC 3339 text (UTC without a zone), or a number of seconds or milliseconds.
     """
     for value in values:
         if (found := _seconds(value)) is not None:
@@ -165,7 +165,7 @@ def _without_lead(text: str, lead: re.Pattern[str]) -> str:
 
 
 def _without_blocks(text: str) -> str:
-    """Cut out the blocks that begin a line, or follow another one; one without end stays."""
+    """Remove blocks that begin a line or follow another block, except unclosed ones."""
     kept: list[str] = []
     unclosed: set[str] = set()
     done = at = 0
@@ -185,7 +185,7 @@ def _without_blocks(text: str) -> str:
 
 
 def _without_metadata(text: str) -> str:
-    """Cut out the labelled JSON that says who wrote in which chat; one without end stays."""
+    """Remove labelled JSON about author and chat, except unclosed blocks."""
     kept: list[str] = []
     done = 0
     while label := _METADATA.search(text, done):

@@ -1,7 +1,7 @@
-"""Follows transcripts while they are written, and reads of each what was added.
+"""Tracker actor: follows growing transcripts and reads their additions.
 
-Looking is cheap: a stat of each file every few seconds, in a thread. Notes come first: nothing is
-read before the first scan of the notes has gone through the parser.
+Polling is cheap: one stat of each file every few seconds, in a thread. Notes come first: no
+transcript is read before the first scan of notes has passed the parser.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from memoryd.fs.hang import waiting_for
+from memoryd.fs.hang import tick
 from memoryd.messages import (
     FileGone,
     FileKey,
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Bytes or messages added, or seconds since the last change: whichever comes first."""
+    """Added bytes or messages, or seconds since the last change: the first one triggers a read."""
 
     delta_bytes: int
     delta_messages: int
@@ -49,7 +49,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """What a transcript has that is not indexed. `again`: it is another file, or a shorter one."""
+    """Unindexed bytes of a transcript. `again`: it was replaced or truncated."""
 
     bytes: int
     again: bool
@@ -58,7 +58,7 @@ class Pending:
 def pending(
     stat: FileStat, known: FileStat | None, state: TranscriptState | None
 ) -> Pending | None:
-    """Return what is pending, None when the file is as it was when it was read."""
+    """Return the pending part, None if the file is unchanged since it was read."""
     if stat == known:
         return None
     if state is None:
@@ -69,29 +69,29 @@ def pending(
 
 
 def is_due(
-    what: Pending, *, messages: int, idle_s: float, archive: bool, thresholds: Thresholds
+    rest: Pending, *, messages: int, idle_s: float, archive: bool, thresholds: Thresholds
 ) -> bool:
-    """Say whether to read now. `messages` are those added, as far as they were counted."""
+    """Return whether to read now. `messages` are the added ones, as far as counted."""
     return (
-        what.again
+        rest.again
         or archive
-        or what.bytes >= thresholds.delta_bytes
+        or rest.bytes >= thresholds.delta_bytes
         or messages >= thresholds.delta_messages
         or idle_s >= thresholds.idle_s
     )
 
 
 def _inode(state: TranscriptState) -> int:
-    # As `file_stat` keeps it.
+    # as in `file_stat`
     return state.inode & (2**63 - 1)
 
 
 POLL_S = 5.0
 AT_ONCE = 2
-"""Transcripts on their way to the index at a time, one being read and one written: notes that
-change meanwhile wait for no more, and threads that compute keep the event loop waiting."""
+"""Maximum transcripts on their way to the index, one being read and one written, so that changed
+notes wait for no more than these."""
 COUNT_BYTES = 64 * 1024
-MISSING = f"is not there; {MEANT}"
+MISSING = f"is missing; {MEANT}"
 
 Known = Mapping[FileKey, tuple[FileStat, TranscriptState | None]]
 
@@ -116,11 +116,11 @@ class TranscriptFiles(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TrackerStats:
-    """What the last look found: files on disk, those that wait, and bytes that wait in them.
+    """Result of the last poll: files on disk, and pending bytes by file.
 
-    `to_read` of these are being read now, one after the other. `left_out` says why some are not,
-    `problems` what keeps some from being seen that the index has; `skipped` paths that are never
-    read, as they can be shown.
+    `to_read` files are being read now, one after another. `left_out` has reasons by file;
+    `problems` are reasons why indexed transcripts were not found; `skipped` maps displayable paths
+    that are never read to reasons.
     """
 
     looks: int
@@ -150,7 +150,7 @@ class _Plan(NamedTuple):
 
 
 class TranscriptTracker:
-    """In: hints and sync markers. Out: what was added to transcripts; markers behind all of it."""
+    """In: hints and sync markers. Out: additions to transcripts, then the markers."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class TranscriptTracker:
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """Take the queues; markers that are put into `notes` come through here."""
+        """Take the queues; markers put into `notes` pass through here."""
         self._inbox = inbox
         self._writer = writer
         self._notes = notes
@@ -190,13 +190,13 @@ class TranscriptTracker:
         while first not in messages:
             messages.append(await self._inbox.get())
         messages.remove(first)
-        # What has changed while nobody looked is not being written to any more.
+        # Files that changed while memoryd was not running are read without waiting.
         await self._follow([Hint(reason="start"), *messages])
         while True:
             await self._follow(await self._next())
 
     def stats(self) -> TrackerStats:
-        """Return what is known of the transcripts on disk."""
+        """Return the state of the transcripts on disk."""
         last = self._stats
         return TrackerStats(
             last.looks,
@@ -209,7 +209,7 @@ class TranscriptTracker:
         )
 
     def why_away(self, path: Path) -> str | None:
-        """Say why a transcript that is not there may be on a disk that is not. Blocking."""
+        """Return why a missing transcript may be on an unmounted disk. Blocking."""
         return self._mounts.why_away(path)
 
     async def _next(self) -> list[ToReconcile]:
@@ -224,7 +224,7 @@ class TranscriptTracker:
         return messages
 
     async def _follow(self, messages: list[ToReconcile]) -> None:
-        """Look at all files, and read those that are due: all that were asked for."""
+        """Check all files and read those that are due or requested."""
         markers = [message for message in messages if isinstance(message, SyncMarker)]
         hints = [message for message in messages if isinstance(message, Hint)]
         everything = bool(markers) or any(hint.paths is None for hint in hints)
@@ -274,16 +274,16 @@ class TranscriptTracker:
             if everything or path in wanted or self._is_due(path, stat, state, what, idle_s):
                 due.append(_Job(key, path, stat, state))
         gone, problems = self._gone(known.keys() - found.files.keys(), found, verdict, meant)
-        # The newest first: those are asked about.
+        # Newest first, because users ask about these.
         due.sort(key=lambda job: job.stat.mtime_ns, reverse=True)
         return _Plan(len(found.files), due, waiting, gone, problems, verdict, found.skipped)
 
     def _gone(
         self, unseen: Collection[FileKey], found: Found, verdict: Verdict, meant: bool
     ) -> tuple[list[FileKey], list[str]]:
-        """Return which of the transcripts that were not seen are gone, and why others are not."""
+        """Return the deleted ones of the unseen transcripts, and why others are kept."""
         problems = dict(verdict.away)
-        if not meant:  # of a folder that is not there at all nothing is known
+        if not meant:  # nothing is known about a missing directory
             problems |= {
                 place.folder: f"{shown_path(place.folder)} {MISSING}" for place in found.missing
             }
@@ -302,9 +302,9 @@ class TranscriptTracker:
         return gone, list(reasons)
 
     def _idle_s(self, stat: FileStat, since_s: float) -> float:
-        """Return for how long a file has not changed, by its time or, should that be wrong, by us.
+        """Return the seconds since a file changed, by its time or by our own observation.
 
-        A file's time lies in the future once the clock has been set back.
+        A file's time may be in the future after the clock was set back.
         """
         return max(self._wall_clock() - stat.mtime_ns / 1e9, self._clock() - since_s)
 
@@ -327,19 +327,20 @@ class TranscriptTracker:
         )
 
     def _count_lines(self, path: Path, offset: int) -> int:
-        """Return how many complete lines follow an offset; 0 when the file can't be read."""
+        """Return the number of complete lines after an offset, 0 if the file is unreadable."""
         lines = 0
         try:
-            with open(self._transcripts.open_file(path), "rb") as file, waiting_for(path):
+            with open(self._transcripts.open_file(path), "rb") as file:
                 file.seek(offset)
                 while block := file.read(COUNT_BYTES):
+                    tick()
                     lines += block.count(b"\n")
         except OSError:
             return 0
         return lines
 
     async def _read_all(self, jobs: list[_Job]) -> None:
-        """Read transcripts, a few at a time on their way to the index."""
+        """Read transcripts, with at most `AT_ONCE` on their way to the index."""
         under_way: set[asyncio.Task[None]] = set()
         try:
             for number, job in enumerate(jobs):
@@ -367,15 +368,15 @@ class TranscriptTracker:
                     self._thread, self._transcripts.read, job.path, job.base
                 )
         except FileNotFoundError:
-            return  # the next look tells
+            return  # the next poll reports it
         except BeingWrittenError:
-            return  # still pending, for the next look
+            return  # still pending for the next poll
         except OSError as error:
             self._refused[job.key] = job.stat
             self._waiting.pop(job.key, None)
             reason = error.strerror or str(error)
             if error.errno == errno.EILSEQ:
-                # It was read, and is none; what was made of it before goes.
+                # Readable, but not a transcript: remove its earlier chunks.
                 await self._writer.put(FileGone(job.key))
             if isinstance(error, LeftOutError):
                 self._left_out[job.key] = reason

@@ -5,8 +5,7 @@ from contextlib import suppress
 from fuzz.scratch import folder
 from memoryd.config.load import ConfigError, load, load_added
 from memoryd.source.notes.roots import extra_root
-from memoryd.text.own_patterns import PatternError
-from memoryd.text.redact import Redactor
+from memoryd.text.redact import PatternError, Redactor
 from memoryd_client.launcher import autostart
 
 SEEDS = [
@@ -54,4 +53,4 @@ def check(data: bytes) -> None:
         for extra in config.settings.extra_paths:
             with suppress(ConfigError):
                 extra_root(config.workspace, extra)
-    autostart.is_wanted(str(file))
+    autostart.is_enabled(str(file))

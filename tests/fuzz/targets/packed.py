@@ -4,6 +4,7 @@ from contextlib import suppress
 from unittest import mock
 
 from fuzz.scratch import folder
+from memoryd.fs.safe_open import BLOCK_BYTES
 from memoryd.source.transcripts import archive
 
 try:
@@ -42,7 +43,7 @@ def check(data: bytes) -> None:
             if not error.strerror:
                 raise
             return
-    assert len(content) == size <= MOST_BYTES + archive.BLOCK_BYTES
+    assert len(content) == size <= MOST_BYTES + BLOCK_BYTES
     if zstandard is not None:
         # It asks for as much memory at once as the frame says that there will be.
         with suppress(zstandard.ZstdError, MemoryError):
