@@ -35,7 +35,7 @@ async def while_writable(outage: Outage, work: Coroutine[Any, Any, T]) -> T:
     Has it tried at once, if it is failing by now. Raises `RequestFailedError` when a try fails;
     what is in the writer's queue by then stays there, and is done when the disk works again.
     """
-    outage.hurry()
+    outage.retry_now()
     failure = asyncio.create_task(outage.until_failure(), name="until a try fails")
     working = asyncio.create_task(work, name="work that needs the writer")
     try:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from memoryd.embed.circuit_breaker import CircuitBreaker
+from memoryd.embed.circuit_breaker import CircuitBreaker, asked_pause_s
 from memoryd.embed.provider import (
     BadTextError,
     BatchTooLargeError,
@@ -108,11 +108,11 @@ class EmbedPool:
         self.calls = ProviderClient(
             provider, limits=limits or RateLimits(clock=clock, sleep=sleep), mask=mask
         )
-        self.hold = CircuitBreaker(sleep=sleep, clock=clock, jitter=jitter)
-        self.blocked = self.hold.blocked
+        self.breaker = CircuitBreaker(sleep=sleep, clock=clock, jitter=jitter)
+        self.blocked = self.breaker.blocked
         timeout_s = provider.query_timeout_s if query_timeout_s is None else query_timeout_s
         self._queries = Queries(
-            self.calls, self.hold, timeout_s=timeout_s, sleep=sleep, clock=clock
+            self.calls, self.breaker, timeout_s=timeout_s, sleep=sleep, clock=clock
         )
         self._prober = asyncio.Lock()
         self._max_items = provider.batch_items
@@ -144,13 +144,9 @@ class EmbedPool:
         """Embed one query, past all bulk work. See `Queries.embed`."""
         return await self._queries.embed(text, patience_s=patience_s, insist=insist)
 
-    def wake(self) -> None:
-        """Make a blocked pool try now."""
-        self.hold.wake()
-
     def stats(self) -> PoolStats:
         """Return counts, and why and until when the pool is blocked, if it is."""
-        counts, limits, hold = self.calls.counts, self.calls.limits, self.hold
+        counts, limits, breaker = self.calls.counts, self.calls.limits, self.breaker
         return PoolStats(
             queued_jobs=self._jobs.qsize(),
             in_flight=self._in_flight,
@@ -164,9 +160,9 @@ class EmbedPool:
             waits=limits.waits,
             waited_s=limits.waited_s,
             max_items=self._max_items,
-            blocked_reason=hold.reason,
-            blocked_for_s=hold.for_s,
-            retry_in_s=hold.retry_in_s,
+            blocked_reason=breaker.reason,
+            blocked_for_s=breaker.failing_s,
+            retry_in_s=breaker.retry_in_s,
             last_error=counts.last_error,
         )
 
@@ -259,31 +255,31 @@ class EmbedPool:
 
     async def _persist(self, texts: list[str]) -> tuple[FloatMatrix, list[str]]:
         """Return the provider's answer, checked, however often it has to be asked."""
-        hold = self.hold
+        breaker = self.breaker
         while True:
-            if hold.error is None:
+            if breaker.error is None:
                 try:
                     return await self._attempt(texts)
                 except (RetryableError, PermanentError) as error:
                     await self._blame(error)
-                    if hold.error is None:
-                        hold.start(error)
+                    if breaker.error is None:
+                        breaker.trip(error)
             # While the provider is out of order, one worker asks it and the others wait.
             async with self._prober:
-                await hold.until_retry()
-                if hold.error is None:
+                await breaker.wait()
+                if breaker.error is None:
                     continue
                 self._retries += 1
                 try:
                     return await self._call(texts)
                 except (RetryableError, PermanentError) as error:
                     await self._blame(error)
-                    hold.start(error)
+                    breaker.trip(error)
 
     async def _blame(self, error: RetryableError | PermanentError) -> None:
         """Raise `BadTextError` if the provider works, and fails at these texts alone."""
         if isinstance(error, RetryableError) and error.answered and await self.calls.works():
-            self.hold.release()
+            self.breaker.reset()
             raise BadTextError(str(error)) from error
 
     async def _attempt(self, texts: list[str]) -> tuple[FloatMatrix, list[str]]:
@@ -291,7 +287,7 @@ class EmbedPool:
             try:
                 return await self._call(texts)
             except RetryableError as error:
-                pause_s = self.hold.pause_s(error, step_s)
+                pause_s = asked_pause_s(error) or self.breaker.jittered(step_s)
                 if pause_s > BRIEF_PAUSE_S:
                     raise
             self._retries += 1
@@ -302,15 +298,15 @@ class EmbedPool:
         try:
             checked = await self.calls.documents(texts)
         except BatchTooLargeError:
-            self.hold.release()
+            self.breaker.reset()
             raise
         except BadTextError as error:
             if len(texts) == 1 and not await self.calls.works():
                 problem = f"The provider refuses every text: {error}"
                 raise PermanentError(problem, for_good=False) from error
-            self.hold.release()
+            self.breaker.reset()
             raise
-        self.hold.release()
+        self.breaker.reset()
         return checked
 
 

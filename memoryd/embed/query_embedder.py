@@ -40,14 +40,14 @@ class Queries:
     def __init__(
         self,
         calls: ProviderClient,
-        hold: CircuitBreaker,
+        breaker: CircuitBreaker,
         *,
         timeout_s: float,
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._calls = calls
-        self._hold = hold
+        self._breaker = breaker
         self._timeout_s = timeout_s
         self._sleep = sleep
         self._clock = clock
@@ -108,7 +108,7 @@ class Queries:
 
     def _refuse(self) -> None:
         """Raise what is wrong with the provider, unless it is time to try it again."""
-        error: ProviderError | None = self._hold.error if self._hold.retry_in_s else None
+        error: ProviderError | None = self._breaker.error if self._breaker.retry_in_s else None
         if self._clock() < self._failed_until_s:
             error = error or self._failed
         if error is not None:
@@ -126,10 +126,10 @@ class Queries:
             self._note(error)
             raise
         except PermanentError as error:
-            self._hold.start(error)
+            self._breaker.trip(error)
             raise
         self._failed = None
-        self._hold.release()
+        self._breaker.reset()
         vector: QueryVector = rows[0]
         vector.flags.writeable = False
         self._known[text] = vector

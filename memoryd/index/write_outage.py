@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from memoryd.index.driver import Fault, fault_of
-from memoryd.messages import first_of
+from memoryd.retry import Backoff
 from memoryd_client.shared.humanize import moment
 
 FIRST_S = 1.0
@@ -35,7 +35,7 @@ _ADVICE_OF_SYSTEM = {
 
 
 class Outage:
-    """`error` is None while all is well. Pauses between tries double."""
+    """State of an index that may be unwritable: then `error` is set; retry pauses double."""
 
     def __init__(
         self,
@@ -48,16 +48,16 @@ class Outage:
         self.error: Exception | None = None
         self._is_full = False
         self._path = path
-        self._sleep = sleep
-        self._clock = clock
         self._wall_clock = wall_clock
-        self._began_at = self._retry_at_s = self._step_s = 0.0
+        self._began_at = 0.0
+        self._backoff = Backoff(FIRST_S, MAX_S, sleep=sleep, clock=clock)
         self._failed = asyncio.Event()
-        self._hurried = asyncio.Event()
+        self.retry_now = self._backoff.wake
+        self.until_retry = self._backoff.wait
 
     @property
     def warning(self) -> str | None:
-        """What people should know, in one line; None while all is well."""
+        """The outage in one line, for people; None while the index can be written."""
         if self.error is None:
             return None
         since = moment(self._began_at)
@@ -65,11 +65,11 @@ class Outage:
 
     @property
     def reason(self) -> str:
-        """Why, without any advice."""
+        """The cause, without any advice."""
         if self.error is None:
             return ""
         if self._is_full:
-            return "the disk is full"  # which SQLite does not tell of all its files
+            return "the disk is full"  # SQLite reports it for some of its files only
         return reason(self.error)
 
     @property
@@ -80,39 +80,26 @@ class Outage:
 
     @property
     def retry_in_s(self) -> float | None:
-        """In how long it is tried again."""
-        return None if self.error is None else max(0.0, self._retry_at_s - self._clock())
+        """Seconds until the next try."""
+        return self._backoff.retry_in_s
 
     def fail(self, error: Exception, *, is_full: bool) -> bool:
-        """Note that a try has failed, on a disk that is full or not. Returns whether it begins."""
+        """Note a failed try, on a disk that is full or not. Returns whether the outage begins."""
         begins = self.error is None
         if begins:
-            self._began_at, self._step_s = self._wall_clock(), FIRST_S
-        else:
-            self._step_s = min(2 * self._step_s, MAX_S)
+            self._began_at = self._wall_clock()
         self.error, self._is_full = error, is_full
-        self._retry_at_s = self._clock() + self._step_s
-        self._hurried.clear()  # who has asked for this try has had it
+        self._backoff.fail()
         self._failed.set()
-        self._failed.clear()  # those who wait now have been woken by then
+        self._failed.clear()  # tasks that wait now have been woken by then
         return begins
 
     def end(self) -> bool:
-        """Note that a try has succeeded. Returns whether it was an outage."""
+        """Note a try that succeeded. Returns whether there was an outage."""
         was = self.error is not None
         self.error = None
+        self._backoff.reset()
         return was
-
-    def hurry(self) -> None:
-        """Have it tried now."""
-        if self.error is not None:
-            self._hurried.set()
-
-    async def until_retry(self) -> None:
-        """Wait for the time of the next try, or for `hurry`."""
-        pause = self._sleep(max(0.0, self._retry_at_s - self._clock()))
-        await first_of(pause, self._hurried.wait())
-        self._hurried.clear()
 
     async def until_failure(self) -> None:
         """Wait until a try fails."""

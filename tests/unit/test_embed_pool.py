@@ -367,7 +367,7 @@ async def test_a_provider_that_refuses_every_text_sets_none_aside() -> None:
         await pool.blocked.wait()
         assert "refuses every text: poison" in (pool.stats().blocked_reason or "")
         provider.poison = set()
-        pool.wake()
+        pool.breaker.wake()
         assert same((await job).vectors, ["a", "b"])
 
 
@@ -530,7 +530,7 @@ async def test_a_permanent_error_blocks_at_once_until_woken() -> None:
         assert pool.stats().blocked_reason == "no such model"
         assert pool.stats().retry_in_s == 300.0
         assert time.pauses == [300.0]
-        pool.wake()
+        pool.breaker.wake()
         assert same((await job).vectors, ["a"])
         assert not pool.blocked.is_set()
 
@@ -539,7 +539,7 @@ async def test_waking_a_pool_that_is_not_blocked_shortens_no_later_pause() -> No
     time = FakeTime(held_from_s=1)
     provider = FakeProvider()
     async with running(provider, time) as pool:
-        pool.wake()
+        pool.breaker.wake()
         provider.script = [PermanentError("no key")]
         job = asyncio.create_task(pool.embed(named("a")))
         await time.held.wait()
@@ -579,7 +579,7 @@ async def test_one_worker_probes_while_the_others_wait() -> None:
         stats = pool.stats()
         assert time.pauses.count(5.0) == 1
         assert stats.retry_in_s == 5.0
-        pool.wake()
+        pool.breaker.wake()
         outcomes = await asyncio.gather(*jobs)
     assert len(provider.calls) == 9 + 3
     assert [same(outcome.vectors, [str(n)]) for n, outcome in enumerate(outcomes)] == [True] * 3

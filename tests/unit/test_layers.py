@@ -11,7 +11,10 @@ DAEMON = ROOT / "memoryd"
 CLIENT = ROOT / "client/memoryd_client"
 MODULES = sorted(DAEMON.rglob("*.py"))
 
-COMMON = {f"memoryd.{name}" for name in ("messages", "identity", "errors", "text", "config", "fs")}
+COMMON = {
+    f"memoryd.{name}"
+    for name in ("messages", "retry", "identity", "errors", "text", "config", "fs")
+}
 ALLOWED = {
     "text": {"memoryd.text"},
     "fs": {"memoryd.fs", "memoryd.text", "memoryd.errors"},

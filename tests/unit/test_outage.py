@@ -71,12 +71,12 @@ async def settled() -> None:
 
 async def test_whoever_asks_has_it_tried_at_once(time: Time) -> None:
     outage = Outage(PATH, sleep=for_ever, clock=lambda: time.now_s)
-    outage.hurry()
+    outage.retry_now()
     outage.fail(FULL, is_full=False)
     waiting = asyncio.create_task(outage.until_retry())
     await settled()
     assert not waiting.done(), "nothing was wrong when it was asked"
-    outage.hurry()
+    outage.retry_now()
     await waiting
     again = asyncio.create_task(outage.until_retry())
     await settled()
@@ -87,7 +87,7 @@ async def test_whoever_asks_has_it_tried_at_once(time: Time) -> None:
 async def test_who_asks_during_a_try_is_answered_by_it() -> None:
     outage = Outage(PATH, sleep=for_ever)
     outage.fail(FULL, is_full=False)
-    outage.hurry()
+    outage.retry_now()
     outage.fail(FULL, is_full=False)
     waiting = asyncio.create_task(outage.until_retry())
     await settled()

@@ -514,7 +514,7 @@ async def test_what_only_people_can_mend_stops_at_once_and_goes_on_when_it_is_me
         assert KEY not in stats.blocked_reason
         while not clock.pauses:
             await asyncio.sleep(0)
-        pool.wake()
+        pool.breaker.wake()
         assert complete(await job)
         assert pool.stats().blocked_reason is None
 
@@ -534,7 +534,7 @@ async def test_a_pause_that_is_asked_for_is_kept_shown_and_capped() -> None:
             assert pool.stats().retry_in_s == kept_s
             while not clock.pauses:
                 await asyncio.sleep(0)
-            pool.wake()
+            pool.breaker.wake()
             assert complete(await job)
 
 

@@ -23,19 +23,19 @@ from memoryd.embed.provider import BatchTooLargeError, PermanentError, ProviderE
 from memoryd.embed.provider_client import ProviderClient
 from memoryd.identity import Identity
 from memoryd.messages import BatchJobRow, JobChange, Text, ToWriter, first_of
+from memoryd.retry import Backoff
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
 class RunningJob:
-    """A job on its way: when it is looked at next, how long after that again, when it was made."""
+    """A job on its way: its state in the vendor's words, when it was made, when it is polled."""
 
     job: BatchJobRow
     shown: str
-    pause_s: float
     made_s: float
-    due_s: float = float("inf")
+    polls: Backoff
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,6 @@ class BatchMode:
 SEND_PAUSES_S = (0.3, 1.0)
 POLL_GROWTH = 1.5
 POLL_MAX_S = 300.0
-JITTER = 0.2
 WAIT_S = 1.0
 
 
@@ -150,7 +149,7 @@ class Batches:
                 while self._identity() is None:
                     await self._sleep(WAIT_S)
                 for running in list(self._running.values()):
-                    if running.due_s <= self._clock():
+                    if running.polls.is_due:
                         await self._look(running)
                 await self._until_due()
 
@@ -240,7 +239,7 @@ class Batches:
                 with file.opened() as lines:
                     return await self._api.submit(lines, job.key)
             except RetryableError as error:
-                wait_s = error.after_s or pause_s * (1 + JITTER * self._jitter())
+                wait_s = error.after_s or self._running[job.key].polls.jittered(pause_s)
             await self._sleep(min(wait_s, POLL_MAX_S))
         with file.opened() as lines:
             return await self._api.submit(lines, job.key)
@@ -265,7 +264,7 @@ class Batches:
         await self._write(job)
         running = self._running[job.key]
         running.job, running.shown = job, "submitted"
-        running.due_s = self._clock() + running.pause_s
+        running.polls.fail(running.polls.first_s)
         log.info("batch job %s has %d texts", remote_id, len(job.hashes))
         self._changed.set()
 
@@ -287,8 +286,7 @@ class Batches:
         if self._clock() - running.made_s >= self._settings.timeout_minutes * 60:
             await self._time_out(job)
             return
-        running.pause_s = min(running.pause_s * POLL_GROWTH, POLL_MAX_S)
-        running.due_s = self._clock() + running.pause_s * (1 + JITTER * self._jitter())
+        running.polls.fail()
 
     async def _finish(self, job: BatchJobRow, state: JobState) -> None:
         """Store what a job has made; the rest is embedded as any other. Raises `ProviderError`."""
@@ -348,8 +346,15 @@ class Batches:
     async def _enter(self, job: BatchJobRow, shown: str) -> None:
         """Wait until there is room for one more job at the provider."""
         await self._slots.acquire()
-        pause_s, made_s = self._settings.poll_interval_ms / 1000, self._clock() - self._age_s(job)
-        self._running[job.key] = RunningJob(job, shown, pause_s, made_s)
+        polls = Backoff(
+            self._settings.poll_interval_ms / 1000,
+            POLL_MAX_S,
+            factor=POLL_GROWTH,
+            jitter=self._jitter,
+            clock=self._clock,
+        )
+        made_s = self._clock() - self._age_s(job)
+        self._running[job.key] = RunningJob(job, shown, made_s, polls)
 
     def _age_s(self, job: BatchJobRow) -> float:
         """Return how old a job is; half its time is left to it, should a clock have been wrong."""
@@ -372,9 +377,9 @@ class Batches:
 
     async def _until_due(self) -> None:
         """Wait until a job is to be looked at, or there is a new one."""
-        due_s = min((r.due_s for r in self._running.values()), default=float("inf"))
         waits: list[Awaitable[Any]] = [self._changed.wait()]
-        if due_s < float("inf"):
-            waits.append(self._sleep(max(0.0, due_s - self._clock())))
+        due = [running.polls.retry_in_s for running in self._running.values()]
+        if pauses_s := [pause_s for pause_s in due if pause_s is not None]:
+            waits.append(self._sleep(min(pauses_s)))
         await first_of(*waits)
         self._changed.clear()
