@@ -60,6 +60,7 @@ class OpenAiApi:
     concurrency = 4
     max_input_bytes = 8_000
     """8,192 tokens, each a byte at least."""
+    dimensions_field = "dimensions"
 
     def __init__(self) -> None:
         self._reader = JsonDecoder(self.name, OpenAIEmbeddings)
@@ -84,10 +85,14 @@ class OpenAiApi:
         """Return the body of a request. No `encoding_format`: many servers know none."""
         body: dict[str, Any] = {"model": options.model, "input": texts}
         if options.dimensions is not None:
-            body["dimensions"] = options.dimensions
-        if (input_type := options.input_type(purpose)) is not None:
+            body[self.dimensions_field] = options.dimensions
+        if (input_type := self.input_type(purpose, options)) is not None:
             body["input_type"] = input_type
         return body
+
+    def input_type(self, purpose: Purpose, options: RequestOptions) -> str | None:
+        """Return the input type to send, None for none."""
+        return options.input_type(purpose)
 
     def read(self, body: bytes, count: int) -> EmbeddedRows:
         """Read an answer, whose vectors may come in any order."""
