@@ -7,7 +7,6 @@ provider never holds up the writer.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from memoryd.embed.batch.jobs import Batches
@@ -44,13 +43,6 @@ ReadPending = Callable[[int, int], Awaitable[list[PendingText]]]
 """(after row, limit) → the next chunks without a vector, by row."""
 CountPending = Callable[[], Awaitable[int]]
 """→ how many texts wait for a vector."""
-
-
-@dataclass(frozen=True, slots=True)
-class FeederStats:
-    """Texts handed to the pool and not back yet."""
-
-    in_flight: int
 
 
 class Feeder:
@@ -122,10 +114,6 @@ class Feeder:
         self._finishing = True
         while self._tasks:
             await asyncio.wait(set(self._tasks))
-
-    def stats(self) -> FeederStats:
-        """Return how much is under way."""
-        return FeederStats(len(self._in_flight))
 
     def under_way(self) -> set[str]:
         """Return the hashes of the texts that are on their way or in a batch job."""

@@ -63,13 +63,11 @@ class EmbedJob:
 
 @dataclass(frozen=True, slots=True)
 class PoolStats:
-    """Counts are of texts, but `queued_jobs` and those of `requests`; times are in seconds.
+    """Counts are of texts, except those of requests; times are in seconds.
 
     `retries` are requests that repeat a failed one; `waits` those that waited for the rate limits.
     """
 
-    queued_jobs: int
-    in_flight: int
     embedded: int
     failed: int
     requests: int
@@ -81,7 +79,6 @@ class PoolStats:
     waited_s: float
     max_items: int
     blocked_reason: str | None
-    blocked_for_s: float | None
     retry_in_s: float | None
     last_error: str | None
 
@@ -117,7 +114,7 @@ class EmbedPool:
         self._prober = asyncio.Lock()
         self._max_items = provider.batch_items
         self._stopped = False
-        self._in_flight = self._embedded = self._failed = self._retries = 0
+        self._embedded = self._failed = self._retries = 0
 
     async def run(self) -> None:
         """Work until cancelled. Whoever still waits for a job then gets a `RetryableError`."""
@@ -148,8 +145,6 @@ class EmbedPool:
         """Return counts, and why and until when the pool is blocked, if it is."""
         counts, limits, breaker = self.calls.counts, self.calls.limits, self.breaker
         return PoolStats(
-            queued_jobs=self._jobs.qsize(),
-            in_flight=self._in_flight,
             embedded=self._embedded,
             failed=self._failed,
             requests=counts.requests,
@@ -161,7 +156,6 @@ class EmbedPool:
             waited_s=limits.waited_s,
             max_items=self._max_items,
             blocked_reason=breaker.reason,
-            blocked_for_s=breaker.failing_s,
             retry_in_s=breaker.retry_in_s,
             last_error=counts.last_error,
         )
@@ -169,13 +163,11 @@ class EmbedPool:
     async def _work(self) -> None:
         while True:
             job = await self._jobs.get()
-            self._in_flight += len(job.texts)
             try:
                 if not job.outcome.done():
                     await self._serve(job)
             finally:
                 _fail(job)
-                self._in_flight -= len(job.texts)
                 self._jobs.task_done()
 
     def _fail_queued(self) -> None:

@@ -134,7 +134,7 @@ async def test_what_is_committed_while_it_reads_what_waits_is_not_asked_for_agai
     stage.inbox.put_nowait(None)
     await stage.read.wait()
     stage.pool.release.set()
-    while stage.feeder.stats().in_flight:
+    while stage.feeder.under_way():
         await asyncio.sleep(0)
     stage.delivered.set()
     await stage.sync()
