@@ -11,12 +11,11 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from memoryd.embed.circuit_breaker import CircuitBreaker, asked_pause_s
+from memoryd.embed.circuit_breaker import CircuitBreaker
+from memoryd.embed.persistent_client import PersistentClient
 from memoryd.embed.provider import (
     BadTextError,
     BatchTooLargeError,
-    FloatMatrix,
-    PermanentError,
     Provider,
     RetryableError,
     in_batches,
@@ -28,10 +27,6 @@ from memoryd.embed.rate_limit import RateLimits
 from memoryd.embed.windows import windows
 from memoryd.messages import Text
 
-ATTEMPT_PAUSES_S = (0.5, 1.0)
-"""Between calls in quick succession; when the last one fails too, the pool is blocked."""
-BRIEF_PAUSE_S = 8.0
-"""A provider that asks for a longer pause than this blocks the pool at once."""
 VECTOR_TRIES = 3
 """A text whose vector is none is asked for so often, then set aside."""
 
@@ -101,20 +96,19 @@ class EmbedPool:
         """`mask` takes secrets out of what goes to another machine."""
         self._jobs = jobs
         self._provider = provider
-        self._sleep = sleep
         self.calls = ProviderClient(
             provider, limits=limits or RateLimits(clock=clock, sleep=sleep), mask=mask
         )
         self.breaker = CircuitBreaker(sleep=sleep, clock=clock, jitter=jitter)
         self.blocked = self.breaker.blocked
+        self._client = PersistentClient(self.calls, self.breaker, sleep=sleep)
         timeout_s = provider.query_timeout_s if query_timeout_s is None else query_timeout_s
         self._queries = Queries(
             self.calls, self.breaker, timeout_s=timeout_s, sleep=sleep, clock=clock
         )
-        self._prober = asyncio.Lock()
         self._max_items = provider.batch_items
         self._stopped = False
-        self._embedded = self._failed = self._retries = 0
+        self._embedded = self._failed = 0
 
     async def run(self) -> None:
         """Work until cancelled. Whoever still waits for a job then gets a `RetryableError`."""
@@ -150,7 +144,7 @@ class EmbedPool:
             requests=counts.requests,
             items=counts.items,
             tokens=self._provider.tokens_used,
-            retries=self._retries,
+            retries=self._client.retries,
             failures=counts.failures,
             waits=limits.waits,
             waited_s=limits.waited_s,
@@ -210,7 +204,7 @@ class EmbedPool:
                 await self._embed_batch(batch[start : start + self._max_items], found, tries)
             return
         try:
-            units, reasons = await self._persist([text for _, text in batch])
+            units, reasons = await self._client.documents([text for _, text in batch])
         except BadTextError as error:
             if len(batch) == 1:
                 found.bad[batch[0][0][0]] = str(error)
@@ -227,7 +221,7 @@ class EmbedPool:
             else:
                 found.bad[name[0]] = reason
         if again:
-            self._retries += 1
+            self._client.retries += 1
             await self._embed_batch(again, found, tries + 1)
 
     async def _embed_halves(
@@ -244,62 +238,6 @@ class EmbedPool:
             await self._embed_batch(batch[start : start + part], found, tries)
         if len(found.bad) == bad:  # none of them is bad: they were too many
             self._max_items = min(self._max_items, part)
-
-    async def _persist(self, texts: list[str]) -> tuple[FloatMatrix, list[str]]:
-        """Return the provider's answer, checked, however often it has to be asked."""
-        breaker = self.breaker
-        while True:
-            if breaker.error is None:
-                try:
-                    return await self._attempt(texts)
-                except (RetryableError, PermanentError) as error:
-                    await self._blame(error)
-                    if breaker.error is None:
-                        breaker.trip(error)
-            # While the provider is out of order, one worker asks it and the others wait.
-            async with self._prober:
-                await breaker.wait()
-                if breaker.error is None:
-                    continue
-                self._retries += 1
-                try:
-                    return await self._call(texts)
-                except (RetryableError, PermanentError) as error:
-                    await self._blame(error)
-                    breaker.trip(error)
-
-    async def _blame(self, error: RetryableError | PermanentError) -> None:
-        """Raise `BadTextError` if the provider works, and fails at these texts alone."""
-        if isinstance(error, RetryableError) and error.answered and await self.calls.works():
-            self.breaker.reset()
-            raise BadTextError(str(error)) from error
-
-    async def _attempt(self, texts: list[str]) -> tuple[FloatMatrix, list[str]]:
-        for step_s in ATTEMPT_PAUSES_S:
-            try:
-                return await self._call(texts)
-            except RetryableError as error:
-                pause_s = asked_pause_s(error) or self.breaker.jittered(step_s)
-                if pause_s > BRIEF_PAUSE_S:
-                    raise
-            self._retries += 1
-            await self._sleep(pause_s)
-        return await self._call(texts)
-
-    async def _call(self, texts: list[str]) -> tuple[FloatMatrix, list[str]]:
-        try:
-            checked = await self.calls.documents(texts)
-        except BatchTooLargeError:
-            self.breaker.reset()
-            raise
-        except BadTextError as error:
-            if len(texts) == 1 and not await self.calls.works():
-                problem = f"The provider refuses every text: {error}"
-                raise PermanentError(problem, for_good=False) from error
-            self.breaker.reset()
-            raise
-        self.breaker.reset()
-        return checked
 
 
 @dataclass(slots=True)
