@@ -53,10 +53,10 @@ def _name(url: str) -> str:
     try:
         parsed = URL(url)
     except ValueError as error:
-        raise DownloadError(f"{url} is no address.") from error
+        raise DownloadError(f"{url} is not an address.") from error
     name = parsed.name
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise DownloadError(f"{url} is no address that starts with https:// or http://.")
+        raise DownloadError(f"{url} is not an address that starts with https:// or http://.")
     if Path(name).name != name or not name.endswith(".gguf") or "\0" in name:
         raise DownloadError(f"{url} is not the address of a .gguf file.")
     return name
@@ -68,7 +68,7 @@ def _is_there(target: Path) -> bool:
     if not target.exists():
         return False
     if not is_gguf(target):
-        raise DownloadError(f"{target} is there, and is no GGUF file: remove it first.")
+        raise DownloadError(f"{target} exists and is not a GGUF file; remove it first.")
     return True
 
 
@@ -112,9 +112,9 @@ def _opened(target: Path) -> Iterator[_Part]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise DownloadError(f"Another process is fetching {target}.") from error
+            raise DownloadError(f"Another process is downloading {target}.") from error
         if not path.exists() or not os.path.samestat(os.fstat(file.fileno()), path.stat()):
-            raise DownloadError(f"Another process has just fetched {target}.")
+            raise DownloadError(f"Another process has just downloaded {target}.")
         part = _Part(file, path, target.with_name(f"{target.name}.version"))
         try:
             yield part
@@ -169,9 +169,7 @@ def _span(response: aiohttp.ClientResponse, url: str, have: int) -> tuple[int, i
     if response.status == 404:
         raise DownloadError(f"There is no file at {url} (404): check the address.")
     if response.status in (401, 403):
-        raise DownloadError(
-            f"{url} is not open to everybody ({response.status}): fetch it with a browser."
-        )
+        raise DownloadError(f"{url} is not public ({response.status}); download it with a browser.")
     raise DownloadError(
         f"{URL(url).host} answered {response.status} instead of the file: try again later."
     )
@@ -187,7 +185,7 @@ async def _receive(
         except asyncio.IncompleteReadError as error:
             head = error.partial
         if head != MAGIC:
-            raise DownloadError(f"What is at {url} is no GGUF file.")
+            raise DownloadError(f"The file at {url} is not a GGUF file.")
         part.add(head)
     async for data in content.iter_chunked(_PART_BYTES):
         await asyncio.to_thread(part.add, data)
@@ -196,6 +194,5 @@ async def _receive(
 
 def _broken(url: str, reason: str) -> DownloadError:
     return DownloadError(
-        f"The connection to {URL(url).host} failed ({reason}): run it again, and it goes on where"
-        " it stopped."
+        f"The connection to {URL(url).host} failed ({reason}): run the command again to resume."
     )

@@ -74,7 +74,7 @@ def _check(path: Path, context_tokens: int, wanted: Prefixes, key: str) -> None:
         )
     try:
         if not is_gguf(path):
-            raise PermanentError(f"{path} is no GGUF model file.")
+            raise PermanentError(f"{path} is not a GGUF model file.")
         digest = content_digest(path)
     except FileNotFoundError as error:
         raise PermanentError(
@@ -85,5 +85,5 @@ def _check(path: Path, context_tokens: int, wanted: Prefixes, key: str) -> None:
         raise PermanentError(f"{path} can't be read: {error.strerror}.") from error
     if _key(digest, context_tokens, wanted) != key:
         raise PermanentError(
-            f"{path} is another file than at the start: restart memoryd.", for_good=False
+            f"{path} has changed since the start; restart memoryd.", for_good=False
         )

@@ -97,13 +97,13 @@ def _skip_array(file: BinaryIO) -> None:
     else:
         size = count * struct.calcsize(f"<{_format(kind)}")
         if size > _MAX_ARRAY_BYTES:
-            raise GgufError("it holds a list that is too long")
+            raise GgufError("it contains a list that is too long")
         file.seek(size, os.SEEK_CUR)
 
 
 def _format(kind: int) -> str:
     if (known := _SCALARS.get(kind)) is None:
-        raise GgufError(f"it holds a value of the unknown type {kind}")
+        raise GgufError(f"it contains a value of unknown type {kind}")
     return known
 
 
@@ -116,7 +116,7 @@ def _number(file: BinaryIO, code: str) -> int | float:
 def _text(file: BinaryIO) -> str:
     size = int(_number(file, "Q"))
     if size > _MAX_TEXT_BYTES:
-        raise GgufError("it holds a text that is too long")
+        raise GgufError("it contains a text that is too long")
     raw = file.read(size)
     if len(raw) < size:
         raise GgufError("it ends too early")

@@ -40,7 +40,7 @@ def load(threads: int, path: Path, context_tokens: int) -> Encode:
     context_tokens = min(context_tokens, _fact(facts, "context_length") or context_tokens)
     pooling = _fact(facts, "pooling_type")
     if pooling == _RANK:
-        sys.exit(f"{path.name} ranks documents; it is no embedding model")
+        sys.exit(f"{path.name} ranks documents; it is not an embedding model")
     options = xllamacpp.CommonParams()
     options.model.path = str(path)
     options.embedding = True

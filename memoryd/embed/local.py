@@ -265,7 +265,7 @@ class LocalProvider:
                 reason = f"{error}; {await self._discard_worker('unloaded')}"
                 if error.hangs:
                     raise RetryableError(f"The local model was restarted: {error}.") from error
-        raise BadTextError(f"The local model crashed on it twice: {reason}")
+        raise BadTextError(f"The local model crashed twice on this text: {reason}")
 
     async def _loaded_worker(self) -> Worker:
         if self._worker is not None and self._worker.process.returncode is None:
@@ -302,7 +302,7 @@ class LocalProvider:
         if self.dims not in (None, dims):
             raise PermanentError(
                 f"The local model's vectors have {dims} dimensions now, not {self.dims}: "
-                "restart memoryd, and it builds the index anew."
+                "restart memoryd to rebuild the index."
             )
         self.dims = dims
 
@@ -319,7 +319,7 @@ def _parse_vectors(vectors: bytes, count: int, dims: int) -> FloatMatrix:
     rows = np.frombuffer(vectors, "<f4").reshape(count, dims)
     units, good = unit_rows(rows, count=count, dims=dims)
     if not good.all():
-        raise BadTextError("The local model gave a vector that is zero or not finite.")
+        raise BadTextError("The local model returned a vector that is zero or not finite.")
     return units
 
 

@@ -111,7 +111,7 @@ class Worker:
         except (EOFError, ConnectionError) as error:
             raise WorkerError("its process ended") from error
         except (ValueError, RecursionError) as error:
-            raise WorkerError("it sent something that is no frame") from error
+            raise WorkerError("it sent an invalid frame") from error
         if reply.id != request_id:
             raise WorkerError("it answered another request")
         return reply.vectors

@@ -166,12 +166,12 @@ def unit_rows(
     """
     if rows.ndim != 2 or len(rows) != count:
         raise RetryableError(
-            f"The provider gave {len(rows)} vectors for {count} texts.", answered=True
+            f"The provider returned {len(rows)} vectors for {count} texts.", answered=True
         )
     if dims is not None and rows.shape[1] != dims:
         raise PermanentError(
             f"The provider's vectors have {rows.shape[1]} dimensions, not {dims}: "
-            "another model runs under this name. Set the model that is meant."
+            "another model answers under this name. Check `model` in the configuration."
         )
     lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
     good = np.isfinite(lengths) & (lengths > 0)

@@ -67,14 +67,16 @@ class ProviderClient:
         checked = await self._ask(texts, query=False)
         dims = checked[0].shape[1]
         if not dims:
-            raise self._refused("The provider gave vectors without a number.")
+            raise self._refused("The provider returned empty vectors.")
         if self.dims not in (None, dims):
             canary, _ = await self._ask([CANARY], query=False)
             if canary.shape[1] != dims:
                 raise self._refused(
                     f"The provider's vectors have {dims} dimensions here and {self.dims} elsewhere."
                 )
-            log.warning("the provider gives vectors of %d dimensions, not %d", dims, self.dims)
+            log.warning(
+                "the provider now returns vectors of %d dimensions, not %d", dims, self.dims
+            )
         self.dims = dims
         return checked
 

@@ -75,7 +75,7 @@ class Queries:
         asked = self._asked.get(text)
         if asked is None:
             if len(self._asked) >= MAX_ASKED:
-                raise RetryableError(f"{MAX_ASKED} queries wait for the provider already.")
+                raise RetryableError(f"{MAX_ASKED} queries are waiting for the provider already.")
             asked = _Asked(asyncio.create_task(self._embed(text), name="embed query"))
             asked.task.add_done_callback(partial(self._forget, text))
             self._asked[text] = asked

@@ -130,7 +130,7 @@ async def test_errors_of_creating_a_job(vendor: str) -> None:
                 await batch.submit(input_of(batch), "k")
         double.batch.fail_create = None
         double.key = "sk-other"
-        with pytest.raises(PermanentError, match="is not accepted"):
+        with pytest.raises(PermanentError, match="is refused"):
             await batch.check()
 
 

@@ -68,7 +68,7 @@ def test_a_missing_file_is_named_with_the_way_to_get_one(tmp_path: Path) -> None
 @pytest.mark.parametrize("content", [b"", b"GGU", b"<html>no model</html>"])
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "page.gguf").write_bytes(content)
-    assert "is no GGUF model file" in refusal_of(tmp_path / "page.gguf")
+    assert "is not a GGUF model file" in refusal_of(tmp_path / "page.gguf")
 
 
 @pytest.mark.usefixtures("installed")

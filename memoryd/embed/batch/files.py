@@ -55,7 +55,7 @@ async def bring_home(
     async def store() -> None:
         now = identity()
         if now is None:
-            raise RetryableError("the index is being built anew")
+            raise RetryableError("the index is being rebuilt")
         message = Embedded(now, vectors.copy(), [], dims)
         await writer.put(message)
         await message.committed

@@ -137,12 +137,12 @@ def _read(path: Path) -> tuple[str, int]:
 
 def exposed_hint(path: Path) -> str:
     """Say that others can read a key file, and what to do."""
-    return f"others can read the key file {path}; `chmod 600` it"
+    return f"other users can read the key file {path}; run `chmod 600` on it"
 
 
 def _checked(value: str, origin: str, exposed: Path | None = None) -> Key:
     if len(value) > _MAX_KEY_CHARS or not value.isprintable() or not value.isascii():
-        raise PermanentError(f"The key of {origin} holds characters that no key has.")
+        raise PermanentError(f"The key of {origin} contains characters that no key has.")
     return Key(value, origin, exposed)
 
 

@@ -48,13 +48,13 @@ def matrix(vendor: str, vectors: Sequence[JsonVector], count: int) -> FloatMatri
     """Return vectors as rows, shape (count, dims). Raises `RetryableError` if they are not that."""
     if len(vectors) != count:
         raise RetryableError(
-            f"{vendor} gave {len(vectors)} vectors for {count} texts.", answered=True
+            f"{vendor} returned {len(vectors)} vectors for {count} texts.", answered=True
         )
     rows = [_row(vendor, vector) for vector in vectors]
     if len({len(row) for row in rows}) > 1:
-        raise RetryableError(f"{vendor} gave vectors of different lengths.", answered=True)
+        raise RetryableError(f"{vendor} returned vectors of different lengths.", answered=True)
     if not len(rows[0]):
-        raise RetryableError(f"{vendor} gave vectors without a number.", answered=True)
+        raise RetryableError(f"{vendor} returned empty vectors.", answered=True)
     return np.stack(rows)
 
 
@@ -64,7 +64,7 @@ def in_order(vendor: str, vectors: Sequence[T], indexes: Sequence[int | None]) -
         return list(vectors)
     numbers = [-1 if index is None else index for index in indexes]
     if sorted(numbers) != list(range(len(vectors))):
-        raise RetryableError(f"{vendor} numbered its vectors wrongly.", answered=True)
+        raise RetryableError(f"{vendor} returned vectors with wrong indexes.", answered=True)
     return [vector for _, vector in sorted(zip(numbers, vectors, strict=True), key=_number)]
 
 
@@ -77,7 +77,9 @@ def _row(vendor: str, vector: JsonVector) -> np.ndarray[tuple[int], np.dtype[np.
         try:
             return np.frombuffer(base64.b64decode(vector, validate=True), "<f4")
         except (binascii.Error, ValueError) as error:
-            raise RetryableError(f"{vendor} gave a broken vector.", answered=True) from error
+            raise RetryableError(
+                f"{vendor} returned a vector that can't be decoded.", answered=True
+            ) from error
     with np.errstate(over="ignore"):  # infinity is found out later
         return np.array(vector, np.float32)
 

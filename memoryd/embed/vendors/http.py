@@ -172,7 +172,9 @@ class Http:
         async for part in response.content.iter_any():
             body += part
             if len(body) > MAX_ANSWER_BYTES:
-                raise RetryableError(f"{self.vendor} sent more than it can mean.", answered=True)
+                raise RetryableError(
+                    f"{self.vendor} sent an answer that is too large.", answered=True
+                )
         return bytes(body)
 
     async def _refused(self, response: aiohttp.ClientResponse, key: Key | None) -> ProviderError:
@@ -198,7 +200,7 @@ def decoded(vendor: str, body: bytes) -> dict[str, Any]:
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
     except (ValueError, RecursionError) as error:  # it may be no UTF-8
-        raise unreadable(vendor, body, else_it_is="something that is no JSON") from error
+        raise unreadable(vendor, body, else_it_is="something other than JSON") from error
 
 
 def _proxy(url: URL) -> str | None:

@@ -75,21 +75,21 @@ def refusal(
     if passes and (after_s is not None or _PER_MINUTE.search(body)):
         return RetryableError(told, after_s=after_s, busy=True)
     if status in range(300, 400):
-        return PermanentError(f"{told} - it sends requests elsewhere; set remote.base_url.")
+        return PermanentError(f"{told} - it redirects requests; set remote.base_url.")
     poor = status == 403 and _QUOTA.search(body)
     if (status in (401, 403) and not poor) or (status in (400, 429) and _BAD_KEY.search(body)):
         return PermanentError(
-            f"{told} - the key from {key} is not accepted. Put in another one, then `memctl probe`."
+            f"{told} - the key from {key} is refused. Replace it, then run `memctl probe`."
         )
     if status == 402 or (status in _TRANSIENT | {403, 400} and _QUOTA.search(body)):
         return PermanentError(
             f"{told} - the quota of the key from {key} is used up. Top it up, or choose another"
-            " provider; it is tried again by itself.",
+            " provider; memoryd retries by itself.",
             for_good=False,
         )
     if status == 404 or (status in (400, 422) and _NO_MODEL.search(body)):
         return PermanentError(
-            f"{told} - there is no such model or address. See `model` and `remote.base_url` in"
+            f"{told} - no such model or address. Check `model` and `remote.base_url` in"
             " the configuration.",
             missing=status == 404,
         )

@@ -214,7 +214,7 @@ def row(vendor: str, vector: Any) -> Any:
     except (ProviderError, TypeError) as error:
         raise ValueError(str(error)) from error
     if rows.ndim != 2:
-        raise ValueError("it is no list of numbers")
+        raise ValueError("it is not a list of numbers")
     return rows[0]
 
 
