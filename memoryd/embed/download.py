@@ -1,4 +1,4 @@
-"""Fetching a model file, when somebody asks for it. It is never done by itself."""
+"""Download of a model file, only on request."""
 
 import asyncio
 import fcntl
@@ -24,18 +24,18 @@ _CONNECT_S = 15.0
 _SILENCE_S = 60.0
 
 DownloadProgress = Callable[[int, int | None], None]
-"""(bytes that are there, bytes of the whole file if that is known)"""
+"""(bytes downloaded, bytes of the whole file if known)"""
 
 
 class DownloadError(Exception):
-    """The file was not fetched. The message is for people: what happened, what to do."""
+    """The download failed. The message names the problem and the fix, for people."""
 
 
 async def download(url: str, folder: Path, *, progress: DownloadProgress) -> Path:
-    """Fetch a GGUF file into a folder. Returns its path, at once if it is there already.
+    """Download a GGUF file into a folder. Returns its path, at once if the file exists already.
 
-    What has come is kept in `<name>.part` if the connection ends, and the next call goes on there,
-    provided that the server still has the same file. Raises `DownloadError`.
+    If the connection ends, the data stay in `<name>.part`, and the next call resumes there if the
+    server still has the same file. Raises `DownloadError`.
     """
     target = folder / _name(url)
     try:
@@ -63,7 +63,7 @@ def _name(url: str) -> str:
 
 
 def _is_there(target: Path) -> bool:
-    """Say whether the file has been fetched before; make its folder. Raises OSError."""
+    """Return whether the file exists; create its folder. Raises OSError."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if not target.exists():
         return False
@@ -73,7 +73,7 @@ def _is_there(target: Path) -> bool:
 
 
 class _Part:
-    """What has come of a file, and its version: the ETag under which it came, or ""."""
+    """Downloaded part of a file, and its version: the server's ETag, or ""."""
 
     def __init__(self, file: BinaryIO, path: Path, version_path: Path) -> None:
         self.file = file
@@ -97,7 +97,7 @@ class _Part:
         os.fsync(self.file.fileno())
 
     def clean(self) -> None:
-        """Leave nothing behind but a part that the next call can use."""
+        """Remove everything but a part that the next call can resume."""
         if self.size == 0:
             self.path.unlink(missing_ok=True)
         if not self.path.exists():
@@ -106,7 +106,7 @@ class _Part:
 
 @contextmanager
 def _opened(target: Path) -> Iterator[_Part]:
-    """Open the part that is there, or a new one, for one process alone."""
+    """Open the existing part, or a new one, for one process alone."""
     path = target.with_name(f"{target.name}.part")
     with path.open("a+b") as file:
         try:
@@ -149,14 +149,14 @@ async def _fetch(url: str, part: _Part, progress: DownloadProgress) -> None:
 
 
 def _strong(tag: str) -> str:
-    """Return an ETag that says that two files are the same byte for byte, or ""."""
+    """Return a strong ETag (equal tags mean equal bytes), or ""."""
     return tag if tag.startswith('"') else ""
 
 
 def _span(response: aiohttp.ClientResponse, url: str, have: int) -> tuple[int, int | None]:
-    """Return where in the file an answer begins, and how long the whole is, if that is known.
+    """Return the offset of an answer in the file, and the size of the whole file, if known.
 
-    The answer is one of RFC 9110, section 15. Raises `DownloadError`.
+    Status codes are those of RFC 9110, section 15. Raises `DownloadError`.
     """
     part, _, whole = response.headers.get("Content-Range", "").partition("/")
     total = int(whole) if whole.isdecimal() else None
@@ -179,7 +179,7 @@ async def _receive(
     content: aiohttp.StreamReader, part: _Part, url: str, report: Callable[[], None]
 ) -> None:
     if part.size == 0:
-        # How the file starts is seen first, so that nobody waits for the wrong one.
+        # Check the start of the file first, so that nobody waits for a wrong one.
         try:
             head = await content.readexactly(len(MAGIC))
         except asyncio.IncompleteReadError as error:

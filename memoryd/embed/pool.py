@@ -1,7 +1,7 @@
-"""Workers in front of one provider: batches, retries, and the search for the one bad text.
+"""Workers of one provider: batches, and the bisection that finds a bad text.
 
-Bulk work comes as jobs from a queue and is never given up: when the provider fails for longer, the
-pool is `blocked`, keeps its jobs and tries again ever more rarely. Queries take a way of their own.
+Bulk work arrives as jobs in a queue and is never abandoned: `PersistentClient` retries it, and
+`blocked` is set while the provider fails. `QueryEmbedder` embeds queries.
 """
 
 import asyncio
@@ -22,25 +22,25 @@ from memoryd.embed.provider import (
     utf8_bytes,
 )
 from memoryd.embed.provider_client import ProviderClient
-from memoryd.embed.query_embedder import Queries, QueryVector
+from memoryd.embed.query_embedder import QueryEmbedder, QueryVector
 from memoryd.embed.rate_limit import RateLimits
 from memoryd.embed.windows import windows
 from memoryd.messages import Text
 
 VECTOR_TRIES = 3
-"""A text whose vector is none is asked for so often, then set aside."""
+"""Requests for a text whose vector is invalid, before it is set aside."""
 
 Name = tuple[str, int]
-"""(hash of a text, number of a window of it)"""
+"""(hash of a text, number of a window in it)"""
 Window = tuple[Name, str]
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedOutcome:
-    """What became of a job: (hash, little-endian float32 unit vectors) and (hash, reason) pairs.
+    """Result of a job: (hash, little-endian float32 unit vectors) and (hash, reason) pairs.
 
-    A text that was embedded in windows has one vector of `dims` numbers for each, in a row. One
-    that is in neither list is to be asked for again: the provider has changed its dims meanwhile.
+    A text with several windows has one vector of `dims` numbers for each, concatenated. A text in
+    neither list must be embedded again: the provider has changed its dims meanwhile.
     """
 
     vectors: list[tuple[str, bytes]]
@@ -50,7 +50,7 @@ class EmbedOutcome:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EmbedJob:
-    """(hash, text) pairs to embed. Cancelling `outcome` drops the job, wherever it is."""
+    """(hash, text) pairs to embed. Cancelling `outcome` drops the job in any state."""
 
     texts: list[Text]
     outcome: asyncio.Future[EmbedOutcome]
@@ -60,7 +60,7 @@ class EmbedJob:
 class PoolStats:
     """Counts are of texts, except those of requests; times are in seconds.
 
-    `retries` are requests that repeat a failed one; `waits` those that waited for the rate limits.
+    `retries` are requests that repeat a failed one; `waits` those delayed by the rate limits.
     """
 
     embedded: int
@@ -79,7 +79,7 @@ class PoolStats:
 
 
 class EmbedPool:
-    """In: jobs. Out: their outcomes. `blocked` is set while the provider doesn't work."""
+    """In: jobs. Out: their outcomes. `blocked` is set while the provider fails."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class EmbedPool:
         jitter: Callable[[], float] = random.random,
         query_timeout_s: float | None = None,
     ) -> None:
-        """`mask` takes secrets out of what goes to another machine."""
+        """`mask` removes secrets from texts that go to a server."""
         self._jobs = jobs
         self._provider = provider
         self.calls = ProviderClient(
@@ -103,7 +103,7 @@ class EmbedPool:
         self.blocked = self.breaker.blocked
         self._client = PersistentClient(self.calls, self.breaker, sleep=sleep)
         timeout_s = provider.query_timeout_s if query_timeout_s is None else query_timeout_s
-        self._queries = Queries(
+        self._queries = QueryEmbedder(
             self.calls, self.breaker, timeout_s=timeout_s, sleep=sleep, clock=clock
         )
         self._max_items = provider.batch_items
@@ -111,7 +111,7 @@ class EmbedPool:
         self._embedded = self._failed = 0
 
     async def run(self) -> None:
-        """Work until cancelled. Whoever still waits for a job then gets a `RetryableError`."""
+        """Work until cancelled. Pending jobs then fail with a `RetryableError`."""
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(self._provider.concurrency):
@@ -125,18 +125,18 @@ class EmbedPool:
         """Embed (hash, text) pairs, however long it takes. Cancelling drops the job."""
         job = EmbedJob(texts, asyncio.get_running_loop().create_future())
         await self._jobs.put(job)
-        if self._stopped:  # then nobody else makes room for those who still want to put theirs
+        if self._stopped:  # no worker makes room for other callers that wait to put a job
             self._fail_queued()
         return await job.outcome
 
     async def embed_query(
         self, text: str, *, patience_s: float | None = None, insist: bool = False
     ) -> QueryVector:
-        """Embed one query, past all bulk work. See `Queries.embed`."""
+        """Embed one query, ahead of bulk work. See `QueryEmbedder.embed`."""
         return await self._queries.embed(text, patience_s=patience_s, insist=insist)
 
     def stats(self) -> PoolStats:
-        """Return counts, and why and until when the pool is blocked, if it is."""
+        """Return counts, and the reason and retry time of a blocked pool."""
         counts, limits, breaker = self.calls.counts, self.calls.limits, self.breaker
         return PoolStats(
             embedded=self._embedded,
@@ -169,7 +169,7 @@ class EmbedPool:
             _fail(self._jobs.get_nowait())
 
     async def _serve(self, job: EmbedJob) -> None:
-        # A task of its own, so that a job that nobody wants any more ends at once, anywhere.
+        # A separate task, so that a cancelled job ends at once, anywhere.
         async with asyncio.TaskGroup() as group:
             task = group.create_task(self._outcome(job.texts), name="embed job")
             job.outcome.add_done_callback(lambda _: task.cancel())
@@ -198,7 +198,7 @@ class EmbedPool:
         yield from (((digest, number), part) for number, part in enumerate(parts))
 
     async def _embed_batch(self, batch: list[Window], found: "_Found", tries: int = 1) -> None:
-        """Add a batch's vectors to what was found; halve it as long as it holds a bad text."""
+        """Add a batch's vectors to `found`; halve the batch as long as it contains a bad text."""
         if len(batch) > self._max_items:
             for start in range(0, len(batch), self._max_items):
                 await self._embed_batch(batch[start : start + self._max_items], found, tries)
@@ -227,7 +227,7 @@ class EmbedPool:
     async def _embed_halves(
         self, batch: list[Window], error: BadTextError, found: "_Found", tries: int
     ) -> None:
-        """Embed a batch that was refused, in parts, and learn how many texts are not too many."""
+        """Embed a refused batch in parts, and learn the maximum number of texts."""
         part = (len(batch) + 1) // 2
         if isinstance(error, BatchTooLargeError):
             if error.limit is not None and error.limit < len(batch):
@@ -236,21 +236,21 @@ class EmbedPool:
         bad = len(found.bad)
         for start in range(0, len(batch), part):
             await self._embed_batch(batch[start : start + part], found, tries)
-        if len(found.bad) == bad:  # none of them is bad: they were too many
+        if len(found.bad) == bad:  # no text is bad: the batch was too large
             self._max_items = min(self._max_items, part)
 
 
 @dataclass(slots=True)
 class _Found:
-    """Vectors by window, and why texts have none."""
+    """Vectors by window, and errors by text."""
 
     vectors: dict[Name, bytes]
     bad: dict[str, str]
 
     def outcome(self, texts: list[Text], newest_dims: int | None) -> EmbedOutcome:
-        """Return the vectors of each text in a row; a text with a bad window has none.
+        """Return the concatenated vectors of each text.
 
-        Nor has one with a window of other dims than the newest, if there are several.
+        Omits texts with a bad window, or with a window of other than the newest dims.
         """
         found = {len(row) // 4 for row in self.vectors.values()}
         dims = newest_dims if len(found) > 1 else next(iter(found), None)

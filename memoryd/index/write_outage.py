@@ -1,4 +1,4 @@
-"""The state of an index that can't be written: why, since when, and when that is tried again."""
+"""State of an index that can't be written: the cause, the start, and the time of the next try."""
 
 import asyncio
 import errno
@@ -15,14 +15,14 @@ from memoryd_client.shared.humanize import moment
 FIRST_S = 1.0
 MAX_S = 60.0
 _ROOM_BYTES = 64 * 1024
-"""The index of a write-ahead log alone takes half of it."""
+"""Minimum free space; the index of a write-ahead log alone takes half of it."""
 
 _MOST_DIMS = 3_072
-"""Of the models in use, where it is not known yet."""
+"""Maximum of the usual models, assumed while the model's own is unknown."""
 
 _FULL = "free some space on its disk"
 _CLOSED = "make it and its folder readable and writable for memoryd's user"
-_LOCKED = "another program keeps it locked: end that"
+_LOCKED = "stop the program that keeps it locked"
 _ADVICE = {3: _CLOSED, 5: _LOCKED, 6: _LOCKED, 8: _CLOSED, 13: _FULL, 14: _CLOSED}
 """By SQLite's primary result code."""
 _ADVICE_OF_SYSTEM = {
@@ -75,8 +75,8 @@ class Outage:
     @property
     def advice(self) -> str:
         """What people can do about it."""
-        what = _FULL if self._is_full or self.error is None else advice(self.error)
-        return f"{what}: {self._path}; it is tried again by itself"
+        fix = _FULL if self._is_full or self.error is None else advice(self.error)
+        return f"{fix}: {self._path}; memoryd retries by itself"
 
     @property
     def retry_in_s(self) -> float | None:
@@ -107,20 +107,18 @@ class Outage:
 
 
 def check_room(path: Path, vectors: int, dims: int | None) -> None:
-    """Raise `OSError` if a disk can't take so many vectors more. Blocking.
+    """Raise `OSError` if a disk has no room for `vectors` more vectors. Blocking.
 
-    They are written to the log and to the file, and to the table of sqlite-vec too.
+    Each is written to the log and to the file, and also to the table of sqlite-vec.
     """
     needed = vectors * 4 * (dims or _MOST_DIMS) * 4 + _ROOM_BYTES
     found = os.statvfs(path.parent)
     if found.f_bavail * found.f_frsize < needed:
-        raise OSError(
-            f"nothing more is embedded: the disk has no room for {vectors} vectors; {_FULL}"
-        )
+        raise OSError(f"embedding has stopped: the disk has no room for {vectors} vectors; {_FULL}")
 
 
 def is_full(folder: Path) -> bool:
-    """Say whether a disk has no room. Blocking."""
+    """Return whether a disk is full. Blocking."""
     try:
         found = os.statvfs(folder)
     except OSError:
@@ -130,24 +128,24 @@ def is_full(folder: Path) -> bool:
 
 
 def advice(error: Exception) -> str:
-    """Return what people can do about a fault of what surrounds an index."""
+    """Return the fix for a failure of an index's disk or permissions, for people."""
     code = getattr(error, "sqlite_errorcode", None)
     number = error.errno if isinstance(error, OSError) else None
-    what = _ADVICE_OF_SYSTEM.get(number or 0) if code is None else _ADVICE.get(code & 0xFF)
-    return what or "look after its disk"
+    fix = _ADVICE_OF_SYSTEM.get(number or 0) if code is None else _ADVICE.get(code & 0xFF)
+    return fix or "check its disk"
 
 
 def reason_and_advice(error: BaseException, path: Path) -> str:
-    """Return what an error says, and what to do about it where it does not say so itself."""
+    """Return the message of an error, with a fix if the message contains none."""
     if not isinstance(error, Exception) or fault_of(error) is not Fault.SURROUNDINGS:
         return str(error)
     if isinstance(error, OSError) and error.errno is None:
-        return str(error)  # one of ours
+        return str(error)  # an error of memoryd, with its fix
     return f"{reason(error)}; {advice(error)}: {path}"
 
 
 def reason(error: Exception) -> str:
-    """Return what an error says, and what exactly SQLite has met."""
+    """Return the message of an error, with SQLite's error code for I/O errors."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     name = getattr(error, "sqlite_errorname", "")

@@ -26,7 +26,7 @@ from memoryd.embed.provider import (
     utf8_bytes,
 )
 from memoryd.embed.provider_client import CANARY
-from memoryd.embed.query_embedder import COOL_DOWN_S, REMEMBERED
+from memoryd.embed.query_embedder import CACHED, COOL_DOWN_S
 
 DIMS = 4
 
@@ -745,14 +745,14 @@ async def test_a_cancelled_query_takes_nobody_with_it() -> None:
 async def test_only_the_latest_queries_are_remembered() -> None:
     provider = FakeProvider()
     async with running(provider) as pool:
-        for number in range(REMEMBERED):
+        for number in range(CACHED):
             await pool.embed_query(str(number))
         await pool.embed_query("0")
         await pool.embed_query("one more")
         await pool.embed_query("0")
-        assert len(provider.queries) == REMEMBERED + 1
+        assert len(provider.queries) == CACHED + 1
         await pool.embed_query("1")
-        assert len(provider.queries) == REMEMBERED + 2
+        assert len(provider.queries) == CACHED + 2
 
 
 async def test_a_query_is_tried_twice_and_its_error_not_remembered() -> None:

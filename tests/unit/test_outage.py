@@ -100,7 +100,7 @@ async def test_who_asks_during_a_try_is_answered_by_it() -> None:
     [
         (FULL, False, "No space left on device", "free some space on its disk"),
         (CLOSED, False, "Read-only file system", "make it and its folder readable and writable"),
-        (ValueError("odd"), False, "odd", "look after its disk"),
+        (ValueError("odd"), False, "odd", "check its disk"),
         (ValueError("odd"), True, "the disk is full", "free some space on its disk"),
     ],
 )

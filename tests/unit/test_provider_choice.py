@@ -317,8 +317,8 @@ def test_no_key_is_shown_by_repr() -> None:
 
 
 def test_what_to_set_is_told() -> None:
-    assert source({}).wanted == "set A_API_KEY or B_API_KEY, or remote.api_key_file"
-    assert KeySource(()).wanted == "set remote.api_key_file"
+    assert source({}).hint == "set A_API_KEY or B_API_KEY, or remote.api_key_file"
+    assert KeySource(()).hint == "set remote.api_key_file"
 
 
 # Settings that don't go together

@@ -1,4 +1,4 @@
-"""What an HTTP answer that is no success means, whoever the vendor is. Pure."""
+"""Meaning of unsuccessful HTTP answers, the same for all vendors. Pure."""
 
 import email.utils
 import re
@@ -64,9 +64,9 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 def refusal(
     vendor: str, status: int, headers: Mapping[str, str], body: str, *, key: str, now_s: float
 ) -> ProviderError:
-    """Return the error that an answer with this status, headers and (beginning of a) body means.
+    """Return the error for an answer with this status, headers and (start of a) body.
 
-    `key` says where the key came from; `now_s` is the Unix time, for dates in `Retry-After`.
+    `key` is the origin of the key; `now_s` is the Unix time, for dates in `Retry-After`.
     """
     said = _message(body)
     told = f"{vendor} answered {status}" + (f": {said}" if said else "")
@@ -104,11 +104,11 @@ def refusal(
 
 
 def retry_after_s(headers: Mapping[str, str], body: str, *, now_s: float) -> float | None:
-    """Return how long to wait, in seconds, as the answer says, or None if it doesn't.
+    """Return the seconds to wait that an answer asks for, or None.
 
     `retry-after-ms`, `Retry-After` in seconds or as a date (RFC 9110, 10.2.3), or the `retryDelay`
-    in a Google error's details. A date counts from the answer's own `Date`, for our clock may be
-    wrong, and says nothing when it is past.
+    in a Google error's details. A date counts from the answer's own `Date`, because our clock may
+    be wrong; a past date counts as none.
     """
     if _NUMBER.fullmatch(ms := headers.get("retry-after-ms", "").strip()):
         return float(ms) / 1000
@@ -128,7 +128,7 @@ def retry_after_s(headers: Mapping[str, str], body: str, *, now_s: float) -> flo
 
 
 def _limit(message: str) -> int | None:
-    """Return how many texts a batch may have, as a message says; None if it counts tokens."""
+    """Return the maximum texts a batch that a message names; None if it counts tokens."""
     if "token" in message.lower():
         return None
     found = [int(number) for number in _LIMITS.findall(message) if int(number) > 0]
@@ -136,18 +136,18 @@ def _limit(message: str) -> int | None:
 
 
 def _message(body: str) -> str:
-    """Return what a body says, in one line of at most `SHOWN_CHARS`; nothing of a HTML page."""
+    """Return the message of a body in one line of at most `SHOWN_CHARS`; of HTML, the title."""
     text = body.strip()
     if text.startswith("<"):
         title = re.search(r"<title>([^<]{1,200})", text, re.IGNORECASE)
         return f"an HTML page ({' '.join(title[1].split())})" if title else "an HTML page"
-    with suppress(msgspec.MsgspecError, RecursionError):  # cut off, or no JSON
+    with suppress(msgspec.MsgspecError, RecursionError):  # cut off, or not JSON
         text = _inner(msgspec.json.decode(text)) or text
     return " ".join(text.split())[:SHOWN_CHARS]
 
 
 def _inner(answer: Any) -> str | None:
-    """Return the message inside of the shapes that vendors use for errors."""
+    """Return the message inside one of the structures that vendors use for errors."""
     if isinstance(answer, str):
         return answer
     if isinstance(answer, list):

@@ -118,7 +118,7 @@ async def _ask(api: BatchApi) -> None:
 
 async def _state(api: BatchApi) -> JobState | None:
     with suppress(ProviderError):
-        return await api.look("b")
+        return await api.state("b")
     return None
 
 
