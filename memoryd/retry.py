@@ -39,7 +39,7 @@ class Backoff:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time for the next try."""
+        """True if it is time for the next try."""
         return self._woken.is_set() or self.retry_in_s == 0
 
     def jittered(self, pause_s: float) -> float:

@@ -19,7 +19,7 @@ from memoryd.agent.transcripts import notes
 from memoryd.api.files import remarks, skipped
 from memoryd.api.health import Health
 from memoryd.embed.batch.jobs import LIMIT
-from memoryd.embed.vendors.factory import WITH_BATCH_API
+from memoryd.embed.vendors.factory import BATCH_APIS
 from memoryd.errors import RequestFailedError
 from memoryd.fs.hang import HUNG_S
 from memoryd.index.driver import DRIVER, SQLITE_VERSION, Connection, Error, Fault, fault_of
@@ -179,7 +179,7 @@ class Status:
         agent = self._agent
         batches = agent.batches
         if batches is None:
-            supported = agent.provider is not None and agent.provider.name in WITH_BATCH_API
+            supported = agent.provider is not None and agent.provider.name in BATCH_APIS
             return wire.BatchStatus(enabled=False, supported=supported)
         mode = batches.mode
         return wire.BatchStatus(

@@ -45,7 +45,7 @@ class ProviderClient:
         self.provider = provider
         self.limits = limits
         self.counts = CallCounts()
-        self._mask = mask if provider.remote else _unmasked
+        self._mask = mask if provider.remote else str
         self.dims: int | None = None
 
     def ready(self, text: str) -> str:
@@ -125,7 +125,3 @@ class ProviderClient:
     def _note(self, error: ProviderError) -> None:
         self.counts.failures += 1
         self.counts.last_error = str(error)
-
-
-def _unmasked(text: str) -> str:
-    return text

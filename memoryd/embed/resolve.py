@@ -29,7 +29,7 @@ class Resolved(NamedTuple):
 
     @property
     def is_fallback(self) -> bool:
-        """Whether the provider replaces one that has failed permanently."""
+        """True for a provider that replaces one that has failed permanently."""
         return self.fallback is not None
 
     @property

@@ -74,7 +74,7 @@ class Outage:
 
     @property
     def advice(self) -> str:
-        """What people can do about it."""
+        """The fix, for people."""
         fix = _FULL if self._is_full or self.error is None else advice(self.error)
         return f"{fix}: {self._path}; memoryd retries by itself"
 

@@ -155,7 +155,7 @@ class Batches:
 
     @property
     def on(self) -> bool:
-        """Whether jobs are created."""
+        """True while jobs are created."""
         return self.mode.off_reason is None and self._group is not None
 
     def wanted(self, waiting: int) -> bool:

@@ -80,7 +80,6 @@ class KeyReader:
     """Reads a key for each request; a key file in a thread, because its disk may hang."""
 
     def __init__(self, source: KeySource) -> None:
-        """Read nothing yet."""
         self._source = source
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="key file")
         self._reading: asyncio.Future[Key | None] | None = None

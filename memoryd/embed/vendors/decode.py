@@ -65,11 +65,9 @@ def in_order(vendor: str, vectors: Sequence[T], indexes: Sequence[int | None]) -
     numbers = [-1 if index is None else index for index in indexes]
     if sorted(numbers) != list(range(len(vectors))):
         raise RetryableError(f"{vendor} returned vectors with wrong indexes.", answered=True)
-    return [vector for _, vector in sorted(zip(numbers, vectors, strict=True), key=_number)]
-
-
-def _number(pair: tuple[int, Any]) -> int:
-    return pair[0]
+    return [
+        vector for _, vector in sorted(zip(numbers, vectors, strict=True), key=lambda pair: pair[0])
+    ]
 
 
 def _row(vendor: str, vector: JsonVector) -> np.ndarray[tuple[int], np.dtype[np.float32]]:

@@ -27,7 +27,11 @@ APIS: Mapping[str, Callable[[], Api]] = {
     "mistral": MistralApi,
     "ollama": OllamaApi,
 }
-WITH_BATCH_API = frozenset({"openai", "gemini", "voyage"})
+BATCH_APIS: Mapping[str, type[OpenAiBatch]] = {
+    "openai": OpenAiBatch,
+    "gemini": GeminiBatch,
+    "voyage": VoyageBatch,
+}
 
 _OLLAMA_CLOUD = "ollama.com"
 _SECRET_NAMES = ("key", "token", "auth", "secret", "cookie", "credential", "password")
@@ -84,12 +88,8 @@ def make_batch(provider: Provider) -> BatchApi | None:
     """Return the batch API of a provider, None if there is none."""
     if not isinstance(provider, RemoteProvider):
         return None
-    http, api, options = provider.http, provider.api, provider.options
-    if isinstance(api, GeminiApi):
-        return GeminiBatch(http, api, options)
-    if isinstance(api, VoyageApi):
-        return VoyageBatch(http, api, options)
-    return OpenAiBatch(http, api, options) if api.name == OpenAiApi.name else None
+    make = BATCH_APIS.get(provider.api.name)
+    return None if make is None else make(provider.http, provider.api, provider.options)
 
 
 def is_secret_header(name: str) -> bool:

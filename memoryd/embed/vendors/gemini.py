@@ -12,8 +12,6 @@ import msgspec
 
 from memoryd.embed.batch.api import (
     ASK_S,
-    MAX_BYTES,
-    MAX_REQUESTS,
     UPLOAD_S,
     JobState,
     Line,
@@ -24,8 +22,7 @@ from memoryd.embed.batch.api import (
 from memoryd.embed.provider import ProviderError
 from memoryd.embed.vendors.api import EmbeddedRows, Purpose, RequestOptions, bearer
 from memoryd.embed.vendors.decode import JsonDecoder, JsonVector, matrix
-from memoryd.embed.vendors.http import Http
-from memoryd.embed.vendors.openai import row, streamed
+from memoryd.embed.vendors.openai import OpenAiBatch, row, streamed
 
 TASKS: Mapping[Purpose, str] = {"query": "RETRIEVAL_QUERY", "document": "RETRIEVAL_DOCUMENT"}
 
@@ -92,18 +89,7 @@ class GeminiApi:
 
     def body(self, texts: list[str], purpose: Purpose, options: RequestOptions) -> dict[str, Any]:
         """Return the body of a request."""
-        return {"requests": [self.request(text, purpose, options) for text in texts]}
-
-    def request(self, text: str, purpose: Purpose, options: RequestOptions) -> dict[str, Any]:
-        """Return the request for one text's vector."""
-        request: dict[str, Any] = {
-            "model": f"models/{options.model}",
-            "content": {"parts": [{"text": text}]},
-            "taskType": options.input_type(purpose) or TASKS[purpose],
-        }
-        if options.dimensions is not None:
-            request["outputDimensionality"] = options.dimensions
-        return request
+        return {"requests": [_request(text, purpose, options) for text in texts]}
 
     def read(self, body: bytes, count: int) -> EmbeddedRows:
         """Read an answer; it reports no tokens."""
@@ -112,26 +98,10 @@ class GeminiApi:
         return EmbeddedRows(matrix(self.name, vectors, count), 0)
 
 
-class GeminiBatch:
-    """Batch jobs: upload a file, create a job from it, poll, download."""
+class GeminiBatch(OpenAiBatch):
+    """Batch jobs with the steps of OpenAI's, in another protocol."""
 
-    max_requests = MAX_REQUESTS
-    max_bytes = MAX_BYTES
-
-    def __init__(self, http: Http, api: GeminiApi, options: RequestOptions) -> None:
-        self._http = http
-        self._api = api
-        self._options = options
-
-    def line(self, number: int, text: str) -> bytes:
-        """Return the line of the input for one text."""
-        sent = self._options.sent(text, "document")
-        request = self._api.request(sent, "document", self._options)
-        return msgspec.json.encode({"key": str(number), "request": request}) + b"\n"
-
-    def renumbered(self, line: bytes, number: int) -> bytes:
-        """Return the line, renumbered."""
-        return msgspec.json.encode({**msgspec.json.decode(line), "key": str(number)}) + b"\n"
+    number_field = "key"
 
     async def submit(self, lines: BinaryIO, key: str) -> str:
         """Upload the lines and create a job from them. Returns its name."""
@@ -147,9 +117,7 @@ class GeminiBatch:
         body = {"batch": {"displayName": name, "inputConfig": {"fileName": file}}}
         url = self._http.url(f"/models/{self._options.model}:asyncBatchEmbedContent")
         created = await self._http.json("POST", url, timeout_s=ASK_S, json=body)
-        if (created_name := text_at(created, "name")) is None:
-            raise ProviderError("gemini returned a batch job without a name.")
-        return created_name
+        return self._named(created, "name")
 
     async def find(self, key: str) -> str | None:
         """Return the name of the job with our display name."""
@@ -204,12 +172,28 @@ class GeminiBatch:
         """List one job, to verify that the API answers."""
         await self._http.json("GET", self._http.url("/batches", pageSize="1"), timeout_s=ASK_S)
 
+    def _request(self, text: str) -> dict[str, Any]:
+        sent = self._options.sent(text, "document")
+        return {"request": _request(sent, "document", self._options)}
+
     def _at(self, before: str, path: str, **query: str) -> Any:
         """Return an address of the file service, whose path precedes the API's version."""
         base = self._http.base.path.rstrip("/")
         version = base.rpartition("/")[2]
         above = base.removesuffix(f"/{version}")
         return self._http.url(path, base_path=f"{above}{before}/{version}", **query)
+
+
+def _request(text: str, purpose: Purpose, options: RequestOptions) -> dict[str, Any]:
+    """Return the request for one text's vector."""
+    request: dict[str, Any] = {
+        "model": f"models/{options.model}",
+        "content": {"parts": [{"text": text}]},
+        "taskType": options.input_type(purpose) or TASKS[purpose],
+    }
+    if options.dimensions is not None:
+        request["outputDimensionality"] = options.dimensions
+    return request
 
 
 def _job_name(key: str) -> str:

@@ -43,7 +43,6 @@ class Http:
         key_headers: KeyHeaders,
         key_required: bool,
     ) -> None:
-        """Connect lazily, at the first request."""
         self.vendor = vendor
         self.base = URL(base_url)
         self._headers = {"User-Agent": "memoryd", **headers}

@@ -113,6 +113,7 @@ class OpenAiBatch:
     max_requests = MAX_REQUESTS
     max_bytes = MAX_BYTES
     window = "24h"
+    number_field = "custom_id"
 
     def __init__(self, http: Http, api: Api, options: RequestOptions) -> None:
         self._http = http
@@ -121,11 +122,12 @@ class OpenAiBatch:
 
     def line(self, number: int, text: str) -> bytes:
         """Return the line of the input for one text."""
-        return msgspec.json.encode({"custom_id": str(number), **self._request(text)}) + b"\n"
+        return msgspec.json.encode({self.number_field: str(number), **self._request(text)}) + b"\n"
 
     def renumbered(self, line: bytes, number: int) -> bytes:
         """Return the line, renumbered."""
-        return msgspec.json.encode({**msgspec.json.decode(line), "custom_id": str(number)}) + b"\n"
+        renumbered = {**msgspec.json.decode(line), self.number_field: str(number)}
+        return msgspec.json.encode(renumbered) + b"\n"
 
     async def submit(self, lines: BinaryIO, key: str) -> str:
         """Upload the lines and create a job from them. Returns its id."""
