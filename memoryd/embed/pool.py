@@ -91,7 +91,6 @@ class EmbedPool:
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
-        query_timeout_s: float | None = None,
     ) -> None:
         """`mask` removes secrets from texts that go to a server."""
         self._jobs = jobs
@@ -102,9 +101,8 @@ class EmbedPool:
         self.breaker = CircuitBreaker(sleep=sleep, clock=clock, jitter=jitter)
         self.blocked = self.breaker.blocked
         self._client = PersistentClient(self.calls, self.breaker, sleep=sleep)
-        timeout_s = provider.query_timeout_s if query_timeout_s is None else query_timeout_s
         self._queries = QueryEmbedder(
-            self.calls, self.breaker, timeout_s=timeout_s, sleep=sleep, clock=clock
+            self.calls, self.breaker, timeout_s=provider.query_timeout_s, sleep=sleep, clock=clock
         )
         self._max_items = provider.batch_items
         self._stopped = False

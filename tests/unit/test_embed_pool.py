@@ -161,7 +161,6 @@ async def running(
     *,
     queue_size: int = 0,
     jitter: float = 0.0,
-    query_timeout_s: float = 60.0,
 ) -> AsyncIterator[EmbedPool]:
     time = time or FakeTime()
     pool = EmbedPool(
@@ -170,7 +169,6 @@ async def running(
         sleep=time.sleep,
         clock=lambda: time.now,
         jitter=lambda: jitter,
-        query_timeout_s=query_timeout_s,
     )
     task = asyncio.create_task(pool.run())
     try:
@@ -829,7 +827,9 @@ async def test_a_query_is_not_retried_when_that_is_no_use(error: Exception) -> N
 
 
 async def test_a_query_gives_up_on_a_provider_that_hangs() -> None:
-    async with running(Hanging(), query_timeout_s=0.0) as pool:
+    provider = Hanging()
+    provider.query_timeout_s = 0.0
+    async with running(provider) as pool:
         with pytest.raises(RetryableError, match="too long"):
             await pool.embed_query("q")
 
