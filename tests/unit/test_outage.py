@@ -1,4 +1,4 @@
-"""Why an index can't be written, since when, and when that is tried again."""
+"""State of an index that can't be written: cause, start, and time of the next try."""
 
 import asyncio
 import errno
