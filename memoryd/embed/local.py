@@ -130,8 +130,6 @@ class LocalProvider:
         *,
         threads: int = 1,
         idle_unload_s: float = 300.0,
-        load_timeout_s: float | None = None,
-        answer_timeout_s: float | None = None,
     ) -> None:
         """Start nothing yet. `engine` None is the bundled one.
 
@@ -148,8 +146,6 @@ class LocalProvider:
         self.batch_items = engine.batch_items
         self.query_timeout_s = engine.query_timeout_s
         self._idle_unload_s = idle_unload_s
-        self._load_timeout_s = _either(load_timeout_s, engine.load_timeout_s)
-        self._answer_timeout_s = _either(answer_timeout_s, engine.answer_timeout_s)
         self._threads = threads
         self._queries: deque[_Ticket] = deque()
         self._bulk: deque[_Ticket] = deque()
@@ -259,7 +255,7 @@ class LocalProvider:
         for _ in range(2):
             worker = await self._loaded_worker()
             try:
-                vectors = await worker.encode(texts, self._answer_timeout_s)
+                vectors = await worker.encode(texts, self._engine.answer_timeout_s)
                 return _parse_vectors(vectors, len(texts), self.dims or 0)
             except WorkerError as error:
                 self._restarts += 1
@@ -282,7 +278,7 @@ class LocalProvider:
                 *engine.arguments,
                 reason_mark=engine.reason_mark,
             )
-            self._learn(await self._worker.loaded(self._load_timeout_s))
+            self._learn(await self._worker.loaded(engine.load_timeout_s))
         except PermanentError:
             await self._discard_worker("failed")
             raise
@@ -322,10 +318,6 @@ def _parse_vectors(vectors: bytes, count: int, dims: int) -> FloatMatrix:
     if not good.all():
         raise BadTextError("The local model returned a vector that is zero or not finite.")
     return units
-
-
-def _either(given: float | None, default: float) -> float:
-    return default if given is None else given
 
 
 def _check_package() -> None:
