@@ -89,7 +89,7 @@ def join_embedding(
     if settings.fallback not in ("none", resolved.provider) and not resolved.is_fallback:
         fallback = Fallback(
             to_writer,
-            hold=pool.hold,
+            hold=pool.breaker,
             failed=resolved.provider,
             fallback=settings.fallback,
             instead_of=settings.provider,

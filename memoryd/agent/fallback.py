@@ -65,4 +65,4 @@ class Fallback:
         error = self._hold.error
         if isinstance(error, PermanentError):
             return error.for_good
-        return error is not None and not error.busy and (self._hold.for_s or 0.0) >= OUTAGE_S
+        return error is not None and not error.busy and (self._hold.failing_s or 0.0) >= OUTAGE_S

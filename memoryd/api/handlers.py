@@ -35,7 +35,7 @@ async def while_writable(outage: Outage, work: Coroutine[Any, Any, T]) -> T:
     Makes the writer retry now if it is failing. Raises `RequestFailedError` when the retry fails;
     messages in the writer's queue stay there until the disk works again.
     """
-    outage.hurry()
+    outage.retry_now()
     failure = asyncio.create_task(outage.until_failure(), name="until a retry fails")
     working = asyncio.create_task(work, name="work that needs the writer")
     try:

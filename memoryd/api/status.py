@@ -18,7 +18,7 @@ from memoryd.api.files import remarks, skipped
 from memoryd.api.health import Health
 from memoryd.embed.batch.jobs import LIMIT
 from memoryd.embed.provider import Provider
-from memoryd.embed.vendors.factory import WITH_BATCH_API
+from memoryd.embed.vendors.factory import BATCH_APIS
 from memoryd.errors import RequestFailedError
 from memoryd.fs.hang import HUNG_S
 from memoryd.identity import Choice
@@ -180,7 +180,7 @@ class Status:
     def _batch(self) -> wire.BatchStatus:
         provider, batches = self._agent.embedding.provider, self._agent.embedding.batches
         if batches is None:
-            supported = provider is not None and provider.name in WITH_BATCH_API
+            supported = provider is not None and provider.name in BATCH_APIS
             return wire.BatchStatus(enabled=False, supported=supported)
         mode = batches.mode
         return wire.BatchStatus(

@@ -20,6 +20,7 @@ from memoryd.fs.lockfile import AlreadyRunningError
 from memoryd.index.driver import Connection, Error, Fault, fault_of
 from memoryd.index.schema import IndexRefusedError
 from memoryd.index.write_outage import reason
+from memoryd.retry import Backoff
 from memoryd.supervisor import GRACE_S, HARD_S, Actor, supervise
 from memoryd_client.wire.protocol import ErrorCode
 
@@ -62,14 +63,13 @@ class AgentSlot:
     """One agent of the daemon. `opened` is set while it is ready, `error` after it has failed."""
 
     config: AgentConfig
+    backoff: Backoff
     state: AgentState = "starting"
     opened: Opened | None = None
     error: Exception | None = None
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
     requests: set[asyncio.Task[object]] = field(default_factory=set)
-    retry_at_s: float = 0.0
-    retry_step_s: float = RETRY_FIRST_S
     again: bool = False
     waits: DiskWaits = field(default_factory=DiskWaits)
     ready: asyncio.Event = field(default_factory=asyncio.Event)
@@ -111,8 +111,9 @@ class AgentSupervisor:
         return list(self._hosted.values())
 
     async def start(self, config: AgentConfig) -> AgentSlot:
-        """Start an agent; return when it is ready or has failed, or after `START_S`."""
-        hosted = self._hosted[config.agent] = AgentSlot(config)
+        """Start an agent; returns when it is ready or has failed, or still `starting`."""
+        backoff = Backoff(RETRY_FIRST_S, RETRY_MAX_S, clock=self._clock)
+        hosted = self._hosted[config.agent] = AgentSlot(config, backoff)
         await self._launch(hosted)
         return hosted
 
@@ -156,7 +157,7 @@ class AgentSupervisor:
                 if hosted.error is not None and not self._is_explained(hosted.error):
                     raise hosted.error
             for hosted in self.all():
-                if hosted.state == "failed" and hosted.retry_at_s <= self._clock():
+                if hosted.state == "failed" and hosted.backoff.is_due:
                     hosted.stop = asyncio.Event()
                     await self._launch(hosted)
 
@@ -189,7 +190,7 @@ class AgentSupervisor:
     def retry(self) -> None:
         """Restart every failed agent now."""
         for hosted in self._hosted.values():
-            hosted.retry_at_s = self._clock()
+            hosted.backoff.wake()
         self._changed.set()
 
     def find(self, agent: str | None, folder: str) -> AgentSlot:
@@ -269,8 +270,7 @@ class AgentSupervisor:
                 hosted.state, hosted.stop = "starting", asyncio.Event()
         except Exception as error:
             hosted.error, hosted.state = error, "failed"
-            hosted.retry_at_s = self._clock() + hosted.retry_step_s
-            hosted.retry_step_s = min(2 * hosted.retry_step_s, RETRY_MAX_S)
+            hosted.backoff.fail()
             log.warning("agent %s: %s", hosted.config.agent, hosted.reason)
         finally:
             hosted.opened = None
@@ -279,7 +279,7 @@ class AgentSupervisor:
         restart = partial(self._restart_soon, hosted)
         async with self._open(hosted.config, restart, hosted.waits) as opened:
             hosted.opened, hosted.state = opened, "ready"
-            hosted.retry_step_s = RETRY_FIRST_S
+            hosted.backoff.reset()
             hosted.ready.set()
             try:
                 await supervise(
@@ -303,11 +303,10 @@ class AgentSupervisor:
             await asyncio.wait({task}, timeout=GIVE_UP_S)
 
     async def _wait(self) -> None:
-        """Wait until an agent ends or a failed one is due for a restart."""
-        due = [h.retry_at_s for h in self._hosted.values() if h.state == "failed"]
-        timeout_s = max(0.0, min(due) - self._clock()) if due else None
+        """Wait until an agent has ended, or the next one is due to be tried again."""
+        pauses_s = [h.backoff.retry_in_s or 0.0 for h in self.all() if h.state == "failed"]
         with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(min(pauses_s, default=None)):
                 await self._changed.wait()
         self._changed.clear()
 

@@ -1,1 +1,1 @@
-"""Stage 3: chunks to vectors, by a pool of workers in front of one provider."""
+"""Stage 3: chunks to vectors, embedded by a pool of workers for one provider."""

@@ -1,4 +1,4 @@
-"""Fetching a model file, when somebody asks for it. It is never done by itself."""
+"""Download of a model file, only on request."""
 
 import asyncio
 import fcntl
@@ -24,18 +24,18 @@ _CONNECT_S = 15.0
 _SILENCE_S = 60.0
 
 DownloadProgress = Callable[[int, int | None], None]
-"""(bytes that are there, bytes of the whole file if that is known)"""
+"""(bytes downloaded, bytes of the whole file if known)"""
 
 
 class DownloadError(Exception):
-    """The file was not fetched. The message is for people: what happened, what to do."""
+    """The download failed. The message names the problem and the fix, for people."""
 
 
 async def download(url: str, folder: Path, *, progress: DownloadProgress) -> Path:
-    """Fetch a GGUF file into a folder. Returns its path, at once if it is there already.
+    """Download a GGUF file into a folder. Returns its path, at once if the file exists already.
 
-    What has come is kept in `<name>.part` if the connection ends, and the next call goes on there,
-    provided that the server still has the same file. Raises `DownloadError`.
+    If the connection ends, the data stay in `<name>.part`, and the next call resumes there if the
+    server still has the same file. Raises `DownloadError`.
     """
     target = folder / _name(url)
     try:
@@ -53,27 +53,27 @@ def _name(url: str) -> str:
     try:
         parsed = URL(url)
     except ValueError as error:
-        raise DownloadError(f"{url} is no address.") from error
+        raise DownloadError(f"{url} is not an address.") from error
     name = parsed.name
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise DownloadError(f"{url} is no address that starts with https:// or http://.")
+        raise DownloadError(f"{url} is not an address that starts with https:// or http://.")
     if Path(name).name != name or not name.endswith(".gguf") or "\0" in name:
         raise DownloadError(f"{url} is not the address of a .gguf file.")
     return name
 
 
 def _is_there(target: Path) -> bool:
-    """Say whether the file has been fetched before; make its folder. Raises OSError."""
+    """Return whether the file exists; create its folder. Raises OSError."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if not target.exists():
         return False
     if not is_gguf(target):
-        raise DownloadError(f"{target} is there, and is no GGUF file: remove it first.")
+        raise DownloadError(f"{target} exists and is not a GGUF file; remove it first.")
     return True
 
 
 class _Part:
-    """What has come of a file, and its version: the ETag under which it came, or ""."""
+    """Downloaded part of a file, and its version: the server's ETag, or ""."""
 
     def __init__(self, file: BinaryIO, path: Path, version_path: Path) -> None:
         self.file = file
@@ -97,7 +97,7 @@ class _Part:
         os.fsync(self.file.fileno())
 
     def clean(self) -> None:
-        """Leave nothing behind but a part that the next call can use."""
+        """Remove everything but a part that the next call can resume."""
         if self.size == 0:
             self.path.unlink(missing_ok=True)
         if not self.path.exists():
@@ -106,15 +106,15 @@ class _Part:
 
 @contextmanager
 def _opened(target: Path) -> Iterator[_Part]:
-    """Open the part that is there, or a new one, for one process alone."""
+    """Open the existing part, or a new one, for one process alone."""
     path = target.with_name(f"{target.name}.part")
     with path.open("a+b") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise DownloadError(f"Another process is fetching {target}.") from error
+            raise DownloadError(f"Another process is downloading {target}.") from error
         if not path.exists() or not os.path.samestat(os.fstat(file.fileno()), path.stat()):
-            raise DownloadError(f"Another process has just fetched {target}.")
+            raise DownloadError(f"Another process has just downloaded {target}.")
         part = _Part(file, path, target.with_name(f"{target.name}.version"))
         try:
             yield part
@@ -149,14 +149,14 @@ async def _fetch(url: str, part: _Part, progress: DownloadProgress) -> None:
 
 
 def _strong(tag: str) -> str:
-    """Return an ETag that says that two files are the same byte for byte, or ""."""
+    """Return a strong ETag (equal tags mean equal bytes), or ""."""
     return tag if tag.startswith('"') else ""
 
 
 def _span(response: aiohttp.ClientResponse, url: str, have: int) -> tuple[int, int | None]:
-    """Return where in the file an answer begins, and how long the whole is, if that is known.
+    """Return the offset of an answer in the file, and the size of the whole file, if known.
 
-    The answer is one of RFC 9110, section 15. Raises `DownloadError`.
+    Status codes are those of RFC 9110, section 15. Raises `DownloadError`.
     """
     part, _, whole = response.headers.get("Content-Range", "").partition("/")
     total = int(whole) if whole.isdecimal() else None
@@ -169,9 +169,7 @@ def _span(response: aiohttp.ClientResponse, url: str, have: int) -> tuple[int, i
     if response.status == 404:
         raise DownloadError(f"There is no file at {url} (404): check the address.")
     if response.status in (401, 403):
-        raise DownloadError(
-            f"{url} is not open to everybody ({response.status}): fetch it with a browser."
-        )
+        raise DownloadError(f"{url} is not public ({response.status}); download it with a browser.")
     raise DownloadError(
         f"{URL(url).host} answered {response.status} instead of the file: try again later."
     )
@@ -181,13 +179,13 @@ async def _receive(
     content: aiohttp.StreamReader, part: _Part, url: str, report: Callable[[], None]
 ) -> None:
     if part.size == 0:
-        # How the file starts is seen first, so that nobody waits for the wrong one.
+        # Check the start of the file first, so that nobody waits for a wrong one.
         try:
             head = await content.readexactly(len(MAGIC))
         except asyncio.IncompleteReadError as error:
             head = error.partial
         if head != MAGIC:
-            raise DownloadError(f"What is at {url} is no GGUF file.")
+            raise DownloadError(f"The file at {url} is not a GGUF file.")
         part.add(head)
     async for data in content.iter_chunked(_PART_BYTES):
         await asyncio.to_thread(part.add, data)
@@ -196,6 +194,5 @@ async def _receive(
 
 def _broken(url: str, reason: str) -> DownloadError:
     return DownloadError(
-        f"The connection to {URL(url).host} failed ({reason}): run it again, and it goes on where"
-        " it stopped."
+        f"The connection to {URL(url).host} failed ({reason}): run the command again to resume."
     )

@@ -1,7 +1,7 @@
-"""Feeds the pool with the chunks that wait for vectors, and the writer with what comes back.
+"""Sends pending chunks to the pool or to batch jobs, and their vectors to the writer.
 
-What waits is read from the index, not kept in a queue: nothing is lost by a crash, and a slow
-provider never holds up the writer.
+Pending chunks are read from the index, not from a queue: a crash loses none, and a slow provider
+never delays the writer.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from memoryd.messages import Embedded, GivesDims, SyncMarker, Text, ToFeeder, To
 READ_ROWS = 256
 GATHER_S = 1.0
 GATHER_MAX_S = 30.0
-"""What arrives within so long of each other goes into one batch job, within so long in all."""
+"""Seconds between two texts, and in all, within which texts go into one batch job."""
 
 
 class Index(Protocol):
@@ -52,10 +52,10 @@ class BatchJobs(Protocol):
 
 
 class _Page(NamedTuple):
-    """Chunks without a vector, and who was being worked at before they were read.
+    """Chunks without a vector, and the hashes in progress before they were read.
 
-    Vectors of these may be committed while the page is read, or on its way here: the page says that
-    they are missing, and nobody works at them any more.
+    A vector may be committed while the page is read: then the page lists its chunk as pending
+    although no job has it any more.
     """
 
     rows: list[tuple[int, str, str]]
@@ -63,7 +63,7 @@ class _Page(NamedTuple):
 
 
 class Feeder:
-    """In: wake-ups and sync markers, which it answers. Out: what the pool has embedded."""
+    """In: wake-ups and sync markers, which it answers. Out: vectors from the pool."""
 
     def __init__(
         self,
@@ -106,9 +106,9 @@ class Feeder:
                 group.create_task(self._answer(markers), name="feeder: sync")
 
     async def _receive(self) -> None:
-        """Take every message at once: a pass waits for the writer, so the writer must never wait.
+        """Receive every message at once: a pass waits for the writer, which must not wait for it.
 
-        Markers belong to requests in flight, whose number the socket bounds.
+        Markers belong to requests in flight, whose number is limited by the server.
         """
         while True:
             message = await self._inbox.get()
@@ -117,21 +117,21 @@ class Feeder:
             self._wake.set()
 
     async def finish(self) -> None:
-        """Hand over nothing more, and wait until all that is under way has been committed."""
+        """Submit nothing more, and wait until all texts in progress are committed."""
         self._finishing = True
         while self._tasks:
             await asyncio.wait(set(self._tasks))
 
     def under_way(self) -> set[str]:
-        """Return the hashes of the texts that are on their way or in a batch job."""
+        """Return the hashes of the texts in the pool or in a batch job."""
         return self._in_flight.union(() if self._batches is None else self._batches.held)
 
     def wake(self) -> None:
-        """Have it looked again at what waits."""
+        """Check again for pending chunks."""
         self._wake.set()
 
     async def _is_much(self) -> bool:
-        """Say whether enough waits, that nobody works at, for a batch job."""
+        """Return whether enough texts are pending, and not in progress, for a batch job."""
         batches = self._batches
         if batches is None or not batches.on:
             return False
@@ -139,12 +139,12 @@ class Feeder:
         return batches.wanted(await self._index.count_pending() - busy)
 
     async def _submit(self) -> None:
-        """Make batch jobs of what waits, if it is much."""
+        """Create batch jobs if enough texts are pending."""
         if self._batches is not None and not self._finishing and await self._is_much():
             await self._batches.submit(self._pages(self._batches.inline))
 
     async def _gather(self) -> None:
-        """Wait until no more texts arrive, or somebody waits for those there are."""
+        """Wait until no more texts arrive, or a sync marker waits for them."""
         with suppress(TimeoutError):
             async with asyncio.timeout(GATHER_MAX_S):
                 while not self._markers:
@@ -153,7 +153,7 @@ class Feeder:
                     self._wake.clear()
 
     async def _pages(self, inline: set[str]) -> AsyncIterator[list[Text]]:
-        """Yield all texts that wait, that nobody works at and that are not `inline`, each once."""
+        """Yield all pending texts that are neither in progress nor `inline`, each once."""
         seen: set[str] = set()
         after = 0
         while (page := await self._read(after)).rows:
@@ -170,7 +170,7 @@ class Feeder:
         return _Page(await self._index.pending(after, READ_ROWS), busy)
 
     def _waiting(self, page: _Page) -> dict[str, str]:
-        """Return the texts, by hash, that are neither on their way nor in a batch job."""
+        """Return the texts, by hash, that are neither in the pool nor in a batch job."""
         held = () if self._batches is None else self._batches.held
         waiting = {
             digest: text
@@ -183,13 +183,13 @@ class Feeder:
         for digest in came_back:
             del waiting[digest]
         if came_back:
-            self._wake.set()  # most have their vector by now; look again
+            self._wake.set()  # most have their vector by now; check again
         return waiting
 
     async def _pass(self, group: asyncio.TaskGroup, pool: EmbedPool, identity: Identity) -> None:
-        """Go once through all that waits; end early when the provider is out of order.
+        """Process all pending chunks once; stop early when the provider is blocked.
 
-        The jobs that are out then come back when it has recovered, and wake the feeder again.
+        Jobs in the pool finish when the provider has recovered, and wake the feeder again.
         """
         provider = pool.calls.provider
         after = 0
@@ -220,7 +220,7 @@ class Feeder:
         outcome = await pool.embed(batch)
         embedded = Embedded(identity, outcome.vectors, outcome.bad, outcome.dims)
         await self._writer.put(embedded)
-        # Until it is committed these texts still look as if they waited.
+        # Until the commit, the index still lists these texts as pending.
         await embedded.committed
         built, dims = self._index.target_identity(), outcome.dims
         if built is not None and dims not in (None, built.dims) and dims == pool.calls.dims:
@@ -235,7 +235,7 @@ class Feeder:
             self._wake.set()
 
     async def _answer(self, markers: list[SyncMarker]) -> None:
-        """Answer markers once the jobs now under way are done, or the provider is out of order."""
+        """Answer markers once the current jobs are done, or the provider is blocked."""
         if markers and self._tasks and self._pool is not None:
             await first_of(self._pool.blocked.wait(), asyncio.wait(set(self._tasks)))
         for marker in markers:

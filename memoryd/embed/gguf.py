@@ -1,4 +1,4 @@
-"""GGUF model files, run by llama.cpp."""
+"""Engine for GGUF model files, which llama.cpp runs."""
 
 import hashlib
 from contextlib import suppress
@@ -14,12 +14,12 @@ from memoryd.embed.provider import Calibration, PermanentError, Prefixes, prefix
 
 BINDING = "xllamacpp"
 _WORKER = "memoryd.embed.gguf_worker"
-"""Not imported: what it needs is for its own process."""
+"""Not imported, because its dependencies are for its own process."""
 _REASON_MARK = "error loading model: "
 _LOAD_TIMEOUT_S = 300.0
-"""Gigabytes may have to come from a slow disk."""
+"""Seconds; a slow disk may have to read gigabytes."""
 _ANSWER_TIMEOUT_S = 300.0
-"""A model with billions of weights reads some ten tokens a second on one thread."""
+"""Seconds; a model with billions of weights reads about ten tokens a second on one thread."""
 
 
 def gguf_engine(
@@ -29,16 +29,16 @@ def gguf_engine(
     query_prefix: str | None = None,
     document_prefix: str | None = None,
 ) -> Engine:
-    """Return the engine of a model file, which need not be there yet: then its key is "".
+    """Return the engine of a model file; the key is "" if the file does not exist yet.
 
-    Of a text, the model sees `context_tokens` at most, or as many as it was trained for. A prefix
+    The model reads at most `context_tokens` of a text, or as many as it was trained for. A prefix
     that is None is the model's own.
     """
     path = path.expanduser().absolute()
-    wanted = prefixes(path.stem, query=query_prefix, document=document_prefix)
+    texts = prefixes(path.stem, query=query_prefix, document=document_prefix)
     key = ""
     with suppress(OSError):
-        key = _key(content_digest(path), context_tokens, wanted)
+        key = _key(content_digest(path), context_tokens, texts)
     return Engine(
         model=path.stem,
         key=key,
@@ -46,10 +46,10 @@ def gguf_engine(
         calibration=Calibration(),
         module=_WORKER,
         arguments=(str(path), str(context_tokens)),
-        check=partial(_check, path, context_tokens, wanted, key),
+        check=partial(_check, path, context_tokens, texts, key),
         reason_mark=_REASON_MARK,
-        prefixes=wanted,
-        # A text takes a second or so: often enough, a query may go first and vectors are stored.
+        prefixes=texts,
+        # A text takes about a second: small batches let queries go first and vectors be stored.
         batch_items=8,
         piece_items=1,
         piece_bytes=1,
@@ -59,31 +59,31 @@ def gguf_engine(
     )
 
 
-def _key(digest: str, context_tokens: int, wanted: Prefixes) -> str:
-    """Return a hash of all that decides about the vectors of documents."""
-    facts = msgspec.json.encode([digest, context_tokens, wanted.document])
+def _key(digest: str, context_tokens: int, texts: Prefixes) -> str:
+    """Return a hash of all that determines the vectors of documents."""
+    facts = msgspec.json.encode([digest, context_tokens, texts.document])
     return hashlib.sha256(facts).hexdigest()[:16]
 
 
-def _check(path: Path, context_tokens: int, wanted: Prefixes, key: str) -> None:
-    """Raise `PermanentError` if the model can't be run as it was when its engine was made."""
+def _check(path: Path, context_tokens: int, texts: Prefixes, key: str) -> None:
+    """Raise `PermanentError` if the model can't run, or has changed since its engine was made."""
     if find_spec(BINDING) is None:
         raise PermanentError(
-            "GGUF models need llama.cpp: pip install 'memoryd[gguf]', or remove local.model_path"
-            " from the configuration."
+            "GGUF models need llama.cpp; run `pip install 'memoryd[gguf]'`, or remove"
+            " local.model_path from the configuration."
         )
     try:
         if not is_gguf(path):
-            raise PermanentError(f"{path} is no GGUF model file.")
+            raise PermanentError(f"{path} is not a GGUF model file.")
         digest = content_digest(path)
     except FileNotFoundError as error:
         raise PermanentError(
-            f"There is no model file {path}: set local.model_path, or get one with"
+            f"There is no model file {path}; set local.model_path, or download one with"
             " `memoryd download-model`."
         ) from error
     except OSError as error:
         raise PermanentError(f"{path} can't be read: {error.strerror}.") from error
-    if _key(digest, context_tokens, wanted) != key:
+    if _key(digest, context_tokens, texts) != key:
         raise PermanentError(
-            f"{path} is another file than at the start: restart memoryd.", for_good=False
+            f"{path} has changed since the start; restart memoryd.", for_good=False
         )

@@ -1,4 +1,4 @@
-"""What a GGUF file says of itself, read without llama.cpp.
+"""Metadata of a GGUF file, read without llama.cpp.
 
 The format is that of the ggml project's `docs/gguf.md`, versions 2 and 3, little-endian: "GGUF", a
 u32 version, a u64 count of tensors, a u64 count of key-value pairs, the pairs.
@@ -32,17 +32,17 @@ _STRING, _ARRAY = 8, 9
 _MAX_TEXT_BYTES = 2**16
 _MAX_ARRAY_BYTES = 2**30
 _TOKENIZER = "tokenizer."
-"""Keys of the vocabulary, which is long, start with it. They come after those of the model."""
+"""Prefix of the keys of the vocabulary, which is long and follows the model's own keys."""
 
 Value = int | float | str | bool
 
 
 class GgufError(ValueError):
-    """The file is no GGUF file, or its head is damaged."""
+    """The file is not a GGUF file, or its header is corrupt."""
 
 
 def is_gguf(path: Path) -> bool:
-    """Say whether a file starts as a GGUF file does. Raises OSError."""
+    """Return whether a file starts as a GGUF file does. Raises OSError."""
     with open_regular(path) as file:
         return file.read(len(MAGIC)) == MAGIC
 
@@ -50,8 +50,8 @@ def is_gguf(path: Path) -> bool:
 def content_digest(path: Path) -> str:
     """Return a hash of a file's size, its first and its last MiB. Raises OSError.
 
-    The first holds what the model is and its vocabulary, the last some of its weights: two models
-    differ there, and nobody has to read gigabytes at each start.
+    The first MiB contains the metadata and the vocabulary, the last one some of the weights: two
+    models differ there, and a start does not read gigabytes.
     """
     with open_regular(path) as file:
         size = file.seek(0, os.SEEK_END)
@@ -63,7 +63,7 @@ def content_digest(path: Path) -> str:
 
 
 def read_facts(file: BinaryIO) -> dict[str, Value]:
-    """Return the single values that stand before the vocabulary, by their keys.
+    """Return the scalar values before the vocabulary, by key.
 
     Raises `GgufError`.
     """
@@ -72,7 +72,7 @@ def read_facts(file: BinaryIO) -> dict[str, Value]:
         if file.read(len(MAGIC)) != MAGIC:
             raise GgufError("it does not start with GGUF")
         if (version := _number(file, "I")) not in (2, 3):
-            raise GgufError(f"its version is {version}")
+            raise GgufError(f"its version {version} is not supported")
         _number(file, "Q")
         for _ in range(int(_number(file, "Q"))):
             key = _text(file)
@@ -97,13 +97,13 @@ def _skip_array(file: BinaryIO) -> None:
     else:
         size = count * struct.calcsize(f"<{_format(kind)}")
         if size > _MAX_ARRAY_BYTES:
-            raise GgufError("it holds a list that is too long")
+            raise GgufError("it contains a list that is too long")
         file.seek(size, os.SEEK_CUR)
 
 
 def _format(kind: int) -> str:
     if (known := _SCALARS.get(kind)) is None:
-        raise GgufError(f"it holds a value of the unknown type {kind}")
+        raise GgufError(f"it contains a value of unknown type {kind}")
     return known
 
 
@@ -116,7 +116,7 @@ def _number(file: BinaryIO, code: str) -> int | float:
 def _text(file: BinaryIO) -> str:
     size = int(_number(file, "Q"))
     if size > _MAX_TEXT_BYTES:
-        raise GgufError("it holds a text that is too long")
+        raise GgufError("it contains a text that is too long")
     raw = file.read(size)
     if len(raw) < size:
         raise GgufError("it ends too early")

@@ -1,8 +1,7 @@
 """The process of a GGUF model: `python -m memoryd.embed.gguf_worker THREADS PATH CONTEXT_TOKENS`.
 
-llama.cpp comes as `xllamacpp`, whose one way in is llama.cpp's server. That can't do without a
-socket to listen on: it gets one in a folder that nobody else may enter, and it is gone before the
-first text comes.
+The only interface of `xllamacpp` is llama.cpp's server, which needs a socket to listen on: it gets
+one in a private folder, which is removed before the first text arrives.
 """
 
 import os
@@ -19,20 +18,20 @@ from memoryd.embed.worker import Encode, serve
 from memoryd_client.shared.safe_open import open_regular
 
 _SOCKET = "unused.sock"
-"""Not a whole path, which might be too long for a socket."""
+"""Relative, because a whole path may be too long for a socket."""
 _ERRORS_ONLY = 1
 _MEAN, _RANK = 1, 4
-"""Of the types of pooling in llama.cpp's `enum llama_pooling_type`."""
+"""Values of llama.cpp's `enum llama_pooling_type`."""
 _TOO_LONG = re.compile(r"\((?P<tokens>\d+) tokens\)\D+(?P<limit>\d+)")
-"""As in `input (3002 tokens) is larger than the max context size (64 tokens)`."""
+"""Matches `input (3002 tokens) is larger than the max context size (64 tokens)`."""
 _BLANK = "."
-"""Stands for a text of white space, which may be no token at all, and then has no vector."""
+"""Replaces a text of white space, which may have no tokens and then has no vector."""
 
 
 def load(threads: int, path: Path, context_tokens: int) -> Encode:
-    """Load the model at a path from the root. Exits with the reason if it can't be used."""
-    # Where it gives up it would have a debugger, if there is one, look at it: that takes half a
-    # minute, and holds our pipes.
+    """Load the model at an absolute path. Exits with the reason if it can't be used."""
+    # On a crash, llama.cpp would attach a debugger, if installed: that takes half a minute, and
+    # keeps our pipes open.
     os.environ["GGML_NO_BACKTRACE"] = "1"
     import xllamacpp
 
@@ -40,17 +39,17 @@ def load(threads: int, path: Path, context_tokens: int) -> Encode:
     context_tokens = min(context_tokens, _fact(facts, "context_length") or context_tokens)
     pooling = _fact(facts, "pooling_type")
     if pooling == _RANK:
-        sys.exit(f"{path.name} ranks documents; it is no embedding model")
+        sys.exit(f"{path.name} ranks documents; it is not an embedding model")
     options = xllamacpp.CommonParams()
     options.model.path = str(path)
     options.embedding = True
-    # One text at a time, whole: an embedding can't be put together from two halves.
+    # One whole text at a time: an embedding can't be combined from two halves.
     options.n_ctx = options.n_batch = options.n_ubatch = context_tokens
     options.n_parallel = 1
     options.cpuparams.n_threads = options.cpuparams_batch.n_threads = threads
     options.n_threads_http = 1
     options.verbosity = _ERRORS_ONLY
-    # A text's vector may not depend on what was embedded before it.
+    # A text's vector must not depend on texts embedded before it.
     options.cache_prompt = False
     options.cache_ram_mib = 0
     options.ui = False
@@ -82,7 +81,7 @@ def _fact(facts: dict[str, Value], name: str) -> int | None:
 
 
 def _embed(server: Any, text: str) -> list[float]:
-    """Return the vector of a text, or of as much of it as fits into the model's context."""
+    """Return the vector of a text, or of as much as fits into the model's context."""
     text = text if text.strip() else _BLANK
     while True:
         answer = server.handle_embeddings({"input": text})
@@ -96,9 +95,9 @@ def _embed(server: Any, text: str) -> list[float]:
 
 
 def shortened(text: str, tokens: int, limit: int) -> str:
-    """Return the start of a text of so many tokens that may have `limit`: about as many of them.
+    """Return about the first `limit` tokens of a text of `tokens` tokens.
 
-    It is always shorter than the text. Raises ValueError if no character is left.
+    The result is always shorter than the text. Raises ValueError if no character is left.
     """
     kept = min(len(text) - 1, len(text) * limit // tokens)
     if kept < 1:
@@ -109,6 +108,6 @@ def shortened(text: str, tokens: int, limit: int) -> str:
 if __name__ == "__main__":
     _threads, _path, _context_tokens = sys.argv[1:]
     serve(lambda: load(int(_threads), Path(_path), int(_context_tokens)))
-    # llama.cpp's own way out may wait for ever.
+    # llama.cpp's own exit may hang.
     sys.stderr.flush()
     os._exit(0)

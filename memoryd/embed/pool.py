@@ -1,7 +1,7 @@
-"""Workers in front of one provider: batches, retries, and the search for the one bad text.
+"""Workers of one provider: batches, and the bisection that finds a bad text.
 
-Bulk work comes as jobs from a queue and is never given up: when the provider fails for longer, the
-pool is `blocked`, keeps its jobs and tries again ever more rarely. Queries take a way of their own.
+Bulk work arrives as jobs in a queue and is never abandoned: `PersistentClient` retries it, and
+`blocked` is set while the provider fails. `QueryEmbedder` embeds queries.
 """
 
 import asyncio
@@ -12,40 +12,35 @@ from dataclasses import dataclass
 from typing import Any
 
 from memoryd.embed.circuit_breaker import CircuitBreaker
+from memoryd.embed.persistent_client import PersistentClient
 from memoryd.embed.provider import (
     BadTextError,
     BatchTooLargeError,
-    FloatMatrix,
-    PermanentError,
     Provider,
     RetryableError,
     in_batches,
     utf8_bytes,
 )
 from memoryd.embed.provider_client import ProviderClient
-from memoryd.embed.query_embedder import Queries, QueryVector
+from memoryd.embed.query_embedder import QueryEmbedder, QueryVector
 from memoryd.embed.rate_limit import RateLimits
 from memoryd.embed.windows import windows
 from memoryd.messages import Text
 
-ATTEMPT_PAUSES_S = (0.5, 1.0)
-"""Between calls in quick succession; when the last one fails too, the pool is blocked."""
-BRIEF_PAUSE_S = 8.0
-"""A provider that asks for a longer pause than this blocks the pool at once."""
 VECTOR_TRIES = 3
-"""A text whose vector is none is asked for so often, then set aside."""
+"""Requests for a text whose vector is invalid, before it is set aside."""
 
 Name = tuple[str, int]
-"""(hash of a text, number of a window of it)"""
+"""(hash of a text, number of a window in it)"""
 Window = tuple[Name, str]
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedOutcome:
-    """What became of a job: (hash, little-endian float32 unit vectors) and (hash, reason) pairs.
+    """Result of a job: (hash, little-endian float32 unit vectors) and (hash, reason) pairs.
 
-    A text that was embedded in windows has one vector of `dims` numbers for each, in a row. One
-    that is in neither list is to be asked for again: the provider has changed its dims meanwhile.
+    A text with several windows has one vector of `dims` numbers for each, concatenated. A text in
+    neither list must be embedded again: the provider has changed its dims meanwhile.
     """
 
     vectors: list[tuple[str, bytes]]
@@ -55,7 +50,7 @@ class EmbedOutcome:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EmbedJob:
-    """(hash, text) pairs to embed. Cancelling `outcome` drops the job, wherever it is."""
+    """(hash, text) pairs to embed. Cancelling `outcome` drops the job in any state."""
 
     texts: list[Text]
     outcome: asyncio.Future[EmbedOutcome]
@@ -63,13 +58,11 @@ class EmbedJob:
 
 @dataclass(frozen=True, slots=True)
 class PoolStats:
-    """Counts are of texts, but `queued_jobs` and those of `requests`; times are in seconds.
+    """Counts are of texts, except those of requests; times are in seconds.
 
-    `retries` are requests that repeat a failed one; `waits` those that waited for the rate limits.
+    `retries` are requests that repeat a failed one; `waits` those delayed by the rate limits.
     """
 
-    queued_jobs: int
-    in_flight: int
     embedded: int
     failed: int
     requests: int
@@ -81,13 +74,12 @@ class PoolStats:
     waited_s: float
     max_items: int
     blocked_reason: str | None
-    blocked_for_s: float | None
     retry_in_s: float | None
     last_error: str | None
 
 
 class EmbedPool:
-    """In: jobs. Out: their outcomes. `blocked` is set while the provider doesn't work."""
+    """In: jobs. Out: their outcomes. `blocked` is set while the provider fails."""
 
     def __init__(
         self,
@@ -99,28 +91,25 @@ class EmbedPool:
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
-        query_timeout_s: float | None = None,
     ) -> None:
-        """`mask` takes secrets out of what goes to another machine."""
+        """`mask` removes secrets from texts that go to a server."""
         self._jobs = jobs
         self._provider = provider
-        self._sleep = sleep
         self.calls = ProviderClient(
             provider, limits=limits or RateLimits(clock=clock, sleep=sleep), mask=mask
         )
-        self.hold = CircuitBreaker(sleep=sleep, clock=clock, jitter=jitter)
-        self.blocked = self.hold.blocked
-        timeout_s = provider.query_timeout_s if query_timeout_s is None else query_timeout_s
-        self._queries = Queries(
-            self.calls, self.hold, timeout_s=timeout_s, sleep=sleep, clock=clock
+        self.breaker = CircuitBreaker(sleep=sleep, clock=clock, jitter=jitter)
+        self.blocked = self.breaker.blocked
+        self._client = PersistentClient(self.calls, self.breaker, sleep=sleep)
+        self._queries = QueryEmbedder(
+            self.calls, self.breaker, timeout_s=provider.query_timeout_s, sleep=sleep, clock=clock
         )
-        self._prober = asyncio.Lock()
         self._max_items = provider.batch_items
         self._stopped = False
-        self._in_flight = self._embedded = self._failed = self._retries = 0
+        self._embedded = self._failed = 0
 
     async def run(self) -> None:
-        """Work until cancelled. Whoever still waits for a job then gets a `RetryableError`."""
+        """Work until cancelled. Pending jobs then fail with a `RetryableError`."""
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(self._provider.concurrency):
@@ -134,52 +123,43 @@ class EmbedPool:
         """Embed (hash, text) pairs, however long it takes. Cancelling drops the job."""
         job = EmbedJob(texts, asyncio.get_running_loop().create_future())
         await self._jobs.put(job)
-        if self._stopped:  # then nobody else makes room for those who still want to put theirs
+        if self._stopped:  # no worker makes room for other callers that wait to put a job
             self._fail_queued()
         return await job.outcome
 
     async def embed_query(
         self, text: str, *, patience_s: float | None = None, insist: bool = False
     ) -> QueryVector:
-        """Embed one query, past all bulk work. See `Queries.embed`."""
+        """Embed one query, ahead of bulk work. See `QueryEmbedder.embed`."""
         return await self._queries.embed(text, patience_s=patience_s, insist=insist)
 
-    def wake(self) -> None:
-        """Make a blocked pool try now."""
-        self.hold.wake()
-
     def stats(self) -> PoolStats:
-        """Return counts, and why and until when the pool is blocked, if it is."""
-        counts, limits, hold = self.calls.counts, self.calls.limits, self.hold
+        """Return counts, and the reason and retry time of a blocked pool."""
+        counts, limits, breaker = self.calls.counts, self.calls.limits, self.breaker
         return PoolStats(
-            queued_jobs=self._jobs.qsize(),
-            in_flight=self._in_flight,
             embedded=self._embedded,
             failed=self._failed,
             requests=counts.requests,
             items=counts.items,
             tokens=self._provider.tokens_used,
-            retries=self._retries,
+            retries=self._client.retries,
             failures=counts.failures,
             waits=limits.waits,
             waited_s=limits.waited_s,
             max_items=self._max_items,
-            blocked_reason=hold.reason,
-            blocked_for_s=hold.for_s,
-            retry_in_s=hold.retry_in_s,
+            blocked_reason=breaker.reason,
+            retry_in_s=breaker.retry_in_s,
             last_error=counts.last_error,
         )
 
     async def _work(self) -> None:
         while True:
             job = await self._jobs.get()
-            self._in_flight += len(job.texts)
             try:
                 if not job.outcome.done():
                     await self._serve(job)
             finally:
                 _fail(job)
-                self._in_flight -= len(job.texts)
                 self._jobs.task_done()
 
     def _fail_queued(self) -> None:
@@ -187,7 +167,7 @@ class EmbedPool:
             _fail(self._jobs.get_nowait())
 
     async def _serve(self, job: EmbedJob) -> None:
-        # A task of its own, so that a job that nobody wants any more ends at once, anywhere.
+        # A separate task, so that a cancelled job ends at once, anywhere.
         async with asyncio.TaskGroup() as group:
             task = group.create_task(self._outcome(job.texts), name="embed job")
             job.outcome.add_done_callback(lambda _: task.cancel())
@@ -216,13 +196,13 @@ class EmbedPool:
         yield from (((digest, number), part) for number, part in enumerate(parts))
 
     async def _embed_batch(self, batch: list[Window], found: "_Found", tries: int = 1) -> None:
-        """Add a batch's vectors to what was found; halve it as long as it holds a bad text."""
+        """Add a batch's vectors to `found`; halve the batch as long as it contains a bad text."""
         if len(batch) > self._max_items:
             for start in range(0, len(batch), self._max_items):
                 await self._embed_batch(batch[start : start + self._max_items], found, tries)
             return
         try:
-            units, reasons = await self._persist([text for _, text in batch])
+            units, reasons = await self._client.documents([text for _, text in batch])
         except BadTextError as error:
             if len(batch) == 1:
                 found.bad[batch[0][0][0]] = str(error)
@@ -239,13 +219,13 @@ class EmbedPool:
             else:
                 found.bad[name[0]] = reason
         if again:
-            self._retries += 1
+            self._client.retries += 1
             await self._embed_batch(again, found, tries + 1)
 
     async def _embed_halves(
         self, batch: list[Window], error: BadTextError, found: "_Found", tries: int
     ) -> None:
-        """Embed a batch that was refused, in parts, and learn how many texts are not too many."""
+        """Embed a refused batch in parts, and learn the maximum number of texts."""
         part = (len(batch) + 1) // 2
         if isinstance(error, BatchTooLargeError):
             if error.limit is not None and error.limit < len(batch):
@@ -254,77 +234,21 @@ class EmbedPool:
         bad = len(found.bad)
         for start in range(0, len(batch), part):
             await self._embed_batch(batch[start : start + part], found, tries)
-        if len(found.bad) == bad:  # none of them is bad: they were too many
+        if len(found.bad) == bad:  # no text is bad: the batch was too large
             self._max_items = min(self._max_items, part)
-
-    async def _persist(self, texts: list[str]) -> tuple[FloatMatrix, list[str]]:
-        """Return the provider's answer, checked, however often it has to be asked."""
-        hold = self.hold
-        while True:
-            if hold.error is None:
-                try:
-                    return await self._attempt(texts)
-                except (RetryableError, PermanentError) as error:
-                    await self._blame(error)
-                    if hold.error is None:
-                        hold.start(error)
-            # While the provider is out of order, one worker asks it and the others wait.
-            async with self._prober:
-                await hold.until_retry()
-                if hold.error is None:
-                    continue
-                self._retries += 1
-                try:
-                    return await self._call(texts)
-                except (RetryableError, PermanentError) as error:
-                    await self._blame(error)
-                    hold.start(error)
-
-    async def _blame(self, error: RetryableError | PermanentError) -> None:
-        """Raise `BadTextError` if the provider works, and fails at these texts alone."""
-        if isinstance(error, RetryableError) and error.answered and await self.calls.works():
-            self.hold.release()
-            raise BadTextError(str(error)) from error
-
-    async def _attempt(self, texts: list[str]) -> tuple[FloatMatrix, list[str]]:
-        for step_s in ATTEMPT_PAUSES_S:
-            try:
-                return await self._call(texts)
-            except RetryableError as error:
-                pause_s = self.hold.pause_s(error, step_s)
-                if pause_s > BRIEF_PAUSE_S:
-                    raise
-            self._retries += 1
-            await self._sleep(pause_s)
-        return await self._call(texts)
-
-    async def _call(self, texts: list[str]) -> tuple[FloatMatrix, list[str]]:
-        try:
-            checked = await self.calls.documents(texts)
-        except BatchTooLargeError:
-            self.hold.release()
-            raise
-        except BadTextError as error:
-            if len(texts) == 1 and not await self.calls.works():
-                problem = f"The provider refuses every text: {error}"
-                raise PermanentError(problem, for_good=False) from error
-            self.hold.release()
-            raise
-        self.hold.release()
-        return checked
 
 
 @dataclass(slots=True)
 class _Found:
-    """Vectors by window, and why texts have none."""
+    """Vectors by window, and errors by text."""
 
     vectors: dict[Name, bytes]
     bad: dict[str, str]
 
     def outcome(self, texts: list[Text], newest_dims: int | None) -> EmbedOutcome:
-        """Return the vectors of each text in a row; a text with a bad window has none.
+        """Return the concatenated vectors of each text.
 
-        Nor has one with a window of other dims than the newest, if there are several.
+        Omits texts with a bad window, or with a window of other than the newest dims.
         """
         found = {len(row) // 4 for row in self.vectors.values()}
         dims = newest_dims if len(found) > 1 else next(iter(found), None)

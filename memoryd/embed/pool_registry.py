@@ -1,4 +1,4 @@
-"""One pool and one model for all agents with the same embedding settings."""
+"""Pools and models shared by agents with the same embedding settings."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -14,12 +14,12 @@ from memoryd.embed.provider import Provider
 from memoryd.messages import MeteredQueue
 
 Make = Callable[[Settings, str, bool], tuple[Provider, EmbedPool, MeteredQueue[EmbedJob]] | None]
-"""(settings, provider, whether as a fallback) → None for keywords only."""
+"""(settings, provider, whether it is a fallback) → None for keyword search only."""
 
 
 @dataclass(slots=True, eq=False)
 class SharedPool:
-    """A pool that works, its provider, and how many agents use it."""
+    """A running pool, its provider, and the number of agents that use it."""
 
     provider: Provider
     pool: EmbedPool
@@ -29,15 +29,14 @@ class SharedPool:
     batch_mode: BatchMode = field(default_factory=BatchMode)
 
     async def watch(self) -> None:
-        """Wait until the pool ends, which it only does by an error: that is raised here too."""
+        """Wait until the pool fails, and raise its error."""
         await asyncio.shield(self.work)
 
 
 class SharedPools:
-    """Makes a pool for its first user and ends it after its last."""
+    """Starts a pool for its first user and stops it after its last."""
 
     def __init__(self, make: Make) -> None:
-        """Make none yet."""
         self._make = make
         self._pools: dict[bytes, SharedPool] = {}
 
@@ -45,7 +44,7 @@ class SharedPools:
     async def use(
         self, settings: Settings, provider: str, *, fallback: bool = False
     ) -> AsyncIterator[SharedPool | None]:
-        """Give the pool of a provider with these settings, None for keywords only."""
+        """Yield the pool of a provider with these settings, None for keyword search only."""
         key = _key(settings, provider, fallback)
         shared = self._pools.get(key)
         if shared is None:
@@ -65,7 +64,7 @@ class SharedPools:
 
 
 def _key(settings: Settings, provider: str, fallback: bool) -> bytes:
-    """Return what two agents must have in common to share a pool."""
+    """Return a key that is equal for agents that can share a pool."""
     if provider == "local":
         return msgspec.json.encode([provider, settings.local, _texts(settings)])
     return msgspec.json.encode(
@@ -74,7 +73,7 @@ def _key(settings: Settings, provider: str, fallback: bool) -> bytes:
 
 
 def _texts(settings: Settings) -> list[object]:
-    """Return what decides about the vector of a text."""
+    """Return the settings that determine the vector of a text."""
     return [
         settings.model,
         settings.output_dimensionality,
@@ -88,6 +87,6 @@ def _texts(settings: Settings) -> list[object]:
 
 async def _end(shared: SharedPool) -> None:
     shared.work.cancel()
-    # An error of it has been raised by `watch`.
+    # `watch` has raised its error, if any.
     await asyncio.wait({shared.work})
     await shared.provider.close()

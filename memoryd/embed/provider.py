@@ -1,4 +1,7 @@
-"""What an embedding provider is, and how it may fail. The pool knows nothing else of vendors."""
+"""Protocol of embedding providers: calls, errors, model prefixes and checks of vectors.
+
+The pool depends on no other part of a provider.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -9,7 +12,7 @@ from numpy.typing import NDArray
 
 
 class Prefixes(NamedTuple):
-    """What is put before each text, byte for byte."""
+    """Text before each query and document, byte for byte."""
 
     query: str = ""
     document: str = ""
@@ -23,20 +26,20 @@ _BY_MODEL = {
         "Instruct: Given a user query, retrieve relevant memory notes and documents\nQuery:"
     ),
 }
-"""Documents go raw, but for embeddinggemma, whose model card asks for a title."""
+"""By part of a model's name; only embeddinggemma's model card demands a document prefix."""
 
 
 def prefixes(model: str, *, query: str | None = None, document: str | None = None) -> Prefixes:
-    """Return what the model of this name wants before texts; nothing for one that is not known.
+    """Return the prefixes that a model needs, empty for an unknown one.
 
-    What is given, as configured, takes the place of what the model wants.
-    The name is looked for in the last segment of a path, in any case: `hf.co/Qwen/Qwen3-Embedding`.
+    Configured prefixes (`query`, `document`) replace the model's own. The model is recognized by
+    the last segment of a path, in any case: `hf.co/Qwen/Qwen3-Embedding`.
     """
     segment = model.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()
-    wanted = next((known for name, known in _BY_MODEL.items() if name in segment), Prefixes())
+    found = next((known for name, known in _BY_MODEL.items() if name in segment), Prefixes())
     return Prefixes(
-        wanted.query if query is None else query,
-        wanted.document if document is None else document,
+        found.query if query is None else query,
+        found.document if document is None else document,
     )
 
 
@@ -45,15 +48,14 @@ T = TypeVar("T")
 
 
 class ProviderError(Exception):
-    """Base of provider failures. The message is for people: what happened, what to do."""
+    """Base of provider failures. The message names the problem and the fix, for people."""
 
 
 class RetryableError(ProviderError):
-    """Worth trying again: a timeout, a 5xx, a crashed worker. `after_s` overrides the back-off.
+    """A failure that may pass: timeout, 5xx, crashed worker. `after_s` overrides the back-off.
 
-    `answered` says that the provider is there and failed at this request: the texts may be to
-    blame, as when a server breaks off at one that is too long for it. `busy`: it works, and is
-    asked too often.
+    `answered`: the provider is there and failed at this request, so the texts may be the cause,
+    for example one that is too long. `busy`: the provider works and gets too many requests.
     """
 
     def __init__(
@@ -71,10 +73,10 @@ class RetryableError(ProviderError):
 
 
 class PermanentError(ProviderError):
-    """Trying again does not help until somebody changes something: a bad key, no such model.
+    """A failure that lasts until somebody intervenes: a bad key, an unknown model.
 
-    `for_good` is False for what passes by itself in the end: a quota that is used up. `missing`
-    says that there is nothing at that address.
+    `for_good` is False for a failure that passes eventually, such as a used-up quota. `missing`:
+    nothing exists at that address.
     """
 
     def __init__(self, message: str, *, for_good: bool = True, missing: bool = False) -> None:
@@ -84,11 +86,11 @@ class PermanentError(ProviderError):
 
 
 class BadTextError(ProviderError):
-    """Some text of the batch can't be embedded; the pool halves it to find which."""
+    """A text of the batch can't be embedded; the pool halves the batch to find it."""
 
 
 class BatchTooLargeError(BadTextError):
-    """There are too many texts in the batch; `limit` is how many may be, if that was told."""
+    """The batch has too many texts; `limit` is the maximum, if the provider reported it."""
 
     def __init__(self, message: str, *, limit: int | None = None) -> None:
         super().__init__(message)
@@ -97,17 +99,17 @@ class BatchTooLargeError(BadTextError):
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How a model's cosines are to be read: `low` is unrelated (0.0), `high` the same (1.0).
+    """Scale of a model's cosines: `low` stands for unrelated texts (0.0), `high` for equal (1.0).
 
-    Models differ: where one gives 0.2 to unrelated texts and 0.5 to good answers, another gives
-    0.0 and 0.9. Scores use the calibrated value, so that one threshold fits all.
+    One model gives 0.2 to unrelated texts and 0.5 to good answers, another 0.0 and 0.9. Scores use
+    the calibrated value, so that one threshold fits all models.
     """
 
     low: float = 0.0
     high: float = 1.0
 
     def apply(self, cosine: float) -> float:
-        """Map a cosine linearly: `low` to 0, `high` to 1; there may be less and more."""
+        """Map a cosine linearly, `low` to 0 and `high` to 1; the result is not clamped."""
         return (cosine - self.low) / (self.high - self.low)
 
 
@@ -116,11 +118,12 @@ class Provider(Protocol):
 
     `name`, `model` and `key` (a hash of address, model and non-secret headers, never of a secret)
     identify its vectors; `dims` is None until known. `max_input_bytes` bounds one text in UTF-8,
-    `batch_items` and `batch_bytes` one call, `concurrency` the calls under way. `address` is where
-    texts go, None if nowhere; `remote` says that a server is asked, which is not told secrets: even
-    one on this machine may pass on what it gets. `leaves_machine` says that it is on another.
-    `tokens_used` counts what the provider has told of. A model that does not see much of a long
-    text at once has `window_units`: longer texts are embedded in windows of so many quarter tokens.
+    `batch_items` and `batch_bytes` one call, `concurrency` the calls in progress. `address` is the
+    host that receives texts, or None. `remote`: texts go to a server, with secrets masked, because
+    even a server on this machine may pass them on. `leaves_machine`: the server is on another
+    machine. `tokens_used` counts the tokens that the provider reports. A model that embeds long
+    texts badly has `window_units`: longer texts are embedded in windows of that many quarter
+    tokens.
     """
 
     name: str
@@ -141,7 +144,7 @@ class Provider(Protocol):
 
     @property
     def warning(self) -> str | None:
-        """What is not safe about how it is set up, though it works."""
+        """A warning about an unsafe setup that works nevertheless."""
 
     async def embed_query(self, text: str) -> FloatMatrix:
         """Embed one query. Returns shape (1, dims), rows of length 1. Raises `ProviderError`."""
@@ -150,7 +153,7 @@ class Provider(Protocol):
         """Embed texts. Returns shape (len(texts), dims), unit rows. Raises `ProviderError`."""
 
     def warm(self) -> None:
-        """Get ready for a query that may come soon, in the background; free of charge."""
+        """Prepare for a query that may come soon, in the background and free of charge."""
 
     async def close(self) -> None:
         """Release processes and connections. Idempotent."""
@@ -159,19 +162,19 @@ class Provider(Protocol):
 def unit_rows(
     rows: FloatMatrix, *, count: int, dims: int | None
 ) -> tuple[FloatMatrix, NDArray[np.bool_]]:
-    """Check an answer for `count` texts. Returns rows of length 1, and which have a direction.
+    """Check an answer for `count` texts. Returns rows of length 1, and whether each is valid.
 
-    Raises `RetryableError` when rows and texts can't be matched, and `PermanentError` when vectors
-    are not of `dims` numbers: another model answers, the texts are not to blame.
+    Raises `RetryableError` if rows and texts can't be matched, and `PermanentError` if vectors
+    don't have `dims` numbers: then another model answers, and no text is the cause.
     """
     if rows.ndim != 2 or len(rows) != count:
         raise RetryableError(
-            f"The provider gave {len(rows)} vectors for {count} texts.", answered=True
+            f"The provider returned {len(rows)} vectors for {count} texts.", answered=True
         )
     if dims is not None and rows.shape[1] != dims:
         raise PermanentError(
             f"The provider's vectors have {rows.shape[1]} dimensions, not {dims}: "
-            "another model runs under this name. Set the model that is meant."
+            "another model answers under this name. Check `model` in the configuration."
         )
     lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
     good = np.isfinite(lengths) & (lengths > 0)
@@ -183,7 +186,7 @@ def unit_rows(
 def in_batches(
     items: Iterable[T], size: Callable[[T], int], *, max_items: int, max_bytes: int
 ) -> Iterator[list[T]]:
-    """Cut items into runs within both bounds, in order. One that is too big has its own run."""
+    """Yield runs of items within both limits, in order. An item that is too big is a run alone."""
     batch: list[T] = []
     batch_bytes = 0
     for item in items:
@@ -198,7 +201,7 @@ def in_batches(
 
 
 def utf8_bytes(text: str) -> int:
-    """Return the length of a text in UTF-8, in bytes, whatever it holds."""
+    """Return the length of any text in UTF-8, in bytes, lone surrogates included."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 

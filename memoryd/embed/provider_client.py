@@ -1,4 +1,4 @@
-"""The one way to the provider: masked, within the rate limits, counted, checked."""
+"""The only caller of a provider: masks secrets, applies rate limits, counts and checks."""
 
 import logging
 from collections.abc import Callable
@@ -20,12 +20,12 @@ from memoryd.embed.rate_limit import RateLimits
 log = logging.getLogger(__name__)
 
 CANARY = "memoryd"
-"""A text that every provider can embed: what refuses it does not refuse a text."""
+"""A text that every provider can embed: if it is refused, the provider is at fault."""
 
 
 @dataclass(slots=True)
 class CallCounts:
-    """What a provider was asked for since the start, and how often it failed."""
+    """Requests to a provider since the start, and their failures."""
 
     requests: int = 0
     items: int = 0
@@ -34,9 +34,9 @@ class CallCounts:
 
 
 class ProviderClient:
-    """Asks the provider. What goes to another machine has its secrets masked first.
+    """Calls the provider; masks secrets in texts that go to a server.
 
-    `dims` is how many numbers a text's vector has, None until that is known.
+    `dims` is the length of the vectors of texts, None until it is known.
     """
 
     def __init__(
@@ -45,50 +45,52 @@ class ProviderClient:
         self.provider = provider
         self.limits = limits
         self.counts = CallCounts()
-        self._mask = mask if provider.remote else _as_it_is
+        self._mask = mask if provider.remote else str
         self.dims: int | None = None
 
     def ready(self, text: str) -> str:
-        """Return the text as it is sent: masked, and no longer than the provider reads."""
+        """Return the text as it is sent: masked, and cut to the provider's maximum."""
         return fitted(self._mask(text), self.provider.max_input_bytes)
 
     def expect(self, dims: int | None) -> None:
-        """Take what an index has for what the provider gives, until it has answered."""
+        """Assume the dims of an index until the provider has answered."""
         if self.dims is None:
             self.dims = dims
 
     async def documents(self, texts: list[str]) -> tuple[FloatMatrix, list[str]]:
         """Embed texts that are `ready`.
 
-        Returns rows of length 1, shape (len(texts), dims), and for each row the reason why it is
-        none, or "". Raises `ProviderError`, also for vectors of other `dims` than before, unless
-        the provider gives such to every text now.
+        Returns rows of length 1, shape (len(texts), dims), and for each row an error, or "".
+        Raises `ProviderError`, also for vectors of other `dims` than before, unless the provider
+        now returns them for every text.
         """
         checked = await self._ask(texts, query=False)
         dims = checked[0].shape[1]
         if not dims:
-            raise self._refused("The provider gave vectors without a number.")
+            raise self._refused("The provider returned empty vectors.")
         if self.dims not in (None, dims):
             canary, _ = await self._ask([CANARY], query=False)
             if canary.shape[1] != dims:
                 raise self._refused(
                     f"The provider's vectors have {dims} dimensions here and {self.dims} elsewhere."
                 )
-            log.warning("the provider gives vectors of %d dimensions, not %d", dims, self.dims)
+            log.warning(
+                "the provider now returns vectors of %d dimensions, not %d", dims, self.dims
+            )
         self.dims = dims
         return checked
 
     async def query(self, text: str) -> tuple[FloatMatrix, list[str]]:
-        """Embed a query, before all that waits. Returns as `documents` does."""
+        """Embed a query ahead of bulk work. Returns as `documents` does."""
         return await self._ask([text], query=True)
 
     async def dims_now(self) -> int:
-        """Return how many numbers the provider gives to a text now. Raises `ProviderError`."""
+        """Return the current length of a text's vector. Raises `ProviderError`."""
         units, _ = await self.documents([CANARY])
         return int(units.shape[1])
 
     async def works(self) -> bool:
-        """Say whether the provider embeds what every provider can."""
+        """Return whether the provider embeds a harmless text."""
         try:
             _, reasons = await self.documents([CANARY])
         except ProviderError:
@@ -110,7 +112,7 @@ class ProviderClient:
             self._note(error)
             raise
         if provider.tokens_used > before:
-            # Of this call, unless others were under way: then the sum is right all the same.
+            # With other calls in progress the split is inexact, but the sum is right.
             self.limits.correct(taken, provider.tokens_used - before)
         counts.items += int(np.count_nonzero(good))
         return units, ["" if fine else "Its vector is zero or not finite." for fine in good]
@@ -123,7 +125,3 @@ class ProviderClient:
     def _note(self, error: ProviderError) -> None:
         self.counts.failures += 1
         self.counts.last_error = str(error)
-
-
-def _as_it_is(text: str) -> str:
-    return text

@@ -1,4 +1,4 @@
-"""The way of a query: past all bulk work, shared with the same query of others, remembered."""
+"""Embeds queries ahead of bulk work; identical queries in flight share one call and are cached."""
 
 import asyncio
 import copy
@@ -17,43 +17,43 @@ from memoryd.embed.provider import BadTextError, PermanentError, ProviderError, 
 from memoryd.embed.provider_client import ProviderClient
 from memoryd.fs.hang import retrieve_error
 
-REMEMBERED = 256
-MAX_ASKED = 256
-"""Queries that are with the provider; those that nobody waits for any longer are among them."""
+CACHED = 256
+MAX_IN_FLIGHT = 256
+"""Maximum queries at the provider, including those that no caller awaits any longer."""
 PAUSE_S = 0.5
-"""Before the one retry."""
+"""Seconds before the only retry."""
 COOL_DOWN_S = 5.0
-"""After a query has failed, so long nobody waits for another one."""
+"""Seconds after a failed query in which further ones fail at once."""
 
 QueryVector = NDArray[np.float32]
 
 
 @dataclass(slots=True, eq=False)
-class _Asked:
+class _Call:
     task: asyncio.Task[QueryVector]
     waiting: int = 0
-    wanted: bool = False
+    detached: bool = False
 
 
-class Queries:
-    """Embeds queries. While the provider is out of order, it refuses them at once."""
+class QueryEmbedder:
+    """Embeds queries. While the provider is blocked, they fail at once."""
 
     def __init__(
         self,
         calls: ProviderClient,
-        hold: CircuitBreaker,
+        breaker: CircuitBreaker,
         *,
         timeout_s: float,
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._calls = calls
-        self._hold = hold
+        self._breaker = breaker
         self._timeout_s = timeout_s
         self._sleep = sleep
         self._clock = clock
         self._known: OrderedDict[str, QueryVector] = OrderedDict()
-        self._asked: dict[str, _Asked] = {}
+        self._in_flight: dict[str, _Call] = {}
         self._failed: ProviderError | None = None
         self._failed_until_s = 0.0
 
@@ -62,8 +62,8 @@ class Queries:
     ) -> QueryVector:
         """Embed one query. Returns shape (dims,), read-only, length 1. Raises `ProviderError`.
 
-        A caller that is cancelled takes its request back; one whose patience ends leaves it to
-        those who ask next. `insist` asks a provider that is known to be out of order too.
+        A cancelled caller withdraws its request; one whose patience ends leaves it running for
+        later callers. `insist` also calls a blocked provider.
         """
         text = self._calls.ready(text)
         if (vector := self._known.get(text)) is not None:
@@ -73,46 +73,48 @@ class Queries:
             del self._known[text]
         if not insist:
             self._refuse()
-        asked = self._asked.get(text)
-        if asked is None:
-            if len(self._asked) >= MAX_ASKED:
-                raise RetryableError(f"{MAX_ASKED} queries wait for the provider already.")
-            asked = _Asked(asyncio.create_task(self._embed(text), name="embed query"))
-            asked.task.add_done_callback(partial(self._forget, text))
-            self._asked[text] = asked
-        asked.waiting += 1
+        call = self._in_flight.get(text)
+        if call is None:
+            if len(self._in_flight) >= MAX_IN_FLIGHT:
+                raise RetryableError(
+                    f"{MAX_IN_FLIGHT} queries are waiting for the provider already."
+                )
+            call = _Call(asyncio.create_task(self._embed(text), name="embed query"))
+            call.task.add_done_callback(partial(self._forget, text))
+            self._in_flight[text] = call
+        call.waiting += 1
         try:
-            await asyncio.wait({asked.task}, timeout=patience_s)
-            if not asked.task.done():
-                asked.wanted = True
+            await asyncio.wait({call.task}, timeout=patience_s)
+            if not call.task.done():
+                call.detached = True
                 raise RetryableError(f"the query was not embedded within {patience_s:g} s")
-            if asked.task.cancelled():
+            if call.task.cancelled():
                 raise RetryableError("Embedding has been stopped.")
-            return asked.task.result()
+            return call.task.result()
         finally:
-            asked.waiting -= 1
-            if not asked.waiting and not asked.wanted:
-                asked.task.cancel()
-            # An error has this frame in its traceback, and the task the error: a circle, which
-            # would keep the vendor's whole answer until the next full collection.
-            del asked
+            call.waiting -= 1
+            if not call.waiting and not call.detached:
+                call.task.cancel()
+            # The error's traceback contains this frame, and the task contains the error: a cycle
+            # that would keep the vendor's whole answer until the next full collection.
+            del call
 
     def stop(self) -> None:
-        """Take all requests back."""
-        for asked in self._asked.values():
-            asked.task.cancel()
+        """Cancel all requests."""
+        for call in self._in_flight.values():
+            call.task.cancel()
 
     def _forget(self, text: str, task: asyncio.Task[QueryVector]) -> None:
-        del self._asked[text]
+        del self._in_flight[text]
         retrieve_error(task)
 
     def _refuse(self) -> None:
-        """Raise what is wrong with the provider, unless it is time to try it again."""
-        error: ProviderError | None = self._hold.error if self._hold.retry_in_s else None
+        """Raise the provider's error, unless the next try is due."""
+        error: ProviderError | None = self._breaker.error if self._breaker.retry_in_s else None
         if self._clock() < self._failed_until_s:
             error = error or self._failed
         if error is not None:
-            raise copy.copy(error)  # one that is raised again and again collects tracebacks
+            raise copy.copy(error)  # raising one object repeatedly would collect tracebacks
 
     async def _embed(self, text: str) -> QueryVector:
         try:
@@ -126,19 +128,19 @@ class Queries:
             self._note(error)
             raise
         except PermanentError as error:
-            self._hold.start(error)
+            self._breaker.trip(error)
             raise
         self._failed = None
-        self._hold.release()
+        self._breaker.reset()
         vector: QueryVector = rows[0]
         vector.flags.writeable = False
         self._known[text] = vector
-        if len(self._known) > REMEMBERED:
+        if len(self._known) > CACHED:
             self._known.popitem(last=False)
         return vector
 
     def _note(self, error: RetryableError) -> RetryableError:
-        # Without its traceback, which has all of the request in it.
+        # Without its traceback, which references the whole request.
         self._failed, self._failed_until_s = copy.copy(error), self._clock() + COOL_DOWN_S
         return error
 

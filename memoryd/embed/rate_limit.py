@@ -1,4 +1,4 @@
-"""How many requests and tokens a minute a provider may be asked for."""
+"""Limits on requests and tokens a minute, with queries first."""
 
 import asyncio
 import time
@@ -9,21 +9,22 @@ from typing import Any
 
 WINDOW_S = 60.0
 FAIR_AFTER_S = 5 * WINDOW_S
+"""Seconds after which waiting bulk work goes before queries."""
 
 
 @dataclass(slots=True)
 class Taken:
-    """A request that was allowed: when, and how many tokens it counts for."""
+    """An admitted request: its time, and the tokens it counts for."""
 
     at_s: float
     tokens: int
 
 
 class RateLimits:
-    """Lets requests pass so that no 60 seconds see more than was allowed; 0 means no bound.
+    """Delays requests so that no 60 seconds exceed the limits; 0 means no limit.
 
-    A request that is larger than the bound passes alone. Those that are `first` (queries) go before
-    those that wait, but for one that has waited for `FAIR_AFTER_S`.
+    A request larger than the limit passes alone. `first` requests (queries) go before waiting ones,
+    except one that has waited for `FAIR_AFTER_S`.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class RateLimits:
         self.waits = 0
 
     async def take(self, tokens: int, *, first: bool = False) -> Taken:
-        """Wait until a request of so many tokens may be sent."""
+        """Wait until a request of `tokens` tokens may be sent."""
         if first:
             self._firsts += 1
             self._no_firsts.clear()
@@ -65,7 +66,7 @@ class RateLimits:
             return await self._wait(tokens, first=False)
 
     def correct(self, taken: Taken, tokens: int) -> None:
-        """Count a request for what the provider says that it took."""
+        """Replace a request's estimate with the tokens that the provider reports."""
         if taken in self._taken:
             self._sum += tokens - taken.tokens
         taken.tokens = tokens

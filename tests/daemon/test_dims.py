@@ -163,7 +163,7 @@ def test_back_and_forth_is_paid_for_once_each(daemon: Daemon, openai: OpenAiDoub
 
 BAD_VECTORS: dict[str, tuple[Callable[[list[float]], list[float]], str]] = {
     "twice as long": (lambda vector: vector * 2, "vectors of different lengths|elsewhere"),
-    "without a number": (lambda vector: [], "vectors of different lengths|without a number"),
+    "without a number": (lambda vector: [], "vectors of different lengths|empty vectors"),
     "not a number": (lambda vector: [math.nan, *vector[1:]], "zero or not finite"),
     "infinite": (lambda vector: [math.inf, *vector[1:]], "zero or not finite"),
     "too large for 32 bits": (lambda vector: [1e300, *vector[1:]], "zero or not finite"),

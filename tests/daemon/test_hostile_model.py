@@ -3,6 +3,7 @@
 import asyncio
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -122,7 +123,7 @@ async def test_a_damaged_model_file_harms_nobody(tmp_path: Path, name: str) -> N
         path = tmp_path / f"{number}.gguf"
         path.write_bytes(damaged(content, dice))
         provider = LocalProvider(
-            gguf_engine(path), load_timeout_s=LOAD_S, answer_timeout_s=ANSWER_S
+            replace(gguf_engine(path), load_timeout_s=LOAD_S, answer_timeout_s=ANSWER_S)
         )
         said = ""
         try:

@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -61,9 +62,10 @@ class USE:
 """
 
 
-def made(**options: float) -> LocalProvider:
-    """Return a provider that gives the model all the time that a busy machine takes."""
-    return LocalProvider(**{"load_timeout_s": 600.0, "answer_timeout_s": 600.0, **options})  # type: ignore[arg-type]
+def made(load_s: float = 600.0, answer_s: float = 600.0, **options: float) -> LocalProvider:
+    """Return a provider whose time limits suit a busy machine."""
+    engine = replace(local.bundled(), load_timeout_s=load_s, answer_timeout_s=answer_s)
+    return LocalProvider(engine, **options)  # type: ignore[arg-type]
 
 
 @contextlib.asynccontextmanager
@@ -282,7 +284,7 @@ async def test_the_pool_finds_the_text_that_kills_the_worker() -> None:
 
 @pytest.mark.usefixtures("misbehaving")
 async def test_a_worker_that_hangs_is_killed() -> None:
-    async with opened(made(answer_timeout_s=0.0)) as provider:
+    async with opened(made(answer_s=0.0)) as provider:
         with pytest.raises(RetryableError, match="no answer in 0 s"):
             await provider.embed_documents(["hang"])
         assert provider.stats() == local.LocalStats("unloaded", restarts=1, pid=None)
@@ -290,7 +292,7 @@ async def test_a_worker_that_hangs_is_killed() -> None:
 
 @pytest.mark.usefixtures("misbehaving")
 async def test_a_model_that_never_loads_is_given_up() -> None:
-    async with opened(made(load_timeout_s=0.0)) as provider:
+    async with opened(made(load_s=0.0)) as provider:
         with pytest.raises(RetryableError, match="can't start: no answer"):
             await provider.embed_query("hello")
         assert provider.stats().state == "failed"

@@ -154,7 +154,7 @@ def test_a_bad_key_leaves_keywords_and_says_what_to_do(
     daemon.start().sync()
     result = daemon.search("ferry")
     assert (result.mode, len(result.results)) == ("keyword", 1)
-    assert any("the key from OPENAI_API_KEY is not accepted" in w for w in result.warnings)
+    assert any("the key from OPENAI_API_KEY is refused" in w for w in result.warnings)
     before = len(openai.requests)
     for _ in range(5):
         daemon.search("ferry")

@@ -144,7 +144,7 @@ def test_a_key_file_that_others_can_read_is_told_until_it_is_put_right(
     daemon.settings = f'[defaults.remote]\nbase_url = "{openai.url}"\napi_key_file = "{key_file}"\n'
     daemon.write("MEMORY.md", "a walrus\n")
     daemon.start().sync()
-    said = f"others can read the key file {key_file}; `chmod 600` it"
+    said = f"other users can read the key file {key_file}; run `chmod 600` on it"
     assert said in status(daemon).degraded
     assert said in daemon.log()
     check = embedding_check(daemon)

@@ -42,7 +42,7 @@ def input_of(batch: BatchApi) -> io.BytesIO:
 
 
 async def until_done(batch: BatchApi, job: str) -> JobState:
-    while (state := await batch.look(job)).state == "running":
+    while (state := await batch.state(job)).state == "running":
         pass
     return state
 
@@ -109,7 +109,7 @@ async def test_what_a_cancelled_job_has_done_can_be_had(vendor: str) -> None:
         double.batch.outcome = "stuck"
         double.batch.partial = {"3"}
         job = await batch.submit(input_of(batch), "k")
-        assert (await batch.look(job)).state == "running"
+        assert (await batch.state(job)).state == "running"
         await batch.cancel(job)
         state = await until_done(batch, job)
         assert state.state == "failed"
@@ -130,7 +130,7 @@ async def test_errors_of_creating_a_job(vendor: str) -> None:
                 await batch.submit(input_of(batch), "k")
         double.batch.fail_create = None
         double.key = "sk-other"
-        with pytest.raises(PermanentError, match="is not accepted"):
+        with pytest.raises(PermanentError, match="is refused"):
             await batch.check()
 
 
@@ -140,8 +140,8 @@ async def test_a_status_that_can_not_be_read_is_tried_again() -> None:
         for fault in (Fault.HTML_502, Fault.HTML_200, Fault.TRUNCATED, Fault.SERVER_ERROR):
             double.fail(fault, path="/batches/")
             with pytest.raises(RetryableError):
-                await batch.look(job)
-        assert (await batch.look(job)).state == "done"
+                await batch.state(job)
+        assert (await batch.state(job)).state == "done"
 
 
 @pytest.mark.parametrize(

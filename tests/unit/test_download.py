@@ -93,7 +93,7 @@ async def broken_off(model: Model, folder: Path, *, after: int) -> None:
         if have == after:
             model.arrived.set()
 
-    with pytest.raises(DownloadError, match="goes on where it stopped"):
+    with pytest.raises(DownloadError, match="run the command again to resume"):
         await download(model.url, folder, progress=watch)
     model.cut = None
     assert (folder / "tiny.gguf.part").read_bytes() == model.content[:after]
@@ -175,7 +175,7 @@ async def test_a_file_of_unknown_length_is_fetched(model: Model, tmp_path: Path)
 @pytest.mark.parametrize("content", [b"<html>Log in first</html>", b"GG", b""])
 async def test_what_is_no_model_is_not_kept(model: Model, tmp_path: Path, content: bytes) -> None:
     model.content = content
-    with pytest.raises(DownloadError, match="is no GGUF file"):
+    with pytest.raises(DownloadError, match="is not a GGUF file"):
         await download(model.url, tmp_path, progress=ignore)
     assert names(tmp_path) == []
 
@@ -184,8 +184,8 @@ async def test_what_is_no_model_is_not_kept(model: Model, tmp_path: Path, conten
     ("status", "reason"),
     [
         (404, r"no file at http://.*tiny\.gguf \(404\)"),
-        (401, "not open to everybody"),
-        (403, "not open to everybody"),
+        (401, "is not public"),
+        (403, "is not public"),
         (416, "answered 416"),
         (503, "answered 503"),
     ],

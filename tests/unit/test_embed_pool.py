@@ -27,7 +27,7 @@ from memoryd.embed.provider import (
     utf8_bytes,
 )
 from memoryd.embed.provider_client import CANARY
-from memoryd.embed.query_embedder import COOL_DOWN_S, REMEMBERED
+from memoryd.embed.query_embedder import CACHED, COOL_DOWN_S
 
 DIMS = 4
 
@@ -162,7 +162,6 @@ async def running(
     *,
     queue_size: int = 0,
     jitter: float = 0.0,
-    query_timeout_s: float = 60.0,
 ) -> AsyncIterator[EmbedPool]:
     time = time or FakeTime()
     pool = EmbedPool(
@@ -171,7 +170,6 @@ async def running(
         sleep=time.sleep,
         clock=lambda: time.now,
         jitter=lambda: jitter,
-        query_timeout_s=query_timeout_s,
     )
     task = asyncio.create_task(pool.run())
     try:
@@ -229,7 +227,7 @@ async def test_as_many_calls_are_under_way_as_the_provider_allows() -> None:
         for _ in range(3):
             await provider.started.acquire()
         assert provider.under_way == 3
-        assert (pool.stats().in_flight, pool.stats().queued_jobs) == (3, 2)
+        assert pool._jobs.qsize() == 2
         provider.gate.set()
         outcomes = await asyncio.gather(*jobs)
     assert all(len(outcome.vectors) == 1 for outcome in outcomes)
@@ -368,7 +366,7 @@ async def test_a_provider_that_refuses_every_text_sets_none_aside() -> None:
         await pool.blocked.wait()
         assert "refuses every text: poison" in (pool.stats().blocked_reason or "")
         provider.poison = set()
-        pool.wake()
+        pool.breaker.wake()
         assert same((await job).vectors, ["a", "b"])
 
 
@@ -516,9 +514,8 @@ async def test_stats_tell_since_when_and_until_when_it_is_blocked() -> None:
         await time.held.wait()
         time.now += 2
         stats = pool.stats()
-        assert stats.blocked_for_s == 7.0
+        assert pool.breaker.failing_s == 7.0
         assert stats.retry_in_s == 8.0
-        assert stats.in_flight == 2
         job.cancel()
 
 
@@ -531,7 +528,7 @@ async def test_a_permanent_error_blocks_at_once_until_woken() -> None:
         assert pool.stats().blocked_reason == "no such model"
         assert pool.stats().retry_in_s == 300.0
         assert time.pauses == [300.0]
-        pool.wake()
+        pool.breaker.wake()
         assert same((await job).vectors, ["a"])
         assert not pool.blocked.is_set()
 
@@ -540,7 +537,7 @@ async def test_waking_a_pool_that_is_not_blocked_shortens_no_later_pause() -> No
     time = FakeTime(held_from_s=1)
     provider = FakeProvider()
     async with running(provider, time) as pool:
-        pool.wake()
+        pool.breaker.wake()
         provider.script = [PermanentError("no key")]
         job = asyncio.create_task(pool.embed(named("a")))
         await time.held.wait()
@@ -579,7 +576,7 @@ async def test_one_worker_probes_while_the_others_wait() -> None:
         stats = pool.stats()
         assert time.pauses.count(5.0) == 1
         assert stats.retry_in_s == 5.0
-        pool.wake()
+        pool.breaker.wake()
         outcomes = await asyncio.gather(*jobs)
     assert len(provider.calls) == 9 + 3
     assert [same(outcome.vectors, [str(n)]) for n, outcome in enumerate(outcomes)] == [True] * 3
@@ -653,7 +650,7 @@ async def test_a_cancelled_job_leaves_no_trace(where: str) -> None:
         second = asyncio.create_task(pool.embed(named("second")))
         third = asyncio.create_task(pool.embed(named("third")))
         await asyncio.sleep(0)
-        assert pool.stats().queued_jobs == 1
+        assert pool._jobs.qsize() == 1
         victim = {"queued": second, "no room in the queue": third}.get(where, first)
         if where == "blocked":
             provider.gate.set()
@@ -746,14 +743,14 @@ async def test_a_cancelled_query_takes_nobody_with_it() -> None:
 async def test_only_the_latest_queries_are_remembered() -> None:
     provider = FakeProvider()
     async with running(provider) as pool:
-        for number in range(REMEMBERED):
+        for number in range(CACHED):
             await pool.embed_query(str(number))
         await pool.embed_query("0")
         await pool.embed_query("one more")
         await pool.embed_query("0")
-        assert len(provider.queries) == REMEMBERED + 1
+        assert len(provider.queries) == CACHED + 1
         await pool.embed_query("1")
-        assert len(provider.queries) == REMEMBERED + 2
+        assert len(provider.queries) == CACHED + 2
 
 
 async def test_a_query_is_tried_twice_and_its_error_not_remembered() -> None:
@@ -830,7 +827,9 @@ async def test_a_query_is_not_retried_when_that_is_no_use(error: Exception) -> N
 
 
 async def test_a_query_gives_up_on_a_provider_that_hangs() -> None:
-    async with running(Hanging(), query_timeout_s=0.0) as pool:
+    provider = Hanging()
+    provider.query_timeout_s = 0.0
+    async with running(provider) as pool:
         with pytest.raises(RetryableError, match="too long"):
             await pool.embed_query("q")
 

@@ -82,7 +82,7 @@ async def scene() -> AsyncIterator[Scene]:
 
 async def test_what_fails_for_good_is_replaced_at_once() -> None:
     async with scene() as it:
-        it.hold.start(BAD_KEY)
+        it.hold.trip(BAD_KEY)
         message = await it.choose()
         assert message.choice == Choice("local", "fallback", f"openai failed: {BAD_KEY}", "auto")
         assert (it.clock.now_s, it.looks) == (0.0, 0)
@@ -90,7 +90,7 @@ async def test_what_fails_for_good_is_replaced_at_once() -> None:
 
 async def test_the_agent_restarts_once_when_the_choice_is_written() -> None:
     async with scene() as it:
-        it.hold.start(BAD_KEY)
+        it.hold.trip(BAD_KEY)
         message = await it.choose()
         await settle()
         assert it.restarts == 0
@@ -98,9 +98,9 @@ async def test_the_agent_restarts_once_when_the_choice_is_written() -> None:
         await settle()
         assert it.restarts == 1
         # Nothing that happens after it makes it happen again.
-        it.hold.start(BAD_KEY)
-        it.hold.release()
-        it.hold.start(PermanentError("another"))
+        it.hold.trip(BAD_KEY)
+        it.hold.reset()
+        it.hold.trip(PermanentError("another"))
         await settle()
         assert it.restarts == 1
         assert it.writer.empty()
@@ -110,7 +110,7 @@ async def test_the_writers_queue_is_waited_for() -> None:
     async with scene() as it:
         it.writer._maxsize = 1  # type: ignore[attr-defined]
         it.writer.put_nowait(Choose(Choice("x", "asked", "", "auto")))
-        it.hold.start(BAD_KEY)
+        it.hold.trip(BAD_KEY)
         await settle()
         assert it.restarts == 0
         await it.choose()
@@ -119,7 +119,7 @@ async def test_the_writers_queue_is_waited_for() -> None:
 
 async def test_an_outage_counts_as_for_good_after_an_hour() -> None:
     async with scene() as it:
-        it.hold.start(OUTAGE)
+        it.hold.trip(OUTAGE)
         message = await it.choose()
         assert it.clock.now_s == OUTAGE_S
         assert set(it.clock.pauses) == {CHECK_S}
@@ -132,7 +132,7 @@ async def test_what_passes_within_the_hour_is_waited_for(
 ) -> None:
     async with scene() as it:
         for _ in range(3):
-            it.hold.start(error)  # tried again, in vain
+            it.hold.trip(error)  # tried again, in vain
             await it.go_on(OUTAGE_S / 3 - CHECK_S)
         assert it.writer.empty()
         assert it.restarts == 0
@@ -141,18 +141,18 @@ async def test_what_passes_within_the_hour_is_waited_for(
 async def test_what_works_now_and_then_is_not_given_up() -> None:
     async with scene() as it:
         for _ in range(3):
-            it.hold.start(OUTAGE)
+            it.hold.trip(OUTAGE)
             await it.go_on(OUTAGE_S - CHECK_S)
-            it.hold.release()
+            it.hold.reset()
         assert it.writer.empty()
 
 
 async def test_an_outage_that_ends_in_a_bad_key_is_for_good() -> None:
     async with scene() as it:
-        it.hold.start(OUTAGE)
+        it.hold.trip(OUTAGE)
         while not it.looks:
             await asyncio.sleep(0)
-        it.hold.start(BAD_KEY)
+        it.hold.trip(BAD_KEY)
         message = await it.choose()
         assert it.clock.now_s <= 10 * CHECK_S
         assert "401" in message.choice.why
@@ -168,9 +168,9 @@ async def test_a_provider_that_works_is_never_looked_at() -> None:
 async def test_a_pause_between_tries_does_not_hide_for_how_long_it_has_failed() -> None:
     clock = FakeClock()
     hold = CircuitBreaker(sleep=clock.sleep, clock=clock, jitter=lambda: 0.0)
-    hold.start(OUTAGE)
+    hold.trip(OUTAGE)
     for _ in range(20):
-        await hold.until_retry()
-        hold.start(OUTAGE)
-    assert hold.for_s == clock.now_s > OUTAGE_S
+        await hold.wait()
+        hold.trip(OUTAGE)
+    assert hold.failing_s == clock.now_s > OUTAGE_S
     assert hold.retry_in_s == 300.0

@@ -138,7 +138,7 @@ async def test_what_is_committed_while_it_reads_what_waits_is_not_asked_for_agai
     stage.inbox.put_nowait(None)
     await stage.read.wait()
     stage.pool.release.set()
-    while sum(stage.embedded) < 2:
+    while stage.feeder.under_way():
         await asyncio.sleep(0)
     stage.delivered.set()
     await stage.sync()

@@ -68,7 +68,7 @@ def test_a_missing_file_is_named_with_the_way_to_get_one(tmp_path: Path) -> None
 @pytest.mark.parametrize("content", [b"", b"GGU", b"<html>no model</html>"])
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "page.gguf").write_bytes(content)
-    assert "is no GGUF model file" in refusal_of(tmp_path / "page.gguf")
+    assert "is not a GGUF model file" in refusal_of(tmp_path / "page.gguf")
 
 
 @pytest.mark.usefixtures("installed")
@@ -242,7 +242,7 @@ def test_facts_are_read_up_to_the_vocabulary() -> None:
     ("content", "reason"),
     [
         (b"PK\3\4", "does not start with GGUF"),
-        (head(version=1), "its version is 1"),
+        (head(version=1), "its version 1 is not supported"),
         (head(pair("a", 13, b"")), "unknown type 13"),
         (head(text("a" * 70_000)), "too long"),
         (head(pair("a", 9, struct.pack("<IQ", 9, 1))), "unknown type 9"),

@@ -80,7 +80,7 @@ async def test_an_agent_that_fails_is_tried_again_while_another_works(farm: Farm
     assert (farm.state("a"), farm.state("b")) == ("ready", "failed")
     assert farm.hosted("b").reason == "work ended: the disk is full"
     assert farm.closed == ["b"]
-    assert farm.hosted("b").retry_at_s == farm.now_s + RETRY_FIRST_S
+    assert farm.hosted("b").backoff.retry_in_s == RETRY_FIRST_S
     farm.host.retry()
     await settle()
     assert (farm.state("b"), farm.hosted("b").reason) == ("ready", None)
@@ -97,7 +97,7 @@ async def test_tries_become_rarer_until_one_succeeds(farm: Farm) -> None:
     pauses = []
     for _ in range(8):
         await settle()
-        pauses.append(farm.hosted("b").retry_at_s - farm.now_s)
+        pauses.append(farm.hosted("b").backoff.retry_in_s)
         farm.host.retry()
     assert pauses == [5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0]
     del farm.broken["b"]

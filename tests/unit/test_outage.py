@@ -1,4 +1,4 @@
-"""Why an index can't be written, since when, and when that is tried again."""
+"""State of an index that can't be written: cause, start, and time of the next try."""
 
 import asyncio
 import errno
@@ -66,12 +66,12 @@ async def test_it_begins_and_ends_once(outage: Outage) -> None:
 
 async def test_whoever_asks_has_it_tried_at_once(time: Time) -> None:
     outage = Outage(PATH, sleep=for_ever, clock=lambda: time.now_s)
-    outage.hurry()
+    outage.retry_now()
     outage.fail(FULL, is_full=False)
     waiting = asyncio.create_task(outage.until_retry())
     await settle()
     assert not waiting.done(), "nothing was wrong when it was asked"
-    outage.hurry()
+    outage.retry_now()
     await waiting
     again = asyncio.create_task(outage.until_retry())
     await settle()
@@ -82,7 +82,7 @@ async def test_whoever_asks_has_it_tried_at_once(time: Time) -> None:
 async def test_who_asks_during_a_try_is_answered_by_it() -> None:
     outage = Outage(PATH, sleep=for_ever)
     outage.fail(FULL, is_full=False)
-    outage.hurry()
+    outage.retry_now()
     outage.fail(FULL, is_full=False)
     waiting = asyncio.create_task(outage.until_retry())
     await settle()
@@ -95,7 +95,7 @@ async def test_who_asks_during_a_try_is_answered_by_it() -> None:
     [
         (FULL, False, "No space left on device", "free some space on its disk"),
         (CLOSED, False, "Read-only file system", "make it and its folder readable and writable"),
-        (ValueError("odd"), False, "odd", "look after its disk"),
+        (ValueError("odd"), False, "odd", "check its disk"),
         (ValueError("odd"), True, "the disk is full", "free some space on its disk"),
     ],
 )

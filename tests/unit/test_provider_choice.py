@@ -262,10 +262,10 @@ def test_a_key_that_is_rotated_in_its_file_counts_at_once(key_file: Path) -> Non
         (b"", "is empty"),
         (b" \n\t", "is empty"),
         (b"\xff\xfe\x00", "can't be read: 'utf-8' codec"),
-        (b"two\nlines", "holds characters that no key has"),
-        ("schlüssel".encode(), "holds characters that no key has"),
-        (b"a\x00b", "holds characters that no key has"),
-        (b"k" * 16_385, "holds characters that no key has"),
+        (b"two\nlines", "contains characters that no key has"),
+        ("schlüssel".encode(), "contains characters that no key has"),
+        (b"a\x00b", "contains characters that no key has"),
+        (b"k" * 16_385, "contains characters that no key has"),
     ],
 )
 def test_a_bad_file_is_told_without_what_it_holds(
@@ -294,7 +294,7 @@ def test_what_is_no_file_at_all_is_told(file: str) -> None:
 def test_a_bad_variable_is_told_without_its_value() -> None:
     with pytest.raises(PermanentError) as caught:
         source({"B_API_KEY": f"{SECRET}\n{SECRET}"}).find()
-    assert str(caught.value) == "The key of B_API_KEY holds characters that no key has."
+    assert str(caught.value) == "The key of B_API_KEY contains characters that no key has."
 
 
 def test_a_file_that_others_can_read_is_warned_of_once(
@@ -305,7 +305,7 @@ def test_a_file_that_others_can_read_is_warned_of_once(
         for _ in range(3):
             assert source({}, str(key_file)).find() is not None
     (record,) = caplog.records
-    assert f"others can read the key file {key_file}" in record.getMessage()
+    assert f"other users can read the key file {key_file}" in record.getMessage()
     assert SECRET not in record.getMessage()
 
 
@@ -317,8 +317,8 @@ def test_no_key_is_shown_by_repr() -> None:
 
 
 def test_what_to_set_is_told() -> None:
-    assert source({}).wanted == "set A_API_KEY or B_API_KEY, or remote.api_key_file"
-    assert KeySource(()).wanted == "set remote.api_key_file"
+    assert source({}).hint == "set A_API_KEY or B_API_KEY, or remote.api_key_file"
+    assert KeySource(()).hint == "set remote.api_key_file"
 
 
 # Settings that don't go together

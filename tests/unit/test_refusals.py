@@ -191,8 +191,8 @@ def test_a_key_that_is_not_accepted_is_out_of_order_for_good(status: int, said: 
     assert isinstance(error, PermanentError)
     assert error.for_good
     assert str(error) == (
-        f"v answered {status}: {said} - the key from KEY is not accepted."
-        " Put in another one, then `memctl probe`."
+        f"v answered {status}: {said} - the key from KEY is refused."
+        " Replace it, then run `memctl probe`."
     )
 
 
@@ -214,7 +214,7 @@ def test_a_quota_that_is_used_up_passes_by_itself_in_the_end(
     assert isinstance(error, PermanentError)
     assert not error.for_good
     assert "the quota of the key from KEY is used up" in str(error)
-    assert "it is tried again by itself" in str(error)
+    assert "memoryd retries by itself" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_no_such_model_is_out_of_order_for_good(status: int, said: str, *, missi
     assert isinstance(error, PermanentError)
     assert error.for_good
     assert error.missing == missing
-    assert "See `model` and `remote.base_url` in the configuration" in str(error)
+    assert "Check `model` and `remote.base_url` in the configuration" in str(error)
 
 
 @pytest.mark.parametrize(

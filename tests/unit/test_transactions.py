@@ -133,7 +133,7 @@ async def test_what_waits_for_vectors_is_looked_for_once_it_can_be_written(
 async def test_meanwhile_nothing_is_half_done_and_reads_go_on(bench: Bench, disk: Disk) -> None:
     await disk.fill(bench, tries=TOO_MANY)
     failed = asyncio.create_task(bench.store.outage.until_failure())
-    bench.store.outage._sleep = lambda seconds: asyncio.sleep(3_600)
+    bench.store.outage._backoff.sleep = lambda seconds: asyncio.sleep(3_600)
     bench.inbox.put_nowait(file("a.md", *(f"number{n}" for n in range(20 * STEP_CHUNKS))))
     marker = SyncMarker()
     bench.inbox.put_nowait(marker)
@@ -145,7 +145,7 @@ async def test_meanwhile_nothing_is_half_done_and_reads_go_on(bench: Bench, disk
     assert bench.writer.stats().in_hand == 2, "the file, and the marker behind it"
     assert not marker.text.done()
     disk.full = False
-    bench.store.outage.hurry()
+    bench.store.outage.retry_now()
     await marker.text
     assert bench.store.catalog.chunks == 20 * STEP_CHUNKS
     running.cancel()
@@ -276,7 +276,7 @@ async def test_an_index_that_can_only_be_read_is_read_and_opened_anew_when_it_ca
         assert set(store.catalog.rows) == {key("a.md")}
         assert await store.readers.read(texts) == ["boiler"]
         assert "readonly" in (store.outage.warning or "")
-        store.outage._sleep = disk.sleep
+        store.outage._backoff.sleep = disk.sleep
         disk.tries_left = 3
         again.inbox.put_nowait(file("b.md", "valve"))
         running = asyncio.create_task(again.writer.run())

@@ -92,9 +92,9 @@ KINDS: dict[Fault, type[ProviderError]] = {
 }
 HARMLESS = {Fault.NAN, Fault.NULL, Fault.ZERO, Fault.REORDERED}
 SAID = {
-    Fault.NO_KEY: ("the key from", "is not accepted", "`memctl probe`"),
-    Fault.WRONG_KEY: ("the key from", "is not accepted", "`memctl probe`"),
-    Fault.FORBIDDEN: ("the key from", "is not accepted", "`memctl probe`"),
+    Fault.NO_KEY: ("the key from", "is refused", "`memctl probe`"),
+    Fault.WRONG_KEY: ("the key from", "is refused", "`memctl probe`"),
+    Fault.FORBIDDEN: ("the key from", "is refused", "`memctl probe`"),
     Fault.NOT_FOUND: ("no such model or address", "`model` and `remote.base_url`"),
     Fault.UNKNOWN_MODEL: ("no such model or address", "`model` and `remote.base_url`"),
     Fault.QUOTA: ("quota of the key from", "Top it up, or choose another provider"),
@@ -102,7 +102,7 @@ SAID = {
     Fault.HTML_200: ("answered with an HTML page",),
     Fault.TRUNCATED: ("answered with no vectors",),
     Fault.EMPTY: ("answered with nothing",),
-    Fault.WRONG_COUNT: ("gave 2 vectors for 3 texts",),
+    Fault.WRONG_COUNT: ("returned 2 vectors for 3 texts",),
     Fault.DROPPED: ("can't be reached",),
     Fault.BROKEN_OFF: ("can't be reached: the answer broke off",),
 }
@@ -322,7 +322,7 @@ async def test_no_redirect_is_followed(status: int) -> None:
         assert isinstance(error, PermanentError)
         assert str(error) == (
             f"openai answered {status}: an HTML page (Moved)"
-            " - it sends requests elsewhere; set remote.base_url."
+            " - it redirects requests; set remote.base_url."
         )
         assert double.requests == []
 
@@ -409,14 +409,14 @@ async def test_the_file_that_a_wrong_key_came_from_is_told(tmp_path: Path) -> No
         remote("openai", double.url, of_remote={"api_key_file": str(file)}) as provider,
     ):
         error = await failed(provider)
-    assert f"the key from remote.api_key_file ({file}) is not accepted" in str(error)
+    assert f"the key from remote.api_key_file ({file}) is refused" in str(error)
 
 
 async def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_module, "MAX_ANSWER_BYTES", 1_000)
     error = await refused(200, *[b" " * 300] * 5)
     assert isinstance(error, RetryableError)
-    assert str(error) == "openai sent more than it can mean."
+    assert str(error) == "openai sent an answer that is too large."
 
 
 # How long to wait
@@ -514,7 +514,7 @@ async def test_what_only_people_can_mend_stops_at_once_and_goes_on_when_it_is_me
         assert KEY not in stats.blocked_reason
         while not clock.pauses:
             await asyncio.sleep(0)
-        pool.wake()
+        pool.breaker.wake()
         assert complete(await job)
         assert pool.stats().blocked_reason is None
 
@@ -534,7 +534,7 @@ async def test_a_pause_that_is_asked_for_is_kept_shown_and_capped() -> None:
             assert pool.stats().retry_in_s == kept_s
             while not clock.pauses:
                 await asyncio.sleep(0)
-            pool.wake()
+            pool.breaker.wake()
             assert complete(await job)
 
 

@@ -1,1 +1,1 @@
-"""Batch APIs of vendors: jobs that are made, written down, polled and brought home."""
+"""Batch APIs of vendors: jobs are recorded, submitted, polled and downloaded."""

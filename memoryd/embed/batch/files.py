@@ -1,4 +1,4 @@
-"""Files of batch jobs: lines for many texts, in pieces that a provider takes."""
+"""Input and output files of batch jobs, within the provider's limits."""
 
 import asyncio
 import os
@@ -24,22 +24,19 @@ _UNREADABLE = (
     OverflowError,
     RecursionError,
 )
-"""What comes of lines that are no answer."""
+"""Errors that invalid lines of an output file raise."""
 
 
 @dataclass(slots=True)
 class Output:
-    """What came of a job: hashes of texts with a vector, and the first reason of one without.
-
-    `tokens` are those that its lines tell of.
-    """
+    """Result of a job: hashes of texts with a vector, reported tokens, and the first error."""
 
     good: set[str] = field(default_factory=set)
     tokens: int = 0
     error: str | None = None
 
 
-async def bring_home(
+async def download_output(
     api: BatchApi,
     job: BatchJobRow,
     state: JobState,
@@ -47,7 +44,7 @@ async def bring_home(
     writer: asyncio.Queue[ToWriter],
     identity: Callable[[], Identity | None],
 ) -> Output:
-    """Download what a job has made and hand it to the writer. Raises `ProviderError`."""
+    """Download a job's vectors and pass them to the writer. Raises `ProviderError`."""
     output = Output()
     vectors: list[tuple[str, bytes]] = []
     dims: int | None = None
@@ -55,13 +52,13 @@ async def bring_home(
     async def store() -> None:
         now = identity()
         if now is None:
-            raise RetryableError("the index is being built anew")
+            raise RetryableError("the index is being rebuilt")
         message = Embedded(now, vectors.copy(), [], dims)
         await writer.put(message)
         await message.committed
         if now.dims in (None, dims):
             output.good.update(digest for digest, _ in vectors)
-        else:  # they are kept, but of no use to this index: the provider is asked what it gives now
+        else:  # they are cached, but useless to this index: the provider is asked for its dims now
             output.error = output.error or f"its vectors have {dims} dimensions, not {now.dims}"
         vectors.clear()
 
@@ -98,21 +95,21 @@ async def bring_home(
 
 @dataclass(slots=True, eq=False)
 class BatchFile:
-    """Lines on disk, in a file without a name, so that nothing of it outlives the process."""
+    """Lines on disk, in an unnamed file, so that nothing outlives the process."""
 
     file: IO[bytes]
     hashes: list[str]
 
     def opened(self) -> BinaryIO:
-        """Return the file at its beginning; who reads it may close it."""
+        """Return the file at its beginning; the reader may close it."""
         self.file.flush()
         again = os.fdopen(os.dup(self.file.fileno()), "rb")
         again.seek(0)
         return cast(BinaryIO, again)
 
     def close(self) -> None:
-        """Give the space back."""
-        with suppress(OSError):  # of what was not written, and is not wanted
+        """Free the disk space."""
+        with suppress(OSError):  # of unwritten data, which is not needed
             self.file.close()
 
 
@@ -123,9 +120,9 @@ async def collect(
     ready: Callable[[str], str],
     folder: Path,
 ) -> AsyncIterator[BatchFile]:
-    """Yield files of lines for texts, each within the provider's bounds. The reader closes them.
+    """Yield files of lines for texts, each within the provider's limits. The caller closes them.
 
-    Raises `OSError` when they can't be written.
+    Raises `OSError` if they can't be written.
     """
     current: BatchFile | None = None
     try:
@@ -151,7 +148,7 @@ async def collect(
 
 
 def halves(file: BatchFile, api: BatchApi, folder: Path) -> list[BatchFile]:
-    """Return a file's lines in two files, numbered anew. Closes the file."""
+    """Return a file's lines in two files, renumbered. Closes the file."""
     with file.opened() as opened:
         lines = opened.read().splitlines()
     middle = (len(lines) + 1) // 2
@@ -174,6 +171,6 @@ def _all(ready: Callable[[str], str], page: list[Text]) -> list[str]:
 
 
 def _is_full(file: BatchFile, api: BatchApi, chars: int) -> bool:
-    # A character is six bytes at most as JSON has it, and around each text are some hundred more.
+    # A character takes at most six bytes in JSON, and each text some hundred more around it.
     room = api.max_bytes - file.file.tell()
     return len(file.hashes) >= api.max_requests or room < 6 * chars + 1_000

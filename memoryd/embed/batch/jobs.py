@@ -1,7 +1,8 @@
-"""Batch jobs of one index: made of what waits, written down, polled by one task, brought home.
+"""Batch jobs of one index: created from pending texts, recorded, polled and downloaded.
 
-A job is a row of the index before the provider knows of it, and carries our own name there: after
-a crash it is found again, by its id or by that name, and its vectors are not paid for twice.
+A job is recorded in the index before it is submitted, and carries our own name at the vendor:
+after a crash it is found by its id or by that name, and its vectors are not paid for twice.
+`BatchMode` turns batch jobs off after repeated failures.
 """
 
 import asyncio
@@ -18,29 +19,37 @@ import msgspec
 
 from memoryd.config.settings import Batch
 from memoryd.embed.batch.api import BatchApi, JobState
-from memoryd.embed.batch.files import BatchFile, Output, bring_home, collect, halves
+from memoryd.embed.batch.files import BatchFile, Output, collect, download_output, halves
 from memoryd.embed.provider import BatchTooLargeError, PermanentError, ProviderError, RetryableError
 from memoryd.embed.provider_client import ProviderClient
 from memoryd.identity import Identity
 from memoryd.messages import BatchJobRow, JobChange, Text, ToWriter, first_of
+from memoryd.retry import Backoff
 
 log = logging.getLogger(__name__)
+
+LIMIT = 2
+"""Consecutive failures that turn batch jobs off."""
+SEND_PAUSES_S = (0.3, 1.0)
+POLL_GROWTH = 1.5
+POLL_MAX_S = 300.0
+WAIT_S = 1.0
+"""Seconds between checks whether the index accepts vectors again."""
 
 
 @dataclass(slots=True, eq=False)
 class RunningJob:
-    """A job on its way: when it is looked at next, how long after that again, when it was made."""
+    """A job in progress: its state in the vendor's words, its creation time, its polls."""
 
     job: BatchJobRow
     shown: str
-    pause_s: float
     made_s: float
-    due_s: float = float("inf")
+    polls: Backoff
 
 
 @dataclass(frozen=True, slots=True)
 class JobStats:
-    """One job: the provider's id of it (ours, until it has one), its state, size and age."""
+    """One job: the vendor's id (ours, until it has one), its state, size and age."""
 
     id: str
     state: str
@@ -48,11 +57,8 @@ class JobStats:
     age_s: float
 
 
-LIMIT = 2
-
-
 class BatchMode:
-    """Counts failures in a row; at `LIMIT` it is off, until `reset`."""
+    """Counts consecutive failures; at `LIMIT` it turns batch jobs off, until `reset`."""
 
     def __init__(self) -> None:
         self.failures = 0
@@ -60,33 +66,26 @@ class BatchMode:
         self.last_error: str | None = None
 
     def worked(self) -> None:
-        """Note that a job has brought vectors."""
+        """Note a job that returned vectors."""
         self.failures = 0
 
     def failed(self, reason: str, *, count: int = 1) -> None:
-        """Note that a job has failed; its texts are embedded otherwise."""
+        """Note a failed job; its texts are embedded without a job."""
         self.last_error = reason
         self.failures += count
         if self.failures >= LIMIT:
             self.turn_off(reason)
 
     def turn_off(self, reason: str) -> None:
-        """Use it no more."""
+        """Stop creating jobs."""
         self.last_error = reason
         if self.off_reason is None:
-            self.off_reason = f"{reason} `memctl probe` turns it on again when it works."
-            log.warning("the batch API is not used any more: %s", reason)
+            self.off_reason = f"{reason} `memctl probe` turns it on again if it works."
+            log.warning("the batch API is turned off: %s", reason)
 
     def reset(self) -> None:
-        """Use it again: it answers."""
+        """Create jobs again: the API answers."""
         self.failures, self.off_reason, self.last_error = 0, None, None
-
-
-SEND_PAUSES_S = (0.3, 1.0)
-POLL_GROWTH = 1.5
-POLL_MAX_S = 300.0
-JITTER = 0.2
-WAIT_S = 1.0
 
 
 class JobIndex(Protocol):
@@ -143,7 +142,7 @@ class Batches:
         self._second_run: set[str] = set()
 
     async def run(self) -> None:
-        """Take up the jobs that were left, and poll all, until cancelled."""
+        """Resume the recorded jobs, and poll all jobs, until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             for job in await self._index.batch_jobs():
@@ -153,8 +152,8 @@ class Batches:
                 while self._identity() is None:
                     await self._sleep(WAIT_S)
                 for running in list(self._running.values()):
-                    if running.due_s <= self._clock():
-                        await self._look(running)
+                    if running.polls.is_due:
+                        await self._poll(running)
                 await self._until_due()
 
     @property
@@ -166,15 +165,15 @@ class Batches:
 
     @property
     def on(self) -> bool:
-        """Whether jobs are made."""
+        """True while jobs are created."""
         return self.mode.off_reason is None and self._group is not None
 
     def wanted(self, waiting: int) -> bool:
-        """Say whether so many texts are worth a job."""
+        """Return whether `waiting` texts are enough for a job."""
         return waiting >= (self._settings.min_texts if self._settings.enabled == "auto" else 1)
 
     async def submit(self, pages: AsyncIterator[list[Text]]) -> None:
-        """Make jobs of texts, and have them sent."""
+        """Create jobs from texts, and submit them."""
         files = collect(pages, self._api, ready=self._calls.ready, folder=self._folder)
         try:
             async for file in files:
@@ -183,7 +182,7 @@ class Batches:
                 self._second_run.difference_update(file.hashes)
                 await self._start(file, attempts=2 if again else 1)
         except OSError as error:
-            self.mode.failed(f"What is to be uploaded can't be written: {error.strerror}.")
+            self.mode.failed(f"The input file can't be written: {error.strerror}.")
 
     def stats(self) -> list[JobStats]:
         """Return all jobs."""
@@ -199,13 +198,13 @@ class Batches:
         ]
 
     async def check(self) -> None:
-        """Return, and use the API again, if it answers. Raises `ProviderError`."""
+        """Turn batch jobs on again if the API answers. Raises `ProviderError`."""
         await self._api.check()
         self.mode.reset()
         self.on_change()
 
     async def _start(self, file: BatchFile, *, attempts: int) -> None:
-        """Write a job down, then have it sent."""
+        """Record a job, then submit it in a task."""
         identity = self._identity()
         assert self._group is not None and identity is not None  # noqa: S101, PT018 - it is `on`
         job = BatchJobRow(
@@ -221,7 +220,7 @@ class Batches:
         self._group.create_task(self._send(job, file), name="batch job")
 
     async def _send(self, job: BatchJobRow, file: BatchFile) -> None:
-        """Give a job to the provider; one that is too large in halves."""
+        """Submit a job; halve one that is too large."""
         await self._enter(job, "being sent")
         self._calls.counts.requests += 1
         try:
@@ -238,7 +237,7 @@ class Batches:
                 self.mode.turn_off(f"There is no batch API: {error}")
             await self._fail(job, str(error), ())
         except OSError as error:
-            await self._fail(job, f"what is to be uploaded can't be written: {error.strerror}", ())
+            await self._fail(job, f"the input file can't be written: {error.strerror}", ())
         else:
             await self._sent(job, remote_id)
         finally:
@@ -250,63 +249,62 @@ class Batches:
                 with file.opened() as lines:
                     return await self._api.submit(lines, job.key)
             except RetryableError as error:
-                wait_s = error.after_s or pause_s * (1 + JITTER * self._jitter())
+                wait_s = error.after_s or self._running[job.key].polls.jittered(pause_s)
             await self._sleep(min(wait_s, POLL_MAX_S))
         with file.opened() as lines:
             return await self._api.submit(lines, job.key)
 
     async def _take_up(self, job: BatchJobRow) -> None:
-        """Go on with a job that a former process has left."""
-        await self._enter(job, "left by a former process")
+        """Resume a job of an earlier process."""
+        await self._enter(job, "left by an earlier process")
         remote_id = job.remote_id
         try:
             remote_id = remote_id or await self._api.find(job.key)
         except ProviderError as error:
-            log.warning("batch job %s can't be looked for: %s", job.key, error)
-        if remote_id is None:  # it never got there
+            log.warning("batch job %s can't be found: %s", job.key, error)
+        if remote_id is None:  # it never reached the vendor
             await self._end(job)
             self._free(job.hashes)
         else:
             await self._sent(job, remote_id)
 
     async def _sent(self, job: BatchJobRow, remote_id: str) -> None:
-        """Write down where a job is, and have it polled."""
+        """Record the vendor's id of a job, and poll it from now on."""
         job = msgspec.structs.replace(job, remote_id=remote_id)
         await self._write(job)
         running = self._running[job.key]
         running.job, running.shown = job, "submitted"
-        running.due_s = self._clock() + running.pause_s
+        running.polls.fail(running.polls.first_s)
         log.info("batch job %s has %d texts", remote_id, len(job.hashes))
         self._changed.set()
 
-    async def _look(self, running: RunningJob) -> None:
-        """Ask how a job stands, and do what follows."""
+    async def _poll(self, running: RunningJob) -> None:
+        """Poll a job, and act on its state."""
         job = running.job
         try:
-            state = await self._api.look(job.remote_id or "")
+            state = await self._api.state(job.remote_id or "")
             running.shown = state.shown
             if state.state != "running":
                 await self._finish(job, state)
                 return
         except ProviderError as error:
             if isinstance(error, PermanentError) and error.missing:
-                await self._fail(job, f"the provider knows nothing of it: {error}", ())
+                await self._fail(job, f"the provider does not know it: {error}", ())
                 return
-            running.shown = f"can't be asked for: {error}"
+            running.shown = f"can't be polled: {error}"
             self.mode.last_error = str(error)
         if self._clock() - running.made_s >= self._settings.timeout_minutes * 60:
             await self._time_out(job)
             return
-        running.pause_s = min(running.pause_s * POLL_GROWTH, POLL_MAX_S)
-        running.due_s = self._clock() + running.pause_s * (1 + JITTER * self._jitter())
+        running.polls.fail()
 
     async def _finish(self, job: BatchJobRow, state: JobState) -> None:
-        """Store what a job has made; the rest is embedded as any other. Raises `ProviderError`."""
-        output = await self._bring_home(job, state)
+        """Store a job's vectors; other texts are embedded as usual. Raises `ProviderError`."""
+        output = await self._download(job, state)
         if output.good and state.state == "done":
             self.mode.worked()
         missing = [digest for digest in job.hashes if digest not in output.good]
-        reason = output.error or state.message or "there was no answer in it"
+        reason = output.error or state.message or "there was no answer"
         if missing and output.good:
             log.warning(
                 "batch job %s: %d texts without a vector: %s", job.key, len(missing), reason
@@ -319,8 +317,8 @@ class Batches:
         await self._end(job)
         self._free(job.hashes)
 
-    async def _bring_home(self, job: BatchJobRow, state: JobState) -> Output:
-        output = await bring_home(
+    async def _download(self, job: BatchJobRow, state: JobState) -> Output:
+        output = await download_output(
             self._api, job, state, writer=self._writer, identity=self._identity
         )
         self._calls.counts.items += len(output.good)
@@ -328,19 +326,19 @@ class Batches:
         return output
 
     async def _time_out(self, job: BatchJobRow) -> None:
-        """Give up waiting: keep what is there, run the rest once more, the second time not."""
+        """Stop waiting for a job: keep its results, and run the rest in at most one more job."""
         minutes = f"{self._settings.timeout_minutes:g} minutes"
         good: set[str] = set()
         try:
             await self._api.cancel(job.remote_id or "")
-            state = await self._api.look(job.remote_id or "")
-            good = (await self._bring_home(job, state)).good
+            state = await self._api.state(job.remote_id or "")
+            good = (await self._download(job, state)).good
         except ProviderError as error:
             log.warning("batch job %s can't be cancelled: %s", job.key, error)
         if job.attempts > 1:
             await self._fail(job, f"It was not done in {minutes}, twice.", good, count=2)
             return
-        log.warning("batch job %s was not done in %s; it is run once more", job.key, minutes)
+        log.warning("batch job %s was not done in %s; it is retried", job.key, minutes)
         self._second_run.update(set(job.hashes) - good)
         await self._end(job)
         self._free(job.hashes)
@@ -348,7 +346,7 @@ class Batches:
     async def _fail(
         self, job: BatchJobRow, reason: str, good: Iterable[str], *, count: int = 1
     ) -> None:
-        """End a job that has brought nothing, or not enough."""
+        """End a job that returned no vectors, or too few."""
         log.warning("batch job %s has failed: %s", job.key, reason)
         self.mode.failed(reason, count=count)
         self.inline.update(set(job.hashes).difference(good))
@@ -356,13 +354,20 @@ class Batches:
         self._free(job.hashes)
 
     async def _enter(self, job: BatchJobRow, shown: str) -> None:
-        """Wait until there is room for one more job at the provider."""
+        """Wait until one more job may run."""
         await self._slots.acquire()
-        pause_s, made_s = self._settings.poll_interval_ms / 1000, self._clock() - self._age_s(job)
-        self._running[job.key] = RunningJob(job, shown, pause_s, made_s)
+        polls = Backoff(
+            self._settings.poll_interval_ms / 1000,
+            POLL_MAX_S,
+            factor=POLL_GROWTH,
+            jitter=self._jitter,
+            clock=self._clock,
+        )
+        made_s = self._clock() - self._age_s(job)
+        self._running[job.key] = RunningJob(job, shown, made_s, polls)
 
     def _age_s(self, job: BatchJobRow) -> float:
-        """Return how old a job is; half its time is left to it, should a clock have been wrong."""
+        """Return a job's age, at most half its time limit, in case a clock was wrong."""
         most_s = self._settings.timeout_minutes * 60 / 2
         return min(max(0.0, self._wall_clock() - job.created_at), most_s)
 
@@ -381,10 +386,10 @@ class Batches:
         await message.done
 
     async def _until_due(self) -> None:
-        """Wait until a job is to be looked at, or there is a new one."""
-        due_s = min((r.due_s for r in self._running.values()), default=float("inf"))
+        """Wait until a poll is due, or there is a new job."""
         waits: list[Awaitable[Any]] = [self._changed.wait()]
-        if due_s < float("inf"):
-            waits.append(self._sleep(max(0.0, due_s - self._clock())))
+        due = [running.polls.retry_in_s for running in self._running.values()]
+        if pauses_s := [pause_s for pause_s in due if pause_s is not None]:
+            waits.append(self._sleep(min(pauses_s)))
         await first_of(*waits)
         self._changed.clear()

@@ -1,1 +1,1 @@
-"""Providers over HTTP: one module per vendor, and what they have in common."""
+"""Providers over HTTP: one module per vendor, and their common code."""

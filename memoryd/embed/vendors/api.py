@@ -1,4 +1,4 @@
-"""What is particular to a vendor: how a request looks, and how its answer is to be read. Pure."""
+"""Protocol of one vendor: its request format, its answer format and its limits. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ Purpose = Literal["query", "document"]
 
 @dataclass(frozen=True, slots=True)
 class RequestOptions:
-    """What the configuration says about vectors; None and "" where it says nothing.
+    """Settings that determine vectors; None or "" for those that are not configured.
 
-    `query_type` and `document_type` are sent as the vendor's input type; the prefixes go before
-    each text.
+    `query_type` and `document_type` are sent as the vendor's input type; the prefixes precede each
+    text.
     """
 
     model: str
@@ -29,35 +29,35 @@ class RequestOptions:
         return self.query_type if purpose == "query" else self.document_type
 
     def prefix(self, purpose: Purpose) -> str:
-        """Return what goes before a text of this purpose."""
+        """Return the prefix of a text for this purpose."""
         return self.query_prefix if purpose == "query" else self.document_prefix
 
     def sent(self, text: str, purpose: Purpose) -> str:
-        """Return a text as it is sent: behind its prefix, and without what JSON can't hold."""
+        """Return a text as it is sent: with its prefix, encodable as JSON."""
         return clean(f"{self.prefix(purpose)}{text}")
 
 
 class EmbeddedRows(NamedTuple):
-    """Rows of an answer, shape (count, dims), and the tokens it says it took."""
+    """Rows of an answer, shape (count, dims), and the tokens that it reports."""
 
     rows: FloatMatrix
     tokens: int
 
 
 def bearer(key: str) -> Mapping[str, str]:
-    """Return the header that most vendors want the key in."""
+    """Return the header in which most vendors expect the key."""
     return {"Authorization": f"Bearer {key}"}
 
 
 def clean(text: str) -> str:
-    """Return a text that JSON can hold: a lone surrogate has no UTF-8."""
+    """Return a text that can be encoded as JSON: a lone surrogate has no UTF-8."""
     return text.encode("utf-8", "replace").decode()
 
 
 class Api(Protocol):
-    """One vendor. `max_items` is the most texts that it takes in one request.
+    """One vendor. `max_items` is the maximum number of texts in a request.
 
-    `url_name` is the variable that the vendor's own tools take another address from.
+    `url_name` is the variable from which the vendor's own tools take another address.
     """
 
     name: str
@@ -71,10 +71,10 @@ class Api(Protocol):
     max_input_bytes: int
 
     def model(self, name: str) -> str:
-        """Return the model's name as the vendor wants it."""
+        """Return the model's name as the vendor expects it."""
 
     def url(self, base_url: str) -> str:
-        """Return the base address, put right where users are known to give another."""
+        """Return the base address, corrected for common mistakes of users."""
 
     def key_headers(self, key: str) -> Mapping[str, str]:
         """Return the headers that carry a key."""

@@ -1,6 +1,6 @@
-"""Where API keys come from: the environment or a file; they are read anew for every request.
+"""API keys from the environment or a file, read again for every request.
 
-So a key that is rotated in its file counts at once. No key is ever part of a message.
+A key that is rotated in its file takes effect at once. No key is ever part of a message.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ _MAX_FILE_BYTES = 4 * _MAX_KEY_CHARS
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key and where it was found, for people. Only `value` is secret.
+    """A key and its origin, for people. Only `value` is secret.
 
-    `exposed` is the file that it was found in, if others can read that.
+    `exposed` is the file that it was found in, if other users can read that file.
     """
 
     value: str
@@ -39,10 +39,10 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class KeySource:
-    """Where the key of a provider may be: a configured file, else the first variable that is set.
+    """Possible origins of a key: a configured file, or else the first variable that is set.
 
-    Each variable `NAME` has a sibling `NAME_FILE`, which names a file. `environment` None is that
-    of the process.
+    Each variable `NAME` has a sibling `NAME_FILE`, which names a file. `environment` None stands
+    for that of the process.
     """
 
     names: tuple[str, ...]
@@ -55,9 +55,9 @@ class KeySource:
         return _from_file(*place) if isinstance(place, tuple) else place
 
     def place(self) -> tuple[Path, str] | Key | None:
-        """Return the file that the key is in, and what names it; or the key, or None.
+        """Return the key's file and the setting that names it; or the key itself, or None.
 
-        Raises `PermanentError`. Looks at no disk.
+        Raises `PermanentError`. Reads no disk.
         """
         if self.file is not None:
             return _expanded(self.file), "remote.api_key_file"
@@ -70,28 +70,27 @@ class KeySource:
         return None
 
     @property
-    def wanted(self) -> str:
-        """What to set, for people."""
+    def hint(self) -> str:
+        """The settings that provide a key, for people."""
         names = " or ".join(self.names)
         return f"set {names}, or remote.api_key_file" if names else "set remote.api_key_file"
 
 
 class KeyReader:
-    """Reads a key anew for each request; a file in a thread, for its disk may hang."""
+    """Reads a key for each request; a key file in a thread, because its disk may hang."""
 
     def __init__(self, source: KeySource) -> None:
-        """Read nothing yet."""
         self._source = source
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="key file")
         self._reading: asyncio.Future[Key | None] | None = None
 
     async def read(self) -> Key | None:
-        """Return what `find` does. Raises `RetryableError` while the disk does not answer."""
+        """Return the key as `find` does. Raises `RetryableError` while the disk does not answer."""
         place = self._source.place()
         if not isinstance(place, tuple):
             return place
         reading = self._reading
-        if reading is None or reading.done():  # else a thread waits already
+        if reading is None or reading.done():  # otherwise a thread is waiting already
             find = self._thread.submit(self._source.find)
             reading = self._reading = asyncio.wrap_future(find)
             reading.add_done_callback(retrieve_error)
@@ -101,12 +100,12 @@ class KeyReader:
         return reading.result()
 
     def close(self) -> None:
-        """Read no more; a thread that hangs is left to itself. Idempotent."""
+        """Stop reading; a thread that hangs is abandoned. Idempotent."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 def _expanded(file: str) -> Path:
-    return Path(os.path.expanduser(file))  # leaves a home of nobody as it is
+    return Path(os.path.expanduser(file))  # leaves the home of an unknown user unexpanded
 
 
 def _from_file(path: Path, origin: str) -> Key:
@@ -132,13 +131,13 @@ def _read(path: Path) -> tuple[str, int]:
 
 
 def exposed_hint(path: Path) -> str:
-    """Say that others can read a key file, and what to do."""
-    return f"others can read the key file {path}; `chmod 600` it"
+    """Return a warning about a key file that other users can read, with the fix."""
+    return f"other users can read the key file {path}; run `chmod 600` on it"
 
 
 def _checked(value: str, origin: str, exposed: Path | None = None) -> Key:
     if len(value) > _MAX_KEY_CHARS or not value.isprintable() or not value.isascii():
-        raise PermanentError(f"The key of {origin} holds characters that no key has.")
+        raise PermanentError(f"The key of {origin} contains characters that no key has.")
     return Key(value, origin, exposed)
 
 

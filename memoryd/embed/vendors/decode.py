@@ -1,4 +1,4 @@
-"""Reads vectors out of answers: floats or base64, by position or by index. Pure."""
+"""Decoding of vectors in answers: floats or base64, by position or by index. Pure."""
 
 import base64
 import binascii
@@ -31,7 +31,7 @@ class JsonDecoder(Generic[T]):
         except (ValueError, RecursionError):
             pass
         try:
-            # NaN is no JSON, but some servers write it; that is one bad vector and not all.
+            # NaN is not JSON, but some servers write it; only that vector is bad.
             return msgspec.convert(_with_nan(json.loads(body)), self._shape)
         except (ValueError, RecursionError) as error:
             raise unreadable(self._vendor, body) from error
@@ -40,36 +40,34 @@ class JsonDecoder(Generic[T]):
 def unreadable(vendor: str, body: bytes, *, else_it_is: str = "no vectors") -> RetryableError:
     """Return the error for an answer that can't be read."""
     start = body.lstrip()[:1]
-    what = "nothing" if not start else "an HTML page" if start == b"<" else else_it_is
-    return RetryableError(f"{vendor} answered with {what}.", answered=True)
+    content = "nothing" if not start else "an HTML page" if start == b"<" else else_it_is
+    return RetryableError(f"{vendor} answered with {content}.", answered=True)
 
 
 def matrix(vendor: str, vectors: Sequence[JsonVector], count: int) -> FloatMatrix:
-    """Return vectors as rows, shape (count, dims). Raises `RetryableError` if they are not that."""
+    """Return vectors as rows, shape (count, dims). Raises `RetryableError` if they don't fit."""
     if len(vectors) != count:
         raise RetryableError(
-            f"{vendor} gave {len(vectors)} vectors for {count} texts.", answered=True
+            f"{vendor} returned {len(vectors)} vectors for {count} texts.", answered=True
         )
     rows = [_row(vendor, vector) for vector in vectors]
     if len({len(row) for row in rows}) > 1:
-        raise RetryableError(f"{vendor} gave vectors of different lengths.", answered=True)
+        raise RetryableError(f"{vendor} returned vectors of different lengths.", answered=True)
     if not len(rows[0]):
-        raise RetryableError(f"{vendor} gave vectors without a number.", answered=True)
+        raise RetryableError(f"{vendor} returned empty vectors.", answered=True)
     return np.stack(rows)
 
 
 def in_order(vendor: str, vectors: Sequence[T], indexes: Sequence[int | None]) -> list[T]:
-    """Return vectors in the order of their indexes; as they are if none has one."""
+    """Return vectors in the order of their indexes, or unchanged if none has an index."""
     if all(index is None for index in indexes):
         return list(vectors)
     numbers = [-1 if index is None else index for index in indexes]
     if sorted(numbers) != list(range(len(vectors))):
-        raise RetryableError(f"{vendor} numbered its vectors wrongly.", answered=True)
-    return [vector for _, vector in sorted(zip(numbers, vectors, strict=True), key=_number)]
-
-
-def _number(pair: tuple[int, Any]) -> int:
-    return pair[0]
+        raise RetryableError(f"{vendor} returned vectors with wrong indexes.", answered=True)
+    return [
+        vector for _, vector in sorted(zip(numbers, vectors, strict=True), key=lambda pair: pair[0])
+    ]
 
 
 def _row(vendor: str, vector: JsonVector) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
@@ -77,13 +75,15 @@ def _row(vendor: str, vector: JsonVector) -> np.ndarray[tuple[int], np.dtype[np.
         try:
             return np.frombuffer(base64.b64decode(vector, validate=True), "<f4")
         except (binascii.Error, ValueError) as error:
-            raise RetryableError(f"{vendor} gave a broken vector.", answered=True) from error
-    with np.errstate(over="ignore"):  # infinity is found out later
+            raise RetryableError(
+                f"{vendor} returned a vector that can't be decoded.", answered=True
+            ) from error
+    with np.errstate(over="ignore"):  # infinity is detected later
         return np.array(vector, np.float32)
 
 
 def _with_nan(value: Any) -> Any:
-    """Return the answer with null among numbers as NaN."""
+    """Return the answer with NaN for null among numbers."""
     if isinstance(value, dict):
         return {name: _with_nan(part) for name, part in value.items()}
     if isinstance(value, list):

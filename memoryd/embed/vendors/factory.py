@@ -1,4 +1,4 @@
-"""Makes providers over HTTP, and their batch APIs, as the settings say."""
+"""Construction of HTTP providers and their batch APIs from the settings."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -27,36 +27,39 @@ APIS: Mapping[str, Callable[[], Api]] = {
     "mistral": MistralApi,
     "ollama": OllamaApi,
 }
-WITH_BATCH_API = frozenset({"openai", "gemini", "voyage"})
-
-
-def key_origin(name: str) -> str | None:
-    """Return where the key of a vendor is, or None if there is none. Raises `PermanentError`."""
-    key = KeySource(APIS[name]().key_names).find()
-    return None if key is None else key.origin
-
+BATCH_APIS: Mapping[str, type[OpenAiBatch]] = {
+    "openai": OpenAiBatch,
+    "gemini": GeminiBatch,
+    "voyage": VoyageBatch,
+}
 
 _OLLAMA_CLOUD = "ollama.com"
 _SECRET_NAMES = ("key", "token", "auth", "secret", "cookie", "credential", "password")
 
 
+def key_origin(name: str) -> str | None:
+    """Return the origin of a vendor's key, None without a key. Raises `PermanentError`."""
+    key = KeySource(APIS[name]().key_names).find()
+    return None if key is None else key.origin
+
+
 def make_remote(name: str, settings: Settings, *, own: bool = True) -> RemoteProvider:
     """Return the provider of a vendor.
 
-    `own` False: as a fallback, which has neither the address nor the key nor the model that the
-    settings name for the first provider.
+    `own` False: as a fallback, without the address, key and model that the settings name for the
+    first provider.
     """
     api = APIS[name]()
     remote = settings.remote if own else Remote(batch=settings.remote.batch)
     elsewhere = remote.base_url or (api.url_name and os.environ.get(api.url_name))
     address, query, rest = (elsewhere or api.default_url).partition("?")
-    base_url = f"{api.url(address)}{query}{rest}"  # Azure's have a query
+    base_url = f"{api.url(address)}{query}{rest}"  # Azure addresses have a query
     if not is_web_address(base_url):
         raise ConfigError(
             f"{api.url_name} must be an address like https://host/v1, without a user name or"
             " password"
         )
-    # What the environment holds for Ollama's cloud is not for a server of one's own.
+    # The environment's key for Ollama's cloud must not go to the user's own server.
     cloud = name != "ollama" or URL(base_url).host == _OLLAMA_CLOUD
     source = KeySource(api.key_names if cloud else (), remote.api_key_file)
     key_headers: KeyHeaders = api.key_headers
@@ -82,19 +85,15 @@ def make_remote(name: str, settings: Settings, *, own: bool = True) -> RemotePro
 
 
 def make_batch(provider: Provider) -> BatchApi | None:
-    """Return the batch API of a provider, None if it has none."""
+    """Return the batch API of a provider, None if there is none."""
     if not isinstance(provider, RemoteProvider):
         return None
-    http, api, options = provider.http, provider.api, provider.options
-    if isinstance(api, GeminiApi):
-        return GeminiBatch(http, api, options)
-    if isinstance(api, VoyageApi):
-        return VoyageBatch(http, api, options)
-    return OpenAiBatch(http, api, options) if api.name == OpenAiApi.name else None
+    make = BATCH_APIS.get(provider.api.name)
+    return None if make is None else make(provider.http, provider.api, provider.options)
 
 
 def is_secret_header(name: str) -> bool:
-    """Say whether a header's value is to be kept from people's eyes, by its name."""
+    """Return whether a header's value must not be shown, judged by its name."""
     return any(part in name.lower() for part in _SECRET_NAMES)
 
 
@@ -102,14 +101,14 @@ def _options(api: Api, settings: Settings, *, own: bool) -> RequestOptions:
     if not own:
         settings = Settings()
     model = api.model(settings.model or api.default_model)
-    wanted = prefixes(model, query=settings.query_prefix, document=settings.document_prefix)
+    texts = prefixes(model, query=settings.query_prefix, document=settings.document_prefix)
     return RequestOptions(
         model=model,
         dimensions=settings.output_dimensionality,
         query_type=settings.query_input_type or settings.input_type,
         document_type=settings.document_input_type or settings.input_type,
-        query_prefix=wanted.query,
-        document_prefix=wanted.document,
+        query_prefix=texts.query,
+        document_prefix=texts.document,
     )
 
 

@@ -1,6 +1,7 @@
-"""Google's Gemini embeddings.
+"""Google's Gemini embeddings and batch API.
 
 https://ai.google.dev/api/embeddings
+https://ai.google.dev/api/batch-api
 """
 
 from collections.abc import AsyncGenerator, Mapping
@@ -11,8 +12,6 @@ import msgspec
 
 from memoryd.embed.batch.api import (
     ASK_S,
-    MAX_BYTES,
-    MAX_REQUESTS,
     UPLOAD_S,
     JobState,
     Line,
@@ -23,10 +22,14 @@ from memoryd.embed.batch.api import (
 from memoryd.embed.provider import ProviderError
 from memoryd.embed.vendors.api import EmbeddedRows, Purpose, RequestOptions, bearer
 from memoryd.embed.vendors.decode import JsonDecoder, JsonVector, matrix
-from memoryd.embed.vendors.http import Http
-from memoryd.embed.vendors.openai import row, streamed
+from memoryd.embed.vendors.openai import OpenAiBatch, row, streamed
 
 TASKS: Mapping[Purpose, str] = {"query": "RETRIEVAL_QUERY", "document": "RETRIEVAL_DOCUMENT"}
+
+_DONE = ("SUCCEEDED", "COMPLETED", "DONE")
+_FAILED = ("FAILED", "CANCELLED", "CANCELED", "EXPIRED")
+_PREFIXES = ("BATCH_STATE_", "JOB_STATE_")
+"""Prefixes of the states of a batch job."""
 
 
 class GeminiEmbedding(msgspec.Struct):
@@ -36,13 +39,13 @@ class GeminiEmbedding(msgspec.Struct):
 
 
 class GeminiEmbeddings(msgspec.Struct):
-    """The answer: vectors in the order of the texts."""
+    """An answer; vectors are in the order of the texts."""
 
     embeddings: list[GeminiEmbedding]
 
 
 class GeminiApi:
-    """Gemini. Of an OAuth token, in a JSON object under `token`, the header is another."""
+    """Gemini. The key may also be a JSON object with an OAuth token under `token`."""
 
     name = "gemini"
     default_model = "gemini-embedding-001"
@@ -53,19 +56,19 @@ class GeminiApi:
     max_items = 100
     concurrency = 4
     max_input_bytes = 2_048
-    """What is longer than 2,048 tokens it cuts off without a word."""
+    """2,048 tokens, each at least one byte; Gemini silently cuts longer texts."""
 
     def __init__(self) -> None:
         self._reader = JsonDecoder(self.name, GeminiEmbeddings)
 
     def model(self, name: str) -> str:
-        """Return the name without the prefixes that other tools want."""
+        """Return the name without the prefixes that other tools need."""
         for prefix in ("models/", "gemini/", "google/"):
             name = name.removeprefix(prefix)
         return name
 
     def url(self, base_url: str) -> str:
-        """Return the address without the part for OpenAI's clients, and with the version."""
+        """Return the address with the version and without the part for OpenAI's clients."""
         base_url = base_url.removesuffix("/").removesuffix("/openai")
         return base_url if "/v1" in base_url else f"{base_url}/v1beta"
 
@@ -86,54 +89,22 @@ class GeminiApi:
 
     def body(self, texts: list[str], purpose: Purpose, options: RequestOptions) -> dict[str, Any]:
         """Return the body of a request."""
-        return {"requests": [self.request(text, purpose, options) for text in texts]}
-
-    def request(self, text: str, purpose: Purpose, options: RequestOptions) -> dict[str, Any]:
-        """Return what asks for one text's vector."""
-        request: dict[str, Any] = {
-            "model": f"models/{options.model}",
-            "content": {"parts": [{"text": text}]},
-            "taskType": options.input_type(purpose) or TASKS[purpose],
-        }
-        if options.dimensions is not None:
-            request["outputDimensionality"] = options.dimensions
-        return request
+        return {"requests": [_request(text, purpose, options) for text in texts]}
 
     def read(self, body: bytes, count: int) -> EmbeddedRows:
-        """Read an answer; it tells no tokens."""
+        """Read an answer; it reports no tokens."""
         answer = self._reader.read(body)
         vectors = [embedding.values for embedding in answer.embeddings]
         return EmbeddedRows(matrix(self.name, vectors, count), 0)
 
 
-_DONE = ("SUCCEEDED", "COMPLETED", "DONE")
-_FAILED = ("FAILED", "CANCELLED", "CANCELED", "EXPIRED")
-_PREFIXES = ("BATCH_STATE_", "JOB_STATE_")
+class GeminiBatch(OpenAiBatch):
+    """Batch jobs with the steps of OpenAI's, in another protocol."""
 
-
-class GeminiBatch:
-    """Upload a file, create a job of it, poll, download."""
-
-    max_requests = MAX_REQUESTS
-    max_bytes = MAX_BYTES
-
-    def __init__(self, http: Http, api: GeminiApi, options: RequestOptions) -> None:
-        self._http = http
-        self._api = api
-        self._options = options
-
-    def line(self, number: int, text: str) -> bytes:
-        """Return the line of the input for one text."""
-        sent = self._options.sent(text, "document")
-        request = self._api.request(sent, "document", self._options)
-        return msgspec.json.encode({"key": str(number), "request": request}) + b"\n"
-
-    def renumbered(self, line: bytes, number: int) -> bytes:
-        """Return the line with another number."""
-        return msgspec.json.encode({**msgspec.json.decode(line), "key": str(number)}) + b"\n"
+    number_field = "key"
 
     async def submit(self, lines: BinaryIO, key: str) -> str:
-        """Upload the lines and create a job of them. Returns its name."""
+        """Upload the lines and create a job from them. Returns its name."""
         name = _job_name(key)
         with aiohttp.MultipartWriter("related") as parts:
             parts.append_json({"file": {"displayName": name, "mimeType": "application/jsonl"}})
@@ -142,16 +113,14 @@ class GeminiBatch:
         uploaded = await self._http.json("POST", url, timeout_s=UPLOAD_S, data=parts)
         file = text_at(uploaded, "file", "name") or text_at(uploaded, "name")
         if file is None:
-            raise ProviderError("gemini gave an uploaded file no name.")
+            raise ProviderError("gemini returned an uploaded file without a name.")
         body = {"batch": {"displayName": name, "inputConfig": {"fileName": file}}}
         url = self._http.url(f"/models/{self._options.model}:asyncBatchEmbedContent")
         created = await self._http.json("POST", url, timeout_s=ASK_S, json=body)
-        if (created_name := text_at(created, "name")) is None:
-            raise ProviderError("gemini gave a batch job no name.")
-        return created_name
+        return self._named(created, "name")
 
     async def find(self, key: str) -> str | None:
-        """Return the name of the job that is displayed by our name."""
+        """Return the name of the job with our display name."""
         url = self._http.url("/batches", pageSize="100")
         listed = await self._http.json("GET", url, timeout_s=ASK_S)
         for job in list_at(listed, "operations") or list_at(listed, "batches"):
@@ -160,8 +129,8 @@ class GeminiBatch:
                 return name
         return None
 
-    async def look(self, job_id: str) -> JobState:
-        """Return how a job stands."""
+    async def state(self, job_id: str) -> JobState:
+        """Return the state of a job."""
         job = await self._http.json("GET", self._http.url(f"/{job_id}"), timeout_s=ASK_S)
         state, output = self._http.mask(_state(job)), _output(job)
         said = text_at(job, "error", "message")
@@ -175,7 +144,7 @@ class GeminiBatch:
         return JobState("running", state.lower() or "unknown", output)
 
     async def cancel(self, job_id: str) -> None:
-        """Give a job up."""
+        """Cancel a job."""
         await self._http.json("POST", self._http.url(f"/{job_id}:cancel"), timeout_s=ASK_S)
 
     async def lines(self, file_id: str) -> AsyncGenerator[bytes, None]:
@@ -200,15 +169,31 @@ class GeminiBatch:
         return Line(int(key), row(self._api.name, embedding["values"]), None)
 
     async def check(self) -> None:
-        """Ask for one job, whichever."""
+        """List one job, to verify that the API answers."""
         await self._http.json("GET", self._http.url("/batches", pageSize="1"), timeout_s=ASK_S)
 
+    def _request(self, text: str) -> dict[str, Any]:
+        sent = self._options.sent(text, "document")
+        return {"request": _request(sent, "document", self._options)}
+
     def _at(self, before: str, path: str, **query: str) -> Any:
-        """Return an address of the file service, which stands before the API's version."""
+        """Return an address of the file service, whose path precedes the API's version."""
         base = self._http.base.path.rstrip("/")
         version = base.rpartition("/")[2]
         above = base.removesuffix(f"/{version}")
         return self._http.url(path, base_path=f"{above}{before}/{version}", **query)
+
+
+def _request(text: str, purpose: Purpose, options: RequestOptions) -> dict[str, Any]:
+    """Return the request for one text's vector."""
+    request: dict[str, Any] = {
+        "model": f"models/{options.model}",
+        "content": {"parts": [{"text": text}]},
+        "taskType": options.input_type(purpose) or TASKS[purpose],
+    }
+    if options.dimensions is not None:
+        request["outputDimensionality"] = options.dimensions
+    return request
 
 
 def _job_name(key: str) -> str:
@@ -216,7 +201,7 @@ def _job_name(key: str) -> str:
 
 
 def _state(job: dict[str, Any]) -> str:
-    """Return the state in capitals, without a prefix, "" if it has none."""
+    """Return the state in capitals and without a prefix, "" if there is none."""
     state = (text_at(job, "state") or text_at(job, "metadata", "state") or "").upper()
     for prefix in _PREFIXES:
         state = state.removeprefix(prefix)
@@ -224,7 +209,7 @@ def _state(job: dict[str, Any]) -> str:
 
 
 def _output(job: dict[str, Any]) -> str | None:
-    """Return the file that the answers are in."""
+    """Return the name of the file with the answers."""
     for place in (job, at(job, "metadata"), at(job, "response")):
         for name in ("outputConfig", "output", "dest"):
             for file in ("responsesFile", "file", "fileId", "fileName"):

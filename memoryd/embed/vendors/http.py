@@ -1,4 +1,4 @@
-"""Requests to one provider over HTTP, and what may go wrong with them as `ProviderError`s."""
+"""HTTP requests to one provider; every failure is a `ProviderError`."""
 
 import re
 import time
@@ -31,7 +31,7 @@ KeyHeaders = Callable[[str], Mapping[str, str]]
 
 
 class Http:
-    """One provider's address, headers and key. No redirect is followed: a key would go with it."""
+    """One provider's address, headers and key. Follows no redirect: the key would go with it."""
 
     def __init__(
         self,
@@ -43,7 +43,6 @@ class Http:
         key_headers: KeyHeaders,
         key_required: bool,
     ) -> None:
-        """Connect to nothing yet."""
         self.vendor = vendor
         self.base = URL(base_url)
         self._headers = {"User-Agent": "memoryd", **headers}
@@ -52,7 +51,7 @@ class Http:
         self._key_headers = key_headers
         self._key_required = key_required
         self._session: aiohttp.ClientSession | None = None
-        # Some take a key in the address, and repeat that.
+        # Some servers take a key in the address, and repeat the address in errors.
         in_address = {*self.base.query.values(), *_raw_values(self.base)}
         self._values = sorted({*headers.values(), *in_address})
         self._key_values: list[str] = []
@@ -60,11 +59,11 @@ class Http:
 
     @property
     def host(self) -> str:
-        """The host that texts go to."""
+        """The host that receives the texts."""
         return self.base.host or ""
 
     def url(self, path: str, *, base_path: str | None = None, **query: str) -> URL:
-        """Return the address of a path below the base; a query of the base's own stays."""
+        """Return the address of a path below the base; the base's own query stays."""
         below = self.base.path.rstrip("/") if base_path is None else base_path
         return self.base.with_path(f"{below}{path}", keep_query=True).update_query(query)
 
@@ -95,7 +94,7 @@ class Http:
         headers: Mapping[str, str] | None = None,
         **options: Any,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request; give the answer if it is a success. Raises `ProviderError`."""
+        """Send a request and yield a successful answer. Raises `ProviderError`."""
         key = self._checked(await self._reader.read())
         sent = {**self._headers, **(headers or {})}
         if key is not None:
@@ -123,7 +122,7 @@ class Http:
                 f"{self.vendor} ({self.host}) did not answer within {timeout_s:g} s.", answered=True
             ) from error
         except (aiohttp.ClientError, OSError, UnicodeError) as error:
-            # Neither its text nor itself as the cause: they may hold an address with a password.
+            # Neither its text nor the error as cause: both may contain an address with a password.
             dropped = isinstance(error, _DROPPED) and not isinstance(
                 error, aiohttp.ClientConnectorError
             )
@@ -133,11 +132,11 @@ class Http:
             ) from None
 
     def mask(self, text: str) -> str:
-        """Return what the server says, without key, headers and query that it was sent."""
+        """Return a server's text without the key, headers and query that it was sent."""
         return without_secrets(text, [*self._key_values, *self._values])
 
     def check_key(self) -> Key | None:
-        """Return the key. Raises `PermanentError` if none is where one is needed. Blocking."""
+        """Return the key. Raises `PermanentError` if a required key is missing. Blocking."""
         return self._checked(self._source.find())
 
     async def close(self) -> None:
@@ -158,7 +157,7 @@ class Http:
     def _checked(self, key: Key | None) -> Key | None:
         if key is None and self._key_required:
             raise PermanentError(
-                f"There is no key for {self.vendor}: {self._source.wanted}; or choose another"
+                f"There is no key for {self.vendor}: {self._source.hint}; or choose another"
                 " provider."
             )
         if key is not None:
@@ -172,7 +171,9 @@ class Http:
         async for part in response.content.iter_any():
             body += part
             if len(body) > MAX_ANSWER_BYTES:
-                raise RetryableError(f"{self.vendor} sent more than it can mean.", answered=True)
+                raise RetryableError(
+                    f"{self.vendor} sent an answer that is too large.", answered=True
+                )
         return bytes(body)
 
     async def _refused(self, response: aiohttp.ClientResponse, key: Key | None) -> ProviderError:
@@ -194,17 +195,17 @@ class Http:
 
 
 def decoded(vendor: str, body: bytes) -> dict[str, Any]:
-    """Return the JSON object of an answer. Raises `RetryableError` when it is something else."""
+    """Return the JSON object of an answer. Raises `RetryableError` for anything else."""
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
-    except (ValueError, RecursionError) as error:  # it may be no UTF-8
-        raise unreadable(vendor, body, else_it_is="something that is no JSON") from error
+    except (ValueError, RecursionError) as error:  # invalid UTF-8 included
+        raise unreadable(vendor, body, else_it_is="something other than JSON") from error
 
 
 def _proxy(url: URL) -> str | None:
     """Return the proxy that the environment names for an address.
 
-    Not by aiohttp's own `trust_env`, which takes passwords out of `.netrc` too.
+    aiohttp's own `trust_env` would also take passwords from `.netrc`.
     """
     if url.host is None or proxy_bypass(url.host):
         return None
@@ -212,21 +213,21 @@ def _proxy(url: URL) -> str | None:
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
-    """Return a text in which keys, and what vendors leave of them, can't be read.
+    """Return a text with keys masked, also those that a vendor has shortened.
 
-    Of a secret of several words, as `Bearer …`, each word is one, but for the first.
+    In a secret of several words, such as `Bearer …`, each word but the first is a secret.
     """
     words = {word for secret in secrets for word in (secret, *secret.split()[1:])}
     for word in sorted(words, key=len, reverse=True):
         if len(word) >= _SHORTEST_SECRET:
-            # Some write JSON with a backslash before each slash.
+            # Some servers write JSON with a backslash before each slash.
             text = text.replace(word, "***").replace(word.replace("/", r"\/"), "***")
     # As in `Incorrect API key provided: sk-pr****7890`.
     return re.sub(r"\b[\w-]{0,12}\*{3,}[\w-]{0,8}", "***", text)
 
 
 def _raw_values(url: URL) -> Iterator[str]:
-    """Yield the values of an address's query as they are sent."""
+    """Yield the values of an address's query, percent-encoded as sent."""
     for part in url.raw_query_string.split("&"):
         yield part.partition("=")[2]
 

@@ -1,4 +1,4 @@
-"""What an HTTP answer that is no success means, whoever the vendor is. Pure."""
+"""Meaning of unsuccessful HTTP answers, the same for all vendors. Pure."""
 
 import email.utils
 import re
@@ -64,9 +64,9 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 def refusal(
     vendor: str, status: int, headers: Mapping[str, str], body: str, *, key: str, now_s: float
 ) -> ProviderError:
-    """Return the error that an answer with this status, headers and (beginning of a) body means.
+    """Return the error for an answer with this status, headers and (start of a) body.
 
-    `key` says where the key came from; `now_s` is the Unix time, for dates in `Retry-After`.
+    `key` is the origin of the key; `now_s` is the Unix time, for dates in `Retry-After`.
     """
     said = _message(body)
     told = f"{vendor} answered {status}" + (f": {said}" if said else "")
@@ -75,21 +75,21 @@ def refusal(
     if passes and (after_s is not None or _PER_MINUTE.search(body)):
         return RetryableError(told, after_s=after_s, busy=True)
     if status in range(300, 400):
-        return PermanentError(f"{told} - it sends requests elsewhere; set remote.base_url.")
+        return PermanentError(f"{told} - it redirects requests; set remote.base_url.")
     poor = status == 403 and _QUOTA.search(body)
     if (status in (401, 403) and not poor) or (status in (400, 429) and _BAD_KEY.search(body)):
         return PermanentError(
-            f"{told} - the key from {key} is not accepted. Put in another one, then `memctl probe`."
+            f"{told} - the key from {key} is refused. Replace it, then run `memctl probe`."
         )
     if status == 402 or (status in _TRANSIENT | {403, 400} and _QUOTA.search(body)):
         return PermanentError(
             f"{told} - the quota of the key from {key} is used up. Top it up, or choose another"
-            " provider; it is tried again by itself.",
+            " provider; memoryd retries by itself.",
             for_good=False,
         )
     if status == 404 or (status in (400, 422) and _NO_MODEL.search(body)):
         return PermanentError(
-            f"{told} - there is no such model or address. See `model` and `remote.base_url` in"
+            f"{told} - no such model or address. Check `model` and `remote.base_url` in"
             " the configuration.",
             missing=status == 404,
         )
@@ -104,11 +104,11 @@ def refusal(
 
 
 def retry_after_s(headers: Mapping[str, str], body: str, *, now_s: float) -> float | None:
-    """Return how long to wait, in seconds, as the answer says, or None if it doesn't.
+    """Return the seconds to wait that an answer asks for, or None.
 
     `retry-after-ms`, `Retry-After` in seconds or as a date (RFC 9110, 10.2.3), or the `retryDelay`
-    in a Google error's details. A date counts from the answer's own `Date`, for our clock may be
-    wrong, and says nothing when it is past.
+    in a Google error's details. A date counts from the answer's own `Date`, because our clock may
+    be wrong; a past date counts as none.
     """
     if _NUMBER.fullmatch(ms := headers.get("retry-after-ms", "").strip()):
         return float(ms) / 1000
@@ -128,7 +128,7 @@ def retry_after_s(headers: Mapping[str, str], body: str, *, now_s: float) -> flo
 
 
 def _limit(message: str) -> int | None:
-    """Return how many texts a batch may have, as a message says; None if it counts tokens."""
+    """Return the maximum texts a batch that a message names; None if it counts tokens."""
     if "token" in message.lower():
         return None
     found = [int(number) for number in _LIMITS.findall(message) if int(number) > 0]
@@ -136,18 +136,18 @@ def _limit(message: str) -> int | None:
 
 
 def _message(body: str) -> str:
-    """Return what a body says, in one line of at most `SHOWN_CHARS`; nothing of a HTML page."""
+    """Return the message of a body in one line of at most `SHOWN_CHARS`; of HTML, the title."""
     text = body.strip()
     if text.startswith("<"):
         title = re.search(r"<title>([^<]{1,200})", text, re.IGNORECASE)
         return f"an HTML page ({' '.join(title[1].split())})" if title else "an HTML page"
-    with suppress(msgspec.MsgspecError, RecursionError):  # cut off, or no JSON
+    with suppress(msgspec.MsgspecError, RecursionError):  # cut off, or not JSON
         text = _inner(msgspec.json.decode(text)) or text
     return " ".join(text.split())[:SHOWN_CHARS]
 
 
 def _inner(answer: Any) -> str | None:
-    """Return the message inside of the shapes that vendors use for errors."""
+    """Return the message inside one of the structures that vendors use for errors."""
     if isinstance(answer, str):
         return answer
     if isinstance(answer, list):

@@ -1,6 +1,7 @@
-"""OpenAI's embeddings, and those of every server that is compatible with it.
+"""OpenAI's embeddings and batch API; also for compatible servers.
 
 https://platform.openai.com/docs/api-reference/embeddings
+https://platform.openai.com/docs/api-reference/batch
 """
 
 from collections.abc import AsyncGenerator, Mapping
@@ -26,6 +27,9 @@ from memoryd.embed.vendors.api import Api, EmbeddedRows, Purpose, RequestOptions
 from memoryd.embed.vendors.decode import JsonDecoder, JsonVector, in_order, matrix
 from memoryd.embed.vendors.http import Http
 
+_FAILED = ("failed", "expired", "cancelled", "canceled")
+"""States of a batch job."""
+
 
 class OpenAIEmbedding(msgspec.Struct):
     """One vector of an answer."""
@@ -35,13 +39,13 @@ class OpenAIEmbedding(msgspec.Struct):
 
 
 class Usage(msgspec.Struct):
-    """What an answer has cost, in tokens."""
+    """Tokens that an answer has cost."""
 
     total_tokens: int | None = None
 
 
 class OpenAIEmbeddings(msgspec.Struct):
-    """The answer, in the shape that most vendors have taken over."""
+    """An answer, in the format that most vendors have adopted."""
 
     data: list[OpenAIEmbedding]
     usage: Usage | None = None
@@ -59,7 +63,8 @@ class OpenAiApi:
     max_items = 2_048
     concurrency = 4
     max_input_bytes = 8_000
-    """8,192 tokens, each a byte at least."""
+    """8,192 tokens, each at least one byte."""
+    dimensions_field = "dimensions"
 
     def __init__(self) -> None:
         self._reader = JsonDecoder(self.name, OpenAIEmbeddings)
@@ -69,7 +74,7 @@ class OpenAiApi:
         return name
 
     def url(self, base_url: str) -> str:
-        """Return the address without the endpoint that some people add."""
+        """Return the address without the endpoint that some users add."""
         return base_url.removesuffix("/").removesuffix("/embeddings")
 
     def key_headers(self, key: str) -> Mapping[str, str]:
@@ -81,16 +86,20 @@ class OpenAiApi:
         return "/embeddings"
 
     def body(self, texts: list[str], purpose: Purpose, options: RequestOptions) -> dict[str, Any]:
-        """Return the body of a request. No `encoding_format`: many servers know none."""
+        """Return the body of a request; no `encoding_format`, because many servers reject it."""
         body: dict[str, Any] = {"model": options.model, "input": texts}
         if options.dimensions is not None:
-            body["dimensions"] = options.dimensions
-        if (input_type := options.input_type(purpose)) is not None:
+            body[self.dimensions_field] = options.dimensions
+        if (input_type := self.input_type(purpose, options)) is not None:
             body["input_type"] = input_type
         return body
 
+    def input_type(self, purpose: Purpose, options: RequestOptions) -> str | None:
+        """Return the input type to send, None for none."""
+        return options.input_type(purpose)
+
     def read(self, body: bytes, count: int) -> EmbeddedRows:
-        """Read an answer, whose vectors may come in any order."""
+        """Read an answer; its vectors may be in any order."""
         answer = self._reader.read(body)
         vectors = [item.embedding for item in answer.data]
         ordered = in_order(self.name, vectors, [item.index for item in answer.data])
@@ -98,15 +107,13 @@ class OpenAiApi:
         return EmbeddedRows(matrix(self.name, ordered, count), tokens or 0)
 
 
-_FAILED = ("failed", "expired", "cancelled", "canceled")
-
-
 class OpenAiBatch:
-    """Upload a file, create a job of it, poll, download."""
+    """Batch jobs: upload a file, create a job from it, poll, download."""
 
     max_requests = MAX_REQUESTS
     max_bytes = MAX_BYTES
     window = "24h"
+    number_field = "custom_id"
 
     def __init__(self, http: Http, api: Api, options: RequestOptions) -> None:
         self._http = http
@@ -115,14 +122,15 @@ class OpenAiBatch:
 
     def line(self, number: int, text: str) -> bytes:
         """Return the line of the input for one text."""
-        return msgspec.json.encode({"custom_id": str(number), **self._request(text)}) + b"\n"
+        return msgspec.json.encode({self.number_field: str(number), **self._request(text)}) + b"\n"
 
     def renumbered(self, line: bytes, number: int) -> bytes:
-        """Return the line with another number."""
-        return msgspec.json.encode({**msgspec.json.decode(line), "custom_id": str(number)}) + b"\n"
+        """Return the line, renumbered."""
+        renumbered = {**msgspec.json.decode(line), self.number_field: str(number)}
+        return msgspec.json.encode(renumbered) + b"\n"
 
     async def submit(self, lines: BinaryIO, key: str) -> str:
-        """Upload the lines and create a job of them. Returns its id."""
+        """Upload the lines and create a job from them. Returns its id."""
         form = aiohttp.FormData()
         form.add_field("purpose", "batch")
         form.add_field(
@@ -144,14 +152,14 @@ class OpenAiBatch:
         return self._named(await self._http.json("POST", url, timeout_s=ASK_S, json=body), "id")
 
     async def find(self, key: str) -> str | None:
-        """Return the id of the job whose metadata has our name."""
+        """Return the id of the job whose metadata contains our name."""
         url = self._http.url("/batches", limit="100")
         listed = await self._http.json("GET", url, timeout_s=ASK_S)
         ours = (job for job in list_at(listed, "data") if at(job, "metadata", "job") == key)
         return next((name for job in ours if (name := text_at(job, "id"))), None)
 
-    async def look(self, job_id: str) -> JobState:
-        """Return how a job stands."""
+    async def state(self, job_id: str) -> JobState:
+        """Return the state of a job."""
         job = await self._http.json("GET", self._http.url(f"/batches/{job_id}"), timeout_s=ASK_S)
         shown = self._http.mask(text_at(job, "status") or "unknown")
         output, errors = text_at(job, "output_file_id"), text_at(job, "error_file_id")
@@ -163,7 +171,7 @@ class OpenAiBatch:
         return JobState("running", shown, output, errors)
 
     async def cancel(self, job_id: str) -> None:
-        """Give a job up."""
+        """Cancel a job."""
         url = self._http.url(f"/batches/{job_id}/cancel")
         await self._http.json("POST", url, timeout_s=ASK_S)
 
@@ -185,7 +193,7 @@ class OpenAiBatch:
         return Line(number, row(self._api.name, body["data"][0]["embedding"]), None, tokens)
 
     async def check(self) -> None:
-        """Ask for one job, whichever."""
+        """List one job, to verify that the API answers."""
         await self._http.json("GET", self._http.url("/batches", limit="1"), timeout_s=ASK_S)
 
     def _request(self, text: str) -> dict[str, Any]:
@@ -198,7 +206,7 @@ class OpenAiBatch:
 
     def _named(self, answer: Any, name: str) -> str:
         if (found := text_at(answer, name)) is None:
-            raise ProviderError(f"{self._api.name} gave a batch job no {name}.")
+            raise ProviderError(f"{self._api.name} returned a batch job without {name}.")
         return found
 
 
@@ -209,7 +217,7 @@ def row(vendor: str, vector: Any) -> Any:
     except (ProviderError, TypeError) as error:
         raise ValueError(str(error)) from error
     if rows.ndim != 2:
-        raise ValueError("it is no list of numbers")
+        raise ValueError("it is not a list of numbers")
     return rows[0]
 
 
@@ -231,13 +239,13 @@ async def streamed(http: Http, url: Any) -> AsyncGenerator[bytes, None]:
 
 
 def _message(job: dict[str, Any]) -> str | None:
-    """Return what the vendor says about a job that failed."""
+    """Return the vendor's message about a job that failed."""
     listed = list_at(job, "errors") or list_at(job, "errors", "data")
     return next((message for error in listed if (message := text_at(error, "message"))), None)
 
 
 def _error(line: dict[str, Any]) -> str | None:
-    """Return the reason in a line of an error file."""
+    """Return the error in a line of an error file."""
     body = at(line, "response", "body")
     for error in (at(line, "error"), at(body, "error"), at(body, "detail"), at(body, "message")):
         if error:

@@ -1,4 +1,4 @@
-"""A provider over HTTP: any vendor's `Api`, at any address."""
+"""Provider over HTTP: any vendor's `Api`, at any address."""
 
 import asyncio
 import hashlib
@@ -16,14 +16,14 @@ TIMEOUT_S = 120.0
 QUERY_TIMEOUT_S = 60.0
 LOCAL_TIMEOUT_S = 600.0
 LOCAL_QUERY_TIMEOUT_S = 300.0
-"""A server on this machine may have to load its model first."""
+"""Seconds; longer, because a server on this machine may have to load its model first."""
 LARGE_BYTES = 64 * 1024
-"""An answer over it is read in a thread: 64 vectors of 3,072 numbers take some 20 ms."""
+"""Larger answers are decoded in a thread: 64 vectors of 3,072 numbers take about 20 ms."""
 _MIN_INPUT_BYTES = 256
 
 
 class RemoteProvider:
-    """Provider that asks a server. Connects when it is asked for the first time."""
+    """Provider backed by a server. Connects at the first request."""
 
     calibration = Calibration()
     remote = True
@@ -40,7 +40,7 @@ class RemoteProvider:
         concurrency: int | None,
         key_of: Mapping[str, str],
     ) -> None:
-        """`key_of` are the headers that decide about vectors, without secrets."""
+        """`key_of` are the headers that determine vectors, without secrets."""
         self.name = api.name
         self.model = options.model
         self.dims: int | None = options.dimensions
@@ -62,7 +62,7 @@ class RemoteProvider:
 
     @property
     def warning(self) -> str | None:
-        """What is not safe about the key."""
+        """A warning about an unsafe key file, None if there is none."""
         return self.http.warning
 
     async def embed_query(self, text: str) -> FloatMatrix:
@@ -74,7 +74,7 @@ class RemoteProvider:
         return await self._embed(texts, "document", self._timeout_s)
 
     def warm(self) -> None:
-        """Do nothing: what a server does costs."""
+        """Do nothing: requests to a server cost money."""
 
     async def close(self) -> None:
         """Close the connections. Idempotent."""
@@ -91,7 +91,7 @@ class RemoteProvider:
 
 
 def _identity_key(http: Http, options: RequestOptions, key_of: Mapping[str, str]) -> str:
-    """Return a hash of all that decides about vectors but model and provider; of no secret."""
+    """Return a hash of all that determines vectors, except model, provider and secrets."""
     base = http.base.with_user(None)
     said = {name: value for name, value in msgspec.to_builtins(options).items() if value}
     facts = [str(base), said, sorted(key_of.items())]

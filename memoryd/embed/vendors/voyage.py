@@ -1,4 +1,4 @@
-"""Voyage AI's embeddings.
+"""Voyage AI's embeddings and batch API.
 
 https://docs.voyageai.com/reference/embeddings-api
 """
@@ -10,7 +10,7 @@ from memoryd.embed.vendors.openai import OpenAiApi, OpenAiBatch
 
 
 class VoyageApi(OpenAiApi):
-    """Answers as OpenAI does; requests tell queries and documents apart."""
+    """The protocol of OpenAI, with an input type in every request."""
 
     name = "voyage"
     default_model = "voyage-4-large"
@@ -18,21 +18,15 @@ class VoyageApi(OpenAiApi):
     url_name: str | None = None
     key_names: tuple[str, ...] = ("VOYAGE_API_KEY",)
     max_items = 1_000
+    dimensions_field = "output_dimension"
 
-    def body(self, texts: list[str], purpose: Purpose, options: RequestOptions) -> dict[str, Any]:
-        """Return the body of a request."""
-        body: dict[str, Any] = {
-            "model": options.model,
-            "input": texts,
-            "input_type": options.input_type(purpose) or purpose,
-        }
-        if options.dimensions is not None:
-            body["output_dimension"] = options.dimensions
-        return body
+    def input_type(self, purpose: Purpose, options: RequestOptions) -> str | None:
+        """Return the configured input type, or else the purpose."""
+        return options.input_type(purpose) or purpose
 
 
 class VoyageBatch(OpenAiBatch):
-    """Upload a file, create a job of it, poll, download."""
+    """The batch API of OpenAI, with request options that belong to the job."""
 
     window = "12h"
 

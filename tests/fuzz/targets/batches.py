@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
 from memoryd.embed.batch.api import BatchApi, JobState
-from memoryd.embed.batch.files import bring_home
+from memoryd.embed.batch.files import download_output
 from memoryd.embed.provider import ProviderError
 from memoryd.embed.vendors.api import RequestOptions, bearer
 from memoryd.embed.vendors.credentials import KeySource
@@ -109,7 +109,7 @@ async def _ask(api: BatchApi) -> None:
         for text in (state.output, state.errors, state.message):
             assert text is None or isinstance(text, str)
         with suppress(ProviderError):
-            output = await bring_home(
+            output = await download_output(
                 api, _JOB, state, writer=cast(Any, _Writer()), identity=lambda: _IDENTITY
             )
             assert output.good <= set(_JOB.hashes)
@@ -118,7 +118,7 @@ async def _ask(api: BatchApi) -> None:
 
 async def _state(api: BatchApi) -> JobState | None:
     with suppress(ProviderError):
-        return await api.look("b")
+        return await api.state("b")
     return None
 
 

@@ -66,7 +66,8 @@ _loop = asyncio.new_event_loop()
 
 async def _embed() -> None:
     provider = local.LocalProvider(
-        _ENGINE, load_timeout_s=_PATIENCE_S, answer_timeout_s=_PATIENCE_S, idle_unload_s=60.0
+        replace(_ENGINE, load_timeout_s=_PATIENCE_S, answer_timeout_s=_PATIENCE_S),
+        idle_unload_s=60.0,
     )
     try:
         await _take(1, provider.embed_query("where?"))
