@@ -13,7 +13,7 @@ from importlib import import_module
 from bench.figures import Figure, Report, table
 
 NAMES = ("search", "index", "many", "embed", "sessions", "wire")
-APART = ("quality", "soak")
+APART = ("quality", "soak", "trips")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,7 +56,9 @@ def place() -> Iterator[Place]:
 
 @contextlib.contextmanager
 def daemon(
-    where: Place, variables: Mapping[str, str] | None = None
+    where: Place,
+    variables: Mapping[str, str] | None = None,
+    program: Sequence[str] = ("-m", "memoryd"),
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run memoryd on a place that has been configured; what it logs goes to `memoryd.log`.
 
@@ -64,7 +66,7 @@ def daemon(
     block raised one.
     """
     log_path = where.root / "memoryd.log"
-    command = [sys.executable, "-m", "memoryd", "--config", str(where.root / "config.toml")]
+    command = [sys.executable, *program, "--config", str(where.root / "config.toml")]
     command += ["--socket", where.socket, "--log-level", "warning"]
     with log_path.open("wb") as log:
         process = subprocess.Popen(command, env=environment() | dict(variables or {}), stderr=log)
