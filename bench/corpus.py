@@ -18,7 +18,6 @@ from memoryd.config.load import AgentConfig
 from memoryd.embed.local import LocalProvider
 from memoryd.embed.worker import DIMS
 from memoryd.index import statements
-from memoryd.index.batching import run_steps
 from memoryd.index.driver import bundled_extension
 from memoryd.index.schema import merge_segments
 from memoryd.index.store import Store, StoreOptions
@@ -120,7 +119,7 @@ async def build_index(config: AgentConfig) -> int:
                 named = [(text, v.tobytes()) for text, v in zip(texts, vectors, strict=True)]
                 await store.database.run(partial(statements.put_vectors, legs=legs, vectors=named))
             write = partial(statements.write_files, legs=legs, changes=group)
-            await run_steps(store.database, write)
+            await store.database.run_steps(write)
             chunks += len(texts)
         while await store.database.run(merge_segments):
             pass

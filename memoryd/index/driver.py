@@ -9,18 +9,30 @@ import errno
 import os
 import sqlite3
 import stat
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 from urllib.parse import quote_from_bytes
 
 import aiosqlite
 
 T = TypeVar("T")
 
-_DAMAGED = {11, 26}
+BUSY_TIMEOUT_MS = 5_000
+INTERRUPT_AGAIN_S = 0.02
+WAL_LIMIT_BYTES = 64 * 1024 * 1024
+_CHECKPOINT_PAGES = 4_000
+"""Pages in the write-ahead log before a checkpoint: 16 MiB instead of SQLite's 4 MiB, because pages
+that every commit changes are then copied less often."""
+_VACUUM_PAGES = 5_000
+"""Maximum number of pages freed at shutdown: 20 MiB, which takes a fraction of a second."""
+_NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
+
+_CORRUPT = 11
+"""SQLITE_CORRUPT."""
+_DAMAGED = {_CORRUPT, 26}
 """SQLITE_CORRUPT, SQLITE_NOTADB."""
 _SURROUNDINGS = {3, 5, 6, 8, 10, 13, 14}
 """SQLITE_PERM, SQLITE_BUSY, SQLITE_LOCKED, SQLITE_READONLY, SQLITE_IOERR, SQLITE_FULL,
@@ -72,14 +84,6 @@ def fault_of(error: BaseException) -> Fault:
     return Fault.SURROUNDINGS if primary in _SURROUNDINGS else Fault.OTHER
 
 
-BUSY_TIMEOUT_MS = 5_000
-INTERRUPT_AGAIN_S = 0.02
-WAL_LIMIT_BYTES = 64 * 1024 * 1024
-_CORRUPT = 11
-"""SQLITE_CORRUPT."""
-_NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
-
-
 def _choose() -> tuple[Any, str]:
     if hasattr(sqlite3.Connection, "enable_load_extension"):
         return sqlite3, "sqlite3"
@@ -97,6 +101,9 @@ Error: type[Exception] = sqlite.Error
 
 Connection = sqlite3.Connection
 """For annotations: `pysqlite3` has the same interface, but no type of its own."""
+
+Steps = Generator[None, None, T]
+"""Work that is too long to run on a connection's thread in one go."""
 
 
 class ExtensionError(Exception):
@@ -235,6 +242,22 @@ class Database:
                 work.exception()
             raise
 
+    async def run_steps(self, start: Callable[[Connection], Steps[T]]) -> T:
+        """Run a generator to its end, one step at a time, and return its result.
+
+        Other work may run on the thread between two steps. If the caller is cancelled or a step
+        fails, the generator is closed on the thread, which rolls back its open transaction.
+        """
+        runner = _Runner(start)
+        try:
+            while not await self.run(runner.advance):
+                pass
+        except BaseException:
+            # Queued behind the current step and ahead of everything that comes later.
+            await asyncio.shield(self.run(runner.close))
+            raise
+        return runner.result
+
     def _connect(self) -> Connection:
         if self._readonly:
             uri = f"file:{_quote(self.path)}?mode=ro{'&immutable=1' if self._immutable else ''}"
@@ -272,6 +295,48 @@ class Database:
         return cast(Connection, connection)
 
 
+def run_at_once(steps: Steps[T]) -> T:
+    """Run a generator to its end on this thread and return its result."""
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+class _Runner(Generic[T]):
+    """Runs the steps of one generator.
+
+    Drops its references when done, because the thread remembers the last method that it called.
+    """
+
+    result: T
+
+    def __init__(self, start: Callable[[Connection], Steps[T]]) -> None:
+        self._start: Callable[[Connection], Steps[T]] | None = start
+        self._steps: Steps[T] | None = None
+
+    def advance(self, connection: Connection) -> bool:
+        """Run one step; return whether it was the last one."""
+        if self._start is not None:
+            self._steps, self._start = self._start(connection), None
+        assert self._steps is not None  # noqa: S101 - started above, and not done
+        try:
+            next(self._steps)
+        except StopIteration as end:
+            self.result, self._steps = end.value, None
+            return True
+        return False
+
+    def close(self, connection: Connection) -> None:
+        """Abandon the remaining steps."""
+        self._start = None
+        if self._steps is not None:
+            self._steps.close()
+            self._steps = None
+
+
 def _keep_private(path: Path) -> None:
     """Take away what others may do with an index that was made by another umask, or copied."""
     for suffix in ("", "-wal", "-shm"):
@@ -285,13 +350,6 @@ def _keep_private(path: Path) -> None:
 def _quote(path: Path) -> str:
     """Quote a path for a `file:` URI, bytes that are not UTF-8 included."""
     return quote_from_bytes(os.fsencode(path.absolute()))
-
-
-_CHECKPOINT_PAGES = 4_000
-"""16 MiB, instead of SQLite's 4 MiB: a page of an index that every commit touches is copied less
-often from the write-ahead log."""
-_VACUUM_PAGES = 5_000
-"""20 MiB at most at a stop, which takes a fraction of a second."""
 
 
 def set_up(connection: Connection) -> None:

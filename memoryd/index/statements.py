@@ -9,15 +9,16 @@ import hashlib
 import time
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
 
 from memoryd.identity import Identity
-from memoryd.index.batching import insert_rows, last_id, run_at_once
 from memoryd.index.cache import keep_vectors, put_vec, take_vectors
 from memoryd.index.catalog import encode_remarks, encode_transcript
-from memoryd.index.driver import Connection, transaction
+from memoryd.index.driver import Connection, run_at_once, transaction
 from memoryd.index.schema import fts_columns
 from memoryd.messages import Chunk, FileGone, FileKey, FileStat, ParsedFile
 
@@ -25,7 +26,9 @@ STEP_CHUNKS = 512
 """Inserted, or deleted, in one go: about 30 ms."""
 GROUP_FILES = 128
 GROUP_BYTES = 1024 * 1024
-"""What may share a transaction: about 50 ms."""
+"""Maximum of one transaction: about 50 ms."""
+_BLOCKS_ROWS = (64, 8, 1)
+"""Rows of one INSERT; larger statements gain nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +123,6 @@ def write_files(
                     _touch(connection, change)
         inserts.flush()
     return deltas
-
-
-def replace_file(connection: Connection, legs: DerivedTables, parsed: ParsedFile) -> RowChanges:
-    """Make the rows of one file those of its present content, at one go."""
-    return run_at_once(write_files(connection, legs, [parsed]))[0]
 
 
 def _file_ids(connection: Connection, changes: Sequence[FileChange]) -> dict[FileKey, int]:
@@ -334,3 +332,31 @@ def delete_rows(connection: Connection, legs: DerivedTables, file_id: int) -> Ro
     delta = RowChanges(file_id)
     run_at_once(_delete(connection, legs, delta))
     return delta
+
+
+def last_id(connection: Connection, table: str, *, of: str = "main") -> int:
+    """Return the largest row id that an AUTOINCREMENT table has ever had, 0 if none yet.
+
+    Code that inserts many rows numbers them from here on, because the statement returns no ids.
+    `of` is the database, which may be an attached one.
+    """
+    rows = connection.execute(f"SELECT seq FROM {of}.sqlite_sequence WHERE name = ?", (table,))
+    row = rows.fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def insert_rows(connection: Connection, into: str, rows: Sequence[tuple[object, ...]]) -> None:
+    """Insert rows of one width `into` a table, given as `table (columns)`."""
+    start = 0
+    for block in _BLOCKS_ROWS:
+        while len(rows) - start >= block:
+            values = chain.from_iterable(rows[start : start + block])
+            connection.execute(_insert_statement(into, len(rows[0]), block), tuple(values))
+            start += block
+            time.sleep(0)  # yields to the event loop if it waits for the GIL
+
+
+@cache
+def _insert_statement(into: str, width: int, rows: int) -> str:
+    row = f"({', '.join('?' * width)})"
+    return f"INSERT INTO {into} VALUES {', '.join([row] * rows)}"

@@ -6,12 +6,11 @@ is tried once more at once, and after that ever more rarely. Nothing else is wri
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from memoryd.index import queries
-from memoryd.index.batching import run_steps
-from memoryd.index.driver import Connection, Database, Error, Fault, fault_of
+from memoryd.index.driver import Connection, Database, Error, Fault, Steps, fault_of
 from memoryd.index.file_identity import Moved, MovedError
 from memoryd.index.statements import RowChanges
 from memoryd.index.store import Store
@@ -73,16 +72,16 @@ class Transactions:
         await self.run(commit)
 
     async def write(
-        self, start: Callable[[Connection], Generator[None, None, list[RowChanges]]]
+        self, start: Callable[[Connection], Steps[list[RowChanges]]]
     ) -> list[RowChanges]:
         """Like `change`, a step at a time."""
 
-        def steps(connection: Connection) -> Generator[None, None, list[RowChanges]]:
+        def steps(connection: Connection) -> Steps[list[RowChanges]]:
             deltas = yield from start(connection)
             self._follow(connection, deltas, bad=False)
             return deltas
 
-        return await self._do(lambda database: run_steps(database, steps))
+        return await self._do(lambda database: database.run_steps(steps))
 
     async def at_leisure(
         self, function: Callable[[Connection], T], otherwise: Callable[[Exception], T]

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from memoryd.index import batch_jobs, schema
-from memoryd.index.batching import free
 from memoryd.index.catalog import FileRow
 from memoryd.index.driver import Error, sqlite
 from memoryd.index.forget import complete, forget, wipe
@@ -25,6 +24,7 @@ from memoryd.index.store import Store
 from memoryd.index.transactions import Transactions
 from memoryd.index.vector_writer import VectorWriter
 from memoryd.messages import (
+    Chunk,
     Choose,
     Embedded,
     FileGone,
@@ -60,8 +60,6 @@ class WriterStats:
 
     messages: int
     in_hand: int
-    files_written: int
-    files_removed: int
     vectors_written: int
     vectors_reused: int
 
@@ -105,8 +103,6 @@ class Writer:
         self._next: ToWriter | None = None
         self._messages = 0
         self._in_hand = 0
-        self._files_written = 0
-        self._files_removed = 0
         self._vectors_written = 0
         self._vectors_reused = 0
         # Perhaps a stop came before it.
@@ -142,8 +138,6 @@ class Writer:
         return WriterStats(
             self._messages,
             self._in_hand + (self._next is not None),
-            self._files_written,
-            self._files_removed,
             self._vectors_written,
             self._vectors_reused,
         )
@@ -213,7 +207,7 @@ class Writer:
             self._wake_feeder()
         for message in group:
             if isinstance(message, ParsedFile):
-                await free(message.chunks, STEP_CHUNKS)
+                await _free(message.chunks, STEP_CHUNKS)
 
     def _change(self, message: ParsedFile | FileGone) -> FileChange:
         known = self._store.catalog.rows.get(message.key)
@@ -229,7 +223,6 @@ class Writer:
             case ParsedFile(key=key, stat=stat, hash=digest, remarks=remarks, transcript=state):
                 row = FileRow(delta.file_id, digest, stat, delta.chunks, remarks, state)
                 catalog.put(key, row)
-                self._files_written += 1
                 self._unmerged += 1
                 self._vectors_reused += delta.reused
             case Touched(key=key, stat=stat, remarks=remarks):
@@ -238,7 +231,6 @@ class Writer:
             case FileGone(key=key):
                 changed = key in catalog.rows
                 catalog.remove(key)
-                self._files_removed += 1
         self._on_written(change.key, changed)
 
     async def _handle(self, message: ToWriter) -> None:
@@ -324,6 +316,13 @@ class Writer:
         # Not empty: it will look again anyway.
         if self._feeder.empty():
             self._feeder.put_nowait(None)
+
+
+async def _free(items: list[Chunk], at_once: int) -> None:
+    """Free a list a few items at a time, because freeing a long one blocks the event loop."""
+    while len(items) > at_once:
+        del items[-at_once:]
+        await asyncio.sleep(0)
 
 
 def _resolve(waiter: asyncio.Future[None], error: Exception | None = None) -> None:

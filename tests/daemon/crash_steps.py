@@ -115,7 +115,7 @@ class Step(NamedTuple):
 STEPS = [
     Step("memoryd.index.driver:transaction:inside", "load", "written, not committed", 30),
     Step("memoryd.index.driver:transaction:after", "load", "committed, nobody knows yet", 30),
-    Step("memoryd.index.batching:insert_rows:after", "load", "some rows of a transaction", 6),
+    Step("memoryd.index.statements:insert_rows:after", "load", "some rows of a transaction", 6),
     Step("memoryd.index.statements:_replace:after", "load", "the rows of one file of several", 10),
     Step("memoryd.index.statements:put_vectors:before", "load", "vectors come, not written", 2),
     Step(

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from memoryd.identity import Identity
 from memoryd.index import cache, queries, schema, statements
-from memoryd.index.batching import run_at_once
 from memoryd.index.catalog import load_catalog
-from memoryd.index.driver import Connection, Database, bundled_extension, load_extension, sqlite
+from memoryd.index.driver import Connection, Database, bundled_extension, load_extension, run_at_once, sqlite
 from memoryd.index.rebuild import carry_over
 from memoryd.index.statements import DerivedTables, RowChanges
 from memoryd.messages import Chunk, FileGone, FileKey, FileStat, ParsedFile

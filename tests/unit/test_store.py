@@ -79,7 +79,7 @@ async def put(store: Store, path: str, *texts: str, vectors: bool = True) -> Non
     made = [
         (statements.text_hash(t), struct.pack(f"<{dims}f", 1, *[0] * (dims - 1))) for t in texts
     ]
-    await store.database.run(lambda c: statements.replace_file(c, store.legs, parsed))
+    await store.database.run_steps(lambda c: statements.write_files(c, store.legs, [parsed]))
     if dims and vectors:
         await store.database.run(lambda c: statements.put_vectors(c, store.legs, made))
 

@@ -6,10 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from memoryd.index import schema
-from memoryd.index.batching import last_id
 from memoryd.index.cache import keep_vectors, put_vec
 from memoryd.index.driver import Connection, transaction
-from memoryd.index.statements import DerivedTables, MatrixRow, RowChanges
+from memoryd.index.statements import DerivedTables, MatrixRow, RowChanges, last_id
 from memoryd.messages import StoredVector
 
 log = logging.getLogger(__name__)

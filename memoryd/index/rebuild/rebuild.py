@@ -14,7 +14,6 @@ import msgspec
 
 from memoryd.fs.atomic_replace import check_closed, outlast, remove_index
 from memoryd.index import queries, statements
-from memoryd.index.batching import run_steps
 from memoryd.index.cache import find_dims, find_vectors
 from memoryd.index.catalog import Catalog, load_catalog
 from memoryd.index.dimension_change import take_up
@@ -204,7 +203,7 @@ class Rebuild:
 
     async def _write(self, changes: list[FileChange]) -> None:
         new = self._new
-        deltas = await run_steps(new.database, lambda c: write_files(c, new.legs, changes))
+        deltas = await new.database.run_steps(lambda c: write_files(c, new.legs, changes))
         self._reused += sum(delta.reused for delta in deltas)
 
     async def _embed_pending(self) -> None:
