@@ -113,12 +113,14 @@ async def build_index(config: AgentConfig) -> int:
         files = _parsed(config, store)
         while group := list(itertools.islice(files, statements.GROUP_FILES)):
             texts = [statements.text_hash(chunk.text) for file in group for chunk in file.chunks]
-            legs = store.legs
+            tables = store.tables
             if store.identity.dims is not None:
                 vectors = unit_vectors(len(texts), seed=chunks).astype("<f4")
                 named = [(text, v.tobytes()) for text, v in zip(texts, vectors, strict=True)]
-                await store.database.run(partial(statements.put_vectors, legs=legs, vectors=named))
-            write = partial(statements.write_files, legs=legs, changes=group)
+                await store.database.run(
+                    partial(statements.put_vectors, tables=tables, vectors=named)
+                )
+            write = partial(statements.write_files, tables=tables, files=group)
             await store.database.run_steps(write)
             chunks += len(texts)
         while await store.database.run(merge_segments):

@@ -16,7 +16,7 @@ from memoryd.index.driver import Connection, transaction
 _NOTE = "dims now"
 
 
-def settled(connection: Connection, wanted: Identity, built: Identity) -> Identity:
+def expected_identity(connection: Connection, wanted: Identity, built: Identity) -> Identity:
     """Return what the settings want, with the dims that the provider was last known to give.
 
     `built` is what the index is built with.
@@ -30,7 +30,7 @@ def settled(connection: Connection, wanted: Identity, built: Identity) -> Identi
     return wanted.with_dims_of(noted if noted.same_model(wanted) else built)
 
 
-def follow(connection: Connection, wanted: Identity, built: Identity, dims: int) -> Identity:
+def record_dims(connection: Connection, wanted: Identity, built: Identity, dims: int) -> Identity:
     """Note which dims the provider gives now; return what is wanted then."""
     if wanted.same_model(built) and dims == built.dims:
         now = wanted.with_dims_of(built)
@@ -44,7 +44,7 @@ def follow(connection: Connection, wanted: Identity, built: Identity, dims: int)
     return now
 
 
-def keep_for_later(
+def cache_vectors(
     connection: Connection, built: Identity, dims: int, vectors: Sequence[tuple[str, bytes]]
 ) -> None:
     """Keep vectors that don't fit the index: a rebuild takes them, they have been paid for."""
@@ -52,7 +52,7 @@ def keep_for_later(
         keep_vectors(connection, built.with_dims(dims), vectors)
 
 
-def take_up(connection: Connection, identity: Identity) -> None:
+def adopt_cached(connection: Connection, identity: Identity) -> None:
     """Take what is cached of these dims since before the provider first changed them.
 
     Of a new index, which no chunk is in yet.
@@ -69,16 +69,3 @@ def take_up(connection: Connection, identity: Identity) -> None:
                 identity.dims,
             ),
         )
-
-
-def problem(wanted: Identity, built: Identity) -> str | None:
-    """Say why vectors of an index can't be compared with those of the provider, or None."""
-    if wanted.same_vectors(built):
-        return None
-    name = f"{built.provider} {built.model}"
-    if wanted.same_model(built):
-        return (
-            f"{name} gives vectors of {wanted.dims} dimensions now, and the index has some of"
-            f" {built.dims}; it is being rebuilt"
-        )
-    return f"the index was built with {name} and is being rebuilt"

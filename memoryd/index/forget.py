@@ -44,25 +44,25 @@ def chunk_hashes(connection: Connection, paths: Iterable[str]) -> list[str]:
 
 def forget(
     connection: Connection,
-    legs: DerivedTables,
+    tables: DerivedTables,
     keys: Iterable[FileKey],
     tombstones: Iterable[tuple[str, str]],
 ) -> list[RowChanges]:
     """Remove files and everything made of them, in one transaction; `wipe` is to follow."""
     with transaction(connection):
-        deltas = [_remove(connection, legs, key) for key in keys]
+        changes = [_remove(connection, tables, key) for key in keys]
         connection.executemany("INSERT OR IGNORE INTO forgotten VALUES (?, ?)", tombstones)
         # Vectors of earlier chunks too, as nothing tells what they were made of, and what vendors
         # said of texts that they refused.
         for table in ("embedding_cache", "set_aside"):
             connection.execute(f"DELETE FROM {table} WHERE hash NOT IN (SELECT hash FROM chunks)")
-        if legs.fts:
+        if tables.fts:
             # Deleted words stay in their segments until these are merged.
             connection.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('optimize')")
-        if legs.vec:
+        if tables.vec:
             # vec0 only marks a deleted vector, and its rows have no numbers that VACUUM keeps.
             connection.execute("DROP TABLE chunks_vec")
-    return deltas
+    return changes
 
 
 def wipe(connection: Connection) -> None:
@@ -75,16 +75,16 @@ def wipe(connection: Connection) -> None:
     empty_log(connection)
 
 
-def complete(connection: Connection, legs: DerivedTables) -> None:
+def complete(connection: Connection, tables: DerivedTables) -> None:
     """Make the table again that had to go before the file was written anew."""
-    if legs.vec and legs.identity.dims is not None:
-        schema.ensure_vec(connection, legs.identity.dims)
+    if tables.vec and tables.identity.dims is not None:
+        schema.ensure_vec(connection, tables.identity.dims)
 
 
-def _remove(connection: Connection, legs: DerivedTables, key: FileKey) -> RowChanges:
+def _remove(connection: Connection, tables: DerivedTables, key: FileKey) -> RowChanges:
     row = connection.execute(
         "SELECT file_id FROM files WHERE path = ? AND source = ?", (key.path, key.source)
     ).fetchone()
     if row is None:
         return RowChanges()
-    return delete_rows(connection, legs, row[0])
+    return delete_rows(connection, tables, row[0])

@@ -51,7 +51,7 @@ class StoreOptions:
 
 
 class Store:
-    """An open index. `legs` says what its writer keeps, `identity` what its rows are built with.
+    """An open index. `tables` says what its writer keeps, `identity` what its rows are built with.
 
     One that can't be opened for writing, but read, is not `writable`; `outage` tells why, and why
     writing fails later on.
@@ -85,7 +85,7 @@ class Store:
         self._open = False
 
     @property
-    def legs(self) -> DerivedTables:
+    def tables(self) -> DerivedTables:
         """Which tables are kept, and whose rows are written, at this moment."""
         vec = self.vec_error is None and self.identity.dims is not None
         return DerivedTables(self.identity, fts=self.fts_error is None, vec=vec)
@@ -107,7 +107,7 @@ class Store:
 
     def vector_problem(self) -> str | None:
         """Say why the vectors of the index can't be compared with a query's, or None."""
-        return dimension_change.problem(self.wanted, self.identity)
+        return self.wanted.vector_problem(self.identity)
 
     def follow_dims(self, connection: Connection, number: int) -> bool:
         """Note how many numbers the provider's vectors have now; say whether that is news.
@@ -115,7 +115,7 @@ class Store:
         If they are not as many as the index's, that is to be rebuilt.
         """
         before = self.wanted
-        self.wanted = dimension_change.follow(connection, before, self.identity, number)
+        self.wanted = dimension_change.record_dims(connection, before, self.identity, number)
         return self.wanted != before
 
     async def open(self) -> None:
@@ -164,9 +164,9 @@ class Store:
 
     async def moved(self) -> Moved | None:
         """Say whether the index's files are no longer what is open."""
-        return (await self.place())[0]
+        return (await self.file_state())[0]
 
-    async def place(self) -> tuple[Moved | None, bool]:
+    async def file_state(self) -> tuple[Moved | None, bool]:
         """Say what has become of the index's files, and whether others still find its lock."""
         return await self.database.run(lambda _: (self._files.moved(), self.options.is_locked()))
 
@@ -336,7 +336,7 @@ class Store:
     def _read_state(self, connection: Connection) -> None:
         self.catalog = Catalog(load_catalog(connection))
         self.set_aside = queries.count_set_aside(connection)
-        self.wanted = dimension_change.settled(connection, self.wanted, self.identity)
+        self.wanted = dimension_change.expected_identity(connection, self.wanted, self.identity)
 
     def _prepare(self, connection: Connection) -> Identity:
         driver.set_up(connection)

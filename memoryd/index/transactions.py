@@ -50,7 +50,7 @@ class Transactions:
         self._restart()
         await asyncio.get_running_loop().create_future()
 
-    async def look(self) -> None:
+    async def check_files(self) -> None:
         """See to it that the index's files are still what is open."""
         await self._do(_nothing)
 
@@ -67,7 +67,7 @@ class Transactions:
         """
 
         def commit(connection: Connection) -> None:
-            self._follow(connection, function(connection), bad=bad)
+            self._update_memory(connection, function(connection), bad=bad)
 
         await self.run(commit)
 
@@ -77,13 +77,13 @@ class Transactions:
         """Like `change`, a step at a time."""
 
         def steps(connection: Connection) -> Steps[list[RowChanges]]:
-            deltas = yield from start(connection)
-            self._follow(connection, deltas, bad=False)
-            return deltas
+            changes = yield from start(connection)
+            self._update_memory(connection, changes, bad=False)
+            return changes
 
         return await self._do(lambda database: database.run_steps(steps))
 
-    async def at_leisure(
+    async def run_if_possible(
         self, function: Callable[[Connection], T], otherwise: Callable[[Exception], T]
     ) -> T:
         """Run what can as well be done another time: where the disk fails, `otherwise` is called.
@@ -100,7 +100,7 @@ class Transactions:
     async def _do(self, work: Callable[[Database], Awaitable[T]]) -> T:
         store, outage = self._store, self._store.outage
         try:
-            await self._check_place()
+            await self._check_files()
             return await work(store.database)
         except (Error, OSError) as error:
             if fault_of(error) is not Fault.SURROUNDINGS:
@@ -119,11 +119,11 @@ class Transactions:
                 if outage.end():
                     log.info("%s can be written again", store.path)
                 self._on_recovered()
-                if moved is Moved.GONE and not (await store.place())[1]:
+                if moved is Moved.GONE and not (await store.file_state())[1]:
                     self._restart()  # which locks it first
                 return done
 
-    async def _check_place(self) -> None:
+    async def _check_files(self) -> None:
         """Raise `MovedError` when what is written would be lost.
 
         Another file in the index's place is for a new start to look at; until then, what is under
@@ -131,7 +131,7 @@ class Transactions:
         """
         if self._restarting:
             return
-        moved, is_locked = await self._store.place()
+        moved, is_locked = await self._store.file_state()
         if moved is None and is_locked:
             return
         if moved not in (None, Moved.REPLACED):
@@ -144,11 +144,13 @@ class Transactions:
             log.warning("%s %s while it was open; that is opened now", self._store.path, what)
         self._restart()
 
-    def _follow(self, connection: Connection, deltas: Iterable[RowChanges], *, bad: bool) -> None:
+    def _update_memory(
+        self, connection: Connection, changes: Iterable[RowChanges], *, bad: bool
+    ) -> None:
         store = self._store
         if (matrix := store.matrix) is not None:
-            for delta in deltas:
-                matrix.apply(delta.removed, delta.added)
+            for changed in changes:
+                matrix.apply(changed.removed, changed.added)
         if bad or store.set_aside:
             store.set_aside = queries.count_set_aside(connection)
 

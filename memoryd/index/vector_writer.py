@@ -12,15 +12,14 @@ from memoryd.index.driver import Database, Error
 from memoryd.index.rebuild.carry_over import (
     adopt_vectors,
     all_forgotten,
-    keep_paid,
-    read_paid,
-    salvage,
+    insert_vectors,
+    keep_embeddings,
+    read_vectors,
 )
 from memoryd.index.rebuild.leftovers import discard
 from memoryd.index.store import Store
 from memoryd.index.transactions import Transactions
-from memoryd.messages import Embedded
-from memoryd.messages import StoredVector as PaidVector
+from memoryd.messages import Embedded, StoredVector
 
 log = logging.getLogger(__name__)
 
@@ -49,11 +48,11 @@ class VectorWriter:
                 await transactions.run(lambda c: store.learn_dims(c, number))
             if number is not None and number != store.identity.dims:
                 await transactions.run(
-                    lambda c: dimension_change.keep_for_later(c, store.identity, number, vectors)
+                    lambda c: dimension_change.cache_vectors(c, store.identity, number, vectors)
                 )
                 vectors = []
             await transactions.change(
-                lambda c: [statements.put_vectors(c, store.legs, vectors, message.bad)],
+                lambda c: [statements.put_vectors(c, store.tables, vectors, message.bad)],
                 bad=bool(message.bad),
             )
             taken = len(vectors)
@@ -61,34 +60,34 @@ class VectorWriter:
         if self._unpruned >= PRUNE_EVERY_VECTORS:
             self._unpruned = 0
             limit = store.options.cache_max_entries
-            await transactions.at_leisure(lambda c: prune_cache(c, limit), lambda _: 0)
+            await transactions.run_if_possible(lambda c: prune_cache(c, limit), lambda _: 0)
         return taken
 
-    async def take_over(self, leftover: Path, paid: Sequence[PaidVector] = ()) -> None:
+    async def take_over(self, leftover: Path, vectors: Sequence[StoredVector] = ()) -> None:
         """Take what an unfinished rebuild has embedded, and remove its file.
 
         On a full disk it is in the way of just that: then it is read into memory, as much as may
-        be, and removed first. `paid` is what it could not take itself.
+        be, and removed first. `vectors` is what it could not take itself.
         """
-        store, kept = self._store, list(paid)
+        store, kept = self._store, list(vectors)
         try:
-            await store.database.run(lambda c: salvage(c, leftover))
+            await store.database.run(lambda c: keep_embeddings(c, leftover))
         except Error as error:
             found = await self._read(leftover)
             log.warning("%s: %s; %d embeddings of it are kept", leftover, error, len(found))
             kept += found
         await asyncio.to_thread(discard, leftover)
         if kept and not store.forgotten_meanwhile:
-            await self._transactions.run(lambda c: keep_paid(c, kept))
-        await self._transactions.change(lambda c: [adopt_vectors(c, store.legs)], bad=False)
+            await self._transactions.run(lambda c: insert_vectors(c, kept))
+        await self._transactions.change(lambda c: [adopt_vectors(c, store.tables)], bad=False)
 
-    async def _read(self, leftover: Path) -> list[PaidVector]:
+    async def _read(self, leftover: Path) -> list[StoredVector]:
         """Return the newest embeddings of a file, as many as are kept in memory."""
         forgotten = await self._store.readers.read(all_forgotten)
         with suppress(Error, OSError):
             async with Database(leftover, readonly=True) as database:
                 return await database.run(
-                    lambda c: read_paid(c, forgotten, max_bytes=IN_MEMORY_BYTES)
+                    lambda c: read_vectors(c, forgotten, max_bytes=IN_MEMORY_BYTES)
                 )
         return []
 

@@ -24,8 +24,8 @@ from memoryd.index.store import Store
 from memoryd.index.transactions import Transactions
 from memoryd.index.vector_writer import VectorWriter
 from memoryd.messages import (
-    Chunk,
     Choose,
+    Chunk,
     Embedded,
     FileGone,
     FileKey,
@@ -45,7 +45,7 @@ from memoryd.messages import (
 log = logging.getLogger(__name__)
 
 MERGE_AFTER_FILES = 64
-LOOK_S = 5.0
+CHECK_S = 5.0
 """So often, where nothing is written, it is looked whether the index's files are still there."""
 FILE_FAULTS = (ValueError, sqlite.DataError, sqlite.IntegrityError)
 """What is wrong with one file's content and is not a fault of the disk or of the index."""
@@ -96,9 +96,9 @@ class Writer:
         self._feeder = feeder
         self._store = store
         self._transactions = Transactions(store, restart=restart, on_recovered=self._wake_feeder)
-        self._paid = VectorWriter(store, self._transactions)
+        self._vectors = VectorWriter(store, self._transactions)
         self._on_unreadable = on_unreadable
-        self._on_wanted = on_wanted
+        self._on_target_changed = on_wanted
         self._on_written = on_written
         self._next: ToWriter | None = None
         self._messages = 0
@@ -114,7 +114,7 @@ class Writer:
         await self._transactions.until_writable()
         # Before the feeder looks: what an unfinished rebuild has embedded is not embedded again.
         for leftover in await asyncio.to_thread(unfinished, self._store.path):
-            await self._paid.take_over(leftover)
+            await self._vectors.take_over(leftover)
         self._store.swept.set()
         self._wake_feeder()
         while True:
@@ -128,10 +128,10 @@ class Writer:
     async def _receive(self) -> ToWriter:
         while True:
             try:
-                async with asyncio.timeout(LOOK_S):
+                async with asyncio.timeout(CHECK_S):
                     return await self._inbox.get()
             except TimeoutError:
-                await self._transactions.look()
+                await self._transactions.check_files()
 
     def stats(self) -> WriterStats:
         """Return the counters."""
@@ -189,10 +189,10 @@ class Writer:
     async def _commit(self, group: list[ParsedFile | FileGone]) -> None:
         if not group:
             return
-        changes = [self._change(message) for message in group]
+        files = [self._change(message) for message in group]
         try:
-            deltas = await self._transactions.write(
-                lambda c: write_files(c, self._store.legs, changes)
+            changes = await self._transactions.write(
+                lambda c: write_files(c, self._store.tables, files)
             )
         except FILE_FAULTS as error:
             if len(group) > 1:
@@ -201,9 +201,9 @@ class Writer:
             else:
                 self._on_unreadable(Unreadable(group[0].key, f"can't be stored: {error}"))
             return
-        for change, delta in zip(changes, deltas, strict=True):
-            self._note(change, delta)
-        if any(delta.pending for delta in deltas):
+        for file, changed in zip(files, changes, strict=True):
+            self._update_catalog(file, changed)
+        if any(changed.pending for changed in changes):
             self._wake_feeder()
         for message in group:
             if isinstance(message, ParsedFile):
@@ -215,23 +215,23 @@ class Writer:
             return message
         return Touched(message.key, message.stat, message.remarks)
 
-    def _note(self, change: FileChange, delta: RowChanges) -> None:
+    def _update_catalog(self, file: FileChange, rows: RowChanges) -> None:
         """Bring the catalog up to a change that has been committed."""
         catalog = self._store.catalog
         changed = True
-        match change:
+        match file:
             case ParsedFile(key=key, stat=stat, hash=digest, remarks=remarks, transcript=state):
-                row = FileRow(delta.file_id, digest, stat, delta.chunks, remarks, state)
+                row = FileRow(rows.file_id, digest, stat, rows.chunks, remarks, state)
                 catalog.put(key, row)
                 self._unmerged += 1
-                self._vectors_reused += delta.reused
+                self._vectors_reused += rows.reused
             case Touched(key=key, stat=stat, remarks=remarks):
                 catalog.put(key, replace(catalog.rows[key], stat=stat, remarks=remarks))
                 changed = False
             case FileGone(key=key):
                 changed = key in catalog.rows
                 catalog.remove(key)
-        self._on_written(change.key, changed)
+        self._on_written(file.key, changed)
 
     async def _handle(self, message: ToWriter) -> None:
         """Handle whatever is no file."""
@@ -245,7 +245,7 @@ class Writer:
             case Replace():
                 await self._replace(message)
             case KeepEmbeddings():
-                await self._salvage(message)
+                await self._keep_embeddings(message)
             case Forget():
                 await self._forget(message)
             case Choose():
@@ -263,19 +263,19 @@ class Writer:
     async def _forget(self, message: Forget) -> None:
         store, transactions = self._store, self._transactions
         await transactions.change(
-            lambda c: forget(c, store.legs, message.keys, message.tombstones), bad=False
+            lambda c: forget(c, store.tables, message.keys, message.tombstones), bad=False
         )
         store.forgotten_meanwhile.update(message.keys)
         for key in message.keys:
             store.catalog.remove(key)
             self._on_written(key, True)
         # It takes as much room again as the index has.
-        await transactions.at_leisure(wipe, lambda error: _resolve(message.done, error))
-        await transactions.run(lambda c: complete(c, store.legs))
+        await transactions.run_if_possible(wipe, lambda error: _resolve(message.done, error))
+        await transactions.run(lambda c: complete(c, store.tables))
         _resolve(message.done)
 
-    async def _salvage(self, message: KeepEmbeddings) -> None:
-        await self._paid.take_over(message.path, message.paid)
+    async def _keep_embeddings(self, message: KeepEmbeddings) -> None:
+        await self._vectors.take_over(message.path, message.paid)
         self._store.in_rebuild.clear()
         self._wake_feeder()
         _resolve(message.done)
@@ -295,21 +295,23 @@ class Writer:
         _resolve(message.done)
 
     async def _put_vectors(self, message: Embedded) -> None:
-        self._vectors_written += await self._paid.put(message)
+        self._vectors_written += await self._vectors.put(message)
         _resolve(message.committed)
 
     async def _follow_dims(self, message: GivesDims) -> None:
         """Have the index rebuilt if the provider's vectors don't fit it any more."""
         store = self._store
         if await self._transactions.run(lambda c: store.follow_dims(c, message.dims)):
-            self._on_wanted()
+            self._on_target_changed()
             self._wake_feeder()
 
     async def _merge(self) -> None:
         """Use a moment in which nothing waits."""
         store = self._store
         merge = schema.merge_segments
-        if not store.legs.fts or not await self._transactions.at_leisure(merge, lambda _: False):
+        if not store.tables.fts or not await self._transactions.run_if_possible(
+            merge, lambda _: False
+        ):
             self._unmerged = 0
 
     def _wake_feeder(self) -> None:

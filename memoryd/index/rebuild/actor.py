@@ -138,10 +138,10 @@ class Rebuilder:
                 self._last_error = None
                 self._hurried = False
                 log.info("the new index is in place")
-                await self._tell()
+                await self._send_hints()
         return result
 
-    async def _tell(self) -> None:
+    async def _send_hints(self) -> None:
         """Have the sources looked at: the new index may not know the very latest changes."""
         for queue in self._hints:
             # A full queue holds hints enough, but of single files, so that it is waited for.

@@ -40,7 +40,7 @@ def copy_cache(connection: Connection, other: Path, *, after: int = 0) -> int:
             )
 
 
-def salvage(connection: Connection, other: Path) -> None:
+def keep_embeddings(connection: Connection, other: Path) -> None:
     """Take over the embeddings of an unfinished file, which was begun as a copy of this index.
 
     None if something was forgotten since: its text may be among them, in other pieces.
@@ -60,12 +60,12 @@ def all_forgotten(connection: Connection) -> set[tuple[str, str]]:
     return set(connection.execute("SELECT kind, value FROM forgotten").fetchall())
 
 
-def read_paid(
+def read_vectors(
     connection: Connection, forgotten: Set[tuple[str, str]], *, max_bytes: int
 ) -> list[StoredVector]:
     """Return the newest embeddings of an unfinished file's own model, within a bound.
 
-    None if something was forgotten since it was begun, as in `salvage`.
+    None if something was forgotten since it was begun, as in `keep_embeddings`.
     """
     if forgotten - all_forgotten(connection):
         return []
@@ -84,10 +84,10 @@ def read_paid(
     return found
 
 
-def keep_paid(connection: Connection, paid: Sequence[StoredVector]) -> None:
+def insert_vectors(connection: Connection, vectors: Sequence[StoredVector]) -> None:
     """Keep embeddings in the cache, whatever model they are of."""
     with transaction(connection):
-        for identity, digest, embedding in paid:
+        for identity, digest, embedding in vectors:
             keep_vectors(connection, identity, [(digest, embedding)])
 
 
@@ -118,15 +118,15 @@ def _attached(connection: Connection, other: Path) -> Iterator[bool]:
         connection.execute("DETACH DATABASE other")
 
 
-def adopt_vectors(connection: Connection, legs: DerivedTables) -> RowChanges:
+def adopt_vectors(connection: Connection, tables: DerivedTables) -> RowChanges:
     """Give cached vectors to the chunks that wait for them, as after `copy_cache`."""
-    identity = legs.identity
+    identity = tables.identity
     cached = (
         "SELECT vector_id FROM embedding_cache e WHERE e.hash = chunks.hash AND provider = ?"
         " AND e.model = ? AND provider_key = ? AND dims = ?"
     )
     key = identity.provider, identity.model, identity.provider_key, identity.dims
-    delta = RowChanges()
+    changed = RowChanges()
     with transaction(connection):
         adopted = connection.execute(
             f"UPDATE chunks SET vector_id = ({cached})"
@@ -138,7 +138,7 @@ def adopt_vectors(connection: Connection, legs: DerivedTables) -> RowChanges:
             (embedding,) = connection.execute(
                 "SELECT embedding FROM embedding_cache WHERE vector_id = ?", (vector_id,)
             ).fetchone()
-            delta.added.append(MatrixRow(row_id, file_id, embedding))
-            if legs.vec:
-                put_vec(connection, vector_id, embedding, legs.dims)
-    return delta
+            changed.added.append(MatrixRow(row_id, file_id, embedding))
+            if tables.vec:
+                put_vec(connection, vector_id, embedding, tables.dims)
+    return changed

@@ -16,7 +16,7 @@ from memoryd.fs.atomic_replace import check_closed, outlast, remove_index
 from memoryd.index import queries, statements
 from memoryd.index.cache import find_dims, find_vectors
 from memoryd.index.catalog import Catalog, load_catalog
-from memoryd.index.dimension_change import take_up
+from memoryd.index.dimension_change import adopt_cached
 from memoryd.index.driver import Connection, Error
 from memoryd.index.forget import chunk_hashes, complete, forget, wipe
 from memoryd.index.rebuild.carry_over import adopt_vectors, copy_cache, copy_records
@@ -148,7 +148,7 @@ class Rebuild:
                 await new.database.run(lambda c: new.learn_dims(c, dims))
         self._seen_vectors = await new.database.run(lambda c: copy_records(c, live))
         await new.database.run(lambda c: copy_cache(c, live))
-        await new.database.run(lambda c: take_up(c, new.identity))
+        await new.database.run(lambda c: adopt_cached(c, new.identity))
 
     async def _finish(self) -> None:
         """Take over what the old index has been given meanwhile besides files; then close.
@@ -163,11 +163,11 @@ class Rebuild:
             if forgotten:
                 digests = chunk_hashes(connection, [key.path for key in forgotten])
                 tombstones = [("chunk", digest) for digest in digests]
-                forget(connection, new.legs, forgotten, tombstones)
+                forget(connection, new.tables, forgotten, tombstones)
                 wipe(connection)
-                complete(connection, new.legs)
+                complete(connection, new.tables)
             copy_cache(connection, live, after=self._seen_vectors)
-            adopt_vectors(connection, new.legs)
+            adopt_vectors(connection, new.tables)
 
         await new.database.run(take_over)
         await new.close()
@@ -201,10 +201,10 @@ class Rebuild:
             new.catalog = Catalog(await new.database.run(load_catalog))
         return bool(changed or gone)
 
-    async def _write(self, changes: list[FileChange]) -> None:
+    async def _write(self, files: list[FileChange]) -> None:
         new = self._new
-        deltas = await new.database.run_steps(lambda c: write_files(c, new.legs, changes))
-        self._reused += sum(delta.reused for delta in deltas)
+        changes = await new.database.run_steps(lambda c: write_files(c, new.tables, files))
+        self._reused += sum(changed.reused for changed in changes)
 
     async def _embed_pending(self) -> None:
         if self._stages.embed is None or (self._stages.later and not self._same_vectors):
@@ -255,7 +255,7 @@ class Rebuild:
         if known:
             new = self._new
             await new.database.run(
-                lambda c: statements.put_vectors(c, new.legs, list(known.items()))
+                lambda c: statements.put_vectors(c, new.tables, list(known.items()))
             )
             self._reused += len(known)
         return [(digest, text) for digest, text in texts.items() if digest not in known]
@@ -297,4 +297,4 @@ class Rebuild:
         if new.identity.dims is None and dims is not None:
             new.learn_dims(connection, dims)
         if dims in (None, new.identity.dims):
-            statements.put_vectors(connection, new.legs, vectors, bad)
+            statements.put_vectors(connection, new.tables, vectors, bad)
