@@ -1,8 +1,8 @@
-"""The SQL that changes an index, each change one transaction on the writer's thread.
+"""The SQL that changes an index, one transaction for each change, on the writer's thread.
 
-Chunks that stay keep their rows, so that an edit of one line costs one chunk and not the file.
-Many rows are inserted at a time and files share a transaction: each commit makes SQLite write the
-same pages of the indexes again, and FTS5 a segment that it has to merge later.
+Unchanged chunks keep their rows, so an edited line costs one chunk and not the whole file. Files
+share a transaction and rows an INSERT, because each commit rewrites the same index pages and adds
+an FTS5 segment that has to be merged later.
 """
 
 import hashlib
@@ -23,17 +23,17 @@ from memoryd.index.schema import fts_columns
 from memoryd.messages import Chunk, FileGone, FileKey, FileStat, ParsedFile
 
 STEP_CHUNKS = 512
-"""Inserted, or deleted, in one go: about 30 ms."""
+"""Chunks inserted or deleted in one step: about 30 ms."""
 GROUP_FILES = 128
 GROUP_BYTES = 1024 * 1024
-"""Maximum of one transaction: about 50 ms."""
+"""Maximum bytes of text in one transaction, and `GROUP_FILES` of files: about 50 ms."""
 _BLOCKS_ROWS = (64, 8, 1)
 """Rows of one INSERT; larger statements gain nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class DerivedTables:
-    """Which derived tables this connection keeps, and whose rows it writes."""
+    """The derived tables that a connection maintains, and the identity of its rows."""
 
     identity: Identity
     fts: bool
@@ -41,13 +41,13 @@ class DerivedTables:
 
     @property
     def dims(self) -> int:
-        """How many numbers a vector has; there are vectors by now."""
-        assert self.identity.dims is not None  # noqa: S101 - learned from the first
+        """The number of dimensions, which is known once there are vectors."""
+        assert self.identity.dims is not None  # noqa: S101 - known from the first
         return self.identity.dims
 
 
 class MatrixRow(NamedTuple):
-    """A chunk's vector on its way into memory."""
+    """A chunk's vector, to be added to the matrix."""
 
     row_id: int
     file_id: int
@@ -56,7 +56,7 @@ class MatrixRow(NamedTuple):
 
 @dataclass(slots=True)
 class RowChanges:
-    """What a transaction changed, for the vectors and the catalog in memory."""
+    """The rows that a transaction changed in one file, for the matrix and the catalog."""
 
     file_id: int = 0
     chunks: int = 0
@@ -68,7 +68,7 @@ class RowChanges:
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """A file whose content is as it was: only its stat is new, or what is remarked on it."""
+    """A file with unchanged content but a new stat or new remarks."""
 
     key: FileKey
     stat: FileStat
@@ -81,12 +81,12 @@ _Rows = dict[str, tuple[int, str]]
 
 
 def size(change: FileChange) -> int:
-    """Return about how many bytes of text a change writes."""
+    """Return the approximate number of bytes of text that a change writes."""
     return change.stat.size if isinstance(change, ParsedFile) else 0
 
 
 def text_hash(text: str) -> str:
-    """Return the SHA-256 that names a text in the cache, as hex."""
+    """Return the cache key of a text: its SHA-256 as hex."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -99,7 +99,7 @@ def chunk_id(key: FileKey, chunk: Chunk, digest: str, model: str) -> str:
 def write_files(
     connection: Connection, tables: DerivedTables, files: Sequence[FileChange]
 ) -> Generator[None, None, list[RowChanges]]:
-    """Bring the rows of some files, each named once, up to date in one transaction.
+    """Bring the rows of some files, each given once, up to date in one transaction.
 
     A generator, so that a large file keeps the thread for a moment at a time: each step writes a
     bounded number of rows, and the last one commits and returns what changed by file. Closed before
@@ -137,7 +137,7 @@ def _file_ids(connection: Connection, files: Sequence[FileChange]) -> dict[FileK
 def _put_file_rows(
     connection: Connection, files: Sequence[FileChange], known: dict[FileKey, int]
 ) -> dict[FileKey, int]:
-    """Give known files their new hash and stat, and new ones a row. Returns the ids of the new."""
+    """Update the rows of known files and insert the new ones. Return the ids of new files."""
     last = last_id(connection, "files")
     new: dict[FileKey, int] = {}
     inserted: list[tuple[object, ...]] = []
@@ -180,10 +180,10 @@ def _replace(
     for number, chunk in enumerate(parsed.chunks, start=1):
         digest = text_hash(chunk.text)
         id_ = chunk_id(parsed.key, chunk, digest, tables.identity.model)
-        if id_ not in seen:  # as equal parts of an overlong line are
+        if id_ not in seen:  # parts of an overlong line may be equal
             seen.add(id_)
             row_id, heading = old.pop(id_, (None, ""))
-            # A heading can change above a chunk that stays, and is part of what is searched.
+            # The heading above an unchanged chunk may change, and is searched too.
             if row_id is not None and heading != chunk.heading:
                 _delete_chunk(connection, tables, row_id, changed)
                 row_id = None
@@ -222,14 +222,14 @@ def put_vectors(
     vectors: Sequence[tuple[str, bytes]],
     bad: Iterable[tuple[str, str]] = (),
 ) -> RowChanges:
-    """Store embeddings by text hash and give them to the chunks that wait for them.
+    """Store embeddings by text hash and assign them to the chunks without a vector.
 
     A text whose chunk is gone by now is cached all the same: it has been paid for. `bad` are texts
     that can't be embedded, by hash, with the reason.
     """
     changed = RowChanges()
     with transaction(connection):
-        # One that was there before wins: disk and memory must hold the same.
+        # An existing embedding wins, because disk and memory must agree.
         for digest, vector_id, embedding in keep_vectors(connection, tables.identity, vectors):
             waiting = connection.execute(
                 "UPDATE chunks SET vector_id = ? WHERE hash = ? AND vector_id IS NULL"
@@ -244,7 +244,7 @@ def put_vectors(
 
 
 class _Insert(NamedTuple):
-    """A chunk on its way into the tables."""
+    """A chunk to be inserted."""
 
     key: FileKey
     changed: RowChanges
@@ -254,7 +254,7 @@ class _Insert(NamedTuple):
 
 
 class _Inserts:
-    """Collects new chunks of one file or many, and inserts them all at once."""
+    """Collects the new chunks of one or more files and inserts them together."""
 
     def __init__(self, connection: Connection, tables: DerivedTables) -> None:
         self._connection = connection
@@ -263,11 +263,11 @@ class _Inserts:
         self._last_row = last_id(connection, "chunks")
 
     def add(self, insert: _Insert) -> None:
-        """Take one more."""
+        """Add a chunk."""
         self._waiting.append(insert)
 
     def flush(self) -> None:
-        """Insert what waits, with the vectors that are cached, and say so in the changes."""
+        """Insert the collected chunks with their cached vectors and record the changes."""
         if not self._waiting:
             return
         connection, tables, model = self._connection, self._tables, self._tables.identity.model
@@ -330,7 +330,7 @@ def _delete_chunk(
 
 
 def delete_rows(connection: Connection, tables: DerivedTables, file_id: int) -> RowChanges:
-    """Remove a file and all its rows, within a transaction of the caller's."""
+    """Remove a file and all its rows within the caller's transaction."""
     changed = RowChanges(file_id)
     run_at_once(_delete(connection, tables, changed))
     return changed

@@ -1,4 +1,4 @@
-"""Brings what the provider has made into the index, or into its cache at least."""
+"""Storing of embeddings in the index, or at least in its cache."""
 
 import asyncio
 import logging
@@ -25,11 +25,11 @@ log = logging.getLogger(__name__)
 
 PRUNE_EVERY_VECTORS = 1_000
 IN_MEMORY_BYTES = 64 * 1024 * 1024
-"""10,000 vectors of 1,536 numbers: so much is kept of a file that must make room for itself."""
+"""Maximum kept in memory of a file that must be removed first: 10,000 vectors of 1,536 numbers."""
 
 
 class VectorWriter:
-    """The writer's hand for vectors."""
+    """The part of the writer that stores vectors."""
 
     def __init__(self, store: Store, transactions: Transactions) -> None:
         self._store = store
@@ -37,10 +37,10 @@ class VectorWriter:
         self._unpruned = 0
 
     async def put(self, message: Embedded) -> int:
-        """Store vectors; return how many the index has taken. Those of other dims are cached."""
+        """Store vectors, or only cache those of other dims. Return the number stored."""
         store, transactions = self._store, self._transactions
         taken = 0
-        # Otherwise it was made for an index that a rebuild has replaced meanwhile.
+        # Otherwise a rebuild has replaced the index that the vectors were made for.
         made_for = message.identity
         if made_for.same_vectors(store.identity) or made_for.same_model(store.identity):
             vectors, number = message.vectors, _dims_of(message)
@@ -64,17 +64,17 @@ class VectorWriter:
         return taken
 
     async def take_over(self, leftover: Path, vectors: Sequence[StoredVector] = ()) -> None:
-        """Take what an unfinished rebuild has embedded, and remove its file.
+        """Keep the embeddings of an unfinished rebuild and remove its file.
 
-        On a full disk it is in the way of just that: then it is read into memory, as much as may
-        be, and removed first. `vectors` is what it could not take itself.
+        On a full disk that file takes the room: then its newest embeddings are read into memory and
+        it is removed first. `vectors` are embeddings that the rebuild could not store.
         """
         store, kept = self._store, list(vectors)
         try:
             await store.database.run(lambda c: keep_embeddings(c, leftover))
         except Error as error:
             found = await self._read(leftover)
-            log.warning("%s: %s; %d embeddings of it are kept", leftover, error, len(found))
+            log.warning("%s: %s; kept %d of its embeddings", leftover, error, len(found))
             kept += found
         await asyncio.to_thread(discard, leftover)
         if kept and not store.forgotten_meanwhile:
@@ -82,7 +82,7 @@ class VectorWriter:
         await self._transactions.change(lambda c: [adopt_vectors(c, store.tables)], bad=False)
 
     async def _read(self, leftover: Path) -> list[StoredVector]:
-        """Return the newest embeddings of a file, as many as are kept in memory."""
+        """Return the newest embeddings of a file, up to `IN_MEMORY_BYTES`."""
         forgotten = await self._store.readers.read(all_forgotten)
         with suppress(Error, OSError):
             async with Database(leftover, readonly=True) as database:
@@ -93,7 +93,7 @@ class VectorWriter:
 
 
 def _dims_of(message: Embedded) -> int | None:
-    """Return how many numbers each vector has; None if there is no vector."""
+    """Return the number of dimensions; None if there is no vector."""
     if not message.vectors:
         return None
     return message.dims or len(message.vectors[0][1]) // 4

@@ -1,4 +1,4 @@
-"""The single writer: everything that changes an index passes through this actor, in order."""
+"""Single-writer actor: every change of an index passes through it, in order."""
 
 import asyncio
 import logging
@@ -46,16 +46,16 @@ log = logging.getLogger(__name__)
 
 MERGE_AFTER_FILES = 64
 CHECK_S = 5.0
-"""So often, where nothing is written, it is looked whether the index's files are still there."""
+"""Seconds between two checks of the index's files while nothing is written."""
 FILE_FAULTS = (ValueError, sqlite.DataError, sqlite.IntegrityError)
-"""What is wrong with one file's content and is not a fault of the disk or of the index."""
+"""Errors caused by one file's content, not by the disk or the index."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriterStats:
-    """Counters since the start; `messages` counts all that were handled.
+    """Counters since the start; `messages` counts handled messages.
 
-    `in_hand` are those that have left the queue and are not committed yet.
+    `in_hand` counts messages that have left the queue and are not committed yet.
     """
 
     messages: int
@@ -65,15 +65,14 @@ class WriterStats:
 
 
 class Writer:
-    """Applies messages in order, on the connection's thread.
+    """Applies messages in order on the connection's thread.
 
-    A transaction each, but for changed files: those that wait together are committed together, as
-    long as that takes no more than a moment. Each file is written whole or not at all; what a crash
-    leaves undone, the next scan finds. While the disk fails, the message in hand is tried again and
-    all others wait. When nothing waits, FTS5 is tidied up bit by bit.
+    Each message is one transaction, but queued changes of files share one within bounds. A file is
+    written whole or not at all; after a crash the next scan finds the rest. While the disk fails,
+    the current message is retried and all others wait. When idle, the writer merges FTS5 segments.
 
-    In: `ToWriter`. Out: a wake-up for the feeder when chunks wait for vectors, and the sync
-    markers, once everything before them has been committed.
+    In: `ToWriter`. Out: a wake-up for the feeder when chunks need vectors, and the sync markers
+    once everything before them is committed.
     """
 
     def __init__(
@@ -87,10 +86,10 @@ class Writer:
         on_wanted: Callable[[], None],
         restart: Callable[[], None],
     ) -> None:
-        """Take the queues, and `restart`, which has all parts of the agent started anew.
+        """`restart` restarts the whole agent.
 
-        `on_written` is told what is committed: which file, and whether its rows changed;
-        `on_wanted` that the index is to be another one than it was.
+        `on_written` gets each committed file and whether its rows changed; `on_wanted` is called
+        when the index has to be rebuilt for other dims.
         """
         self._inbox = inbox
         self._feeder = feeder
@@ -105,14 +104,14 @@ class Writer:
         self._in_hand = 0
         self._vectors_written = 0
         self._vectors_reused = 0
-        # Perhaps a stop came before it.
+        # The last process may have stopped before its merge.
         self._unmerged = MERGE_AFTER_FILES
 
     async def run(self) -> None:
         """Write until cancelled."""
         await self._store.load_matrix()
         await self._transactions.until_writable()
-        # Before the feeder looks: what an unfinished rebuild has embedded is not embedded again.
+        # Before the feeder starts, so that it doesn't embed an unfinished rebuild's texts again.
         for leftover in await asyncio.to_thread(unfinished, self._store.path):
             await self._vectors.take_over(leftover)
         self._store.swept.set()
@@ -122,8 +121,8 @@ class Writer:
                 await self._merge()
                 continue
             message, self._next = self._next or await self._receive(), None
-            await self._take(message)
-            del message  # it may be large, and the next one late
+            await self._process(message)
+            del message  # it may be large, and the next message late
 
     async def _receive(self) -> ToWriter:
         while True:
@@ -142,8 +141,8 @@ class Writer:
             self._vectors_reused,
         )
 
-    async def _take(self, message: ToWriter) -> None:
-        """Handle a message, and what may go with it."""
+    async def _process(self, message: ToWriter) -> None:
+        """Handle a message, together with queued files if it is a file."""
         self._in_hand = 1
         try:
             if isinstance(message, ParsedFile | FileGone):
@@ -159,7 +158,7 @@ class Writer:
             self._in_hand = 0
 
     def _group(self, first: ParsedFile | FileGone) -> list[ParsedFile | FileGone]:
-        """Return the files to be committed together: what waits now, within bounds, each once."""
+        """Return the files to commit together: those in the queue, within bounds, each once."""
         group = {first.key: first}
         total = size(first)
         while len(group) < GROUP_FILES and total < GROUP_BYTES and not self._inbox.empty():
@@ -180,7 +179,7 @@ class Writer:
                     _resolve(message.committed)
 
     def _is_outdated(self, message: ParsedFile | FileGone) -> bool:
-        """Say whether a part of a transcript does not continue what the index has of it."""
+        """Return whether a part of a transcript doesn't continue the indexed part."""
         if not isinstance(message, ParsedFile) or message.from_line == 1:
             return False
         known = self._store.catalog.rows.get(message.key)
@@ -216,7 +215,7 @@ class Writer:
         return Touched(message.key, message.stat, message.remarks)
 
     def _update_catalog(self, file: FileChange, rows: RowChanges) -> None:
-        """Bring the catalog up to a change that has been committed."""
+        """Update the catalog after a commit."""
         catalog = self._store.catalog
         changed = True
         match file:
@@ -234,7 +233,7 @@ class Writer:
         self._on_written(file.key, changed)
 
     async def _handle(self, message: ToWriter) -> None:
-        """Handle whatever is no file."""
+        """Handle a message that is not a file."""
         match message:
             case Unreadable():
                 self._on_unreadable(message)
@@ -269,7 +268,7 @@ class Writer:
         for key in message.keys:
             store.catalog.remove(key)
             self._on_written(key, True)
-        # It takes as much room again as the index has.
+        # Takes as much disk space again as the index.
         await transactions.run_if_possible(wipe, lambda error: _resolve(message.done, error))
         await transactions.run(lambda c: complete(c, store.tables))
         _resolve(message.done)
@@ -299,14 +298,14 @@ class Writer:
         _resolve(message.committed)
 
     async def _follow_dims(self, message: GivesDims) -> None:
-        """Have the index rebuilt if the provider's vectors don't fit it any more."""
+        """Request a rebuild if the provider's vectors no longer fit the index."""
         store = self._store
         if await self._transactions.run(lambda c: store.follow_dims(c, message.dims)):
             self._on_target_changed()
             self._wake_feeder()
 
     async def _merge(self) -> None:
-        """Use a moment in which nothing waits."""
+        """Merge some FTS5 segments while the queue is empty."""
         store = self._store
         merge = schema.merge_segments
         if not store.tables.fts or not await self._transactions.run_if_possible(
@@ -315,7 +314,7 @@ class Writer:
             self._unmerged = 0
 
     def _wake_feeder(self) -> None:
-        # Not empty: it will look again anyway.
+        # A feeder with a message in its queue checks for chunks anyway.
         if self._feeder.empty():
             self._feeder.put_nowait(None)
 
@@ -328,7 +327,7 @@ async def _free(items: list[Chunk], at_once: int) -> None:
 
 
 def _resolve(waiter: asyncio.Future[None], error: Exception | None = None) -> None:
-    """Tell who waits, if it still does: at a stop it may be gone before the writer is."""
+    """Resolve a future, unless its waiter is gone, as at a shutdown."""
     if waiter.done():
         return
     if error is None:

@@ -1,4 +1,4 @@
-"""What is kept of another index file: its embeddings, which have been paid for, and its records."""
+"""Transfer of embeddings, which are paid for, and of records from another index file."""
 
 import logging
 from collections.abc import Iterator, Sequence, Set
@@ -15,16 +15,16 @@ log = logging.getLogger(__name__)
 
 
 def copy_cache(connection: Connection, other: Path, *, after: int = 0) -> int:
-    """Take over the embeddings of another index file, those with a larger id than `after`.
+    """Copy the embeddings of another index file with ids above `after`.
 
-    None of a text that was forgotten here, and none of the same model with other dims than this
-    index has. Returns how many.
+    Skips texts that were forgotten here, and embeddings of the same model with other dims than this
+    index has. Returns the number copied.
     """
     built = schema.get_identity(connection)
     model = built.provider, built.model, built.provider_key
     with _attached(connection, other) as has_tables:
         if not has_tables:
-            return 0  # it ended before it had tables
+            return 0  # the rebuild ended before it had tables
         with transaction(connection):
             return int(
                 connection.execute(
@@ -41,12 +41,12 @@ def copy_cache(connection: Connection, other: Path, *, after: int = 0) -> int:
 
 
 def keep_embeddings(connection: Connection, other: Path) -> None:
-    """Take over the embeddings of an unfinished file, which was begun as a copy of this index.
+    """Copy the embeddings of an unfinished rebuild of this index.
 
-    None if something was forgotten since: its text may be among them, in other pieces.
+    Copies none if anything was forgotten since it began: they may be of its text, cut differently.
     """
     if not other.exists():
-        return  # its log alone was left
+        return  # only its log is left
     with _attached(connection, other) as has_tables:
         forgotten = "SELECT kind, value FROM forgotten EXCEPT SELECT kind, value FROM"
         kept = has_tables and not connection.execute(f"{forgotten} other.forgotten").fetchall()
@@ -56,16 +56,16 @@ def keep_embeddings(connection: Connection, other: Path) -> None:
 
 
 def all_forgotten(connection: Connection) -> set[tuple[str, str]]:
-    """Return all that was forgotten, the texts of chunks too."""
+    """Return all tombstones, including those of chunks."""
     return set(connection.execute("SELECT kind, value FROM forgotten").fetchall())
 
 
 def read_vectors(
     connection: Connection, forgotten: Set[tuple[str, str]], *, max_bytes: int
 ) -> list[StoredVector]:
-    """Return the newest embeddings of an unfinished file's own model, within a bound.
+    """Return the newest embeddings of an unfinished file's own model, up to `max_bytes`.
 
-    None if something was forgotten since it was begun, as in `keep_embeddings`.
+    Returns none if anything was forgotten since it began, as `keep_embeddings` does.
     """
     if forgotten - all_forgotten(connection):
         return []
@@ -85,16 +85,16 @@ def read_vectors(
 
 
 def insert_vectors(connection: Connection, vectors: Sequence[StoredVector]) -> None:
-    """Keep embeddings in the cache, whatever model they are of."""
+    """Insert embeddings of any model into the cache."""
     with transaction(connection):
         for identity, digest, embedding in vectors:
             keep_vectors(connection, identity, [(digest, embedding)])
 
 
 def copy_records(connection: Connection, other: Path) -> int:
-    """Bring tombstones, batch jobs and choice to what another index file, the live one, has now.
+    """Copy tombstones, batch jobs and the provider's choice from the live index file.
 
-    Returns its last vector's id: later ones will have been made after this.
+    Returns the id of its last vector; vectors made after this call have larger ones.
     """
     with _attached(connection, other), transaction(connection):
         connection.execute("INSERT OR IGNORE INTO forgotten SELECT * FROM other.forgotten")
@@ -109,7 +109,7 @@ def copy_records(connection: Connection, other: Path) -> int:
 
 @contextmanager
 def _attached(connection: Connection, other: Path) -> Iterator[bool]:
-    """Make another index file readable as `other`; says whether it has tables."""
+    """Attach another index file as `other`; yield whether it has tables."""
     connection.execute("ATTACH DATABASE ? AS other", (str(other),))
     try:
         tables = "SELECT count(*) FROM other.sqlite_schema WHERE name = 'embedding_cache'"
@@ -119,7 +119,7 @@ def _attached(connection: Connection, other: Path) -> Iterator[bool]:
 
 
 def adopt_vectors(connection: Connection, tables: DerivedTables) -> RowChanges:
-    """Give cached vectors to the chunks that wait for them, as after `copy_cache`."""
+    """Assign cached vectors to the chunks without one, as after `copy_cache`."""
     identity = tables.identity
     cached = (
         "SELECT vector_id FROM embedding_cache e WHERE e.hash = chunks.hash AND provider = ?"
