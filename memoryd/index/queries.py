@@ -17,7 +17,7 @@ from memoryd.index.schema import get_choice, get_identity, get_workspace
 
 
 class StoredIdentity(NamedTuple):
-    """The stored facts of an index; None for what is missing or unreadable."""
+    """The stored facts of an index; missing or unreadable ones are None."""
 
     built: Identity | None = None
     choice: Choice | None = None

@@ -102,17 +102,17 @@ class Store:
         return self._database
 
     def difference(self) -> str | None:
-        """Say what about the index differs from the present configuration, or None."""
+        """Return how the configuration differs from the index, or None."""
         return self.wanted.difference(self.identity)
 
     def vector_problem(self) -> str | None:
-        """Say why the vectors of the index can't be compared with a query's, or None."""
+        """Return why the vectors of the index can't be compared with a query's, or None."""
         return self.wanted.vector_problem(self.identity)
 
     def follow_dims(self, connection: Connection, number: int) -> bool:
-        """Note how many numbers the provider's vectors have now; say whether that is news.
+        """Record the dims that the provider gives now. Return whether `wanted` has changed.
 
-        If they are not as many as the index's, that is to be rebuilt.
+        If they differ from the index's dims, the index has to be rebuilt.
         """
         before = self.wanted
         self.wanted = dimension_change.record_dims(connection, before, self.identity, number)
@@ -204,8 +204,8 @@ class Store:
     async def can_be_written(self) -> bool:
         """Return whether the index can be opened for writing; the outage records why not.
 
-        Closes the readers for that: what a connection maps read-only, no other connection of the
-        process can map for writing.
+        Closes the readers for that: no other connection of the process can map for writing the
+        files that a connection maps read-only.
         """
         try:
             async with self.readers.emptied(), Database(self.path) as database:
