@@ -102,8 +102,8 @@ def write_files(
     """Bring the rows of some files, each given once, up to date in one transaction.
 
     A generator, so that a large file keeps the thread for a moment at a time: each step writes a
-    bounded number of rows, and the last one commits and returns the changes of each file. Closed before
-    that, or failed, it leaves everything as it was.
+    bounded number of rows; the last one commits and returns the changes of each file. If it fails
+    or is closed before that, nothing changes.
     """
     changes = [RowChanges() for _ in files]
     with transaction(connection):
