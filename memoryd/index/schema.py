@@ -23,7 +23,7 @@ from memoryd.index.driver import (
     transaction,
 )
 from memoryd.messages import MountPoints
-from memoryd.text.tokenize import FTS5_TOKENIZE, index_text
+from memoryd.text.tokenize import FTS5_TOKENIZE, fts_columns
 
 VERSION = 3
 AUTOMERGE = 8
@@ -311,12 +311,6 @@ def merge_segments(connection: Connection) -> bool:
         "INSERT INTO chunks_fts (chunks_fts, rank) VALUES ('merge', ?)", (_MERGE_PAGES,)
     )
     return connection.total_changes - before >= 2
-
-
-def fts_columns(text: str, path: str, heading: str) -> tuple[str, str]:
-    """Return the two FTS columns of a chunk: its text, and its path with its headings."""
-    stem = path.removesuffix(".md")
-    return index_text(text), index_text(f"{stem}\n{heading}")
 
 
 def ensure_vec(connection: Connection, dims: int) -> str | None:

@@ -19,8 +19,8 @@ from memoryd.identity import Identity
 from memoryd.index.cache import keep_vectors, put_vec, take_vectors
 from memoryd.index.catalog import encode_remarks, encode_transcript
 from memoryd.index.driver import Connection, run_at_once, transaction
-from memoryd.index.schema import fts_columns
 from memoryd.messages import Chunk, FileGone, FileKey, FileStat, ParsedFile
+from memoryd.text.tokenize import fts_columns
 
 STEP_CHUNKS = 512
 """Chunks inserted or deleted in one step: about 30 ms."""

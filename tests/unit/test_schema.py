@@ -23,7 +23,7 @@ from memoryd.index.driver import (
 from memoryd.index.schema import IndexRefusedError
 from memoryd.index.statements import DerivedTables
 from memoryd.messages import Chunk, FileKey, FileStat, MountPoints, ParsedFile
-from memoryd.text.tokenize import TOKENIZER
+from memoryd.text.tokenize import TOKENIZER, fts_columns
 
 IDENTITY = Identity(
     provider="local",
@@ -466,7 +466,7 @@ def test_segments_are_merged_bit_by_bit(tmp_path: Path) -> None:
 
 
 def test_the_path_is_searchable_without_its_suffix() -> None:
-    body, context = schema.fts_columns("今天", "memory/boiler.md", "House > Cellar")
+    body, context = fts_columns("今天", "memory/boiler.md", "House > Cellar")
     assert body.split() == ["今天", "天"]
     assert context == "memory/boiler\nHouse > Cellar"
 
