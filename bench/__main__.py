@@ -1,8 +1,9 @@
 """`python -m bench [NAME…] [--quick]`: run benchmarks, by default all of them.
 
-Figures go to stdout, one JSON line each; the table and what is going on go to stderr.
-`python -m bench quality --help` is about the quality of search, `python -m bench soak --help` about
-a daemon under load for a long time; both take longer.
+Figures go to stdout, one JSON line each; the table and the progress go to stderr.
+Three benchmarks have commands of their own, each with `--help`: `python -m bench quality` measures
+search quality, `soak` a daemon under load for a long time, and `trips` the modules that one saved
+note and one search run through.
 """
 
 import argparse
@@ -13,21 +14,23 @@ from importlib import import_module
 from bench.figures import Figure, Report, table
 
 NAMES = ("search", "index", "many", "embed", "sessions", "wire")
-APART = ("quality", "soak")
+APART = ("quality", "soak", "trips")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the chosen benchmarks. Returns 1 when a target that holds on any machine is missed."""
+    """Run the chosen benchmarks. Returns 1 if a target that holds on any machine is missed."""
     given = sys.argv[1:] if argv is None else argv
     if given[:1] and given[0] in APART:
         return int(import_module(f"bench.{given[0]}").main(given[1:]))
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}")
-    parser.add_argument("--quick", action="store_true", help="smaller, for a first impression")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(NAMES)}")
+    parser.add_argument("--quick", action="store_true", help="small sizes, for a first impression")
     arguments = parser.parse_args(given)
     if unknown := set(arguments.names) - set(NAMES):
-        parser.error(f"there is no {', '.join(sorted(unknown))}; choose of {', '.join(NAMES)}")
-    # As the daemon does; read once, when numpy is imported.
+        parser.error(
+            f"no such benchmark: {', '.join(sorted(unknown))}. Benchmarks: {', '.join(NAMES)}"
+        )
+    # As in the daemon; numpy reads it once, on import.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     figures: list[Figure] = []
     for name in arguments.names or NAMES:

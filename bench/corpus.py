@@ -1,7 +1,7 @@
-"""Notes that look like notes, and an index of them that was never waited for.
+"""Realistic notes, and an index of them that is built without embedding.
 
-Words follow Zipf's law over a made-up vocabulary, so that the keyword leg has common words and
-rare ones to deal with. Every section of a note becomes one chunk.
+Words follow Zipf's law over a made-up vocabulary, so keyword search meets common and rare words.
+Every section of a note becomes one chunk.
 """
 
 import itertools
@@ -18,7 +18,6 @@ from memoryd.config.load import AgentConfig
 from memoryd.embed.local import LocalProvider
 from memoryd.embed.worker import DIMS
 from memoryd.index import statements
-from memoryd.index.batching import run_steps
 from memoryd.index.driver import bundled_extension
 from memoryd.index.schema import merge_segments
 from memoryd.index.store import Store, StoreOptions
@@ -31,7 +30,7 @@ WORDS_PER_SECTION = 180
 WORDS_PER_LINE = 12
 VOCABULARY = 20_000
 ZIPF_SHIFT = 2.7
-"""Of Mandelbrot's form of the law, as fitted to English."""
+"""Shift in Mandelbrot's form of the law, as fitted to English."""
 _ONSETS = ("b", "ch", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "st", "t", "tr", "v")
 _RHYMES = ("a", "an", "ar", "e", "el", "en", "i", "in", "o", "on", "or", "u", "um")
 
@@ -58,10 +57,10 @@ class Prose:
         return "\n".join(self._section() for _ in range(sections))
 
     def question(self) -> str:
-        """Return a query of four words, as likely common ones as rare ones.
+        """Return a query of four words, common and rare ones alike.
 
-        Those that would be stop words are never in it; the commonest left stands in two sections
-        of five.
+        Leaves out the 30 most common words, which stand for stop words; the most common one left
+        occurs in two sections of five.
         """
         ranks = np.exp(self._random.uniform(np.log(30), np.log(VOCABULARY / 2), size=4))
         return " ".join(self.vocabulary[int(rank)] for rank in ranks)
@@ -78,7 +77,7 @@ class Prose:
 def write_notes(
     folder: Path, count: int, prose: Prose, *, sections: int = SECTIONS_PER_NOTE, first: int = 0
 ) -> None:
-    """Write notes to `folder/memory/`, a hundred to a folder, numbered from `first` on."""
+    """Write notes to `folder/memory/`, a hundred to a folder, numbered from `first`."""
     for number in range(first, first + count):
         path = folder / "memory" / f"{number // 100:03d}" / f"note-{number:05d}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +92,7 @@ def unit_vectors(count: int, *, dims: int = DIMS, seed: int = 11) -> NDArray[np.
 
 
 def open_store(config: AgentConfig) -> Store:
-    """Return the store that the daemon would open for this configuration, not yet open."""
+    """Return the store that the daemon would use for this configuration, not yet open."""
     provider = None if config.settings.provider == "none" else LocalProvider()
     options = StoreOptions(
         config.db_path, config.workspace, bundled_extension(), None, cache_max_entries=None
@@ -104,8 +103,8 @@ def open_store(config: AgentConfig) -> Store:
 async def build_index(config: AgentConfig) -> int:
     """Index the workspace as the daemon would, with random vectors in place of the model's.
 
-    Goes through the functions of the writer. A daemon that is started on it finds nothing to do.
-    Returns the number of chunks.
+    Uses the writer's functions, so that a daemon on this index has nothing to do. Returns the
+    number of chunks.
     """
     store = open_store(config)
     await store.open()
@@ -114,13 +113,15 @@ async def build_index(config: AgentConfig) -> int:
         files = _parsed(config, store)
         while group := list(itertools.islice(files, statements.GROUP_FILES)):
             texts = [statements.text_hash(chunk.text) for file in group for chunk in file.chunks]
-            legs = store.legs
+            tables = store.tables
             if store.identity.dims is not None:
                 vectors = unit_vectors(len(texts), seed=chunks).astype("<f4")
                 named = [(text, v.tobytes()) for text, v in zip(texts, vectors, strict=True)]
-                await store.database.run(partial(statements.put_vectors, legs=legs, vectors=named))
-            write = partial(statements.write_files, legs=legs, changes=group)
-            await run_steps(store.database, write)
+                await store.database.run(
+                    partial(statements.put_vectors, tables=tables, vectors=named)
+                )
+            write = partial(statements.write_files, tables=tables, files=group)
+            await store.database.run_steps(write)
             chunks += len(texts)
         while await store.database.run(merge_segments):
             pass

@@ -1,4 +1,4 @@
-"""A real memoryd in a process of its own, with a workspace, a state and a socket of its own."""
+"""A real memoryd in a separate process, with its own workspace, index and socket."""
 
 import contextlib
 import os
@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ STOP_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Folders of one benchmark; everything in it is removed afterwards."""
+    """Folder of one benchmark, removed afterwards."""
 
     root: Path
 
@@ -30,24 +30,24 @@ class Place:
 
     @property
     def socket(self) -> str:
-        """Where the daemon listens."""
+        """The path of the daemon's socket."""
         return str(self.root / "m.sock")
 
     def configure(self, settings: str) -> AgentConfig:
-        """Write the configuration, TOML for `[defaults]`, and return what it means."""
+        """Write a configuration file, `settings` being TOML for `[defaults]`, and load it."""
         file = self.root / "config.toml"
         paths = f'workspace = "{self.workspace}"\nstore.path = "{self.root}/index.sqlite"\n'
         file.write_text(f"[defaults]\n{settings}\n[agents.main]\n{paths}", encoding="utf-8")
         return load(file)[0]
 
     def client(self) -> Client:
-        """Return a client of the daemon here."""
+        """Return a client of this daemon."""
         return Client(self.socket, timeout_s=None, wait_s=READY_S)
 
 
 @contextlib.contextmanager
 def place() -> Iterator[Place]:
-    """Make a place. Its path is short, as the paths of sockets have to be."""
+    """Create a place with a short path, because socket paths must be short."""
     with tempfile.TemporaryDirectory(prefix="mbench-", dir="/tmp") as root:
         made = Place(Path(root))
         made.workspace.mkdir()
@@ -56,15 +56,17 @@ def place() -> Iterator[Place]:
 
 @contextlib.contextmanager
 def daemon(
-    where: Place, variables: Mapping[str, str] | None = None
+    where: Place,
+    variables: Mapping[str, str] | None = None,
+    program: Sequence[str] = ("-m", "memoryd"),
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run memoryd on a place that has been configured; what it logs goes to `memoryd.log`.
+    """Run memoryd on a configured place; it logs to `memoryd.log`.
 
-    `variables` are added to its environment. Raises `MemorydError` with the end of the log when the
-    block raised one.
+    `variables` are added to its environment; `program` are the Python arguments that start it. A
+    `MemorydError` of the block is raised again with the end of the log.
     """
     log_path = where.root / "memoryd.log"
-    command = [sys.executable, "-m", "memoryd", "--config", str(where.root / "config.toml")]
+    command = [sys.executable, *program, "--config", str(where.root / "config.toml")]
     command += ["--socket", where.socket, "--log-level", "warning"]
     with log_path.open("wb") as log:
         process = subprocess.Popen(command, env=environment() | dict(variables or {}), stderr=log)
@@ -86,22 +88,22 @@ def until_ready(where: Place) -> float:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment for children: compiled modules are kept, as installed ones are."""
+    """Return the environment for children, which may write compiled modules."""
     return {name: v for name, v in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def resident_bytes(pid: int) -> int:
-    """Return how much memory of a process is resident. Linux only."""
+    """Return the resident memory of a process. Linux only."""
     return _memory(pid, "VmRSS")
 
 
 def anonymous_bytes(pid: int) -> int:
-    """Return how much of that is not pages of files: what a process allocated. Linux only."""
+    """Return the resident memory of a process without pages of files. Linux only."""
     return _memory(pid, "RssAnon")
 
 
 def peak_bytes(pid: int) -> int:
-    """Return the most that has been resident of a process so far. Linux only."""
+    """Return the maximum resident memory of a process so far. Linux only."""
     return _memory(pid, "VmHWM")
 
 

@@ -1,6 +1,6 @@
-"""The bare asyncio server that `ping` is compared with: `python bench/echo.py SOCKET`.
+"""Bare asyncio echo server to compare `ping` with: `python bench/echo.py SOCKET`.
 
-It sends every frame back: what the event loop and the socket cost by themselves.
+Its times are the cost of the event loop and the socket alone.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""Embedding: how near the pool comes to what a provider can give at most.
+"""Embedding throughput of the pool relative to the maximum of a provider.
 
-A server that answers each request after a fixed time could give concurrency × batch ÷ time texts a
-second; the bundled model, called without memoryd, so many chunks a second.
+The maximum of a server with a fixed time per request is concurrency × batch ÷ time texts a second;
+that of the bundled model is its chunks a second without memoryd.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ print(len(texts) / (time.perf_counter() - started))
 
 
 class Server:
-    """An OpenAI-compatible server that takes its time; it holds all requests until `opened`."""
+    """An OpenAI-compatible server with a fixed latency; it holds all requests until `opened`."""
 
     def __init__(self) -> None:
         self.opened = asyncio.Event()
@@ -90,7 +90,7 @@ def serving() -> Iterator[tuple[Server, asyncio.AbstractEventLoop]]:
 
 
 def run(report: Report, *, quick: bool) -> None:
-    """Measure both."""
+    """Measure the server of fixed latency and the bundled model."""
     with place() as where, serving() as (server, loop):
         _remote(report, where, server, loop, notes=500 if quick else 2_000)
     with place() as where:

@@ -1,4 +1,4 @@
-"""What every benchmark reports: one JSON line per figure, and a table for people."""
+"""Reports of the benchmarks: one JSON line per figure, and a table for people."""
 
 import json
 import sys
@@ -11,14 +11,14 @@ Sense = Literal["≤", "≥"]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a figure should reach. `checked`: a ratio or a count, which holds on any machine."""
+    """Target of a figure. `checked`: it is a ratio or a count, which holds on any machine."""
 
     sense: Sense
     value: float
     checked: bool = True
 
     def is_met(self, value: float) -> bool:
-        """Say whether a value reaches it."""
+        """Return whether a value meets the target."""
         return value <= self.value if self.sense == "≤" else value >= self.value
 
 
@@ -43,7 +43,7 @@ class Figure:
 
 
 class Report:
-    """Collects figures; prints each at once to stdout and all of them at the end to stderr."""
+    """Collects the figures of one benchmark and prints each to stdout at once."""
 
     def __init__(self, bench: str) -> None:
         self.bench = bench
@@ -52,7 +52,7 @@ class Report:
     def add(
         self, name: str, value: float, unit: str, target: Target | None = None, **context: object
     ) -> None:
-        """Report one figure. `context` says under which conditions it was measured."""
+        """Report one figure; `context` are the conditions of the measurement."""
         figure = Figure(self.bench, name, value, unit, target)
         self.figures.append(figure)
         line: dict[str, object] = {
@@ -80,7 +80,7 @@ class Report:
         self.add(f"{name}, p99", percentile(times_s, 99) * 1000, "ms", p99, **context)
 
     def note(self, text: str) -> None:
-        """Tell people what is going on."""
+        """Print progress to stderr."""
         print(f"[{self.bench}] {text}", file=sys.stderr, flush=True)
 
 

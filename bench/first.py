@@ -1,7 +1,7 @@
-"""The first indexing of many notes, and a scan that finds nothing new, against the bare minimum.
+"""First indexing of many notes, and a scan without changes, against the bare minimum.
 
-What both are compared with is done in this process: the same text read, hashed and inserted into a
-bare FTS5 table, and the same tree walked with `os.scandir` and `stat`.
+The baselines run in this process: reading, hashing and inserting the same text into a bare FTS5
+table, and walking the same tree with `os.scandir` and `stat`.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ MIB = 2**20
 
 
 def run(report: Report, *, quick: bool) -> None:
-    """Index some thousand notes of 4 kB, several times; then as many as a quarter."""
+    """Index thousands of notes of 4 kB several times, then a quarter as many."""
     with tempfile.TemporaryDirectory(prefix="mnotes-", dir="/tmp") as folder:
         notes = Path(folder)
         count = FEWER_NOTES if quick else NOTES
@@ -44,7 +44,7 @@ def run(report: Report, *, quick: bool) -> None:
 
 
 def _write(folder: Path, count: int) -> None:
-    """Write notes of three and four sections: 4 kB on average."""
+    """Write notes of three and four sections, 4 kB on average."""
     prose, longer = Prose(), count // 3
     write_notes(folder, count - longer, prose, sections=3)
     write_notes(folder, longer, prose, sections=4, first=count - longer)
@@ -52,7 +52,7 @@ def _write(folder: Path, count: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Indexed:
-    """One first indexing: from the first scan, from the start of the process; bytes of memory."""
+    """One first indexing: seconds from the first scan and from process start; bytes of memory."""
 
     warm_s: float
     cold_s: float
@@ -113,7 +113,7 @@ def _bare_index(notes: Path) -> float:
 
 
 def _index(notes: Path) -> _Indexed:
-    """Index notes in a running daemon that they are moved to, then in one that starts on them."""
+    """Index notes that are moved to a running daemon, then notes that a daemon starts with."""
     with place() as where:
         where.configure('provider = "none"')
         with daemon(where) as process:
@@ -136,7 +136,7 @@ def _index(notes: Path) -> _Indexed:
 
 
 def _copy(notes: Path, where: Place) -> None:
-    """Link the notes to where no daemon looks, then move all of them in at once."""
+    """Link the notes outside the workspace, then move all of them in at once."""
     for path in notes.rglob("*.md"):
         link = where.root / "new" / path.relative_to(notes)
         link.parent.mkdir(parents=True, exist_ok=True)
@@ -145,7 +145,7 @@ def _copy(notes: Path, where: Place) -> None:
 
 
 def _scan(report: Report, notes: Path, count: int) -> None:
-    """Look at a tree that is as it was: walk it and compare every file with what is known."""
+    """Scan an unchanged tree: walk it and compare every file with the known stats."""
     discovery = Discovery(notes.resolve(), ())
     known = discovery.scan().stats
 

@@ -1,4 +1,4 @@
-"""Indexing, through a real daemon: how much a second, how soon after saving, how much memory."""
+"""Indexing by a real daemon: throughput, delay after saving, and memory."""
 
 import asyncio
 import time
@@ -23,7 +23,7 @@ BARE_TEXTS = 100
 
 
 def run(report: Report, *, quick: bool) -> None:
-    """Measure first indexings, huge files, then everything else in a large workspace."""
+    """Measure first indexings, huge files, then edits and saves in a large workspace."""
     first.run(report, quick=quick)
     large.run(report, quick=quick)
     _first_indexing(report, files=FILES // 10 if quick else FILES)
@@ -54,7 +54,7 @@ def _first_indexing(report: Report, *, files: int) -> None:
 
 
 async def _bare_model(prose: Prose) -> float:
-    """Return how many chunks the bundled model embeds in a second when nothing else is done."""
+    """Return the chunks per second that the bundled model embeds by itself."""
     provider = LocalProvider()
     try:
         texts = [prose.note(1) for _ in range(BARE_TEXTS)]
@@ -110,7 +110,7 @@ def _memory(report: Report, client: Client, title: str) -> None:
 
 
 def _edit(report: Report, where: Place, client: Client, title: str) -> None:
-    """Change one line of one note; a `sync` looks at every file and takes only that one."""
+    """Change one line of one note; `sync` checks every file and indexes only that one."""
     note = where.workspace / "memory" / "000" / "note-00000.md"
     client.search("warm the model")
     times_s: list[float] = []
@@ -137,7 +137,7 @@ def _edit(report: Report, where: Place, client: Client, title: str) -> None:
 def _saves(
     report: Report, where: Place, client: Client, title: str, *, less_s: float = 0.0
 ) -> None:
-    """Save new notes with a word of their own, and search for it until it is found."""
+    """Save new notes with a unique word each, and search until it is found."""
     folder = where.workspace / "memory" / "000"
     client.search("load the model")
     times_s: list[float] = []
@@ -150,7 +150,7 @@ def _saves(
             if time.perf_counter() - started > GIVE_UP_S:
                 raise MemorydError(f"{note} was not found within {GIVE_UP_S:g} s")
         times_s.append(time.perf_counter() - started - less_s)
-        # One at a time: to the model all these words are alike.
+        # Only one at a time, because all these words are alike to the model.
         note.unlink()
         client.sync()
     target = at_most(100.0, checked=False)

@@ -1,4 +1,4 @@
-"""Huge files: how long they take, how long others are held up, and how much memory they take."""
+"""Huge files: the time and memory to index them, and the delay of pings meanwhile."""
 
 import contextlib
 import time
@@ -11,11 +11,11 @@ from bench.wire import Prober, echo, indexing
 
 MIB = 2**20
 SECTIONS = 500
-"""As many different ones; each gets a number of its own, so that no two are the same."""
+"""Number of distinct sections; a number in each copy makes all of them different."""
 
 
 def run(report: Report, *, quick: bool) -> None:
-    """Save one huge file after the other, and ping until it is found by its words."""
+    """Save one huge file after the other, and ping until keyword search finds it."""
     part = 10 if quick else 1
     sections = _sections()
     files: list[tuple[str, Callable[[], Iterator[str]]]] = [

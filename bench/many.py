@@ -1,4 +1,4 @@
-"""Many files in many folders: how long they take, who waits meanwhile, and what is left open."""
+"""Many files in many folders: indexing time, delay of pings, memory and descriptors."""
 
 import contextlib
 import os
@@ -18,11 +18,11 @@ FILES_PER_FOLDER = 5
 CHANGED = 10_000
 ROUNDS = 6
 DESCRIPTORS = 64
-"""Of one agent, whatever it watches."""
+"""Maximum open descriptors of a daemon with one agent, however many folders it watches."""
 
 
 def run(report: Report, *, quick: bool) -> None:
-    """Index a large tree, check out another commit of it again and again, and look at /proc."""
+    """Index a large tree, check out another commit of it repeatedly, and read /proc."""
     part = 10 if quick else 1
     with place() as where, echo(where) as bare:
         where.configure('provider = "none"')
@@ -61,7 +61,7 @@ def run(report: Report, *, quick: bool) -> None:
 
 
 def _timed(report: Report, where: Place, prober: Prober, title: str) -> None:
-    """Report how long it takes until a change is searchable, and pings meanwhile."""
+    """Report the time until a change is searchable, and the pings meanwhile."""
     started = time.perf_counter()
     rounds = prober.rounds(indexing(where))
     report.add(f"{title}: searchable after", time.perf_counter() - started, "s")
@@ -71,9 +71,9 @@ def _timed(report: Report, where: Place, prober: Prober, title: str) -> None:
 
 
 def _make_repository(folder: Path, folders: int, changed: int) -> None:
-    """Make a repository of notes, with the commits `first` and `second`, and check out the first.
+    """Make a repository of notes with the commits `first` and `second`, and check out the first.
 
-    A tenth of what differs between them is gone in the second, as many notes are new in it.
+    `second` changes `changed` notes; it replaces a tenth of them by new ones.
     """
     prose, notes = Prose(), list[Path]()
     for number in range(folders):
@@ -108,12 +108,12 @@ def _git(folder: Path, *arguments: str) -> None:
 
 
 def descriptors(pid: int) -> int:
-    """Return how many descriptors a process has open. Linux only."""
+    """Return the number of open descriptors of a process. Linux only."""
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
 def watches(pid: int) -> int:
-    """Return how many folders a process watches. Linux only."""
+    """Return the number of folders that a process watches. Linux only."""
     found = 0
     for info in Path(f"/proc/{pid}/fdinfo").iterdir():
         with contextlib.suppress(OSError):

@@ -1,6 +1,6 @@
-"""Search in one process, query vector in hand, against what SQLite alone would do.
+"""Search in one process with a given query vector, compared with SQLite alone.
 
-The same index file answers all of them: the vectors in memory, the reference's join scan
+Three ways search the same index file: the vectors in memory, the reference's join scan
 (`vec_distance_cosine … ORDER BY … LIMIT`) and vec0's own KNN.
 """
 
@@ -57,7 +57,7 @@ Answer = TypeVar("Answer")
 
 
 def run(report: Report, *, quick: bool) -> None:
-    """Measure at 10,000 chunks, and at 100,000 unless `quick`."""
+    """Measure with 10,000 chunks, and with 100,000 unless `quick`."""
     for chunks in (10_000,) if quick else (10_000, 100_000):
         asyncio.run(_measure(report, chunks, searches=200 if quick else 500))
 
@@ -88,15 +88,15 @@ async def _measure_index(
     assert matrix is not None
     report.add(f"memory of the vectors, {size}", len(matrix) * DIMS * 4 / 2**20, "MiB")
     queries = _near(await store.database.run(_some_vectors))
-    join_scan_s = await _vector_leg(report, store, matrix, queries, size)
+    join_scan_s = await _vector_search(report, store, matrix, queries, size)
     search_s = await _whole_search(report, store, prose, queries, size, searches=searches)
     report.add(f"join scan ÷ whole search, {size}", join_scan_s / search_s, "×")
 
 
-async def _vector_leg(
+async def _vector_search(
     report: Report, store: Store, matrix: VectorMatrix, queries: list[Vector], size: str
 ) -> float:
-    """Report the vector leg and its rivals; return the median seconds of the join scan."""
+    """Report vector search and its alternatives; return the median seconds of the join scan."""
     model = store.identity.model
 
     async def in_memory(query: Vector) -> Ranking:
@@ -109,7 +109,7 @@ async def _vector_leg(
         return await store.readers.read(partial(_fetch, KNN_SQL, (query.tobytes(), K)))
 
     ours, ours_s = await _timed(in_memory, queries)
-    # In between, so that a machine that grows busier or quieter meanwhile favours nobody.
+    # Interleaved, so that a change of the machine's load affects all alike.
     few = queries[:7]
     exact, exact_s = await _timed(join_scan, few)
     near, near_s = await _timed(knn, few)
@@ -144,7 +144,7 @@ async def _whole_search(
     *,
     searches: int,
 ) -> float:
-    """Report whole searches and the keyword leg; return the median seconds of a whole search."""
+    """Report whole searches and keyword search; return the median seconds of a whole search."""
     texts = [prose.question() for _ in range(searches)]
     vector_of = {text: queries[i % len(queries)] for i, text in enumerate(texts)}
 
@@ -177,7 +177,7 @@ async def _whole_search(
 async def _timed(
     work: Callable[[Question], Awaitable[Answer]], questions: list[Question]
 ) -> tuple[list[Answer], list[float]]:
-    """Ask all questions one after the other, the first one twice. Returns answers and seconds."""
+    """Ask all questions in turn, the first one twice. Return answers and seconds."""
     await work(questions[0])
     answers: list[Answer] = []
     times_s: list[float] = []

@@ -1,4 +1,4 @@
-"""Transcripts: one appended message, and a first import of thousands, beside notes."""
+"""Transcripts: one appended message, and a first import of thousands beside some notes."""
 
 import contextlib
 import json
@@ -21,20 +21,20 @@ TOTAL_BYTES = 2_000_000_000
 NOTES = 50
 MESSAGE_WORDS = 60
 TOOL_BYTES = 3_500
-"""Of output of tools after each pair of messages: most of what a transcript is made of."""
+"""Tool output after each pair of messages, which is most of a transcript."""
 MIB = 2**20
 GIVE_UP_S = 1_800.0
 
 
 def run(report: Report, *, quick: bool) -> None:
-    """Append to a long transcript; then import many."""
+    """Append to a long transcript, then import many."""
     _append(report)
     part = 20 if quick else 1
     _import(report, TRANSCRIPTS // part, TOTAL_BYTES // part)
 
 
 def _append(report: Report) -> None:
-    """Show that a message costs the tail alone."""
+    """Measure that an appended message costs only the tail of its transcript."""
     prose = Prose()
     with place() as where:
         chats = _configure(where, provider="local")
@@ -70,7 +70,7 @@ def _append(report: Report) -> None:
 
 
 def _read_again(file: Path, text: str) -> tuple[int, int]:
-    """Return the bytes read, and the chunks made, when one message more has come."""
+    """Return the bytes read and the chunks made for one more message."""
     options = DeltaOptions(
         detect=partial(detect, enabled=("plain",)),
         by_name=by_name,
@@ -136,7 +136,7 @@ def _line(number: int, text: str) -> str:
 
 
 def _write(file: Path, seed: int, size: int, texts: list[str]) -> None:
-    """Write a transcript: pairs of messages, and what tools said in between."""
+    """Write a transcript: pairs of messages with tool output in between."""
     file.parent.mkdir(exist_ok=True)
     tool = json.dumps({"role": "toolResult", "content": "x" * TOOL_BYTES}) + "\n"
     with file.open("w", encoding="utf-8") as chat:

@@ -1,7 +1,7 @@
-"""The socket: `ping` while the daemon indexes, and `memctl` as a process.
+"""Latency of `ping` while the daemon indexes, and of `memctl` as a process.
 
-`ping` is probed in turns with a bare asyncio echo server, a process of its own, so that both meet
-the same load; `memctl search` in turns with `python -c pass`, so that both meet the same machine.
+`ping` alternates with a bare asyncio echo server in a separate process, and `memctl search` with
+`python -c pass`, so that both sides meet the same load.
 """
 
 import contextlib
@@ -23,12 +23,12 @@ from memoryd_client.wire.protocol import PROTOCOL_MAX, PROTOCOL_MIN, Hello, Op, 
 
 CHUNKS = 10_000
 TIMES = 4
-"""They are indexed within a second, which is too short for a p99."""
+"""Number of repetitions, because one takes less than a second, too short for a p99."""
 PROBE_PAUSE_S = 0.001
-"""Between two probes: the prober must not be a load of its own."""
+"""Pause between two probes, so that the prober itself is no load."""
 IDLE_S = 2.0
 EMBEDDING_S = 20.0
-"""Embedding 10,000 chunks takes minutes; as long as this is looked at."""
+"""Seconds observed of the embedding, which takes minutes for 10,000 chunks."""
 PROCESS_RUNS = 60
 QUICK_RUNS = 30
 
@@ -43,14 +43,14 @@ def run(report: Report, *, quick: bool) -> None:
 
 @dataclass(slots=True)
 class Rounds:
-    """Seconds from sending a frame to having read the answer, of the daemon and of the echo."""
+    """Round-trip seconds of the daemon and of the echo server."""
 
     ping_s: list[float] = field(default_factory=list)
     echo_s: list[float] = field(default_factory=list)
 
 
 class Prober:
-    """Two connections, blocking, asked in turns."""
+    """Two blocking connections, to the daemon and to the echo server, used in turn."""
 
     def __init__(self, daemon_socket: str, echo_socket: str) -> None:
         self._daemon = _connected(daemon_socket)
@@ -59,7 +59,7 @@ class Prober:
         self._last_id = 0
 
     def rounds(self, under_way: Callable[[], bool], rounds: Rounds | None = None) -> Rounds:
-        """Probe as long as something is under way; add to `rounds`, if given."""
+        """Probe while `under_way()` is true; add to `rounds` if given."""
         rounds = rounds or Rounds()
         while under_way():
             self._last_id += 1
@@ -71,7 +71,7 @@ class Prober:
         return rounds
 
     def close(self) -> None:
-        """Hang up on both."""
+        """Close both connections."""
         self._daemon.close()
         self._echo.close()
 
@@ -112,7 +112,7 @@ def _for(seconds: float) -> Callable[[], bool]:
 
 
 def indexing(where: Place) -> Callable[[], bool]:
-    """Wait in a thread until all is keyword-searchable; return what says whether it is not yet."""
+    """Sync in a thread; return a function that tells whether the sync is still running."""
     done = threading.Event()
 
     def wait() -> None:
@@ -143,7 +143,7 @@ def _processes(report: Report, runs: int) -> None:
             for _ in range(runs):
                 ours_s.append(_process(search))
                 bare_s.append(_process(bare))
-    # The first of each compiles modules and warms the caches of the system.
+    # The first runs compile modules and warm the system's caches.
     del ours_s[0], bare_s[0]
     ratio = percentile(ours_s, 50) / percentile(bare_s, 50)
     report.add_times("memctl search as a process", ours_s)
@@ -159,7 +159,7 @@ def _process(command: list[str]) -> float:
 
 @contextlib.contextmanager
 def echo(where: Place) -> Iterator[str]:
-    """Run the bare server; yield its socket."""
+    """Run the echo server; yield its socket."""
     path = str(where.root / "echo.sock")
     script = Path(__file__).with_name("echo.py")
     process = subprocess.Popen([sys.executable, str(script), path], env=environment())

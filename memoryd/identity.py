@@ -40,6 +40,18 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         ]
         return ", ".join(changed) or None
 
+    def vector_problem(self, built: "Identity") -> str | None:
+        """Return why ours can't be compared with the vectors of an index `built` so, or None."""
+        if self.same_vectors(built):
+            return None
+        name = f"{built.provider} {built.model}"
+        if self.same_model(built):
+            return (
+                f"{name} now gives vectors of {self.dims} dimensions and the index has"
+                f" {built.dims}; it is being rebuilt"
+            )
+        return f"the index was built with {name} and is being rebuilt"
+
     def same_vectors(self, other: "Identity") -> bool:
         """Return whether vectors of both are comparable: same provider, model and dims."""
         return (

@@ -1,4 +1,4 @@
-"""What is switched off, one thing at a time, to see what it is good for."""
+"""Settings that switch off one ingredient of search at a time, to measure its effect."""
 
 from bench.quality.options import Options
 
@@ -11,10 +11,10 @@ ABLATIONS: dict[str, Options] = {
     "spread out (MMR)": {"query.hybrid.mmr.enabled": True},
     "no threshold": {"query.min_score": 0},
 }
-"""Settings below `query` alone, so that no index has to be made again."""
+"""Only settings below `query`, so that no index has to be rebuilt."""
 
 
 def variants(options: Options, *, ablate: bool) -> dict[str, Options]:
-    """Return the settings to measure by name: those given, and each ablation laid over them."""
+    """Return the settings to measure by name: the given ones, and each ablation on top of them."""
     ablations = ABLATIONS if ablate else {}
     return {AS_GIVEN: options} | {name: options | off for name, off in ablations.items()}

@@ -1,10 +1,10 @@
-"""Questions about nothing in the memory: how many of them get results, and what silence costs."""
+"""Questions without an answer in the notes: how many get results, and the cost of silence."""
 
 from bench.quality.model import Ask, Measured, Outcome, QualitySet, Question
 from bench.quality.scoring import CurvePoint, curve, mean, quietest
 
 THRESHOLDS = tuple(step / 20 for step in range(19))
-"""0.0, 0.05 … 0.9."""
+"""Values of `min_score`: 0.0, 0.05 … 0.9."""
 MAX_LOST = 0.03
 MAX_NOISE = 0.1
 
@@ -12,7 +12,7 @@ MAX_NOISE = 0.1
 def abstention(
     name: str, notes: dict[str, str], answerable: list[Question], unanswerable: list[str]
 ) -> QualitySet:
-    """Return a set of questions that its notes answer, and of others that they don't."""
+    """Return a set of questions that its notes answer and questions that they don't."""
     return QualitySet(name, notes, lambda ask: _measure(ask, answerable, unanswerable))
 
 

@@ -1,7 +1,7 @@
 """Sets in the layout of BEIR (Thakur et al., 2021): `corpus.jsonl`, `queries.jsonl`, `qrels.tsv`.
 
-One note a document. What a user sees first is scored as it comes, six results; for nDCG more are
-asked for, because several of them may be parts of one document.
+One note per document. The figures of the first six results are those of a user's search; nDCG asks
+for more results, because several may be parts of one document.
 """
 
 import json

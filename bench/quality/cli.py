@@ -1,12 +1,12 @@
-"""Measures how good the answers of a real daemon with the bundled model are.
+"""Measures the search quality of a real daemon with the bundled model.
 
-Each set becomes a workspace; a real daemon indexes it and is asked every question through the real
+Each set becomes a workspace; a real daemon indexes it and answers every question through the real
 client. Figures go to stdout, one JSON line each; tables go to stderr.
 
 A finished workspace stays in the cache folder with its index, under a hash of its notes and of the
 settings that an index depends on: the first run of scifact takes minutes, a second one with other
-settings of `query` only asks. Remove the folder to be rid of it. Recency has dates relative to the
-day and is made anew each time.
+settings of `query` only searches. You can remove the folder at any time. Recency has dates relative
+to the day and is built again each time.
 """
 
 import argparse
@@ -24,7 +24,7 @@ DATA_ENV = "MEMORYD_BENCH_DATA"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure the chosen sets. Returns 1 when a target is missed, 2 when it can't be done."""
+    """Measure the chosen sets. Returns 1 if a target is missed, 2 if the run fails."""
     arguments = _parser().parse_args(argv)
     report = Report("quality")
     try:
@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="DIR",
         default=Path(data) if data else None,
-        help=f"folder with the public sets (default: ${DATA_ENV}); those missing are skipped",
+        help=f"folder with the public sets (default: ${DATA_ENV}); missing sets are skipped",
     )
     add(
         "--set",
@@ -72,11 +72,11 @@ def _parser() -> argparse.ArgumentParser:
         "--half",
         choices=("tuned", "kept", "all"),
         default="all",
-        help="every other question: `tuned` may be looked at while tuning, `kept` is to check",
+        help="every other question: `tuned` for tuning, `kept` for checking",
     )
-    add("--ablate", action="store_true", help="also with each ingredient switched off")
+    add("--ablate", action="store_true", help="measure also with each ingredient switched off")
     add("--quick", action="store_true", help="few questions and notes, for a first impression")
-    add("--misses", action="store_true", help="list what went wrong; with --half tuned")
+    add("--misses", action="store_true", help="list the questions that failed; with --half tuned")
     add(
         "--config",
         type=Path,
@@ -95,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="DIR",
         default=workspace.default_cache(),
-        help="where workspaces and indexes are kept (default: %(default)s)",
+        help="folder for workspaces and indexes (default: %(default)s)",
     )
-    add("--rebuild", action="store_true", help="make kept indexes again, from the vectors in them")
+    add("--rebuild", action="store_true", help="rebuild kept indexes from their vectors")
     return parser

@@ -51,9 +51,9 @@ def load(data: Path, *, half: Half, quick: bool) -> QualitySet:
 
 
 def load_abstention(data: Path, *, half: Half, quick: bool) -> QualitySet:
-    """Return the set in which the second conversation's questions are asked of the first's notes.
+    """Return a set that asks the notes of one conversation the questions of another.
 
-    The first one's own questions are those that have an answer.
+    The first conversation's own questions are the answerable ones.
     """
     first, second = conversations(data)[:2]
     return abstention(

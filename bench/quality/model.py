@@ -1,4 +1,4 @@
-"""What a set is: notes, questions with what answers them, and what came out."""
+"""Model of a set: notes, questions with their evidence, and the outcome."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,36 +10,36 @@ from memoryd_client.schema.memory import Hit
 
 QUICK_QUESTIONS = 40
 EVIDENCE_CHARS = 120
-"""A snippet that has so much of an evidence line counts as showing it."""
+"""Length of the start of an evidence line that a snippet must contain to show it."""
 
 
 class MissingSetError(Exception):
-    """The files of a set are not there; the message names them."""
+    """The files of a set are missing; the message names them."""
 
 
 class Ask(Protocol):
-    """Asks the daemon; None leaves the number of results and the threshold as configured."""
+    """Function that asks the daemon; None keeps the configured limit and threshold."""
 
     def __call__(
         self, query: str, *, max_results: int | None = None, min_score: float | None = None
     ) -> list[Hit]:
-        """Return the hits, best first."""
+        """Return the results, best first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A line that answers: of which note, its number from 1, and its text."""
+    """A line that answers a question: its note, its number from 1, and its text."""
 
     path: str
     line: int
     text: str
 
     def is_covered(self, hit: Hit) -> bool:
-        """Say whether the chunk of a hit has the line."""
+        """Return whether the chunk of a hit contains the line."""
         return hit.path == self.path and hit.start_line <= self.line <= hit.end_line
 
     def is_shown(self, hit: Hit) -> bool:
-        """Say whether the snippet of a hit has the line, by its first 120 characters."""
+        """Return whether the snippet of a hit contains the line's first 120 characters."""
         return hit.path == self.path and self.text[:EVIDENCE_CHARS] in hit.snippet
 
 
@@ -52,13 +52,13 @@ class Question:
     kind: str = ""
 
     def right(self, hits: Sequence[Hit]) -> list[bool]:
-        """Say of every hit whether its chunk has a line that answers."""
+        """Return for every hit whether its chunk contains a line that answers."""
         return [any(line.is_covered(hit) for line in self.evidence) for hit in hits]
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One figure of a set; `at_least` or `at_most` is what it should reach."""
+    """One figure of a set; `at_least` or `at_most` is its target."""
 
     name: str
     value: float
@@ -69,7 +69,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a set gave. `misses` are lines for people: questions that went wrong, in order."""
+    """Result of a set. `misses` describes the questions that failed, in order, for people."""
 
     figures: list[Measured]
     curve: list[CurvePoint] = field(default_factory=list)
@@ -78,9 +78,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class QualitySet:
-    """Notes by their path in the workspace, and how to measure a daemon that has them.
+    """Notes by their path in the workspace, and the function that measures a daemon with them.
 
-    `lasting` is false when the notes depend on the day: their index is not kept.
+    `lasting` is false if the notes depend on the day; then their index is not kept.
     """
 
     name: str
@@ -90,7 +90,7 @@ class QualitySet:
 
 
 def existing(file: Path) -> Path:
-    """Return a file of a set. Raises `MissingSetError` when it isn't there."""
+    """Return a file of a set. Raises `MissingSetError` if there is none."""
     if not file.is_file():
-        raise MissingSetError(f"there is no {file}")
+        raise MissingSetError(f"no such file: {file}")
     return file

@@ -10,20 +10,20 @@ from memoryd.config.load import ConfigError
 
 Options = dict[str, Any]
 SEARCH_ONLY = "query."
-"""Settings below this change no index."""
+"""Prefix of the settings that don't affect an index."""
 QUIET: Options = {
     "provider": "local",
     "sync.watch": False,
     "sync.interval_minutes": 0,
     "sync.on_search": False,
 }
-"""The bundled model; and nothing changes while questions are asked, so nothing is looked for."""
+"""The bundled model, and no scans, because no file changes during the questions."""
 
 
 def read(config: Path | None, assignments: Sequence[str]) -> Options:
-    """Return `[defaults]` of a configuration file, and `key=value` laid over it.
+    """Return `[defaults]` of a configuration file, overridden by `key=value` assignments.
 
-    A value is TOML; what isn't is a string. Raises `ConfigError`.
+    A value is TOML, or else a string. Raises `ConfigError`.
     """
     options: Options = {}
     if config is not None:
@@ -41,7 +41,7 @@ def read(config: Path | None, assignments: Sequence[str]) -> Options:
 
 
 def to_toml(options: Mapping[str, Any]) -> str:
-    """Return options as the lines of a TOML table. JSON's values are TOML's, tables left out."""
+    """Return options as lines of a TOML table. JSON values, except tables, are TOML values."""
     return "".join(f"{key} = {json.dumps(v, ensure_ascii=False)}\n" for key, v in options.items())
 
 

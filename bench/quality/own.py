@@ -1,4 +1,4 @@
-"""The three sets that ship with the project; `data/README.md` has the rules of their making.
+"""The three sets that ship with the project; `data/README.md` has the rules for writing them.
 
 `<set>.notes` holds all notes of a set in one file, each below a line `==== path`. In paths and
 texts `{3 days ago}` stands for that date. `<set>.jsonl` has one question a line: its `query`, and
@@ -76,7 +76,7 @@ def _question(case: dict[str, Any], notes: dict[str, str]) -> Question:
 
 
 def _first(ask: Ask, questions: list[Question], target: float) -> Outcome:
-    """Ask who comes first; figures for each kind of question too."""
+    """Measure the first result of each question, in total and by kind of question."""
     firsts: dict[str, list[float]] = {}
     misses = []
     for question in questions:

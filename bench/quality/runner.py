@@ -1,4 +1,4 @@
-"""Measures sets: loads one, has it indexed and asked in each variant, and reports."""
+"""Measurement of the sets: loading, indexing, asking in each variant, and reporting."""
 
 import sys
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ NAMES = ("locomo", *beir.TARGETS, *OWN, "abstention-locomo")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run: which half of which sets is measured with which settings, and what is told."""
+    """Options of one run: the sets and their half, the settings, and the output."""
 
     report: Report
     data: Path | None
@@ -32,11 +32,11 @@ class Run:
     rebuild: bool
 
     def measure(self, name: str) -> bool:
-        """Measure and report one set. Returns whether its targets are reached, or it is missing."""
+        """Measure and report one set. Return True if it meets its targets or is missing."""
         try:
             chosen = self._load(name)
         except MissingSetError as error:
-            self.report.note(f"{name} is left out: {error}")
+            self.report.note(f"skipping {name}: {error}")
             return True
         outcomes: dict[str, Outcome] = {}
         for variant, settings in variants(self.settings, ablate=self.ablate).items():
@@ -46,7 +46,7 @@ class Run:
         if given.curve:
             print(f"{curve_table(name, given.curve)}\n", file=sys.stderr)
         if self.misses:
-            print("\n".join([f"{name}: what went wrong", *given.misses, ""]), file=sys.stderr)
+            print("\n".join([f"{name}: questions that failed", *given.misses, ""]), file=sys.stderr)
         targets = [(self._target(m), m.value) for m in given.figures]
         return all(target.is_met(value) for target, value in targets if target)
 
@@ -94,7 +94,7 @@ class Run:
         )
 
     def _target(self, measured: Measured) -> Target | None:
-        """Return what a figure should reach; a part of a set need not reach it."""
+        """Return the target of a figure, None for a part of a set."""
         if self.quick:
             return None
         if measured.at_least is not None:

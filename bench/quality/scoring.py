@@ -1,4 +1,4 @@
-"""How a ranking is scored. Pure; ranks count from 1."""
+"""Scores of a ranking, as pure functions; ranks count from 1."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """What one `min_score` costs, as shares in [0, 1].
+    """Cost of one `min_score`, as shares in [0, 1].
 
     `noise`: unanswerable questions with any result; `lost`: answerable ones whose answer is not
     returned; `lost_by_threshold`: of those whose answer is returned at the lowest `min_score`.
@@ -49,7 +49,7 @@ def ndcg_at(k: int, ranking: Sequence[str], grades: Mapping[str, int]) -> float:
 
 
 def mean(values: Iterable[float]) -> float:
-    """Return the arithmetic mean, 0.0 of nothing."""
+    """Return the arithmetic mean, 0.0 for no values."""
     held = list(values)
     return math.fsum(held) / len(held) if held else 0.0
 
@@ -59,8 +59,8 @@ def curve(
 ) -> list[CurvePoint]:
     """Return the cost of every `min_score`, lowest first.
 
-    `answered` says for each whether the answerable questions got their answer, in one order;
-    `noisy` whether the unanswerable ones got anything.
+    `answered` has, for each, whether the answerable questions got their answer, in one order;
+    `noisy` whether the unanswerable ones got any result.
     """
     base = answered[min(answered)]
     findable = [position for position, found in enumerate(base) if found]
@@ -76,9 +76,9 @@ def curve(
 
 
 def quietest(points: Sequence[CurvePoint], *, max_lost: float) -> CurvePoint | None:
-    """Return the point with the least noise that loses no more answers to its threshold.
+    """Return the point with the least noise whose threshold loses at most `max_lost`.
 
-    Of several the one with the lowest `min_score`; None when each loses more.
+    Among equals, return the lowest `min_score`; None if every point loses more.
     """
     allowed = [point for point in points if point.lost_by_threshold <= max_lost]
     return min(allowed, key=lambda point: (point.noise, point.min_score), default=None)

@@ -1,4 +1,4 @@
-"""What came out, as tables for people."""
+"""The results as tables for people."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,7 +7,7 @@ from bench.quality.scoring import CurvePoint
 
 
 def figures_table(name: str, outcomes: Mapping[str, Outcome]) -> str:
-    """Return one table of a set: a row a figure, a column a variant, the target last."""
+    """Return the table of a set: a row per figure, a column per variant, the target last."""
     names = dict.fromkeys(m.name for outcome in outcomes.values() for m in outcome.figures)
     rows = [[name, *outcomes, "target"]]
     for figure in names:

@@ -1,4 +1,4 @@
-"""A workspace with an index, made once and kept, and a real daemon that answers on it."""
+"""A workspace with an index, built once and kept, and a real daemon that serves it."""
 
 import contextlib
 import hashlib
@@ -20,15 +20,15 @@ INDEX_POLL_S = 0.05
 
 
 def default_cache() -> Path:
-    """Return where workspaces and indexes are kept unless told otherwise."""
+    """Return the default folder for workspaces and indexes."""
     home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(home).expanduser() / "memoryd-bench-quality"
 
 
 def key_of(notes: Mapping[str, str], options: Options) -> str:
-    """Return the name of what is kept for these notes: 16 hex digits.
+    """Return the folder name for these notes: 16 hex digits.
 
-    The same for the same notes and the same settings as far as an index depends on them.
+    Depends on the notes and on the settings that an index depends on.
     """
     digest = hashlib.sha256(json.dumps(of_the_index(QUIET | options)).encode())
     for path in sorted(notes):
@@ -40,11 +40,11 @@ def key_of(notes: Mapping[str, str], options: Options) -> str:
 def answering(
     notes: Mapping[str, str], options: Options, cache: Path | None, *, rebuild: bool = False
 ) -> Iterator[Ask]:
-    """Run a daemon that has indexed the notes; yield how to ask it.
+    """Run a daemon that has indexed the notes; yield a function that asks it.
 
-    With `cache` the workspace and its index stay there; without, they are made and removed.
-    `rebuild` makes the index again, from the vectors it keeps. Raises `MemorydError` when the
-    daemon can't do what it is asked, and `ConfigError` for options that it doesn't know.
+    With `cache` the workspace and its index stay there; without, they are temporary. `rebuild`
+    rebuilds the index from its vectors. Raises `MemorydError` if a request fails, and `ConfigError`
+    for unknown options.
     """
     with place() as where:
         folder = where.root if cache is None else cache / key_of(notes, options)
@@ -58,7 +58,7 @@ def answering(
 
 
 def _write(folder: Path, notes: Mapping[str, str]) -> None:
-    """Write the workspace, unless all of it is there."""
+    """Write the workspace unless it is complete."""
     done = folder / "written"
     if done.exists():
         return
@@ -79,7 +79,7 @@ def _configure(where: Place, folder: Path, options: Options) -> None:
 
 
 def _wait_until_whole(client: Client) -> None:
-    """Wait until a search has all that it needs. Raises `MemorydError` with what it lacks."""
+    """Wait until searches have no warnings. Raises `MemorydError` with the remaining ones."""
     deadline = time.monotonic() + READY_S
     while warnings := client.search("anything").warnings:
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""The command line of the soak: how long, and what is reported."""
+"""Command line and report of the soak."""
 
 import argparse
 import asyncio
@@ -24,23 +24,26 @@ FLAT = ("resident_mib", "anonymous_mib", "descriptors", "threads", "tasks", "wal
 
 
 def main(argv: Sequence[str]) -> int:
-    """Soak a daemon. Returns 1 when anything grew, was lost, came back or went wrong."""
+    """Soak a daemon. Returns 1 if anything grew, was lost, came back or failed."""
     parser = argparse.ArgumentParser(prog="python -m bench soak", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=MINUTES, help="how long; 20 unless given")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="default: %(default)g")
     parser.add_argument(
-        "--speed", type=float, default=1.0, help="how many times as fast the daemon's clock goes"
+        "--speed",
+        type=float,
+        default=1.0,
+        help="of the daemon's clock (default: %(default)g)",
     )
     arguments = parser.parse_args(argv)
     report = Report("soak")
     with place() as where:
         outcome = asyncio.run(run(where, arguments.minutes * 60, arguments.speed))
-    missed = tell(report, outcome)
+    missed = report_outcome(report, outcome)
     print(table(report.figures), file=sys.stderr)
     return 1 if missed else 0
 
 
 async def run(where: Place, seconds: float, speed: float = 1.0) -> Outcome:
-    """Soak a daemon of its own on a place, for so long, with a clock so many times as fast."""
+    """Soak a new daemon on a place for some seconds; `speed` multiplies its clock."""
     transcripts = where.root / "transcripts"
     transcripts.mkdir()
     variables = KEY
@@ -58,7 +61,7 @@ async def run(where: Place, seconds: float, speed: float = 1.0) -> Outcome:
 
 
 def examine(where: Place) -> list[str]:
-    """Have the doctor compare disk, index and vectors; return the errors it finds."""
+    """Let the doctor compare disk, index and vectors; return the errors that it finds."""
     command = [sys.executable, "-m", "memoryd", "doctor", "--json"]
     done = subprocess.run(
         [*command, "--config", str(where.root / "config.toml"), "--socket", where.socket],
@@ -71,21 +74,21 @@ def examine(where: Place) -> list[str]:
 
 
 def grown(readings: list[Reading]) -> dict[str, Growth]:
-    """Return what is not flat in the second half of the time, by its name."""
+    """Return the readings that grow in the second half of the time, by name."""
     kept = warm(readings)
     at_s = [reading.at_s for reading in kept]
     lines = {name: growth(at_s, [getattr(r, name) for r in kept]) for name in FLAT}
     return {name: line for name, line in lines.items() if not line.is_flat}
 
 
-def tell(report: Report, outcome: Outcome) -> bool:
-    """Report everything; say whether anything is not as it should be."""
+def report_outcome(report: Report, outcome: Outcome) -> bool:
+    """Report all figures; return whether any misses its target."""
     kept = warm(outcome.readings)
     at_s = [reading.at_s for reading in kept]
     report.add("changes", outcome.changes, "")
     report.add("searches", len(outcome.searches_s) + len(outcome.keywords_s), "")
     report.add("answers of the provider that failed", _failed(outcome), "×", served=outcome.served)
-    report.add_times("search by words", outcome.keywords_s)
+    report.add_times("keyword search", outcome.keywords_s)
     report.add_times("hybrid search", outcome.searches_s, held_back=outcome.held_back)
     report.add_times("ping", outcome.pings_s)
     report.add_times("newest change found", outcome.found_s)

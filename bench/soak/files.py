@@ -1,4 +1,4 @@
-"""A workspace that changes all the time, and what must be found in it at any moment."""
+"""A constantly changing workspace, and the words that a search must find in it."""
 
 import json
 import random
@@ -8,15 +8,15 @@ from pathlib import Path
 from bench.corpus import Prose
 
 NOTES = 400
-"""About so many: the index must not grow for a reason of its own."""
+"""Approximate number of notes, kept constant so that the index has no reason to grow."""
 TRANSCRIPTS = 8
 MESSAGES_AT_MOST = 60
-"""Then a transcript is begun anew, as a conversation is."""
+"""Maximum messages of a transcript before it starts again, as a new conversation does."""
 
 
 @dataclass(slots=True)
 class Files:
-    """Notes and transcripts. `words` has, for each, the word that stands in no other text ever.
+    """Notes and transcripts. `words` has the unique word of each text.
 
     `gone` are the words of the last few texts that were deleted or replaced.
     """
@@ -31,7 +31,7 @@ class Files:
     _messages: dict[Path, int] = field(default_factory=dict)
 
     def change(self) -> Path:
-        """Do one thing that people and agents do to files; return the one it was done to."""
+        """Change one file as people and agents do; return its path."""
         self.changes += 1
         notes = [path for path in self.words if path.suffix == ".md"]
         many = len(notes) >= NOTES
@@ -56,7 +56,7 @@ class Files:
         return path
 
     def question(self) -> str:
-        """Return words that some notes have."""
+        """Return words that occur in some notes."""
         return " ".join(self._prose.words(3))
 
     def _new_path(self) -> Path:

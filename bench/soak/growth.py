@@ -11,10 +11,10 @@ from bench.daemon import anonymous_bytes, resident_bytes
 
 
 class Reading(NamedTuple):
-    """What a process takes at one moment; `tasks` are its asyncio tasks.
+    """Resources of a process at one moment; `tasks` counts asyncio tasks.
 
-    `anonymous_mib` is what of the resident memory is its own, not pages of files that are mapped;
-    `index_mib` what of the index is in use, without the pages that it keeps for what comes next.
+    `anonymous_mib` is the resident memory without mapped pages of files, `index_mib` the size of
+    the index without its free pages.
     """
 
     at_s: float
@@ -28,10 +28,10 @@ class Reading(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """How a reading changed from the first to the last moment, by a line through all of them.
+    """Change of a reading from the first to the last moment, by a line through all of them.
 
     The line is Theil's and Sen's: the median of the slopes of all pairs, which single high or low
-    readings don't move. `noise` is what the readings lie off the line, as a standard deviation.
+    readings don't move. `noise` is the standard deviation of the readings from the line.
     """
 
     first: float
@@ -40,17 +40,17 @@ class Growth(NamedTuple):
 
     @property
     def bound(self) -> float:
-        """What a change must be above, to be told from noise and to be more than 2 %."""
+        """The change above which a reading grows: more than noise and more than 2 %."""
         return max(2 * self.noise, 0.02 * self.first)
 
     @property
     def is_flat(self) -> bool:
-        """Say whether nothing grows, as far as can be told."""
+        """Whether the reading doesn't grow measurably."""
         return self.change <= self.bound
 
 
 def read(pid: int, database: Path, at_s: float, tasks: int) -> Reading:
-    """Return what a process and its index take now."""
+    """Return the resources of a process and its index now."""
     folder = f"/proc/{pid}"
     wal = Path(f"{database}-wal")
     return Reading(
@@ -68,15 +68,15 @@ def read(pid: int, database: Path, at_s: float, tasks: int) -> Reading:
 def warm(readings: Sequence[Reading]) -> list[Reading]:
     """Return the readings of the second half of the time.
 
-    What warms up, rises less and less: caches fill, and the allocator has seen most of what it will
-    be asked for. A leak rises in the second half as much as in the first.
+    A warm-up slows down, as caches fill and the allocator reaches its usual size. A leak grows as
+    fast in the second half as in the first.
     """
     half_s = (readings[0].at_s + readings[-1].at_s) / 2
     return [reading for reading in readings if reading.at_s >= half_s]
 
 
 def growth(at_s: Sequence[float], values: Sequence[float]) -> Growth:
-    """Return how values changed over time; at least two of them."""
+    """Return the growth of at least two values over time."""
     x, y = np.asarray(at_s, float), np.asarray(values, float)
     first, second = np.triu_indices(len(x), k=1)
     slope = float(np.median((y[second] - y[first]) / (x[second] - x[first])))
@@ -87,7 +87,7 @@ def growth(at_s: Sequence[float], values: Sequence[float]) -> Growth:
 
 
 def _used_bytes(database: Path) -> int:
-    """Return what its header says, as of the last checkpoint. See SQLite's file format."""
+    """Return the used bytes by the header, as of the last checkpoint. See SQLite's file format."""
     with database.open("rb") as file:
         header = file.read(100)
     size, pages, free = (int.from_bytes(header[a:b]) for a, b in ((16, 18), (28, 32), (36, 40)))

@@ -1,4 +1,4 @@
-"""An embedding server, compatible with OpenAI's, that fails as servers do."""
+"""An embedding server, compatible with OpenAI's, that fails as real servers do."""
 
 import asyncio
 import hashlib
@@ -14,9 +14,9 @@ OUT_FOR_S = 10.0
 
 
 class FailingProvider:
-    """One request in ten fails; now and then all do for a while.
+    """A server that fails one request in ten, and all requests in regular outages.
 
-    `served` counts answers by HTTP status, and connections that were dropped under 0.
+    `served` counts answers by HTTP status, and dropped connections under 0.
     """
 
     def __init__(self, dice: random.Random) -> None:
@@ -42,7 +42,7 @@ class FailingProvider:
 
     @property
     def is_out(self) -> bool:
-        """Say whether every request fails now."""
+        """Whether an outage is on, in which every request fails."""
         age_s = asyncio.get_running_loop().time() - self._started_s
         return age_s % OUT_EVERY_S >= OUT_EVERY_S - OUT_FOR_S
 
@@ -60,7 +60,7 @@ class FailingProvider:
 
 
 def _vector(text: str) -> list[float]:
-    """Return a vector that depends on the text alone."""
+    """Return a vector that depends on the text only."""
     seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
     values: list[float] = np.random.default_rng(seed).standard_normal(DIMS).round(4).tolist()
     return values

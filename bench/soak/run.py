@@ -1,4 +1,4 @@
-"""One soak: the load, the readings, and what was found or not."""
+"""One soak: the load, the readings, and the checks of the results."""
 
 import asyncio
 import random
@@ -21,16 +21,15 @@ CHECK_EVERY_S = 1.0
 SEARCHES_AT_ONCE = 16
 CACHE_ENTRIES = 2_000
 PATIENCE_S = 60.0
-"""For an answer."""
+"""Maximum seconds to wait for an answer."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of it. Times in seconds; `lost` and `risen` are words, `errors` messages.
+    """Outcome of a soak. Times in seconds; `lost` and `risen` are words, `errors` messages.
 
-    `found_s`: from asking for a `sync` for words to having found the newest change. `held_back`
-    counts searches that were left out because too many had not been answered yet; `findings` are
-    the doctor's, errors alone.
+    `found_s`: from a keyword `sync` request until the newest change is found. `held_back` counts
+    searches that were skipped because too many were unanswered; `findings` are the doctor's errors.
     """
 
     changes: int = 0
@@ -60,9 +59,9 @@ def settings(url: str, transcripts: str) -> str:
 async def soak(
     where: Place, pid: int, provider: FailingProvider, files: Files, seconds: float, speed: float
 ) -> Outcome:
-    """Put a daemon, which runs on this place, under load for so long; then look for everything.
+    """Put the daemon of a place under load for some seconds, then search for everything.
 
-    `speed` is how many times as fast its clock goes, by which it judges our patience.
+    `speed` multiplies its clock, and therefore the timeouts that we send.
     """
     outcome = Outcome()
     database = where.root / "index.sqlite"
@@ -99,7 +98,7 @@ async def soak(
 
 
 class Searches:
-    """Asks, and notes how long it took and what was not as it should be."""
+    """Sends requests, and records their times and wrong answers."""
 
     def __init__(self, client: AsyncClient, files: Files, outcome: Outcome) -> None:
         self._client = client
@@ -126,7 +125,7 @@ class Searches:
         self._outcome.pings_s.append(time.monotonic() - started)
 
     async def check_newest(self) -> None:
-        """Look for what was changed last, and for what was deleted."""
+        """Search for the last change and for deleted texts."""
         if not self._files.words:
             return
         path, word = next(reversed(self._files.words.items()))
@@ -135,13 +134,13 @@ class Searches:
         await self._noted(self._client.sync(vectors=False, timeout_s=None))
         found = await self._finds(word)
         self._outcome.found_s.append(time.monotonic() - started)
-        # It may have been changed again meanwhile.
+        # The text may have changed again meanwhile.
         if not found and self._files.words.get(path) == word:
             self._outcome.lost.append(f"{word} of {path.name}")
         self._outcome.risen += [word for word in gone if await self._finds(word)]
 
     async def check_all(self) -> None:
-        """Look for the word of every text, and for those that are gone."""
+        """Search for the word of every text, and for deleted words."""
         for path, word in self._files.words.items():
             if not await self._finds(word):
                 self._outcome.lost.append(f"{word} of {path.name}, at the end")
@@ -150,7 +149,7 @@ class Searches:
                 self._outcome.risen.append(f"{word}, at the end")
 
     async def end(self) -> None:
-        """Wait for what has been asked."""
+        """Wait for the searches under way."""
         if self._asked:
             await asyncio.wait(set(self._asked))
 
@@ -173,7 +172,7 @@ class Searches:
 
 
 async def _paced(every_s: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Do something at a steady pace; what is late is not made up for."""
+    """Do something at a steady pace, without catching up on delays."""
     due = time.monotonic()
     while True:
         await work()
@@ -182,7 +181,7 @@ async def _paced(every_s: float, work: Callable[[], Coroutine[Any, Any, None]]) 
 
 
 async def _until_embedded(client: AsyncClient, outcome: Outcome) -> None:
-    """Wait until every chunk has its vector, for as long as the provider may be out of order."""
+    """Wait until every chunk has its vector, at most as long as an outage may last."""
     with suppress(TimeoutError):
         async with asyncio.timeout(120):
             while (await client.status()).pending_vectors:

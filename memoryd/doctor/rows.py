@@ -11,11 +11,10 @@ from memoryd.doctor.structure import REBUILD
 from memoryd.identity import Identity
 from memoryd.index.catalog import decode_remarks, decode_transcript
 from memoryd.index.driver import Connection, has_fts5
-from memoryd.index.schema import fts_columns
 from memoryd.index.statements import chunk_id, text_hash
 from memoryd.messages import Chunk, FileKey
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
-from memoryd.text.tokenize import TOKENIZER
+from memoryd.text.tokenize import TOKENIZER, fts_columns
 
 _BATCH_ROWS = 500
 _CHUNKS = (

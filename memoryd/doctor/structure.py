@@ -84,7 +84,7 @@ def check_schema(connection: Connection, topic: Topic, workspace: Path) -> Ident
     try:
         identity = schema.get_identity(connection)
     except msgspec.MsgspecError as error:
-        topic.error(f"what it was built with can't be read: {error}", "move the file away")
+        topic.error(f"the identity of the index is unreadable: {error}", "move the file away")
         return None
     missing = _missing(connection, identity)
     if missing:

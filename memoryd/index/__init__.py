@@ -1,1 +1,1 @@
-"""Stage 4: one SQLite file per agent, one writer, a pool of readers, vectors in memory."""
+"""Stage 4: one SQLite file per agent with one writer, a reader pool and vectors in memory."""

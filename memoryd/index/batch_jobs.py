@@ -1,4 +1,4 @@
-"""The batch jobs of an index: written down before they are awaited, so that none is paid twice."""
+"""Batch jobs of an index, recorded before they are awaited so that none is paid for twice."""
 
 import msgspec
 
@@ -10,7 +10,7 @@ _HASHES = msgspec.json.Decoder(list[str])
 
 
 def write_job(connection: Connection, change: JobChange) -> None:
-    """Write a job down, in place of that with the same key, or remove it."""
+    """Record a job, replacing one with the same key, or remove it."""
     job = change.job
     if change.over:
         connection.execute("DELETE FROM batch_jobs WHERE key = ?", (job.key,))
@@ -34,7 +34,7 @@ def write_job(connection: Connection, change: JobChange) -> None:
 def load_jobs(connection: Connection, identity: Identity) -> list[BatchJobRow]:
     """Return the jobs whose vectors are of this identity, oldest first.
 
-    Raises `DamagedIndexError` for one whose texts can't be known.
+    Raises `DamagedIndexError` for a job whose texts are unreadable.
     """
     found = connection.execute(
         "SELECT key, provider, model, provider_key, created_at, hashes, attempts, remote_id"
@@ -52,4 +52,4 @@ def _texts(hashes: str) -> list[str]:
     try:
         return _HASHES.decode(hashes)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise DamagedIndexError(f"the texts of a batch job can't be read: {error}") from error
+        raise DamagedIndexError(f"the texts of a batch job are unreadable: {error}") from error

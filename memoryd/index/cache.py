@@ -1,4 +1,4 @@
-"""The cache of embeddings, by text hash, and sqlite-vec's table of those in use."""
+"""The embedding cache by text hash, and sqlite-vec's table of the embeddings in use."""
 
 import time
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from memoryd.index.driver import Connection, transaction
 def keep_vector(
     connection: Connection, identity: Identity, digest: str, embedding: bytes
 ) -> tuple[int, bytes]:
-    """Keep an embedding, unless there is one for this text; return the one that is kept and its id.
+    """Cache an embedding unless the text has one; return the id and the cached embedding.
 
     Shape of an embedding: one or more vectors of `dims` little-endian float32.
     """
@@ -38,9 +38,9 @@ def keep_vector(
 def keep_vectors(
     connection: Connection, identity: Identity, vectors: Sequence[tuple[str, bytes]]
 ) -> list[tuple[str, int, bytes]]:
-    """Keep embeddings by text hash, within a transaction of the caller's; no forgotten text's.
+    """Cache embeddings by text hash within the caller's transaction, except of forgotten texts.
 
-    Returns hash, id and embedding of those that are kept.
+    Returns the hash, id and embedding of each cached one.
     """
     gone = _forgotten(connection, [digest for digest, _ in vectors])
     return [
@@ -51,7 +51,7 @@ def keep_vectors(
 
 
 def _forgotten(connection: Connection, digests: Sequence[str]) -> set[str]:
-    """Return those texts that were forgotten while they were embedded."""
+    """Return the texts that were forgotten while they were embedded."""
     found = connection.execute(
         "SELECT value FROM forgotten WHERE kind = 'chunk'"
         " AND value IN (SELECT value FROM json_each(?)) AND value NOT IN (SELECT hash FROM chunks)",
@@ -63,7 +63,7 @@ def _forgotten(connection: Connection, digests: Sequence[str]) -> set[str]:
 def take_vectors(
     connection: Connection, identity: Identity, digests: Sequence[str]
 ) -> dict[str, tuple[int, bytes]]:
-    """Return (id, embedding) of those texts that are in the cache, which counts as a use of it."""
+    """Return (id, embedding) of the texts in the cache and mark them as used."""
     found = connection.execute(
         "UPDATE embedding_cache SET used_at = ? WHERE provider = ? AND model = ?"
         " AND provider_key = ? AND dims = ? AND hash IN (SELECT value FROM json_each(?))"
@@ -81,7 +81,7 @@ def take_vectors(
 
 
 def find_dims(connection: Connection, identity: Identity) -> int | None:
-    """Return the dims of the newest embedding of a model that is in the cache; only reads."""
+    """Return the dims of a model's newest cached embedding. Doesn't mark it as used."""
     row = connection.execute(
         "SELECT dims FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ?"
         " ORDER BY vector_id DESC LIMIT 1",
@@ -93,7 +93,7 @@ def find_dims(connection: Connection, identity: Identity) -> int | None:
 def find_vectors(
     connection: Connection, identity: Identity, digests: Sequence[str]
 ) -> dict[str, bytes]:
-    """Return the embeddings of those texts that are in the cache; only reads."""
+    """Return the embeddings of the texts in the cache. Doesn't mark them as used."""
     found = connection.execute(
         "SELECT hash, embedding FROM embedding_cache WHERE provider = ? AND model = ?"
         " AND provider_key = ? AND dims = ? AND hash IN (SELECT value FROM json_each(?))",
@@ -109,8 +109,8 @@ def find_vectors(
 
 
 def put_vec(connection: Connection, vector_id: int, embedding: bytes, dims: int) -> None:
-    """Give an embedding's mean vector to sqlite-vec's table, unless it has one."""
-    # vec0 knows neither OR REPLACE nor ON CONFLICT, and two chunks may share one text.
+    """Add an embedding's mean vector to sqlite-vec's table, unless it is there."""
+    # vec0 supports neither OR REPLACE nor ON CONFLICT, and two chunks may share one text.
     connection.execute(
         "INSERT INTO chunks_vec (rowid, embedding) SELECT ?, ? WHERE NOT EXISTS"
         " (SELECT 1 FROM chunks_vec_rowids WHERE rowid = ?)",
@@ -119,23 +119,23 @@ def put_vec(connection: Connection, vector_id: int, embedding: bytes, dims: int)
 
 
 def mean_vector(embedding: bytes, dims: int) -> bytes:
-    """Return the mean of an embedding's vectors, of length 1.
+    """Return the mean of an embedding's vectors, scaled to length 1.
 
-    Raises ValueError for what can't be one.
+    Raises ValueError for bytes that are no embedding.
     """
     if len(embedding) == 4 * dims:
         return embedding
     if not embedding:
         raise ValueError("it holds no vector")
-    with np.errstate(all="ignore"):  # of a damaged one, whatever that is
+    with np.errstate(all="ignore"):  # a corrupt embedding may hold anything
         mean = np.frombuffer(embedding, "<f4").reshape(-1, dims).mean(axis=0)
         return bytes((mean / (np.linalg.norm(mean) or 1.0)).astype("<f4").tobytes())
 
 
 def prune_cache(connection: Connection, max_entries: int | None) -> int:
-    """Drop the least recently used embeddings over the bound; never one that a chunk uses.
+    """Drop the least recently used embeddings above the limit, but none that a chunk uses.
 
-    `max_entries` None means no bound. Returns how many were dropped.
+    `max_entries` None means no limit. Returns the number dropped.
     """
     total = connection.execute("SELECT count(*) FROM embedding_cache").fetchone()[0]
     if max_entries is None or total <= max_entries:
@@ -152,7 +152,7 @@ def prune_cache(connection: Connection, max_entries: int | None) -> int:
 
 
 def with_known_dims(connection: Connection, identity: Identity) -> Identity:
-    """Return an identity with the dims of embeddings that were salvaged, if it has none yet."""
+    """Return the identity with the dims of its salvaged embeddings, if it has none yet."""
     if identity.dims is not None:
         return identity
     row = connection.execute(

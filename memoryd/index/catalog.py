@@ -1,4 +1,4 @@
-"""The `files` table in memory, for comparing a scan with the index without asking SQLite."""
+"""The `files` table in memory, to compare a scan with the index without querying SQLite."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from memoryd.messages import FileKey, FileStat, TranscriptState
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """One indexed file: its row, SHA-256, quick-check stat, number of chunks, and remarks on it.
+    """One indexed file: its row, SHA-256, quick-check stat, number of chunks and remarks.
 
-    `transcript` says how far a transcript was read, None for any other file.
+    `transcript` is the read position in a transcript, None for any other file.
     """
 
     file_id: int
@@ -43,7 +43,7 @@ class Catalog:
         self.chunks += row.chunks
 
     def remove(self, key: FileKey) -> None:
-        """Forget a file, if it is there."""
+        """Remove a file if it is there."""
         row = self._rows.pop(key, None)
         self.chunks -= 0 if row is None else row.chunks
 
@@ -52,8 +52,8 @@ class Catalog:
         return {key: row.stat for key, row in self.copy().items() if key.source != without}
 
     def copy(self) -> dict[FileKey, FileRow]:
-        """Return all files as they are at this moment. Any thread may ask."""
-        return self._rows.copy()  # in one go: nothing else runs meanwhile
+        """Return a copy of all files. Thread-safe."""
+        return self._rows.copy()  # atomic under the GIL
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """Return (files, chunks) by source."""
@@ -65,22 +65,22 @@ class Catalog:
 
 
 def encode_remarks(remarks: tuple[str, ...]) -> str:
-    """Return remarks as the `files` table holds them: a JSON array."""
+    """Return remarks as the `files` table stores them: a JSON array."""
     return msgspec.json.encode(remarks).decode()
 
 
 def decode_remarks(encoded: str) -> tuple[str, ...]:
-    """Return the remarks that a row of the `files` table holds."""
+    """Return the remarks in a row of the `files` table."""
     return msgspec.json.decode(encoded, type=tuple[str, ...])
 
 
 def encode_transcript(state: TranscriptState | None) -> str | None:
-    """Return a state as the `files` table holds it: a JSON object, NULL for none."""
+    """Return a state as the `files` table stores it: a JSON object, NULL for none."""
     return None if state is None else msgspec.json.encode(state).decode()
 
 
 def decode_transcript(encoded: str | None) -> TranscriptState | None:
-    """Return the state that a row of the `files` table holds."""
+    """Return the state in a row of the `files` table."""
     return None if encoded is None else msgspec.json.decode(encoded, type=TranscriptState)
 
 

@@ -1,7 +1,7 @@
-"""What becomes of an index when its provider gives vectors of other dims under the same name.
+"""Handling of a provider that changes its dims under the same model name.
 
-Vectors of both never mix: the index wants to be rebuilt then, as for another model. What has come
-is kept in the cache, under a key of its own, so that neither this way nor back is paid for twice.
+Vectors of different dims never mix: the index is rebuilt as for another model. Vectors received
+earlier stay in the cache under a key of their own, so that no change back and forth is paid twice.
 """
 
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ from memoryd.index.driver import Connection, transaction
 _NOTE = "dims now"
 
 
-def settled(connection: Connection, wanted: Identity, built: Identity) -> Identity:
-    """Return what the settings want, with the dims that the provider was last known to give.
+def expected_identity(connection: Connection, wanted: Identity, built: Identity) -> Identity:
+    """Return the identity that the settings ask for, with the last known dims of the provider.
 
-    `built` is what the index is built with.
+    `built` is the identity of the index.
     """
     if wanted.dims is not None or not wanted.same_model(built):
         return wanted
@@ -30,8 +30,8 @@ def settled(connection: Connection, wanted: Identity, built: Identity) -> Identi
     return wanted.with_dims_of(noted if noted.same_model(wanted) else built)
 
 
-def follow(connection: Connection, wanted: Identity, built: Identity, dims: int) -> Identity:
-    """Note which dims the provider gives now; return what is wanted then."""
+def record_dims(connection: Connection, wanted: Identity, built: Identity, dims: int) -> Identity:
+    """Record the dims that the provider gives now; return the identity to build for."""
     if wanted.same_model(built) and dims == built.dims:
         now = wanted.with_dims_of(built)
     elif wanted.dims == dims:
@@ -44,18 +44,18 @@ def follow(connection: Connection, wanted: Identity, built: Identity, dims: int)
     return now
 
 
-def keep_for_later(
+def cache_vectors(
     connection: Connection, built: Identity, dims: int, vectors: Sequence[tuple[str, bytes]]
 ) -> None:
-    """Keep vectors that don't fit the index: a rebuild takes them, they have been paid for."""
+    """Cache vectors that don't fit the index: the rebuild uses them, because they are paid for."""
     with transaction(connection):
         keep_vectors(connection, built.with_dims(dims), vectors)
 
 
-def take_up(connection: Connection, identity: Identity) -> None:
-    """Take what is cached of these dims since before the provider first changed them.
+def adopt_cached(connection: Connection, identity: Identity) -> None:
+    """Adopt the embeddings of these dims that were cached before the provider changed its dims.
 
-    Of a new index, which no chunk is in yet.
+    For a new index without any chunk.
     """
     with transaction(connection):
         connection.execute(
@@ -69,16 +69,3 @@ def take_up(connection: Connection, identity: Identity) -> None:
                 identity.dims,
             ),
         )
-
-
-def problem(wanted: Identity, built: Identity) -> str | None:
-    """Say why vectors of an index can't be compared with those of the provider, or None."""
-    if wanted.same_vectors(built):
-        return None
-    name = f"{built.provider} {built.model}"
-    if wanted.same_model(built):
-        return (
-            f"{name} gives vectors of {wanted.dims} dimensions now, and the index has some of"
-            f" {built.dims}; it is being rebuilt"
-        )
-    return f"the index was built with {name} and is being rebuilt"

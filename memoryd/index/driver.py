@@ -1,7 +1,7 @@
-"""Chooses the SQLite driver, here and nowhere else, and opens connections on threads of their own.
+"""Choice of the SQLite driver, classification of its errors, and connections with a thread each.
 
-Python's own `sqlite3` is used where it can load extensions, else `pysqlite3`, which always can.
-Their exception classes are unrelated, so everybody imports `sqlite` and `DatabaseError` from here.
+The driver is Python's own `sqlite3` if it can load extensions, else `pysqlite3`, which always can.
+Their exception classes are unrelated, so all other modules import `sqlite` and `Error` from here.
 """
 
 import asyncio
@@ -9,11 +9,11 @@ import errno
 import os
 import sqlite3
 import stat
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 from urllib.parse import quote_from_bytes
 
 import aiosqlite
@@ -22,22 +22,35 @@ from memoryd.fs.hang import retrieve_error
 
 T = TypeVar("T")
 
-_DAMAGED = {11, 26}
+BUSY_TIMEOUT_MS = 5_000
+INTERRUPT_AGAIN_S = 0.02
+WAL_LIMIT_BYTES = 64 * 1024 * 1024
+_CHECKPOINT_PAGES = 4_000
+"""Pages in the write-ahead log before a checkpoint: 16 MiB instead of SQLite's 4 MiB, because pages
+that every commit changes are then copied less often."""
+_VACUUM_PAGES = 5_000
+"""Maximum number of pages freed at shutdown: 20 MiB, which takes a fraction of a second."""
+_NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
+
+_CORRUPT = 11
+"""SQLITE_CORRUPT."""
+_DAMAGED = {_CORRUPT, 26}
 """SQLITE_CORRUPT, SQLITE_NOTADB."""
 _SURROUNDINGS = {3, 5, 6, 8, 10, 13, 14}
 """SQLITE_PERM, SQLITE_BUSY, SQLITE_LOCKED, SQLITE_READONLY, SQLITE_IOERR, SQLITE_FULL,
 SQLITE_CANTOPEN."""
 _UNDECODABLE = "Could not decode to UTF-8 column"
-"""Python's own words for a text that was one when it was written: there is no code for that."""
+"""Python's message for text that is no longer UTF-8: the error has no code."""
 _PRIMARY = 0xFF
-"""An extended result code has the primary one in its lowest byte."""
+"""Mask of the primary code in an extended result code."""
 
 
 class Fault(Enum):
-    """What is at fault.
+    """Cause of an error.
 
-    `DAMAGED`: the file's content is wrong, and stays so. `SURROUNDINGS`: the disk is full,
-    read-only, failing, or the file is gone, which may pass. `OTHER`: a bug, or one row's content.
+    `DAMAGED`: the file's content is corrupt, permanently. `SURROUNDINGS`: the disk is full,
+    read-only or failing, or the file is gone, all of which may pass. `OTHER`: a bug, or the content
+    of one row.
     """
 
     DAMAGED = "damaged"
@@ -46,9 +59,9 @@ class Fault(Enum):
 
 
 class DamagedIndexError(Exception):
-    """What an index holds can't have been written by memoryd.
+    """Index content that memoryd can't have written.
 
-    `table` names the derived table that is damaged, if nothing else is.
+    `table` names the derived table that is corrupt, if nothing else is.
     """
 
     def __init__(self, message: str, *, table: str | None = None) -> None:
@@ -57,7 +70,7 @@ class DamagedIndexError(Exception):
 
 
 def fault_of(error: BaseException) -> Fault:
-    """Say what an error of the SQLite driver, or of the operating system, is about.
+    """Return the cause of an error of the SQLite driver or the operating system.
 
     Codes: https://sqlite.org/rescode.html
     """
@@ -74,14 +87,6 @@ def fault_of(error: BaseException) -> Fault:
     return Fault.SURROUNDINGS if primary in _SURROUNDINGS else Fault.OTHER
 
 
-BUSY_TIMEOUT_MS = 5_000
-INTERRUPT_AGAIN_S = 0.02
-WAL_LIMIT_BYTES = 64 * 1024 * 1024
-_CORRUPT = 11
-"""SQLITE_CORRUPT."""
-_NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
-
-
 def _choose() -> tuple[Any, str]:
     if hasattr(sqlite3.Connection, "enable_load_extension"):
         return sqlite3, "sqlite3"
@@ -95,21 +100,24 @@ def _choose() -> tuple[Any, str]:
 sqlite, DRIVER = _choose()
 SQLITE_VERSION: str = sqlite.sqlite_version
 Error: type[Exception] = sqlite.Error
-"""What every failed statement raises, whichever driver is in use."""
+"""Base class of the errors of failed statements, of the driver in use."""
 
 Connection = sqlite3.Connection
 """For annotations: `pysqlite3` has the same interface, but no type of its own."""
 
+Steps = Generator[None, None, T]
+"""Work that is too long to run on a connection's thread in one go."""
+
 
 class ExtensionError(Exception):
-    """sqlite-vec can't be loaded; the message is the reason."""
+    """sqlite-vec can't be loaded; the message says why."""
 
 
 @contextmanager
 def in_words() -> Iterator[None]:
-    """Make an `Error` of what Python can't decode.
+    """Turn decoding errors into an `Error`.
 
-    What SQLite says of a damaged schema may be no text, nor what stands in a damaged row.
+    SQLite's messages about a corrupt schema, and the rows of a corrupt file, may not be UTF-8.
     """
     try:
         yield
@@ -120,7 +128,7 @@ def in_words() -> Iterator[None]:
 
 
 def bundled_extension() -> str:
-    """Return the path of the sqlite-vec extension that is installed with the package."""
+    """Return the path of the installed sqlite-vec extension. Raises `ExtensionError`."""
     try:
         import sqlite_vec
     except ImportError as error:
@@ -140,14 +148,14 @@ def load_extension(connection: Connection, path: str) -> str:
             connection.load_extension(path)
         finally:
             connection.enable_load_extension(False)
-        # A file that loads but registers nothing has been seen in the wild: ask it.
+        # Some files load but register nothing.
         return str(connection.execute("SELECT vec_version()").fetchone()[0])
     except Error as error:
         raise ExtensionError(f"{path}: {error}") from error
 
 
 def has_fts5(connection: Connection) -> bool:
-    """Say whether this SQLite was built with FTS5."""
+    """Return whether this SQLite was built with FTS5."""
     return bool(
         connection.execute(
             "SELECT count(*) FROM pragma_module_list WHERE name = 'fts5'"
@@ -157,30 +165,30 @@ def has_fts5(connection: Connection) -> bool:
 
 @contextmanager
 def transaction(connection: Connection) -> Iterator[None]:
-    """Commit what the block does, or nothing of it."""
+    """Commit everything that the block does, or roll all of it back."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        # A full disk, for one, has rolled it back already.
+        # SQLite rolls back by itself if the disk is full.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
 
 
 def try_to_write(connection: Connection) -> None:
-    """Take the lock for writing and give it back. Raises the driver's error."""
+    """Take and release the write lock. Raises the driver's error."""
     with transaction(connection):
         connection.execute("PRAGMA user_version").fetchone()
 
 
 class Database:
-    """One connection on one thread; work is handed over as whole functions.
+    """One connection on a thread of its own, which runs whole functions.
 
-    A function runs to its end on the thread even when the task that awaits it is cancelled, so a
-    transaction inside one function is never left half-done. Use as an async context manager: an
-    open connection keeps the process alive.
+    A function runs to its end even if the task that awaits it is cancelled, so a transaction inside
+    a function is never left half-done. Use as an async context manager: an open connection keeps
+    the process alive.
     """
 
     def __init__(
@@ -191,22 +199,22 @@ class Database:
         immutable: bool = False,
         extension: str | None = None,
     ) -> None:
-        """`immutable`: to read a file that nobody can change, without any other beside it."""
+        """`immutable`: read a file that can't change, without creating side files."""
         self.path = path
         self.extension_error: str | None = None
         self._readonly = readonly
         self._immutable = immutable
         self._extension = extension
-        # aiosqlite's constructor takes any callable that returns a connection; that is how another
-        # driver than the standard library's gets in.
+        # aiosqlite's constructor accepts any callable that returns a connection, so it works with
+        # other drivers than the standard library's.
         self._connection = aiosqlite.Connection(self._connect, iter_chunk_size=64)
 
     async def __aenter__(self) -> "Database":
         try:
             await self._connection
         except BaseException:
-            # aiosqlite has told its thread to end, but not waited for it: it would call into a
-            # loop that may be closed by then.
+            # aiosqlite has stopped its thread but not joined it: the thread would call into a loop
+            # that may be closed by then.
             await asyncio.to_thread(self._connection._thread.join)
             raise
         return self
@@ -215,26 +223,42 @@ class Database:
         await self._connection.close()
 
     async def run(self, function: Callable[[Connection], T]) -> T:
-        """Run `function(connection)` on the connection's thread and return what it returns."""
-        # aiosqlite has no public way to run a function of one's own on its thread.
+        """Run `function(connection)` on the connection's thread and return its result."""
+        # aiosqlite has no public method that runs a given function on its thread.
         execute: Callable[..., Awaitable[T]] = self._connection._execute
         with in_words():
             return await execute(function, self._connection._conn)
 
     async def read(self, function: Callable[[Connection], T]) -> T:
-        """Like `run`, but cancelling the caller interrupts the SQL and waits until it stopped."""
+        """Like `run`, but cancelling the caller interrupts the SQL and waits until it stops."""
         work = asyncio.ensure_future(self.run(function))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
             while not work.done():
-                # Repeated: an interrupt that comes between two statements is lost.
+                # Repeated, because an interrupt between two statements is lost.
                 await self._connection.interrupt()
-                # Cancelled again or not, the connection is given back when it is free.
+                # Even if cancelled again: the connection must be idle when it is handed back.
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait({work}, timeout=INTERRUPT_AGAIN_S)
             retrieve_error(work)
             raise
+
+    async def run_steps(self, start: Callable[[Connection], Steps[T]]) -> T:
+        """Run a generator to its end, one step at a time, and return its result.
+
+        Other work may run on the thread between two steps. If the caller is cancelled or a step
+        fails, the generator is closed on the thread, which rolls back its open transaction.
+        """
+        runner = _Runner(start)
+        try:
+            while not await self.run(runner.advance):
+                pass
+        except BaseException:
+            # Queued behind the current step and ahead of everything that comes later.
+            await asyncio.shield(self.run(runner.close))
+            raise
+        return runner.result
 
     def _connect(self) -> Connection:
         if self._readonly:
@@ -242,12 +266,12 @@ class Database:
             connection = sqlite.connect(uri, uri=True, isolation_level=None)
         else:
             with suppress(FileExistsError):
-                # Made by us first, so that it is private from its first byte on. One that is there
-                # is not even opened: closing it again would give up the locks that other
-                # connections of this process have on it (`man 2 fcntl`).
+                # Created here, so that it is private from the first byte. An existing file is not
+                # opened: closing it would release the locks that other connections of this
+                # process hold on it (`man 2 fcntl`).
                 os.close(os.open(self.path, _NEW, 0o600))
             _keep_private(self.path)
-            if not os.access(self.path, os.W_OK):  # SQLite doesn't say as much
+            if not os.access(self.path, os.W_OK):  # SQLite's error doesn't name the cause
                 is_read_only = os.statvfs(self.path).f_flag & os.ST_RDONLY
                 number = errno.EROFS if is_read_only else errno.EACCES
                 raise OSError(number, os.strerror(number), str(self.path))
@@ -262,7 +286,7 @@ class Database:
             if self._readonly:
                 connection.execute("PRAGMA query_only = ON")
             else:
-                # Written into the file, which may yet turn out to be somebody else's.
+                # Only for a new file: an existing one may not be ours, and this is written into it.
                 if connection.execute("PRAGMA page_count").fetchone()[0] == 0:
                     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
                 connection.execute("PRAGMA synchronous = NORMAL")
@@ -273,10 +297,52 @@ class Database:
         return cast(Connection, connection)
 
 
+def run_at_once(steps: Steps[T]) -> T:
+    """Run a generator to its end on this thread and return its result."""
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+class _Runner(Generic[T]):
+    """Runs the steps of one generator.
+
+    Drops its references when done, because the thread remembers the last method that it called.
+    """
+
+    result: T
+
+    def __init__(self, start: Callable[[Connection], Steps[T]]) -> None:
+        self._start: Callable[[Connection], Steps[T]] | None = start
+        self._steps: Steps[T] | None = None
+
+    def advance(self, connection: Connection) -> bool:
+        """Run one step; return whether it was the last one."""
+        if self._start is not None:
+            self._steps, self._start = self._start(connection), None
+        assert self._steps is not None  # noqa: S101 - started above, and not done
+        try:
+            next(self._steps)
+        except StopIteration as end:
+            self.result, self._steps = end.value, None
+            return True
+        return False
+
+    def close(self, connection: Connection) -> None:
+        """Abandon the remaining steps."""
+        self._start = None
+        if self._steps is not None:
+            self._steps.close()
+            self._steps = None
+
+
 def _keep_private(path: Path) -> None:
-    """Take away what others may do with an index that was made by another umask, or copied."""
+    """Remove other users' permissions from an index that was copied or made with another umask."""
     for suffix in ("", "-wal", "-shm"):
-        # By name: to close a descriptor of the file would give up SQLite's locks on it.
+        # By name: closing a descriptor of the file would release SQLite's locks on it.
         with suppress(OSError):
             mode = stat.S_IMODE(os.stat(f"{path}{suffix}").st_mode)
             if mode & 0o077:
@@ -284,32 +350,25 @@ def _keep_private(path: Path) -> None:
 
 
 def _quote(path: Path) -> str:
-    """Quote a path for a `file:` URI, bytes that are not UTF-8 included."""
+    """Quote a path for a `file:` URI, including bytes that are not UTF-8."""
     return quote_from_bytes(os.fsencode(path.absolute()))
 
 
-_CHECKPOINT_PAGES = 4_000
-"""16 MiB, instead of SQLite's 4 MiB: a page of an index that every commit touches is copied less
-often from the write-ahead log."""
-_VACUUM_PAGES = 5_000
-"""20 MiB at most at a stop, which takes a fraction of a second."""
-
-
 def set_up(connection: Connection) -> None:
-    """Say how long the log gets before it is written back."""
+    """Set the length at which the write-ahead log is checkpointed."""
     connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
 
 
 def empty_log(connection: Connection) -> None:
-    """Write all that is in the write-ahead log into the database. Raises `OSError` if it can't."""
+    """Write the whole write-ahead log into the database. Raises `OSError` if it is in use."""
     busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if busy:
         raise OSError("the write-ahead log is being read")
 
 
 def write_back(connection: Connection) -> None:
-    """Leave nothing in the log, and give freed pages back to the disk, before closing."""
+    """Empty the log and release free pages to the disk, before closing."""
     connection.execute("PRAGMA optimize")
-    # Stepped to its end by fetchall; gives pages that deletes have freed back to the disk.
+    # The pragma does its work as its rows are fetched.
     connection.execute(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})").fetchall()
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -1,4 +1,4 @@
-"""Tries sqlite-vec out in a process of its own: it may crash or hang, and this one must not."""
+"""Trial load of sqlite-vec in a separate process, because a broken extension may crash or hang."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 from memoryd.index.driver import ExtensionError
 
 TIMEOUT_S = 30.0
-"""For the process to start and load the extension, from a slow disk if need be."""
+"""Seconds for the process to start and load the extension, even from a slow disk."""
 
 _LOAD = """
 import sys
@@ -26,7 +26,7 @@ def expanded(path: str) -> str:
 
 
 def _check_kind(path: str) -> None:
-    for file in (path, f"{path}.so", f"{path}.dylib"):  # as SQLite looks for it
+    for file in (path, f"{path}.so", f"{path}.dylib"):  # the names that SQLite tries
         if os.path.exists(file) and not os.path.isfile(file):
             raise ExtensionError(f"{file} is not a regular file")
 
@@ -34,8 +34,8 @@ def _check_kind(path: str) -> None:
 async def load_apart(path: str, *, timeout_s: float = TIMEOUT_S) -> str:
     """Load the extension at `path` and return its version. Raises `ExtensionError`."""
     await asyncio.to_thread(_check_kind, path)
-    # The modules that this process runs are to be found, and -P: nothing from the folder that it
-    # runs in, whose files may be somebody else's.
+    # The child finds the modules of this process, but (-P) none in the working directory, whose
+    # files may belong to somebody else.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-c", _LOAD, path),
@@ -56,4 +56,4 @@ async def load_apart(path: str, *, timeout_s: float = TIMEOUT_S) -> str:
     if process.returncode == 0:
         return out.decode("utf-8", "replace").strip()
     last = err.decode("utf-8", "replace").strip().rpartition("\n")[2]
-    raise ExtensionError(last or f"loading {path} ended with {process.returncode}")
+    raise ExtensionError(last or f"loading {path} exited with code {process.returncode}")

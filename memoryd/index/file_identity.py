@@ -1,4 +1,4 @@
-"""Where the files of an open index are: whether their names still mean what has been opened."""
+"""Identity of the files of an open index: whether their paths still lead to the opened files."""
 
 import os
 from enum import Enum
@@ -12,7 +12,7 @@ Inode = tuple[int, int]
 
 
 class Moved(Enum):
-    """What has become of them. `LOG_GONE`: the database is there, its write-ahead log is not."""
+    """Change of an open index's files. `LOG_GONE`: only the write-ahead log is missing."""
 
     GONE = "was deleted or moved away"
     REPLACED = "was replaced by another file"
@@ -20,31 +20,31 @@ class Moved(Enum):
 
 
 class MovedError(OSError):
-    """Connections that are open still work, but what they write would not be found again."""
+    """Open connections still work, but their writes would be lost."""
 
 
 class OpenFiles:
-    """The files of one index, as they were when it was opened."""
+    """The files of one index as of its opening."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._opened: dict[str, Inode] = {}
 
     def note(self) -> None:
-        """Take what is there for what has just been opened."""
+        """Record the present files as the ones just opened."""
         self._opened.clear()
         self.moved()
 
     def forget(self) -> None:
-        """Nothing is open any more."""
+        """Forget the files, because they are closed."""
         self._opened.clear()
 
     def moved(self) -> Moved | None:
-        """Say what has become of the files, None if they are where they were. Blocking.
+        """Return how the files have changed, None if they are in place. Blocking.
 
-        A log that was not there before belongs to what is open: SQLite makes it when it needs it.
+        A new log belongs to the open index: SQLite creates it when needed.
         """
-        there = {suffix: self._look(suffix) for suffix in ("", *_LOGS)}
+        there = {suffix: self._stat(suffix) for suffix in ("", *_LOGS)}
         known = self._opened
         changed = [s for s in there if s in known and there[s] != known[s]]
         if "" in changed:
@@ -55,23 +55,23 @@ class OpenFiles:
         return None
 
     def remove_logs(self) -> None:
-        """Remove logs that are those of what was opened; empty ones, when all is closed."""
+        """Remove the logs of the opened index. Call when they are empty and all is closed."""
         for suffix in _LOGS:
-            if suffix in self._opened and self._look(suffix) == self._opened[suffix]:
+            if suffix in self._opened and self._stat(suffix) == self._opened[suffix]:
                 Path(f"{self._path}{suffix}").unlink(missing_ok=True)
 
-    def _look(self, suffix: str) -> Inode | None:
+    def _stat(self, suffix: str) -> Inode | None:
         try:
             found = os.stat(f"{self._path}{suffix}")
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except OSError:  # a folder that can't be looked into tells nothing
+        except OSError:  # an unreadable folder proves nothing
             return self._opened.get(suffix)
         return found.st_dev, found.st_ino
 
 
 def has_log(path: Path) -> bool:
-    """Say whether there is anything in the write-ahead log of an index. Blocking."""
+    """Return whether the write-ahead log of an index has content. Blocking."""
     try:
         return os.stat(f"{path}-wal").st_size > 0
     except FileNotFoundError:
@@ -79,7 +79,7 @@ def has_log(path: Path) -> bool:
 
 
 def copy_to(connection: Connection, target: Path) -> None:
-    """Write all that a connection sees into a new file, page by page: rows keep their numbers."""
+    """Copy a connection's database into a new file page by page, so that row ids are kept."""
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     target.unlink(missing_ok=True)
     os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
@@ -94,12 +94,12 @@ def copy_to(connection: Connection, target: Path) -> None:
 
 
 def put_back(connection: Connection, path: Path, by_way_of: Path) -> None:
-    """Write an index that is open but has lost its name anew. A file that is there is left."""
+    """Restore the file of an open index that has lost its path. Keeps a file that is there."""
     empty_log(connection)
     copy_to(connection, by_way_of)
     try:
         for suffix in _LOGS:
-            Path(f"{path}{suffix}").unlink(missing_ok=True)  # of what is gone
+            Path(f"{path}{suffix}").unlink(missing_ok=True)  # logs of the lost file
         os.link(by_way_of, path)
     finally:
         by_way_of.unlink(missing_ok=True)

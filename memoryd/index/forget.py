@@ -1,6 +1,6 @@
-"""Takes files out of the index for good: rows, words, vectors, and their bytes on disk.
+"""Permanent removal of files from the index: rows, words, vectors, and their bytes on disk.
 
-What is kept of them are tombstones, so that they don't come back: hashes of texts, and names.
+Only tombstones remain, so that the files don't come back: hashes of texts, and names.
 """
 
 import hashlib
@@ -12,25 +12,25 @@ from memoryd.index.statements import DerivedTables, RowChanges, delete_rows
 from memoryd.messages import FileKey
 
 Tombstone = tuple[str, str]
-"""(kind, value). `path`: the name of a transcript, without what an archive adds to it; `session`:
-an id; `message`, `chunk`: the SHA-256 of a text."""
+"""(kind, value). `path`: the name of a transcript without an archive's suffix; `session`: an id;
+`message`, `chunk`: the SHA-256 of a text."""
 HASHED_KINDS = ("message", "chunk")
 KINDS = ("path", "session", *HASHED_KINDS)
 
 
 def message_hash(text: str) -> str:
-    """Return the hash that stands for a message, as it is spoken."""
+    """Return the hash of a message's text."""
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def load_tombstones(connection: Connection) -> set[Tombstone]:
-    """Return all that was forgotten, but the chunks."""
+    """Return all tombstones except those of chunks."""
     found = connection.execute("SELECT kind, value FROM forgotten WHERE kind <> 'chunk'")
     return set(found.fetchall())
 
 
 def chunk_hashes(connection: Connection, paths: Iterable[str]) -> list[str]:
-    """Return the hashes of all chunks of some transcripts."""
+    """Return the hashes of all chunks of the given transcripts."""
     return [
         digest
         for path in paths
@@ -44,47 +44,46 @@ def chunk_hashes(connection: Connection, paths: Iterable[str]) -> list[str]:
 
 def forget(
     connection: Connection,
-    legs: DerivedTables,
+    tables: DerivedTables,
     keys: Iterable[FileKey],
     tombstones: Iterable[tuple[str, str]],
 ) -> list[RowChanges]:
-    """Remove files and everything made of them, in one transaction; `wipe` is to follow."""
+    """Remove files and everything derived from them in one transaction. Call `wipe` next."""
     with transaction(connection):
-        deltas = [_remove(connection, legs, key) for key in keys]
+        changes = [_remove(connection, tables, key) for key in keys]
         connection.executemany("INSERT OR IGNORE INTO forgotten VALUES (?, ?)", tombstones)
-        # Vectors of earlier chunks too, as nothing tells what they were made of, and what vendors
-        # said of texts that they refused.
+        # Also the vectors of earlier chunks, whose texts are unknown, and the vendors' messages
+        # about texts that they refused.
         for table in ("embedding_cache", "set_aside"):
             connection.execute(f"DELETE FROM {table} WHERE hash NOT IN (SELECT hash FROM chunks)")
-        if legs.fts:
-            # Deleted words stay in their segments until these are merged.
+        if tables.fts:
+            # Deleted words stay in their segments until a merge.
             connection.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('optimize')")
-        if legs.vec:
-            # vec0 only marks a deleted vector, and its rows have no numbers that VACUUM keeps.
+        if tables.vec:
+            # vec0 only marks vectors as deleted, and VACUUM doesn't keep its row ids.
             connection.execute("DROP TABLE chunks_vec")
-    return deltas
+    return changes
 
 
 def wipe(connection: Connection) -> None:
-    """Write the file anew.
+    """Rewrite the file, because free pages keep the bytes of deleted rows.
 
-    Only so are the bytes gone, of what was deleted earlier too: pages that are free keep theirs.
-    Raises `OSError` while somebody reads the old ones.
+    Raises `OSError` while the old pages are being read.
     """
     connection.execute("VACUUM")
     empty_log(connection)
 
 
-def complete(connection: Connection, legs: DerivedTables) -> None:
-    """Make the table again that had to go before the file was written anew."""
-    if legs.vec and legs.identity.dims is not None:
-        schema.ensure_vec(connection, legs.identity.dims)
+def complete(connection: Connection, tables: DerivedTables) -> None:
+    """Recreate the vector table that `forget` dropped."""
+    if tables.vec and tables.identity.dims is not None:
+        schema.ensure_vec(connection, tables.identity.dims)
 
 
-def _remove(connection: Connection, legs: DerivedTables, key: FileKey) -> RowChanges:
+def _remove(connection: Connection, tables: DerivedTables, key: FileKey) -> RowChanges:
     row = connection.execute(
         "SELECT file_id FROM files WHERE path = ? AND source = ?", (key.path, key.source)
     ).fetchone()
     if row is None:
         return RowChanges()
-    return delete_rows(connection, legs, row[0])
+    return delete_rows(connection, tables, row[0])

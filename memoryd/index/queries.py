@@ -1,4 +1,4 @@
-"""Reads what of the index has no vector yet."""
+"""The SQL that reads an index: its identity, its files, its texts and its missing vectors."""
 
 import asyncio
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from memoryd.index.schema import get_choice, get_identity, get_workspace
 
 
 class StoredIdentity(NamedTuple):
-    """What an index tells about itself; None where it doesn't."""
+    """The stored facts of an index; missing or unreadable ones are None."""
 
     built: Identity | None = None
     choice: Choice | None = None
@@ -25,8 +25,8 @@ class StoredIdentity(NamedTuple):
 
 
 async def peek(path: Path) -> StoredIdentity:
-    """Return what an index file tells. One that can't be read tells nothing: opening it will."""
-    # One that is not there is not made by reading it, nor is its log.
+    """Return the stored facts of an index file, none if it is unreadable: opening reports why."""
+    # Reading must create neither the file nor its log.
     with suppress(Error, OSError):
         no_log = not await asyncio.to_thread(has_log, path)
         async with Database(path, readonly=True, immutable=no_log) as database:
@@ -54,20 +54,20 @@ def read_files(
 
 
 def find_text(connection: Connection, text: str) -> list[str]:
-    """Return the names of the transcripts in which a text may stand, in any case.
+    """Return the transcripts that may contain a text, ignoring case, spaces and line ends.
 
-    Few others may be among them; spaces and line ends are not looked at.
+    A few false positives are possible.
     """
-    wanted = _bare(text)
+    needle = _bare(text)
     found = []
     for path, messages in groupby(_messages(connection), key=lambda message: message[0]):
-        if any(_may_have(parts, wanted) for _, parts in messages):
+        if any(_may_contain(parts, needle) for _, parts in messages):
             found.append(path)
     return found
 
 
 def _messages(connection: Connection) -> Iterator[tuple[str, list[str]]]:
-    """Yield the parts of each message, bare, with its transcript; short ones share one part."""
+    """Yield (transcript, normalized parts) of each message; short messages share one part."""
     rows = connection.execute(
         "SELECT path, start_line, text FROM chunks JOIN files USING (file_id)"
         " WHERE source = 'sessions' ORDER BY path, start_line"
@@ -77,21 +77,21 @@ def _messages(connection: Connection) -> Iterator[tuple[str, list[str]]]:
 
 
 def _bare(text: str) -> str:
-    """Return what of a text is compared."""
+    """Return the form of a text that is compared."""
     return "".join(normalize("NFD", text.casefold()).split())
 
 
-def _may_have(parts: list[str], wanted: str) -> bool:
-    if any(wanted in part for part in parts):
+def _may_contain(parts: list[str], needle: str) -> bool:
+    if any(needle in part for part in parts):
         return True
     if len(parts) == 1:
         return False
-    # It begins at the end of one and ends at the beginning of another, or has a whole one in it.
-    most = max(map(len, parts))
-    return any(part in wanted for part in parts) or any(
-        any(part.endswith(wanted[:at]) for part in parts)
-        and any(part.startswith(wanted[at:]) for part in parts)
-        for at in range(max(1, len(wanted) - most), min(most, len(wanted) - 1) + 1)
+    # The text may span two parts, or contain a whole one.
+    longest = max(map(len, parts))
+    return any(part in needle for part in parts) or any(
+        any(part.endswith(needle[:at]) for part in parts)
+        and any(part.startswith(needle[at:]) for part in parts)
+        for at in range(max(1, len(needle) - longest), min(longest, len(needle) - 1) + 1)
     )
 
 
@@ -105,7 +105,7 @@ def read_pending(connection: Connection, after: int, limit: int) -> list[tuple[i
 
 
 def count_set_aside(connection: Connection) -> int:
-    """Return how many chunks have a text that can't be embedded."""
+    """Return the number of chunks whose text can't be embedded."""
     row = connection.execute(
         "SELECT count(*) FROM chunks WHERE vector_id IS NULL"
         " AND hash IN (SELECT hash FROM set_aside)"
@@ -114,7 +114,7 @@ def count_set_aside(connection: Connection) -> int:
 
 
 def count_pending(connection: Connection) -> int:
-    """Return how many distinct texts wait for a vector."""
+    """Return the number of distinct texts without a vector."""
     row = connection.execute(
         "SELECT count(DISTINCT hash) FROM chunks WHERE vector_id IS NULL"
         " AND hash NOT IN (SELECT hash FROM set_aside)"

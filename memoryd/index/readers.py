@@ -1,4 +1,4 @@
-"""A small pool of read-only connections, each on a thread of its own."""
+"""Pool of read-only connections, each on a thread of its own."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -22,11 +22,11 @@ class _Reader:
 
 
 class ReaderPool:
-    """Hands out read-only connections; can be emptied so that the file may be replaced.
+    """Pool of read-only connections that can be closed while the file is replaced.
 
-    Every read is one whole function that fetches all it wants: a half-read cursor would keep the
-    write-ahead log from being checkpointed. Where the disk fails, the connection is opened anew and
-    the read tried once more. `on_error` is told of every read that fails.
+    A read is one function that fetches all its rows, because an open cursor blocks checkpoints of
+    the write-ahead log. If the disk fails, the connection is reopened and the read retried once.
+    `on_error` is called for every read that fails.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class ReaderPool:
         immutable: bool = False,
         moved: Callable[[], Moved | None] = lambda: None,
     ) -> None:
-        """Take what says whether the path means another file than what is open."""
+        """Create a closed pool; `moved` returns how the file at `path` has changed, or None."""
         self.on_error: Callable[[Exception], None] = lambda error: None
         self._path = path
         self._extension = extension
@@ -49,7 +49,7 @@ class ReaderPool:
         self._leaving = asyncio.Event()
 
     async def open(self) -> None:
-        """Open all connections, or none of them. The file must exist."""
+        """Open all connections or none. The file must exist."""
         async with AsyncExitStack() as opened:
             databases = [
                 await opened.enter_async_context(self._database()) for _ in range(POOL_SIZE)
@@ -62,9 +62,9 @@ class ReaderPool:
         self._admitting.set()
 
     async def read_patiently(self, function: Callable[[Connection], T]) -> T:
-        """Like `read`, for what takes long: it gives way where all connections are to be closed.
+        """Like `read`, for long reads: when the pool closes, the read stops.
 
-        When they are open again, it begins anew.
+        It starts again when the pool is open.
         """
         while True:
             await self._admitting.wait()
@@ -98,7 +98,7 @@ class ReaderPool:
 
     @asynccontextmanager
     async def emptied(self) -> AsyncIterator[None]:
-        """Close all connections for the time of the block; reads that come meanwhile wait."""
+        """Close all connections during the block; new reads wait."""
         await self.close()
         try:
             yield
@@ -106,7 +106,7 @@ class ReaderPool:
             await self.open()
 
     async def close(self) -> None:
-        """Close all connections, those in use as soon as they are back. Idempotent."""
+        """Close all connections, busy ones as soon as they are idle. Idempotent."""
         await self._take_all()
         for reader in self._readers:
             with suppress(Error):
@@ -119,8 +119,8 @@ class ReaderPool:
         )
 
     async def _renew(self, reader: _Reader) -> bool:
-        """Open a connection anew. Returns False where that can't be done."""
-        # Another file's rows would be taken for ours.
+        """Reopen a connection. Returns False if that fails."""
+        # The rows of another file would be taken for ours.
         if await asyncio.to_thread(self._moved) is not None:
             return False
         try:
@@ -133,7 +133,7 @@ class ReaderPool:
         return True
 
     async def _take_all(self) -> None:
-        """Take all connections, ahead of every read that comes later; cancelled, none."""
+        """Take all connections, ahead of later reads; if cancelled, put all of them back."""
         self._admitting.clear()
         self._leaving.set()
         taken: list[_Reader] = []

@@ -1,10 +1,10 @@
-"""Tables of an index, and what is put right when one is opened.
+"""Tables of an index, their migrations, and their repair on opening.
 
 `meta`, `files`, `chunks`, `embedding_cache`, `set_aside`, `forgotten` and `batch_jobs` are the
-truth. `chunks_fts` (FTS5) and `chunks_vec` (sqlite-vec) are derived and are filled again from them
-when they are behind, as they are after a time without FTS5 or without the extension.
+source of truth. `chunks_fts` (FTS5) and `chunks_vec` (sqlite-vec) are derived from them and
+refilled if rows are missing, as after a time without FTS5 or without the extension.
 
-Row ids are never given twice: a search that holds one finds its chunk or nothing.
+Row ids are never reused: a search that holds one finds its chunk or nothing.
 """
 
 from pathlib import Path
@@ -23,14 +23,14 @@ from memoryd.index.driver import (
     transaction,
 )
 from memoryd.messages import MountPoints
-from memoryd.text.tokenize import FTS5_TOKENIZE, index_text
+from memoryd.text.tokenize import FTS5_TOKENIZE, fts_columns
 
 VERSION = 3
 AUTOMERGE = 8
-"""As many segments of one size has FTS5 before a commit merges them: with its own 4, a first
-indexing takes a sixth longer. `merge_segments` does the rest when there is nothing else to do."""
+"""FTS5 segments of one size before a commit merges them. With FTS5's default of 4, a first indexing
+takes a sixth longer. `merge_segments` merges the rest when the writer is idle."""
 _MERGE_PAGES = 64
-"""Written in one go: 10 ms at most."""
+"""Pages written by one merge: at most 10 ms."""
 
 _BATCH_JOBS = """
 CREATE TABLE batch_jobs (
@@ -94,8 +94,7 @@ CREATE TABLE forgotten (
 {_BATCH_JOBS}"""
 
 _MIGRATIONS = {
-    # Every file is read once more, for what is to be remarked on it; chunks that are as they were
-    # keep their rows and vectors.
+    # Every file is read again for its remarks; unchanged chunks keep their rows and vectors.
     1: """
 ALTER TABLE files ADD COLUMN remarks TEXT NOT NULL DEFAULT '[]';
 ALTER TABLE files ADD COLUMN transcript TEXT;
@@ -107,7 +106,7 @@ UPDATE files SET hash = '', mtime_ns = -1;
 """,
     2: _BATCH_JOBS,
 }
-"""How to get from a version to the next one."""
+"""SQL that migrates each version to the next one."""
 
 
 class IndexRefusedError(Exception):
@@ -115,7 +114,7 @@ class IndexRefusedError(Exception):
 
 
 def prepare(connection: Connection, workspace: Path, identity: Identity) -> Identity:
-    """Create the tables of a new index or check those of an old one; return its identity.
+    """Create the tables of a new index, or check and migrate an old one; return its identity.
 
     Raises `IndexRefusedError` for another workspace's index, a newer schema or a foreign file.
     """
@@ -132,24 +131,24 @@ def prepare(connection: Connection, workspace: Path, identity: Identity) -> Iden
                 " it is not an index of memoryd"
             )
         built = check(connection, workspace, identity)
-        # Only now that it is known to be ours.
+        # Not before the file is known to be ours.
         for old in range(version or VERSION, VERSION):
             _execute_all(connection, _MIGRATIONS[old])
             connection.execute(f"PRAGMA user_version = {old + 1}")
-    # Written into the file too.
+    # This is written into the file too.
     connection.execute("PRAGMA journal_mode = WAL")
     return built
 
 
 def version_of(connection: Connection) -> int:
-    """Return the version of the schema; 0 for a new file."""
+    """Return the schema version, 0 for a new file."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def check(connection: Connection, workspace: Path, identity: Identity | None = None) -> Identity:
-    """Return what an index was built with; one that has nothing yet is to be built with `identity`.
+    """Return the identity of an index; an empty index gets `identity`.
 
-    Raises `IndexRefusedError` if it is not ours, `DamagedIndexError` if that can't be read.
+    Raises `IndexRefusedError` if it is not ours, `DamagedIndexError` if its identity is unreadable.
     """
     if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone():
         raise IndexRefusedError("it is not an index of memoryd; set store.path to another file")
@@ -162,25 +161,25 @@ def check(connection: Connection, workspace: Path, identity: Identity | None = N
     try:
         return get_identity(connection)
     except msgspec.MsgspecError as error:
-        raise DamagedIndexError(f"what it was built with can't be read ({error})") from error
+        raise DamagedIndexError(f"the identity of the index is unreadable ({error})") from error
 
 
 def create(connection: Connection, workspace: Path) -> None:
-    """Create the tables of a new index. What its rows are built with is still to be recorded."""
+    """Create the tables of a new index, whose identity is recorded later."""
     _execute_all(connection, _TABLES)
     connection.execute(f"PRAGMA user_version = {VERSION}")
     _put_meta(connection, "workspace", str(workspace))
 
 
 def newer(version: int) -> IndexRefusedError:
-    """Return the refusal of an index that a newer memoryd has made."""
+    """Return the error for an index that a newer memoryd has made."""
     return IndexRefusedError(
         f"the index has schema version {version} and this memoryd knows {VERSION}; upgrade memoryd"
     )
 
 
 def of_another(owner: str | None, workspace: Path) -> IndexRefusedError:
-    """Return the refusal of an index that was made for another workspace."""
+    """Return the error for an index of another workspace."""
     return IndexRefusedError(
         f"the index belongs to the workspace {owner}; set store.path to another file"
         f" for {workspace}, or move this one away"
@@ -193,12 +192,12 @@ def _execute_all(connection: Connection, statements: str) -> None:
 
 
 def put_identity(connection: Connection, identity: Identity) -> None:
-    """Record what the rows are built with."""
+    """Record the identity of the rows."""
     _put_meta(connection, "identity", msgspec.json.encode(identity).decode())
 
 
 def get_identity(connection: Connection) -> Identity:
-    """Return what the rows are built with. Raises `MsgspecError` if that can't be read."""
+    """Return the identity of the rows. Raises `MsgspecError` if it is unreadable."""
     try:
         return msgspec.json.decode(_get_meta(connection, "identity") or "{}", type=Identity)
     except RecursionError:
@@ -206,12 +205,12 @@ def get_identity(connection: Connection) -> Identity:
 
 
 def put_note(connection: Connection, key: str, value: str) -> None:
-    """Record something about the index as a whole."""
+    """Record a note about the index as a whole."""
     _put_meta(connection, key, value)
 
 
 def get_note(connection: Connection, key: str) -> str | None:
-    """Return what was recorded by `put_note`, or None."""
+    """Return a note that `put_note` recorded, or None."""
     return _get_meta(connection, key)
 
 
@@ -221,7 +220,7 @@ def put_choice(connection: Connection, choice: Choice) -> None:
 
 
 def get_choice(connection: Connection) -> Choice | None:
-    """Return who chose the provider; None if it is the configuration's, or can't be read."""
+    """Return who chose the provider; None if the configuration did, or if it is unreadable."""
     try:
         return msgspec.json.decode(_get_meta(connection, "choice") or "", type=Choice)
     except (msgspec.MsgspecError, RecursionError):
@@ -234,13 +233,13 @@ def get_workspace(connection: Connection) -> str | None:
 
 
 def put_places(connection: Connection, places: MountPoints) -> None:
-    """Record which folder, as (device, inode), is to be found at each place of a source."""
+    """Record the (device, inode) of the folder at each place of a source."""
     encoded = msgspec.json.encode(places.folders).decode()
     _put_meta(connection, f"places of {places.source}", encoded)
 
 
 def get_places(connection: Connection, source: str) -> dict[str, tuple[int, int]]:
-    """Return which folder is to be found at each place of a source; none if it is not known."""
+    """Return the recorded (device, inode) at each place of a source; empty if unknown."""
     try:
         found = _get_meta(connection, f"places of {source}") or "{}"
         return msgspec.json.decode(found, type=dict[str, tuple[int, int]])
@@ -258,9 +257,9 @@ def _get_meta(connection: Connection, key: str) -> str | None:
 
 
 def ensure_fts(connection: Connection) -> str | None:
-    """Make `chunks_fts` agree with `chunks`. Returns why keyword search can't work, or None.
+    """Make `chunks_fts` agree with `chunks`. Return why keyword search is unavailable, or None.
 
-    Raises the driver's error when it is the disk that fails.
+    Raises the driver's error if the disk fails.
     """
     if not has_fts5(connection):
         return "this SQLite was built without FTS5"
@@ -295,7 +294,7 @@ def ensure_fts(connection: Connection) -> str | None:
 
 
 def _raise_unless_missing(error: Exception, table: str) -> None:
-    """Raise what is damage, of `table` alone if it can't be loaded, or a fault of the disk."""
+    """Raise corruption, of `table` alone if only it can't be loaded, and faults of the disk."""
     if "vtable constructor failed" in str(error) or "invalid fts5 file format" in str(error):
         raise DamagedIndexError(str(error), table=table) from error
     if fault_of(error) is not Fault.OTHER:
@@ -303,9 +302,9 @@ def _raise_unless_missing(error: Exception, table: str) -> None:
 
 
 def merge_segments(connection: Connection) -> bool:
-    """Merge some of FTS5's segments, which makes searches faster. Returns whether any were left.
+    """Merge some FTS5 segments, which speeds up searches. Return whether any may be left.
 
-    https://sqlite.org/fts5.html#the_merge_command says how to know.
+    The test for that is from https://sqlite.org/fts5.html#the_merge_command.
     """
     before = connection.total_changes
     connection.execute(
@@ -314,16 +313,10 @@ def merge_segments(connection: Connection) -> bool:
     return connection.total_changes - before >= 2
 
 
-def fts_columns(text: str, path: str, heading: str) -> tuple[str, str]:
-    """Return the two FTS columns of a chunk: its own words, and its path and headings."""
-    stem = path.removesuffix(".md")
-    return index_text(text), index_text(f"{stem}\n{heading}")
-
-
 def ensure_vec(connection: Connection, dims: int) -> str | None:
-    """Make `chunks_vec` hold a vector of each chunk: the mean, where there are several.
+    """Make `chunks_vec` hold one vector of each chunk, the mean if there are several.
 
-    Returns why it can't, or None. Raises the driver's error when it is the disk that fails.
+    Return why that fails, or None. Raises the driver's error if the disk fails.
     """
     try:
         with transaction(connection):

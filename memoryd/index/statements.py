@@ -1,36 +1,39 @@
-"""The SQL that changes an index, each change one transaction on the writer's thread.
+"""The SQL that changes an index, one transaction for each change, on the writer's thread.
 
-Chunks that stay keep their rows, so that an edit of one line costs one chunk and not the file.
-Many rows are inserted at a time and files share a transaction: each commit makes SQLite write the
-same pages of the indexes again, and FTS5 a segment that it has to merge later.
+Unchanged chunks keep their rows, so an edited line costs one chunk and not the whole file. Files
+share a transaction and rows an INSERT, because each commit rewrites the same index pages and adds
+an FTS5 segment that has to be merged later.
 """
 
 import hashlib
 import time
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
 
 from memoryd.identity import Identity
-from memoryd.index.batching import insert_rows, last_id, run_at_once
 from memoryd.index.cache import keep_vectors, put_vec, take_vectors
 from memoryd.index.catalog import encode_remarks, encode_transcript
-from memoryd.index.driver import Connection, transaction
-from memoryd.index.schema import fts_columns
+from memoryd.index.driver import Connection, run_at_once, transaction
 from memoryd.messages import Chunk, FileGone, FileKey, FileStat, ParsedFile
+from memoryd.text.tokenize import fts_columns
 
 STEP_CHUNKS = 512
-"""Inserted, or deleted, in one go: about 30 ms."""
+"""Chunks inserted or deleted in one step: about 30 ms."""
 GROUP_FILES = 128
 GROUP_BYTES = 1024 * 1024
-"""What may share a transaction: about 50 ms."""
+"""Maximum bytes of text in one transaction, and `GROUP_FILES` of files: about 50 ms."""
+_BLOCKS_ROWS = (64, 8, 1)
+"""Rows of one INSERT; larger statements gain nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class DerivedTables:
-    """Which derived tables this connection keeps, and whose rows it writes."""
+    """The derived tables that a connection maintains, and the identity of its rows."""
 
     identity: Identity
     fts: bool
@@ -38,13 +41,13 @@ class DerivedTables:
 
     @property
     def dims(self) -> int:
-        """How many numbers a vector has; there are vectors by now."""
-        assert self.identity.dims is not None  # noqa: S101 - learned from the first
+        """The number of dimensions, which is known once there are vectors."""
+        assert self.identity.dims is not None  # noqa: S101 - known from the first
         return self.identity.dims
 
 
 class MatrixRow(NamedTuple):
-    """A chunk's vector on its way into memory."""
+    """A chunk's vector, to be added to the matrix."""
 
     row_id: int
     file_id: int
@@ -53,7 +56,7 @@ class MatrixRow(NamedTuple):
 
 @dataclass(slots=True)
 class RowChanges:
-    """What a transaction changed, for the vectors and the catalog in memory."""
+    """The rows that a transaction changed in one file, for the matrix and the catalog."""
 
     file_id: int = 0
     chunks: int = 0
@@ -65,7 +68,7 @@ class RowChanges:
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """A file whose content is as it was: only its stat is new, or what is remarked on it."""
+    """A file with unchanged content but a new stat or new remarks."""
 
     key: FileKey
     stat: FileStat
@@ -78,12 +81,12 @@ _Rows = dict[str, tuple[int, str]]
 
 
 def size(change: FileChange) -> int:
-    """Return about how many bytes of text a change writes."""
+    """Return the approximate number of bytes of text that a change writes."""
     return change.stat.size if isinstance(change, ParsedFile) else 0
 
 
 def text_hash(text: str) -> str:
-    """Return the SHA-256 that names a text in the cache, as hex."""
+    """Return the cache key of a text: its SHA-256 as hex."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -94,41 +97,36 @@ def chunk_id(key: FileKey, chunk: Chunk, digest: str, model: str) -> str:
 
 
 def write_files(
-    connection: Connection, legs: DerivedTables, changes: Sequence[FileChange]
+    connection: Connection, tables: DerivedTables, files: Sequence[FileChange]
 ) -> Generator[None, None, list[RowChanges]]:
-    """Bring the rows of some files, each named once, up to date in one transaction.
+    """Bring the rows of some files, each given once, up to date in one transaction.
 
     A generator, so that a large file keeps the thread for a moment at a time: each step writes a
-    bounded number of rows, and the last one commits and returns what changed by file. Closed before
-    that, or failed, it leaves everything as it was.
+    bounded number of rows; the last one commits and returns the changes of each file. If it fails
+    or is closed before that, nothing changes.
     """
-    deltas = [RowChanges() for _ in changes]
+    changes = [RowChanges() for _ in files]
     with transaction(connection):
-        known = _file_ids(connection, changes)
-        ids = known | _put_file_rows(connection, changes, known)
-        inserts = _Inserts(connection, legs)
-        for change, delta in zip(changes, deltas, strict=True):
-            delta.file_id = ids.get(change.key, 0)
+        known = _file_ids(connection, files)
+        ids = known | _put_file_rows(connection, files, known)
+        inserts = _Inserts(connection, tables)
+        for change, changed in zip(files, changes, strict=True):
+            changed.file_id = ids.get(change.key, 0)
             match change:
                 case ParsedFile():
-                    at, first = delta.file_id, change.from_line
+                    at, first = changed.file_id, change.from_line
                     old = _rows_of(connection, at, first) if change.key in known else {}
-                    yield from _replace(connection, legs, change, old, delta, inserts)
+                    yield from _replace(connection, tables, change, old, changed, inserts)
                 case FileGone():
-                    yield from _delete(connection, legs, delta)
+                    yield from _delete(connection, tables, changed)
                 case Touched():
                     _touch(connection, change)
         inserts.flush()
-    return deltas
+    return changes
 
 
-def replace_file(connection: Connection, legs: DerivedTables, parsed: ParsedFile) -> RowChanges:
-    """Make the rows of one file those of its present content, at one go."""
-    return run_at_once(write_files(connection, legs, [parsed]))[0]
-
-
-def _file_ids(connection: Connection, changes: Sequence[FileChange]) -> dict[FileKey, int]:
-    paths = msgspec.json.encode([change.key.path for change in changes]).decode()
+def _file_ids(connection: Connection, files: Sequence[FileChange]) -> dict[FileKey, int]:
+    paths = msgspec.json.encode([change.key.path for change in files]).decode()
     found = connection.execute(
         "SELECT source, path, file_id FROM files WHERE path IN (SELECT value FROM json_each(?))",
         (paths,),
@@ -137,13 +135,13 @@ def _file_ids(connection: Connection, changes: Sequence[FileChange]) -> dict[Fil
 
 
 def _put_file_rows(
-    connection: Connection, changes: Sequence[FileChange], known: dict[FileKey, int]
+    connection: Connection, files: Sequence[FileChange], known: dict[FileKey, int]
 ) -> dict[FileKey, int]:
-    """Give known files their new hash and stat, and new ones a row. Returns the ids of the new."""
+    """Update the rows of known files and insert the new ones. Return the ids of new files."""
     last = last_id(connection, "files")
     new: dict[FileKey, int] = {}
     inserted: list[tuple[object, ...]] = []
-    for change in changes:
+    for change in files:
         if not isinstance(change, ParsedFile):
             continue
         notes = encode_remarks(change.remarks), encode_transcript(change.transcript)
@@ -172,40 +170,42 @@ def _rows_of(connection: Connection, file_id: int, from_line: int = 1) -> _Rows:
 
 def _replace(
     connection: Connection,
-    legs: DerivedTables,
+    tables: DerivedTables,
     parsed: ParsedFile,
     old: _Rows,
-    delta: RowChanges,
+    changed: RowChanges,
     inserts: "_Inserts",
 ) -> Generator[None, None, None]:
     seen: set[str] = set()
     for number, chunk in enumerate(parsed.chunks, start=1):
         digest = text_hash(chunk.text)
-        id_ = chunk_id(parsed.key, chunk, digest, legs.identity.model)
-        if id_ not in seen:  # as equal parts of an overlong line are
+        id_ = chunk_id(parsed.key, chunk, digest, tables.identity.model)
+        if id_ not in seen:  # parts of an overlong line may be equal
             seen.add(id_)
             row_id, heading = old.pop(id_, (None, ""))
-            # A heading can change above a chunk that stays, and is part of what is searched.
+            # The heading above an unchanged chunk may change, and is searched too.
             if row_id is not None and heading != chunk.heading:
-                _delete_chunk(connection, legs, row_id, delta)
+                _delete_chunk(connection, tables, row_id, changed)
                 row_id = None
             if row_id is None:
-                inserts.add(_Insert(parsed.key, delta, id_, digest, chunk))
+                inserts.add(_Insert(parsed.key, changed, id_, digest, chunk))
         if number % STEP_CHUNKS == 0:
             inserts.flush()
             yield
-    delta.chunks = len(seen)
+    changed.chunks = len(seen)
     if parsed.from_line > 1:
         before = "SELECT count(*) FROM chunks WHERE file_id = ? AND start_line < ?"
-        delta.chunks += connection.execute(before, (delta.file_id, parsed.from_line)).fetchone()[0]
-    yield from _delete_chunks(connection, legs, old, delta)
+        changed.chunks += connection.execute(
+            before, (changed.file_id, parsed.from_line)
+        ).fetchone()[0]
+    yield from _delete_chunks(connection, tables, old, changed)
 
 
 def _delete(
-    connection: Connection, legs: DerivedTables, delta: RowChanges
+    connection: Connection, tables: DerivedTables, changed: RowChanges
 ) -> Generator[None, None, None]:
-    yield from _delete_chunks(connection, legs, _rows_of(connection, delta.file_id), delta)
-    connection.execute("DELETE FROM files WHERE file_id = ?", (delta.file_id,))
+    yield from _delete_chunks(connection, tables, _rows_of(connection, changed.file_id), changed)
+    connection.execute("DELETE FROM files WHERE file_id = ?", (changed.file_id,))
 
 
 def _touch(connection: Connection, touched: Touched) -> None:
@@ -218,77 +218,77 @@ def _touch(connection: Connection, touched: Touched) -> None:
 
 def put_vectors(
     connection: Connection,
-    legs: DerivedTables,
+    tables: DerivedTables,
     vectors: Sequence[tuple[str, bytes]],
     bad: Iterable[tuple[str, str]] = (),
 ) -> RowChanges:
-    """Store embeddings by text hash and give them to the chunks that wait for them.
+    """Store embeddings by text hash and assign them to the chunks without a vector.
 
     A text whose chunk is gone by now is cached all the same: it has been paid for. `bad` are texts
     that can't be embedded, by hash, with the reason.
     """
-    delta = RowChanges()
+    changed = RowChanges()
     with transaction(connection):
-        # One that was there before wins: disk and memory must hold the same.
-        for digest, vector_id, embedding in keep_vectors(connection, legs.identity, vectors):
+        # An existing embedding wins, because disk and memory must agree.
+        for digest, vector_id, embedding in keep_vectors(connection, tables.identity, vectors):
             waiting = connection.execute(
                 "UPDATE chunks SET vector_id = ? WHERE hash = ? AND vector_id IS NULL"
                 " RETURNING row_id, file_id",
                 (vector_id, digest),
             ).fetchall()
-            delta.added += [MatrixRow(row, file, embedding) for row, file in waiting]
-            if waiting and legs.vec:
-                put_vec(connection, vector_id, embedding, legs.dims)
+            changed.added += [MatrixRow(row, file, embedding) for row, file in waiting]
+            if waiting and tables.vec:
+                put_vec(connection, vector_id, embedding, tables.dims)
         connection.executemany("INSERT OR REPLACE INTO set_aside VALUES (?, ?)", bad)
-    return delta
+    return changed
 
 
 class _Insert(NamedTuple):
-    """A chunk on its way into the tables."""
+    """A chunk to be inserted."""
 
     key: FileKey
-    delta: RowChanges
+    changed: RowChanges
     id: str
     digest: str
     chunk: Chunk
 
 
 class _Inserts:
-    """Collects new chunks of one file or many, and inserts them all at once."""
+    """Collects the new chunks of one or more files and inserts them together."""
 
-    def __init__(self, connection: Connection, legs: DerivedTables) -> None:
+    def __init__(self, connection: Connection, tables: DerivedTables) -> None:
         self._connection = connection
-        self._legs = legs
+        self._tables = tables
         self._waiting: list[_Insert] = []
         self._last_row = last_id(connection, "chunks")
 
     def add(self, insert: _Insert) -> None:
-        """Take one more."""
+        """Add a chunk."""
         self._waiting.append(insert)
 
     def flush(self) -> None:
-        """Insert what waits, with the vectors that are cached, and say so in the deltas."""
+        """Insert the collected chunks with their cached vectors and record the changes."""
         if not self._waiting:
             return
-        connection, legs, model = self._connection, self._legs, self._legs.identity.model
+        connection, tables, model = self._connection, self._tables, self._tables.identity.model
         now = int(time.time())
         digests = [insert.digest for insert in self._waiting]
-        cached = take_vectors(connection, legs.identity, digests)
+        cached = take_vectors(connection, tables.identity, digests)
         chunks: list[tuple[object, ...]] = []
         words: list[tuple[object, ...]] = []
-        for key, delta, id_, digest, chunk in self._waiting:
+        for key, changed, id_, digest, chunk in self._waiting:
             self._last_row = row_id = self._last_row + 1
             vector_id = None
             if digest in cached:
                 vector_id, embedding = cached[digest]
-                delta.reused += 1
-                delta.added.append(MatrixRow(row_id, delta.file_id, embedding))
+                changed.reused += 1
+                changed.added.append(MatrixRow(row_id, changed.file_id, embedding))
             else:
-                delta.pending = True
-            place = delta.file_id, chunk.start_line, chunk.end_line
+                changed.pending = True
+            place = changed.file_id, chunk.start_line, chunk.end_line
             content = digest, model, chunk.heading, chunk.text, chunk.line_map
             chunks.append((row_id, id_, *place, *content, vector_id, now))
-            if legs.fts:
+            if tables.fts:
                 words.append((row_id, *fts_columns(chunk.text, key.path, chunk.heading)))
         insert_rows(
             connection,
@@ -297,40 +297,68 @@ class _Inserts:
             chunks,
         )
         insert_rows(connection, "chunks_fts (rowid, body, context)", words)
-        if legs.vec:
+        if tables.vec:
             for vector_id, embedding in cached.values():
-                put_vec(connection, vector_id, embedding, legs.dims)
+                put_vec(connection, vector_id, embedding, tables.dims)
         self._waiting.clear()
 
 
 def _delete_chunks(
-    connection: Connection, legs: DerivedTables, old: _Rows, delta: RowChanges
+    connection: Connection, tables: DerivedTables, old: _Rows, changed: RowChanges
 ) -> Generator[None, None, None]:
     for number, (row_id, _) in enumerate(old.values(), start=1):
-        _delete_chunk(connection, legs, row_id, delta)
+        _delete_chunk(connection, tables, row_id, changed)
         if number % STEP_CHUNKS == 0:
             yield
 
 
 def _delete_chunk(
-    connection: Connection, legs: DerivedTables, row_id: int, delta: RowChanges
+    connection: Connection, tables: DerivedTables, row_id: int, changed: RowChanges
 ) -> None:
     (vector_id,) = connection.execute(
         "DELETE FROM chunks WHERE row_id = ? RETURNING vector_id", (row_id,)
     ).fetchone()
-    if legs.fts:
+    if tables.fts:
         connection.execute("DELETE FROM chunks_fts WHERE rowid = ?", (row_id,))
-    if vector_id is not None and legs.vec:
+    if vector_id is not None and tables.vec:
         connection.execute(
             "DELETE FROM chunks_vec WHERE rowid = ?"
             " AND NOT EXISTS (SELECT 1 FROM chunks WHERE vector_id = ?)",
             (vector_id, vector_id),
         )
-    delta.removed.append(row_id)
+    changed.removed.append(row_id)
 
 
-def delete_rows(connection: Connection, legs: DerivedTables, file_id: int) -> RowChanges:
-    """Remove a file and all its rows, within a transaction of the caller's."""
-    delta = RowChanges(file_id)
-    run_at_once(_delete(connection, legs, delta))
-    return delta
+def delete_rows(connection: Connection, tables: DerivedTables, file_id: int) -> RowChanges:
+    """Remove a file and all its rows within the caller's transaction."""
+    changed = RowChanges(file_id)
+    run_at_once(_delete(connection, tables, changed))
+    return changed
+
+
+def last_id(connection: Connection, table: str, *, of: str = "main") -> int:
+    """Return the largest row id that an AUTOINCREMENT table has ever had, 0 if none yet.
+
+    Code that inserts many rows numbers them from here on, because the statement returns no ids.
+    `of` is the database, which may be an attached one.
+    """
+    rows = connection.execute(f"SELECT seq FROM {of}.sqlite_sequence WHERE name = ?", (table,))
+    row = rows.fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def insert_rows(connection: Connection, into: str, rows: Sequence[tuple[object, ...]]) -> None:
+    """Insert rows of one width `into` a table, given as `table (columns)`."""
+    start = 0
+    for block in _BLOCKS_ROWS:
+        while len(rows) - start >= block:
+            values = chain.from_iterable(rows[start : start + block])
+            connection.execute(_insert_statement(into, len(rows[0]), block), tuple(values))
+            start += block
+            time.sleep(0)  # yields to the event loop if it waits for the GIL
+
+
+@cache
+def _insert_statement(into: str, width: int, rows: int) -> str:
+    row = f"({', '.join('?' * width)})"
+    return f"INSERT INTO {into} VALUES {', '.join([row] * rows)}"

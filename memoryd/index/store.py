@@ -1,4 +1,4 @@
-"""One index, open: its file, the write connection, the readers and what is kept in memory."""
+"""An open index: its file, the write connection, the readers and the state in memory."""
 
 import asyncio
 import logging
@@ -36,10 +36,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """What decides how an index file is opened.
+    """How to open an index file.
 
-    `extension` None means without sqlite-vec, and `extension_error` why. `cache_max_entries` None
-    means no bound. `is_locked` says whether others still find the lock of the index. Blocking.
+    `extension` None means without sqlite-vec, for the reason `extension_error`. `cache_max_entries`
+    None means no limit. `is_locked` returns whether the lock file is still in place; it blocks.
     """
 
     path: Path
@@ -51,16 +51,16 @@ class StoreOptions:
 
 
 class Store:
-    """An open index. `legs` says what its writer keeps, `identity` what its rows are built with.
+    """An open index: `tables` are maintained by its writer, `identity` describes its rows.
 
-    One that can't be opened for writing, but read, is not `writable`; `outage` tells why, and why
-    writing fails later on.
+    An index that can only be read is not `writable`; `outage` has the reason, as it has for later
+    failures to write.
 
-    `identity` may differ from `wanted`, the present configuration's, until a rebuild has replaced
-    the file. `generation` counts replacements: row ids of one mean nothing in the next. `set_aside`
-    counts the chunks whose text can't be embedded. While a rebuild is under way, `in_rebuild` are
-    the hashes of the texts that it embeds, and `forgotten_meanwhile` are files that were forgotten.
-    None may begin before what others have left is `swept`.
+    `identity` may differ from `wanted`, the configured one, until a rebuild has replaced the file.
+    `generation` counts replacements: row ids are valid within one generation. `set_aside` counts
+    the chunks whose text can't be embedded. During a rebuild, `in_rebuild` has the hashes of the
+    texts that it embeds and `forgotten_meanwhile` the files that were forgotten. A rebuild may
+    begin once the leftovers of earlier ones are `swept`.
     """
 
     def __init__(self, options: StoreOptions, wanted: Identity) -> None:
@@ -85,29 +85,29 @@ class Store:
         self._open = False
 
     @property
-    def legs(self) -> DerivedTables:
-        """Which tables are kept, and whose rows are written, at this moment."""
+    def tables(self) -> DerivedTables:
+        """The derived tables maintained now, and the identity of the rows."""
         vec = self.vec_error is None and self.identity.dims is not None
         return DerivedTables(self.identity, fts=self.fts_error is None, vec=vec)
 
     @property
     def writable(self) -> bool:
-        """Whether there is a write connection; it may fail all the same."""
+        """Whether there is a write connection, which may still fail."""
         return self._database is not None
 
     @property
     def database(self) -> Database:
-        """The write connection; only the writer (or a rebuild of its own file) may use it."""
+        """The write connection, for the writer, or for a rebuild on its own file."""
         assert self._database is not None, "the index is not open"  # noqa: S101
         return self._database
 
     def difference(self) -> str | None:
-        """Say what about the index differs from the present configuration, or None."""
+        """Return how the configuration differs from the index, or None."""
         return self.wanted.difference(self.identity)
 
     def vector_problem(self) -> str | None:
-        """Say why the vectors of the index can't be compared with a query's, or None."""
-        return dimension_change.problem(self.wanted, self.identity)
+        """Return why the vectors of the index can't be compared with a query's, or None."""
+        return self.wanted.vector_problem(self.identity)
 
     def target_identity(self, *, during_outage: bool = False) -> Identity | None:
         """Return the identity to embed for; None while the index can't take its vectors.
@@ -139,19 +139,18 @@ class Store:
         return await self.readers.read(partial(schema.get_places, source=source))
 
     def follow_dims(self, connection: Connection, number: int) -> bool:
-        """Note how many numbers the provider's vectors have now; say whether that is news.
+        """Record the dims that the provider gives now. Return whether `wanted` has changed.
 
-        If they are not as many as the index's, that is to be rebuilt.
+        If they differ from the index's dims, the index has to be rebuilt.
         """
         before = self.wanted
-        self.wanted = dimension_change.follow(connection, before, self.identity, number)
+        self.wanted = dimension_change.record_dims(connection, before, self.identity, number)
         return self.wanted != before
 
     async def open(self) -> None:
-        """Open or create the file and put its derived tables right; or open it to be read alone.
+        """Open or create the file and repair its derived tables, or open it read-only.
 
-        Raises `IndexRefusedError`, or the driver's error when the file is damaged, or there is none
-        and none can be made.
+        Raises `IndexRefusedError`, or the driver's error if the file is corrupt or can't be made.
         """
         try:
             make = partial(self.path.parent.mkdir, parents=True, exist_ok=True, mode=0o700)
@@ -172,8 +171,8 @@ class Store:
     async def close(self) -> None:
         """Checkpoint and close everything. Idempotent.
 
-        When another file has taken the index's place, what this one has is left beside it, for the
-        next start to take what has been paid for.
+        If another file has replaced the index, a copy is left beside it, so that the next start can
+        keep its embeddings.
         """
         if not self._open:
             return
@@ -188,22 +187,22 @@ class Store:
                 except Error as error:
                     if fault_of(error) is not Fault.SURROUNDINGS:
                         raise
-                    log.warning("%s: its log stays for the next start: %s", self.path, error)
+                    log.warning("%s: its log is left for the next start: %s", self.path, error)
             self._open = False
 
     async def moved(self) -> Moved | None:
-        """Say whether the index's files are no longer what is open."""
-        return (await self.place())[0]
+        """Return how the index's files differ from the open ones, None if they don't."""
+        return (await self.file_state())[0]
 
-    async def place(self) -> tuple[Moved | None, bool]:
-        """Say what has become of the index's files, and whether others still find its lock."""
+    async def file_state(self) -> tuple[Moved | None, bool]:
+        """Return how the index's files have changed, and whether its lock file is in place."""
         return await self.database.run(lambda _: (self._files.moved(), self.options.is_locked()))
 
     async def reopen(self) -> Moved | None:
-        """Open the write connection anew; and all others, if the files are gone.
+        """Reopen the write connection; if the files are gone, restore them and reopen all others.
 
-        Then what is open is written back first. Returns what had become of the files. Raises
-        `OSError` or the driver's error. If it is not `writable` after that, nothing works any more.
+        Returns how the files had changed. Raises `OSError` or the driver's error; if the store is
+        not `writable` after that, it is unusable.
         """
         moved = await self.moved()
         if moved is None:
@@ -223,18 +222,19 @@ class Store:
                 await self._close_database()
                 self._files.remove_logs()
                 await self._open_database()
-            log.warning("%s %s while it was open; nothing of it is lost", self.path, moved.value)
+            log.warning("%s %s while it was open; restored it without loss", self.path, moved.value)
         return moved
 
     async def note_failure(self, error: Exception) -> bool:
-        """Note that the index could not be written. Returns whether that has just begun."""
+        """Record a failure to write. Return whether it is the first of an outage."""
         full = await asyncio.to_thread(is_full, self.path.parent)
         return self.outage.fail(error, is_full=full)
 
     async def can_be_written(self) -> bool:
-        """Try to open the index for writing, and close it again; the outage tells why not.
+        """Return whether the index can be opened for writing; the outage records why not.
 
-        What one connection maps for reading alone no other of the process can map for writing.
+        Closes the readers for that: no other connection of the process can map for writing the
+        files that a connection maps read-only.
         """
         try:
             async with self.readers.emptied(), Database(self.path) as database:
@@ -245,15 +245,15 @@ class Store:
         return True
 
     async def load_matrix(self) -> None:
-        """Read all vectors into memory; until then the vector leg is not ready."""
+        """Read all vectors into memory; vector search is not ready before."""
         if (number := self.identity.dims) is not None:
             self.matrix = await self.readers.read(lambda c: load_vectors(c, number))
         self.matrix_ready.set()
 
     def learn_dims(self, connection: Connection, number: int) -> None:
-        """Record the provider's dims at its first answer, and make the vector tables for them.
+        """Record the dims of the provider's first answer and create the vector tables.
 
-        To be run on the write connection. Until all of it has worked, it can be done once more.
+        Runs on the write connection. Can be repeated until it succeeds.
         """
         learned = msgspec.structs.replace(self.identity, dims=number)
         with transaction(connection):
@@ -264,10 +264,10 @@ class Store:
         self.identity = learned
 
     async def replace_with(self, other: Path, identity: Identity) -> None:
-        """Put another index file, closed and checkpointed, in this one's place.
+        """Replace the file by another index file, which is closed and checkpointed.
 
-        Whenever the process dies, the file at `path` is the old index or the new one, whole: all
-        connections are closed first, so there is no write-ahead log that could outlive its file.
+        Whenever the process dies, the file at `path` is the whole old index or the whole new one:
+        all connections are closed first, so no write-ahead log can outlive its file.
         """
         async with self.readers.emptied():
             try:
@@ -296,10 +296,10 @@ class Store:
         self._open = True
 
     async def _open_to_read(self) -> bool:
-        """Open the index to be read alone. Returns False if that can't be done either.
+        """Open the index read-only. Returns False if that fails too.
 
-        With no log to read, none is made: a full or read-only disk would not let us, and elsewhere
-        it would be as read-only as the index. Nobody else changes that, its lock sees to it.
+        Without a log, the file is opened as immutable, because a full or read-only disk doesn't
+        allow a new log. The lock keeps others from changing the file.
         """
         self.readers = self._reader_pool(immutable=not await asyncio.to_thread(has_log, self.path))
         try:
@@ -324,10 +324,10 @@ class Store:
         except Error as error:
             if fault_of(error) is not Fault.DAMAGED:
                 raise
-            log.warning("%s: its write-ahead log stays: %s", self.path, error)
+            log.warning("%s: the write-ahead log is left as it is: %s", self.path, error)
         finally:
             self._files.forget()
-            # Whatever happens: an open connection's thread would keep the process alive.
+            # In any case: the thread of an open connection keeps the process alive.
             with suppress(Error):
                 await database.__aexit__()
 
@@ -335,7 +335,7 @@ class Store:
         copy = self._beside("kept")
 
         def keep(connection: Connection) -> None:
-            # What is in the log would be taken for a part of the other file.
+            # SQLite would take the log for a part of the other file.
             driver.empty_log(connection)
             copy_to(connection, copy)
 
@@ -343,10 +343,10 @@ class Store:
             await database.run(keep)
             self._files.remove_logs()
         except (OSError, Error) as error:
-            log.warning("%s: nothing of it could be kept: %s", self.path, error)
+            log.warning("%s: its embeddings could not be kept: %s", self.path, error)
 
     def _beside(self, name: str) -> Path:
-        """Return the name of a file that the next start takes the embeddings of and removes."""
+        """Return a file name whose embeddings the next start keeps before it removes the file."""
         return Path(f"{self.path}.rebuild-{os.getpid()}-{name}")
 
     def _reader_pool(self, *, immutable: bool = False) -> ReaderPool:
@@ -359,13 +359,13 @@ class Store:
 
     def _check(self, connection: Connection) -> Identity:
         if schema.version_of(connection) != schema.VERSION:
-            raise OSError("it would have to be brought up to date first")
+            raise OSError("its schema must be migrated first")
         return schema.check(connection, self.options.workspace)
 
     def _read_state(self, connection: Connection) -> None:
         self.catalog = Catalog(load_catalog(connection))
         self.set_aside = queries.count_set_aside(connection)
-        self.wanted = dimension_change.settled(connection, self.wanted, self.identity)
+        self.wanted = dimension_change.expected_identity(connection, self.wanted, self.identity)
 
     def _prepare(self, connection: Connection) -> Identity:
         driver.set_up(connection)
@@ -373,7 +373,7 @@ class Store:
         self.fts_error = schema.ensure_fts(connection)
         if self.vec_error is None and identity.dims is not None:
             self.vec_error = schema.ensure_vec(connection, identity.dims)
-        # One without files is still to be filled, from a cache that was salvaged.
+        # An index without files is about to be filled from a salvaged cache.
         if connection.execute("SELECT 1 FROM files LIMIT 1").fetchone():
             cache.prune_cache(connection, self.options.cache_max_entries)
         return identity

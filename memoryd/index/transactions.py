@@ -1,17 +1,16 @@
-"""Changes to an index, each carried out whole, however often the disk fails at it.
+"""Changes to an index, each repeated until it succeeds as a whole, however often the disk fails.
 
-What fails for what surrounds the index is rolled back; then the connection is opened anew, and it
-is tried once more at once, and after that ever more rarely. Nothing else is written meanwhile.
+A change that fails because of the disk is rolled back. Then the connection is reopened and the
+change retried, at once and later with back-off. Other changes wait meanwhile.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from memoryd.index import queries
-from memoryd.index.batching import run_steps
-from memoryd.index.driver import Connection, Database, Error, Fault, fault_of
+from memoryd.index.driver import Connection, Database, Error, Fault, Steps, fault_of
 from memoryd.index.file_identity import Moved, MovedError
 from memoryd.index.statements import RowChanges
 from memoryd.index.store import Store
@@ -22,24 +21,24 @@ T = TypeVar("T")
 
 
 class Transactions:
-    """The way of all changes to the write connection of a store. One at a time.
+    """All changes on the write connection of a store, one at a time.
 
-    What is kept in memory follows what was committed, on the same thread.
+    The state in memory follows each commit on the same thread.
     """
 
     def __init__(
         self, store: Store, *, restart: Callable[[], None], on_recovered: Callable[[], None]
     ) -> None:
-        """`restart` has the agent started anew, soon."""
+        """`restart` requests a restart of the agent."""
         self._store = store
         self._restart = restart
         self._on_recovered = on_recovered
         self._restarting = False
 
     async def until_writable(self) -> None:
-        """Return at once, unless the index is open to be read alone.
+        """Return at once, unless the index is open read-only.
 
-        Then it is tried again and again; once it can be written it is opened anew as a whole.
+        Then retry until the index is writable and request a restart, which reopens it.
         """
         store = self._store
         if store.writable:
@@ -47,49 +46,49 @@ class Transactions:
         await store.outage.until_retry()
         while not await store.can_be_written():
             await store.outage.until_retry()
-        log.info("%s can be written again", store.path)
+        log.info("%s is writable again", store.path)
         self._restart()
         await asyncio.get_running_loop().create_future()
 
-    async def look(self) -> None:
-        """See to it that the index's files are still what is open."""
+    async def check_files(self) -> None:
+        """Check that the index's files are still the open ones, and recover if not."""
         await self._do(_nothing)
 
     async def run(self, function: Callable[[Connection], T]) -> T:
-        """Run `function(connection)`, one transaction."""
+        """Run `function(connection)`, which is one transaction."""
         return await self._do(lambda database: database.run(function))
 
     async def change(
         self, function: Callable[[Connection], list[RowChanges]], *, bad: bool
     ) -> None:
-        """Run `function(connection)`, one transaction, that returns what it has changed.
+        """Run `function(connection)`, which is one transaction and returns its changes.
 
-        `bad`: texts that can't be embedded are among it.
+        `bad`: the changes include texts that can't be embedded.
         """
 
         def commit(connection: Connection) -> None:
-            self._follow(connection, function(connection), bad=bad)
+            self._update_memory(connection, function(connection), bad=bad)
 
         await self.run(commit)
 
     async def write(
-        self, start: Callable[[Connection], Generator[None, None, list[RowChanges]]]
+        self, start: Callable[[Connection], Steps[list[RowChanges]]]
     ) -> list[RowChanges]:
-        """Like `change`, a step at a time."""
+        """Like `change`, one step at a time."""
 
-        def steps(connection: Connection) -> Generator[None, None, list[RowChanges]]:
-            deltas = yield from start(connection)
-            self._follow(connection, deltas, bad=False)
-            return deltas
+        def steps(connection: Connection) -> Steps[list[RowChanges]]:
+            changes = yield from start(connection)
+            self._update_memory(connection, changes, bad=False)
+            return changes
 
-        return await self._do(lambda database: run_steps(database, steps))
+        return await self._do(lambda database: database.run_steps(steps))
 
-    async def at_leisure(
+    async def run_if_possible(
         self, function: Callable[[Connection], T], otherwise: Callable[[Exception], T]
     ) -> T:
-        """Run what can as well be done another time: where the disk fails, `otherwise` is called.
+        """Run optional work once: if the disk fails, return `otherwise(error)` without a retry.
 
-        Nothing that is to be written has to wait for it then.
+        So no other change has to wait for it.
         """
         try:
             return await self._store.database.run(function)
@@ -101,7 +100,7 @@ class Transactions:
     async def _do(self, work: Callable[[Database], Awaitable[T]]) -> T:
         store, outage = self._store, self._store.outage
         try:
-            await self._check_place()
+            await self._check_files()
             return await work(store.database)
         except (Error, OSError) as error:
             if fault_of(error) is not Fault.SURROUNDINGS:
@@ -118,41 +117,42 @@ class Transactions:
                 await outage.until_retry()
             else:
                 if outage.end():
-                    log.info("%s can be written again", store.path)
+                    log.info("%s is writable again", store.path)
                 self._on_recovered()
-                if moved is Moved.GONE and not (await store.place())[1]:
-                    self._restart()  # which locks it first
+                if moved is Moved.GONE and not (await store.file_state())[1]:
+                    self._restart()  # the restart locks the index first
                 return done
 
-    async def _check_place(self) -> None:
-        """Raise `MovedError` when what is written would be lost.
+    async def _check_files(self) -> None:
+        """Raise `MovedError` if writes would be lost.
 
-        Another file in the index's place is for a new start to look at; until then, what is under
-        way still goes to the old one, which is kept.
+        If another file has replaced the index, request a restart, which opens it. Until then writes
+        go to the old file, which is kept.
         """
         if self._restarting:
             return
-        moved, is_locked = await self._store.place()
+        moved, is_locked = await self._store.file_state()
         if moved is None and is_locked:
             return
         if moved not in (None, Moved.REPLACED):
             raise MovedError(f"it {moved.value}")
         self._restarting = True
         if moved is None:
-            log.warning("the lock file of %s was removed; it is locked anew", self._store.path)
+            log.warning("the lock file of %s was removed; locking it again", self._store.path)
         else:
-            what = moved.value
-            log.warning("%s %s while it was open; that is opened now", self._store.path, what)
+            log.warning("%s %s; opening the new file", self._store.path, moved.value)
         self._restart()
 
-    def _follow(self, connection: Connection, deltas: Iterable[RowChanges], *, bad: bool) -> None:
+    def _update_memory(
+        self, connection: Connection, changes: Iterable[RowChanges], *, bad: bool
+    ) -> None:
         store = self._store
         if (matrix := store.matrix) is not None:
-            for delta in deltas:
-                matrix.apply(delta.removed, delta.added)
+            for changed in changes:
+                matrix.apply(changed.removed, changed.added)
         if bad or store.set_aside:
             store.set_aside = queries.count_set_aside(connection)
 
 
 async def _nothing(database: Database) -> None:
-    """Only looked at."""
+    """Do nothing; the caller has checked the files."""

@@ -1,11 +1,11 @@
 """All vectors of one index in memory, searched exactly.
 
-One matrix product over 100,000 × 512 floats takes about 6 ms on one core, where sqlite-vec's own
-scan takes hundreds: reading from SQLite is what costs. It is kept up to date from what each
-transaction changed and read from disk once, when the index is opened.
+One matrix product over 100,000 × 512 floats takes about 6 ms on one core and sqlite-vec's own scan
+hundreds, because reading from SQLite is slow. The matrix is read from disk once, when the index is
+opened, and follows each transaction from then on.
 
-A chunk that was embedded in windows has several vectors. Their mean is compared first; of the best
-by that, each window is. Windows are kept in 8 bits a number, with a scale each.
+A chunk that was embedded in windows has several vectors. A search compares their mean first, then
+each window of the best chunks. Windows are stored as 8-bit numbers with a scale each.
 """
 
 import threading
@@ -25,25 +25,25 @@ _GROWTH = 1.25
 _LEAST_ROWS = 256
 _LEAST_RESCORED, _MOST_RESCORED = 400, 2_000
 _RESCORED_SHARE = 0.05
-"""Of so many chunks each window is compared: the best by windows is among them in 98 of 100
-questions, its best twenty to 0.93, and no answer was lost by it in any set."""
+"""Share of the chunks whose windows are compared. It includes the best chunk by windows in 98 of
+100 questions and 0.93 of the best twenty; no test set lost an answer by it."""
 BEST_WINDOW_WEIGHT = 0.7
-"""Of the best window, against the mean of all: a chunk about the question as a whole is better."""
+"""Weight of the best window against the mean, which favours chunks that are about the question."""
 
 Vector = NDArray[np.float32]
 
 
 class _Windows(NamedTuple):
-    """Vectors of one chunk: numbers of 8 bits, shape (windows, dims), and the scale of each row."""
+    """Vectors of one chunk: 8-bit numbers, shape (windows, dims), and the scale of each row."""
 
     numbers: NDArray[np.int8]
     scales: NDArray[np.float32]
 
 
 class VectorMatrix:
-    """Unit vectors by chunk row; cosine is then the dot product.
+    """Unit vectors by chunk row, so that the cosine is the dot product.
 
-    Methods are called from the threads of readers and writer, one at a time by a lock.
+    Thread-safe: the threads of readers and writer call it under a lock.
     """
 
     def __init__(self, dims: int, *, capacity: int = 0) -> None:
@@ -59,9 +59,9 @@ class VectorMatrix:
         return len(self._position)
 
     def apply(self, removed: Iterable[int], added: Iterable[MatrixRow]) -> None:
-        """Drop and add rows. A row that is not there is not missed.
+        """Remove and add rows. Removing an unknown row does nothing.
 
-        Numbers of a damaged index make no noise here: `is_finite` tells, and the checker.
+        Non-numbers of a corrupt index raise nothing here; `is_finite` and the checker find them.
         """
         with self._lock, np.errstate(all="ignore"):
             for row_id in removed:
@@ -70,7 +70,7 @@ class VectorMatrix:
                 self._add(row)
 
     def is_finite(self) -> bool:
-        """Say whether all vectors consist of numbers."""
+        """Return whether all vectors are finite numbers."""
         with self._lock:
             return bool(np.isfinite(self._vectors[: len(self._position)]).all())
 
@@ -80,7 +80,7 @@ class VectorMatrix:
         """Return the k nearest rows as (row_id, cosine), best first.
 
         `query` has shape (dims,) and length 1. With `file_ids` only rows of those files are
-        candidates: the filter comes before the cut, so that a large neighbour can't starve it.
+        candidates: the filter comes before the cut, so that other files can't crowd them out.
         """
         with self._lock:
             count = len(self._position)
@@ -88,8 +88,8 @@ class VectorMatrix:
             if file_ids is None:
                 rows = np.arange(count)
             else:
-                wanted = np.fromiter(file_ids, dtype=np.int64, count=len(file_ids))
-                rows = np.flatnonzero(np.isin(self._file_ids[:count], wanted))
+                ids = np.fromiter(file_ids, dtype=np.int64, count=len(file_ids))
+                rows = np.flatnonzero(np.isin(self._file_ids[:count], ids))
                 scores = scores[rows]
             if self._windows:
                 share = int(_RESCORED_SHARE * len(rows))
@@ -103,7 +103,7 @@ class VectorMatrix:
             return [(int(i), float(s)) for i, s in zip(ids, scores[best], strict=True)]
 
     def cosines(self, query: Vector, row_ids: Iterable[int]) -> dict[int, float]:
-        """Return the cosines of those rows that have a vector, as `search` would."""
+        """Return the cosines of the rows that have a vector, as `search` computes them."""
         with self._lock:
             known = [row for row in row_ids if row in self._position]
             if not known:
@@ -113,7 +113,7 @@ class VectorMatrix:
             return {row: float(score) for row, score in zip(known, scores, strict=True)}
 
     def window_cosines(self, query: Vector, row_id: int) -> list[float]:
-        """Return the cosine of each window of a row, in order; one for a row without windows."""
+        """Return the cosines of a row's windows in order, one cosine for a row without windows."""
         with self._lock:
             if (windows := self._windows.get(row_id)) is not None:
                 return [float(score) for score in (windows.numbers @ query) * windows.scales]
@@ -121,7 +121,7 @@ class VectorMatrix:
             return [] if position is None else [float(self._vectors[position] @ query)]
 
     def _by_windows(self, query: Vector, rows: NDArray[np.int64], means: Vector) -> Vector:
-        """Return the scores of rows at these positions: of the best window, and the mean."""
+        """Return the scores of the rows at these positions: best window and mean, mixed."""
         found = [self._windows.get(int(row)) for row in self._row_ids[rows]]
         several = np.array([windows is not None for windows in found])
         there = [windows for windows in found if windows is not None]
@@ -184,14 +184,14 @@ def load_vectors(connection: Connection, dims: int) -> VectorMatrix:
         try:
             matrix.apply((), (MatrixRow(*row) for row in batch))
         except (ValueError, TypeError) as error:
-            raise DamagedIndexError(f"a vector has not {dims} numbers") from error
+            raise DamagedIndexError(f"a vector doesn't have {dims} numbers") from error
     if not matrix.is_finite():
-        raise DamagedIndexError("a vector holds what is no number")
+        raise DamagedIndexError("a vector contains a value that is not a finite number")
     return matrix
 
 
 def _best(scores: Vector, k: int) -> NDArray[np.int64]:
-    """Return where the k highest scores are, in no order."""
+    """Return the positions of the k highest scores, in no order."""
     k = min(k, len(scores))
     if k == 0:
         return np.empty(0, np.int64)

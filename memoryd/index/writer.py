@@ -1,4 +1,4 @@
-"""The single writer: everything that changes an index passes through this actor, in order."""
+"""Single-writer actor: every change of an index passes through it, in order."""
 
 import asyncio
 import logging
@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from memoryd.index import batch_jobs, schema
-from memoryd.index.batching import free
 from memoryd.index.catalog import FileRow
 from memoryd.index.driver import Error, sqlite
 from memoryd.index.forget import complete, forget, wipe
@@ -26,6 +25,7 @@ from memoryd.index.transactions import Transactions
 from memoryd.index.vector_writer import VectorWriter
 from memoryd.messages import (
     Choose,
+    Chunk,
     Embedded,
     FileGone,
     FileKey,
@@ -45,37 +45,34 @@ from memoryd.messages import (
 log = logging.getLogger(__name__)
 
 MERGE_AFTER_FILES = 64
-LOOK_S = 5.0
-"""So often, where nothing is written, it is looked whether the index's files are still there."""
+CHECK_S = 5.0
+"""Seconds between two checks of the index's files while nothing is written."""
 FILE_FAULTS = (ValueError, sqlite.DataError, sqlite.IntegrityError)
-"""What is wrong with one file's content and is not a fault of the disk or of the index."""
+"""Errors caused by one file's content, not by the disk or the index."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriterStats:
-    """Counters since the start; `messages` counts all that were handled.
+    """Counters since the start; `messages` counts handled messages.
 
-    `in_hand` are those that have left the queue and are not committed yet.
+    `in_hand` counts messages that have left the queue and are not committed yet.
     """
 
     messages: int
     in_hand: int
-    files_written: int
-    files_removed: int
     vectors_written: int
     vectors_reused: int
 
 
 class Writer:
-    """Applies messages in order, on the connection's thread.
+    """Applies messages in order on the connection's thread.
 
-    A transaction each, but for changed files: those that wait together are committed together, as
-    long as that takes no more than a moment. Each file is written whole or not at all; what a crash
-    leaves undone, the next scan finds. While the disk fails, the message in hand is tried again and
-    all others wait. When nothing waits, FTS5 is tidied up bit by bit.
+    Each message is one transaction, but queued changes of files share one within bounds. A file is
+    written whole or not at all; after a crash the next scan finds the rest. While the disk fails,
+    the current message is retried and all others wait. When idle, the writer merges FTS5 segments.
 
-    In: `ToWriter`. Out: a wake-up for the feeder when chunks wait for vectors, and the sync
-    markers, once everything before them has been committed.
+    In: `ToWriter`. Out: a wake-up for the feeder when chunks need vectors, and the sync markers
+    once everything before them is committed.
     """
 
     def __init__(
@@ -89,36 +86,34 @@ class Writer:
         on_wanted: Callable[[], None],
         restart: Callable[[], None],
     ) -> None:
-        """Take the queues, and `restart`, which has all parts of the agent started anew.
+        """`restart` restarts the whole agent.
 
-        `on_written` is told what is committed: which file, and whether its rows changed;
-        `on_wanted` that the index is to be another one than it was.
+        `on_written` gets each committed file and whether its rows changed; `on_wanted` is called
+        when the index has to be rebuilt for other dims.
         """
         self._inbox = inbox
         self._feeder = feeder
         self._store = store
         self._transactions = Transactions(store, restart=restart, on_recovered=self._wake_feeder)
-        self._paid = VectorWriter(store, self._transactions)
+        self._vectors = VectorWriter(store, self._transactions)
         self._on_unreadable = on_unreadable
-        self._on_wanted = on_wanted
+        self._on_target_changed = on_wanted
         self._on_written = on_written
         self._next: ToWriter | None = None
         self._messages = 0
         self._in_hand = 0
-        self._files_written = 0
-        self._files_removed = 0
         self._vectors_written = 0
         self._vectors_reused = 0
-        # Perhaps a stop came before it.
+        # The last process may have stopped before its merge.
         self._unmerged = MERGE_AFTER_FILES
 
     async def run(self) -> None:
         """Write until cancelled."""
         await self._store.load_matrix()
         await self._transactions.until_writable()
-        # Before the feeder looks: what an unfinished rebuild has embedded is not embedded again.
+        # Before the feeder starts, so that it doesn't embed an unfinished rebuild's texts again.
         for leftover in await asyncio.to_thread(unfinished, self._store.path):
-            await self._paid.take_over(leftover)
+            await self._vectors.take_over(leftover)
         self._store.swept.set()
         self._wake_feeder()
         while True:
@@ -126,30 +121,28 @@ class Writer:
                 await self._merge()
                 continue
             message, self._next = self._next or await self._receive(), None
-            await self._take(message)
-            del message  # it may be large, and the next one late
+            await self._process(message)
+            del message  # it may be large, and the next message late
 
     async def _receive(self) -> ToWriter:
         while True:
             try:
-                async with asyncio.timeout(LOOK_S):
+                async with asyncio.timeout(CHECK_S):
                     return await self._inbox.get()
             except TimeoutError:
-                await self._transactions.look()
+                await self._transactions.check_files()
 
     def stats(self) -> WriterStats:
         """Return the counters."""
         return WriterStats(
             self._messages,
             self._in_hand + (self._next is not None),
-            self._files_written,
-            self._files_removed,
             self._vectors_written,
             self._vectors_reused,
         )
 
-    async def _take(self, message: ToWriter) -> None:
-        """Handle a message, and what may go with it."""
+    async def _process(self, message: ToWriter) -> None:
+        """Handle a message, together with queued files if it is a file."""
         self._in_hand = 1
         try:
             if isinstance(message, ParsedFile | FileGone):
@@ -165,7 +158,7 @@ class Writer:
             self._in_hand = 0
 
     def _group(self, first: ParsedFile | FileGone) -> list[ParsedFile | FileGone]:
-        """Return the files to be committed together: what waits now, within bounds, each once."""
+        """Return the files to commit together: those in the queue, within bounds, each once."""
         group = {first.key: first}
         total = size(first)
         while len(group) < GROUP_FILES and total < GROUP_BYTES and not self._inbox.empty():
@@ -186,7 +179,7 @@ class Writer:
                     _resolve(message.committed)
 
     def _is_outdated(self, message: ParsedFile | FileGone) -> bool:
-        """Say whether a part of a transcript does not continue what the index has of it."""
+        """Return whether a part of a transcript doesn't continue the indexed part."""
         if not isinstance(message, ParsedFile) or message.from_line == 1:
             return False
         known = self._store.catalog.rows.get(message.key)
@@ -195,10 +188,10 @@ class Writer:
     async def _commit(self, group: list[ParsedFile | FileGone]) -> None:
         if not group:
             return
-        changes = [self._change(message) for message in group]
+        files = [self._change(message) for message in group]
         try:
-            deltas = await self._transactions.write(
-                lambda c: write_files(c, self._store.legs, changes)
+            changes = await self._transactions.write(
+                lambda c: write_files(c, self._store.tables, files)
             )
         except FILE_FAULTS as error:
             if len(group) > 1:
@@ -207,13 +200,13 @@ class Writer:
             else:
                 self._on_unreadable(Unreadable(group[0].key, f"can't be stored: {error}"))
             return
-        for change, delta in zip(changes, deltas, strict=True):
-            self._note(change, delta)
-        if any(delta.pending for delta in deltas):
+        for file, changed in zip(files, changes, strict=True):
+            self._update_catalog(file, changed)
+        if any(changed.pending for changed in changes):
             self._wake_feeder()
         for message in group:
             if isinstance(message, ParsedFile):
-                await free(message.chunks, STEP_CHUNKS)
+                await _free(message.chunks, STEP_CHUNKS)
 
     def _change(self, message: ParsedFile | FileGone) -> FileChange:
         known = self._store.catalog.rows.get(message.key)
@@ -221,28 +214,26 @@ class Writer:
             return message
         return Touched(message.key, message.stat, message.remarks)
 
-    def _note(self, change: FileChange, delta: RowChanges) -> None:
-        """Bring the catalog up to a change that has been committed."""
+    def _update_catalog(self, file: FileChange, rows: RowChanges) -> None:
+        """Update the catalog after a commit."""
         catalog = self._store.catalog
         changed = True
-        match change:
+        match file:
             case ParsedFile(key=key, stat=stat, hash=digest, remarks=remarks, transcript=state):
-                row = FileRow(delta.file_id, digest, stat, delta.chunks, remarks, state)
+                row = FileRow(rows.file_id, digest, stat, rows.chunks, remarks, state)
                 catalog.put(key, row)
-                self._files_written += 1
                 self._unmerged += 1
-                self._vectors_reused += delta.reused
+                self._vectors_reused += rows.reused
             case Touched(key=key, stat=stat, remarks=remarks):
                 catalog.put(key, replace(catalog.rows[key], stat=stat, remarks=remarks))
                 changed = False
             case FileGone(key=key):
                 changed = key in catalog.rows
                 catalog.remove(key)
-                self._files_removed += 1
-        self._on_written(change.key, changed)
+        self._on_written(file.key, changed)
 
     async def _handle(self, message: ToWriter) -> None:
-        """Handle whatever is no file."""
+        """Handle a message that is not a file."""
         match message:
             case Unreadable():
                 self._on_unreadable(message)
@@ -253,7 +244,7 @@ class Writer:
             case Replace():
                 await self._replace(message)
             case KeepEmbeddings():
-                await self._salvage(message)
+                await self._keep_embeddings(message)
             case Forget():
                 await self._forget(message)
             case Choose():
@@ -271,19 +262,19 @@ class Writer:
     async def _forget(self, message: Forget) -> None:
         store, transactions = self._store, self._transactions
         await transactions.change(
-            lambda c: forget(c, store.legs, message.keys, message.tombstones), bad=False
+            lambda c: forget(c, store.tables, message.keys, message.tombstones), bad=False
         )
         store.forgotten_meanwhile.update(message.keys)
         for key in message.keys:
             store.catalog.remove(key)
             self._on_written(key, True)
-        # It takes as much room again as the index has.
-        await transactions.at_leisure(wipe, lambda error: _resolve(message.done, error))
-        await transactions.run(lambda c: complete(c, store.legs))
+        # Takes as much disk space again as the index.
+        await transactions.run_if_possible(wipe, lambda error: _resolve(message.done, error))
+        await transactions.run(lambda c: complete(c, store.tables))
         _resolve(message.done)
 
-    async def _salvage(self, message: KeepEmbeddings) -> None:
-        await self._paid.take_over(message.path, message.paid)
+    async def _keep_embeddings(self, message: KeepEmbeddings) -> None:
+        await self._vectors.take_over(message.path, message.paid)
         self._store.in_rebuild.clear()
         self._wake_feeder()
         _resolve(message.done)
@@ -303,31 +294,40 @@ class Writer:
         _resolve(message.done)
 
     async def _put_vectors(self, message: Embedded) -> None:
-        self._vectors_written += await self._paid.put(message)
+        self._vectors_written += await self._vectors.put(message)
         _resolve(message.committed)
 
     async def _follow_dims(self, message: GivesDims) -> None:
-        """Have the index rebuilt if the provider's vectors don't fit it any more."""
+        """Request a rebuild if the provider's vectors no longer fit the index."""
         store = self._store
         if await self._transactions.run(lambda c: store.follow_dims(c, message.dims)):
-            self._on_wanted()
+            self._on_target_changed()
             self._wake_feeder()
 
     async def _merge(self) -> None:
-        """Use a moment in which nothing waits."""
+        """Merge some FTS5 segments while the queue is empty."""
         store = self._store
         merge = schema.merge_segments
-        if not store.legs.fts or not await self._transactions.at_leisure(merge, lambda _: False):
+        if not store.tables.fts or not await self._transactions.run_if_possible(
+            merge, lambda _: False
+        ):
             self._unmerged = 0
 
     def _wake_feeder(self) -> None:
-        # Not empty: it will look again anyway.
+        # A feeder with a message in its queue checks for chunks anyway.
         if self._feeder.empty():
             self._feeder.put_nowait(None)
 
 
+async def _free(items: list[Chunk], at_once: int) -> None:
+    """Free a list a few items at a time, because freeing a long one blocks the event loop."""
+    while len(items) > at_once:
+        del items[-at_once:]
+        await asyncio.sleep(0)
+
+
 def _resolve(waiter: asyncio.Future[None], error: Exception | None = None) -> None:
-    """Tell who waits, if it still does: at a stop it may be gone before the writer is."""
+    """Resolve a future, unless its waiter is gone, as at a shutdown."""
     if waiter.done():
         return
     if error is None:

@@ -60,6 +60,12 @@ def index_text(text: str) -> str:
     return _UNSPACED_RUN.sub(_spread, unicodedata.normalize("NFKC", text))
 
 
+def fts_columns(text: str, path: str, heading: str) -> tuple[str, str]:
+    """Return the two FTS columns of a chunk: its text, and its path with its headings."""
+    stem = path.removesuffix(".md")
+    return index_text(text), index_text(f"{stem}\n{heading}")
+
+
 def _spread(match: re.Match[str]) -> str:
     run = match[0]
     return f" {' '.join(run[i : i + 2] for i in range(len(run)))} "

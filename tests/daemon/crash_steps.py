@@ -115,13 +115,18 @@ class Step(NamedTuple):
 STEPS = [
     Step("memoryd.index.driver:transaction:inside", "load", "written, not committed", 30),
     Step("memoryd.index.driver:transaction:after", "load", "committed, nobody knows yet", 30),
-    Step("memoryd.index.batching:insert_rows:after", "load", "some rows of a transaction", 6),
+    Step("memoryd.index.statements:insert_rows:after", "load", "some rows of a transaction", 6),
     Step("memoryd.index.statements:_replace:after", "load", "the rows of one file of several", 10),
     Step("memoryd.index.statements:put_vectors:before", "load", "vectors come, not written", 2),
     Step(
         "memoryd.index.statements:put_vectors:after", "load", "vectors committed, not in memory", 2
     ),
-    Step("memoryd.index.writer:Writer._note:before", "load", "committed, not in the catalog", 10),
+    Step(
+        "memoryd.index.writer:Writer._update_catalog:before",
+        "load",
+        "committed, not in the catalog",
+        10,
+    ),
     Step("memoryd.index.schema:merge_segments:after", "load", "words merged in part"),
     Step("memoryd.chunk.parser:parse:after", "load", "a file is read, not written", 6),
     Step("memoryd.embed.pool:EmbedPool.embed:before", "load", "texts are about to be sent", 2),
@@ -184,7 +189,11 @@ STEPS = [
     Step("os:replace:before", "rebuild", "about to be renamed"),
     Step("os:replace:after", "rebuild", "renamed, the folder not on disk"),
     Step("memoryd.fs.atomic_replace:put_in_place:after", "rebuild", "swapped, nothing is open"),
-    Step("memoryd.index.rebuild.actor:Rebuilder._tell:before", "rebuild", "swapped, no scan yet"),
+    Step(
+        "memoryd.index.rebuild.actor:Rebuilder._send_hints:before",
+        "rebuild",
+        "swapped, no scan yet",
+    ),
     Step(
         "memoryd.index.rebuild.rebuild:Rebuild._embed:after",
         "rechunk",
@@ -196,10 +205,16 @@ STEPS = [
         "all vectors for the new one",
     ),
     Step("os:replace:after", "rechunk", "settings have changed, swapped"),
-    Step("memoryd.index.rebuild.carry_over:salvage:before", "salvage", "a leftover is found"),
-    Step("memoryd.index.rebuild.carry_over:salvage:after", "salvage", "its embeddings are kept"),
-    Step("memoryd.index.rebuild.carry_over:adopt_vectors:after", "salvage", "chunks have them"),
-    Step("memoryd.fs.atomic_replace:remove_files:after", "salvage", "the leftover is removed"),
+    Step(
+        "memoryd.index.rebuild.carry_over:keep_embeddings:before", "leftover", "a leftover is found"
+    ),
+    Step(
+        "memoryd.index.rebuild.carry_over:keep_embeddings:after",
+        "leftover",
+        "its embeddings are kept",
+    ),
+    Step("memoryd.index.rebuild.carry_over:adopt_vectors:after", "leftover", "chunks have them"),
+    Step("memoryd.fs.atomic_replace:remove_files:after", "leftover", "the leftover is removed"),
     Step("memoryd.index.forget:forget:before", "forget", "asked to forget"),
     Step("memoryd.index.driver:transaction:after", "forget", "forgotten, bytes still there", 2),
     Step("memoryd.index.forget:forget:after", "forget", "forgotten, still in memory"),

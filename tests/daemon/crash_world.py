@@ -161,7 +161,7 @@ class World:
 
         Without `nth` it is one of the first calls, at random.
 
-        `salvage`, `rechunk` and `migrate` are scenarios that begin before the start.
+        `leftover`, `rechunk` and `migrate` are scenarios that begin before the start.
         """
         if step is not None:
             self._end_life()
@@ -169,7 +169,7 @@ class World:
         note.unlink(missing_ok=True)
         scenario = "kill" if step is None else step.scenario
         action: Callable[[Client], None] = getattr(self, scenario, self.restart)
-        if scenario == "salvage":
+        if scenario == "leftover":
             self._leave_an_unfinished_rebuild()
         elif scenario == "rechunk":
             self.tokens = TOKENS[self.tokens == TOKENS[0]]

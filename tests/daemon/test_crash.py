@@ -59,7 +59,7 @@ def test_the_step_is_there(step: Step) -> None:
     module, name, _ = step.at.split(":")
     function = reduce(getattr, name.split("."), importlib.import_module(module))
     assert callable(function)
-    assert step.scenario in ("load", "restart", "migrate", "rechunk", "salvage") or hasattr(
+    assert step.scenario in ("load", "restart", "migrate", "rechunk", "leftover") or hasattr(
         World, step.scenario
     )
 

@@ -139,7 +139,7 @@ def test_a_full_disk_stops_no_search_and_is_over_when_there_is_room(disk: Daemon
     disk.sync()
     assert status(disk).degraded == []
     assert disk.paths("number27")[0] == "memory/27.md"
-    assert "can be written again" in disk.log()
+    assert "is writable again" in disk.log()
     assert disk.stop() == 0
     is_whole(disk, files=30)
 
@@ -222,7 +222,7 @@ def test_after_a_kill_a_read_only_disk_is_searched_with_its_log(disk: Daemon) ->
     disk.start()
     assert disk.paths("number3")[0] == "memory/3.md"
     remount(disk.database.parent, "rw")
-    eventually(lambda: "can be written again" in disk.log())
+    eventually(lambda: "is writable again" in disk.log())
     eventually(finds(disk, "number3", "memory/3.md"))
     assert status(disk).degraded == []
     assert disk.stop() == 0

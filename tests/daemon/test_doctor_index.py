@@ -166,9 +166,9 @@ BROKEN = {
         "UPDATE sqlite_sequence SET seq = 0 WHERE name = 'chunks'",
         [("index", "row ids of chunks would be given a second time")],
     ),
-    "what it was built with": (
+    "identity": (
         """UPDATE meta SET value = '{"provider": 1}' WHERE key = 'identity'""",
-        [("index", "what it was built with can't be read")],
+        [("index", "the identity of the index is unreadable")],
     ),
 }
 

@@ -481,7 +481,7 @@ def test_what_an_unfinished_rebuild_has_on_a_full_disk_is_not_lost(
     kept = kept_in(small, min(leftovers(small), key=len))
     filler = filled(small.database.parent)
     small.start()
-    eventually(lambda: "embeddings of it are kept" in small.log())
+    eventually(lambda: "of its embeddings" in small.log())
     filler.unlink()
     eventually(lambda: rebuilt(small))
     small.sync()

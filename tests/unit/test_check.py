@@ -10,7 +10,7 @@ from waiting import until
 
 from memoryd.identity import Identity
 from memoryd.index import statements
-from memoryd.index.driver import bundled_extension, sqlite
+from memoryd.index.driver import bundled_extension, run_at_once, sqlite
 from memoryd.index.repair import checks
 from memoryd.index.repair.checker import AGAIN_S, DAY_S, Checker
 from memoryd.index.repair.checks import Problem
@@ -47,10 +47,12 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     await made.open()
     chunks = [Chunk(n, n, text, "House") for n, text in enumerate(TEXTS, start=1)]
     parsed = ParsedFile(FileKey("memory", "a.md"), FileStat(1, 1, 1), "h", chunks)
-    await made.database.run(lambda c: statements.replace_file(c, made.legs, parsed))
+    await made.database.run(
+        lambda c: run_at_once(statements.write_files(c, made.tables, [parsed]))[0]
+    )
     vectors = [(statements.text_hash(text), UNIT) for text in TEXTS[:-1]]
     vectors.append((statements.text_hash(TEXTS[-1]), UNIT + OTHER))
-    await made.database.run(lambda c: statements.put_vectors(c, made.legs, vectors))
+    await made.database.run(lambda c: statements.put_vectors(c, made.tables, vectors))
     await made.load_matrix()
     try:
         yield made

@@ -13,7 +13,7 @@ from memoryd.config.settings import Hybrid, QuerySettings
 from memoryd.identity import Identity
 from memoryd.index import statements
 from memoryd.index.catalog import FileRow
-from memoryd.index.driver import Connection
+from memoryd.index.driver import Connection, run_at_once
 from memoryd.index.store import Store, StoreOptions
 from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.search.engine import BadQueryError, SearchEngine
@@ -56,10 +56,10 @@ class Index:
         store = self.store
 
         def write(connection: Connection) -> statements.RowChanges:
-            delta = statements.replace_file(connection, store.legs, parsed)
+            delta = run_at_once(statements.write_files(connection, store.tables, [parsed]))[0]
             digest = statements.text_hash(text)
             vectors = [(digest, vector(text).tobytes())]
-            delta.added += statements.put_vectors(connection, store.legs, vectors).added
+            delta.added += statements.put_vectors(connection, store.tables, vectors).added
             return delta
 
         delta = await store.database.run(write)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from keywords import IDENTITY, LEGS
 
 from memoryd.index import schema, statements
-from memoryd.index.driver import Connection, sqlite
+from memoryd.index.driver import Connection, run_at_once, sqlite
 from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.search.evidence import NEAR_CHARS, NO_EVIDENCE, ChunkText, Evidence, Question, weigh
 from memoryd.search.lexical import UNKNOWN, Corpus, _varints, frequency, read_corpus, read_lengths
@@ -274,7 +274,7 @@ def connection() -> Iterator[Connection]:
 def put(connection: Connection, path: str, *texts: str, heading: str = "") -> None:
     chunks = [Chunk(n, n, text, heading) for n, text in enumerate(texts, start=1)]
     parsed = ParsedFile(FileKey("memory", path), FileStat(1, 1, 1), path, chunks)
-    statements.replace_file(connection, LEGS, parsed)
+    run_at_once(statements.write_files(connection, LEGS, [parsed]))
 
 
 def counted(connection: Connection) -> dict[int, int]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from memoryd.chunk.transcript import Position, TranscriptChunker
 from memoryd.identity import Identity
 from memoryd.index import schema, statements
-from memoryd.index.driver import sqlite
+from memoryd.index.driver import run_at_once, sqlite
 from memoryd.index.queries import find_text
 from memoryd.messages import FileKey, FileStat, ParsedFile
 
@@ -54,8 +54,10 @@ def index_of(*transcripts: Sequence[str], max_bytes: int = 8_000) -> sqlite3.Con
         parsed = ParsedFile(
             FileKey("sessions", f"sessions/{number}"), FileStat(1, 1, 1), str(number), chunks
         )
-        statements.replace_file(
-            connection, statements.DerivedTables(IDENTITY, fts=False, vec=False), parsed
+        run_at_once(
+            statements.write_files(
+                connection, statements.DerivedTables(IDENTITY, fts=False, vec=False), [parsed]
+            )
         )
     return connection
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from memoryd.identity import Identity
 from memoryd.index import schema, statements
-from memoryd.index.driver import sqlite
+from memoryd.index.driver import run_at_once, sqlite
 from memoryd.index.forget import forget
 from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
 
@@ -26,17 +26,16 @@ VECTOR = np.array([1, 0], "<f4").tobytes()
 def test_neither_vectors_of_earlier_chunks_nor_what_was_said_of_them_stays() -> None:
     connection = sqlite.connect(":memory:", isolation_level=None)
     schema.prepare(connection, Path("/w"), IDENTITY)
-    legs = statements.DerivedTables(IDENTITY, fts=False, vec=False)
+    tables = statements.DerivedTables(IDENTITY, fts=False, vec=False)
     gone, kept = FileKey("sessions", "a"), FileKey("sessions", "b")
     for number, (key, text) in enumerate(((gone, "early"), (gone, "late"), (kept, "other"))):
         chunk = Chunk(1, 1, text, "")
-        statements.replace_file(
-            connection, legs, ParsedFile(key, FileStat(1, 1, 1), str(number), [chunk])
-        )
+        parsed = ParsedFile(key, FileStat(1, 1, 1), str(number), [chunk])
+        run_at_once(statements.write_files(connection, tables, [parsed]))
     early, late, other = map(statements.text_hash, ("early", "late", "other"))
     refused = [(early, "it says 'early'"), (other, "it says 'other'")]
-    statements.put_vectors(connection, legs, [(d, VECTOR) for d in (early, late, other)], refused)
-    forget(connection, legs, [gone], [("chunk", late)])
+    statements.put_vectors(connection, tables, [(d, VECTOR) for d in (early, late, other)], refused)
+    forget(connection, tables, [gone], [("chunk", late)])
     cached = connection.execute("SELECT hash FROM embedding_cache").fetchall()
     aside = connection.execute("SELECT hash FROM set_aside").fetchall()
     assert (cached, aside) == ([(other,)], [(other,)])

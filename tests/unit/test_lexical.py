@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from keywords import IDENTITY, LEGS
 
 from memoryd.index import schema, statements
-from memoryd.index.driver import Connection, sqlite
+from memoryd.index.driver import Connection, run_at_once, sqlite
 from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.search import lexical
 from memoryd.search.lexical import read_corpus
@@ -25,7 +25,7 @@ class Notes:
     def add(self, path: str, *texts: str, heading: str = "", source: str = "memory") -> int:
         chunks = [Chunk(n, n, text, heading) for n, text in enumerate(texts, start=1)]
         parsed = ParsedFile(FileKey(source, path), FileStat(1, 1, 1), path, chunks)
-        return statements.replace_file(self.connection, LEGS, parsed).file_id
+        return run_at_once(statements.write_files(self.connection, LEGS, [parsed]))[0].file_id
 
     def search(
         self, terms: list[Term], k: int, *, file_ids: set[int] | None = None

@@ -13,9 +13,15 @@ from hypothesis import strategies as st
 
 from memoryd.identity import Identity
 from memoryd.index import cache, queries, schema, statements
-from memoryd.index.batching import run_at_once
 from memoryd.index.catalog import load_catalog
-from memoryd.index.driver import Connection, Database, bundled_extension, load_extension, sqlite
+from memoryd.index.driver import (
+    Connection,
+    Database,
+    bundled_extension,
+    load_extension,
+    run_at_once,
+    sqlite,
+)
 from memoryd.index.rebuild import carry_over
 from memoryd.index.statements import DerivedTables, RowChanges
 from memoryd.messages import Chunk, FileGone, FileKey, FileStat, ParsedFile
@@ -65,7 +71,7 @@ class Index:
         self, path: str, *chunks: Chunk, legs: DerivedTables = LEGS, source: str = "memory"
     ) -> RowChanges:
         file = parsed(path, *chunks, source=source)
-        return self.apply(statements.replace_file(self.connection, legs, file))
+        return self.apply(run_at_once(statements.write_files(self.connection, legs, [file]))[0])
 
     def delete(self, path: str, *, source: str = "memory") -> RowChanges:
         return self.apply(write(self.connection, FileGone(FileKey(source, path))))

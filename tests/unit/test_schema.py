@@ -12,11 +12,18 @@ import pytest
 from memoryd.identity import Identity
 from memoryd.index import cache, schema, statements
 from memoryd.index.catalog import load_catalog
-from memoryd.index.driver import Connection, DamagedIndexError, Database, Error, bundled_extension
+from memoryd.index.driver import (
+    Connection,
+    DamagedIndexError,
+    Database,
+    Error,
+    bundled_extension,
+    run_at_once,
+)
 from memoryd.index.schema import IndexRefusedError
 from memoryd.index.statements import DerivedTables
 from memoryd.messages import Chunk, FileKey, FileStat, MountPoints, ParsedFile
-from memoryd.text.tokenize import TOKENIZER
+from memoryd.text.tokenize import TOKENIZER, fts_columns
 
 IDENTITY = Identity(
     provider="local",
@@ -64,7 +71,7 @@ def ensure(connection: Connection, dims: int = 4) -> None:
 def put(connection: Connection, legs: DerivedTables, path: str, *texts: str) -> None:
     chunks = [Chunk(n, n, text, "") for n, text in enumerate(texts, start=1)]
     parsed = ParsedFile(FileKey("memory", path), FileStat(1, 1, 1), str(texts), chunks)
-    statements.replace_file(connection, legs, parsed)
+    run_at_once(statements.write_files(connection, legs, [parsed]))
 
 
 def give(connection: Connection, legs: DerivedTables, *texts: str) -> None:
@@ -195,9 +202,11 @@ def test_its_files_are_read_once_more_and_their_chunks_stay(version_1: Path) -> 
         chunks = [Chunk(1, 1, "boiler", "House"), Chunk(2, 2, "valve", "House")]
         key, remarks = FileKey("memory", "MEMORY.md"), ("not UTF-8",)
         parsed = ParsedFile(key, FileStat(1, 9, 9), "new", chunks, remarks)
-        delta = statements.replace_file(
-            connection, DerivedTables(identity, fts=True, vec=True), parsed
-        )
+        delta = run_at_once(
+            statements.write_files(
+                connection, DerivedTables(identity, fts=True, vec=True), [parsed]
+            )
+        )[0]
         assert (delta.added, delta.removed, delta.pending) == ([], [], False)
         assert contents(connection) == before
         assert load_catalog(connection)[key].remarks == remarks
@@ -457,7 +466,7 @@ def test_segments_are_merged_bit_by_bit(tmp_path: Path) -> None:
 
 
 def test_the_path_is_searchable_without_its_suffix() -> None:
-    body, context = schema.fts_columns("今天", "memory/boiler.md", "House > Cellar")
+    body, context = fts_columns("今天", "memory/boiler.md", "House > Cellar")
     assert body.split() == ["今天", "天"]
     assert context == "memory/boiler\nHouse > Cellar"
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memoryd.index.batching import run_at_once, run_steps
-from memoryd.index.driver import Connection, Database, transaction
+from memoryd.index.driver import Connection, Database, run_at_once, transaction
 
 
 @pytest.fixture
@@ -50,7 +49,7 @@ def is_clean(connection: Connection) -> bool:
 
 
 async def test_what_the_generator_returns_is_returned(database: Database) -> None:
-    assert await run_steps(database, Work(3)) == 3
+    assert await database.run_steps(Work(3)) == 3
     assert await database.run(count) == 3
     assert await database.run(is_clean)
 
@@ -65,7 +64,7 @@ def test_at_once_is_the_same_on_this_thread(tmp_path: Path) -> None:
 
 async def test_others_have_their_turn_between_two_steps(database: Database) -> None:
     work = Work(1000)
-    running = asyncio.create_task(run_steps(database, work))
+    running = asyncio.create_task(database.run_steps(work))
     while not work.step:
         await database.run(is_clean)
     assert not await database.run(is_clean), "it is in the middle"
@@ -76,7 +75,7 @@ async def test_others_have_their_turn_between_two_steps(database: Database) -> N
 async def test_an_error_leaves_nothing_behind(database: Database) -> None:
     work = Work(3, fails=True)
     with pytest.raises(ValueError, match="at last"):
-        await run_steps(database, work)
+        await database.run_steps(work)
     assert work.ended
     assert await database.run(is_clean)
     assert await database.run(count) == 0
@@ -84,7 +83,7 @@ async def test_an_error_leaves_nothing_behind(database: Database) -> None:
 
 async def test_cancelled_it_is_rolled_back_before_anybody_else_writes(database: Database) -> None:
     work = Work(10**9)
-    running = asyncio.create_task(run_steps(database, work))
+    running = asyncio.create_task(database.run_steps(work))
     while not work.step:
         await database.run(is_clean)
     running.cancel()
@@ -106,7 +105,7 @@ async def test_cancelled_in_the_middle_of_a_step_that_step_ends_first(database: 
             let_go.wait()
             yield
 
-    running = asyncio.create_task(run_steps(database, work))
+    running = asyncio.create_task(database.run_steps(work))
     await entered.wait()
     running.cancel()
     let_go.set()

@@ -80,9 +80,9 @@ async def put(store: Store, path: str, *texts: str, vectors: bool = True) -> Non
     made = [
         (statements.text_hash(t), struct.pack(f"<{dims}f", 1, *[0] * (dims - 1))) for t in texts
     ]
-    await store.database.run(lambda c: statements.replace_file(c, store.legs, parsed))
+    await store.database.run_steps(lambda c: statements.write_files(c, store.tables, [parsed]))
     if dims and vectors:
-        await store.database.run(lambda c: statements.put_vectors(c, store.legs, made))
+        await store.database.run(lambda c: statements.put_vectors(c, store.tables, made))
 
 
 async def build(options: StoreOptions, identity: Identity, *texts: str) -> Path:
@@ -151,7 +151,7 @@ async def test_an_old_index_keeps_its_identity(options: StoreOptions) -> None:
         pass
     async with opened(options, OTHER) as store:
         assert (store.identity, store.wanted) == (IDENTITY, OTHER)
-        assert store.legs.identity == IDENTITY, "rows are written as the old ones were"
+        assert store.tables.identity == IDENTITY, "rows are written as the old ones were"
 
 
 async def test_a_read_that_takes_long_gives_way_and_begins_anew(options: StoreOptions) -> None:
@@ -237,7 +237,7 @@ async def test_without_the_extension_the_reason_is_kept(options: StoreOptions) -
     options = dataclasses.replace(options, extension=None, extension_error="switched off")
     async with opened(options) as store:
         assert store.vec_error == "switched off"
-        assert (store.legs.fts, store.legs.vec) == (True, False)
+        assert (store.tables.fts, store.tables.vec) == (True, False)
         await put(store, "a.md", "boiler")
         await store.load_matrix()
         assert store.matrix is not None
@@ -247,7 +247,7 @@ async def test_without_the_extension_the_reason_is_kept(options: StoreOptions) -
 async def test_an_extension_that_cannot_be_loaded_is_a_reason(options: StoreOptions) -> None:
     async with opened(dataclasses.replace(options, extension="/nowhere/vec0")) as store:
         assert "/nowhere/vec0" in str(store.vec_error)
-        assert not store.legs.vec
+        assert not store.tables.vec
 
 
 async def test_the_cache_is_pruned_at_the_opening(options: StoreOptions) -> None:
@@ -281,14 +281,14 @@ async def test_without_dims_there_is_no_matrix_and_nothing_to_wait_for(
         await store.load_matrix()
         assert store.matrix is None
         assert store.matrix_ready.is_set()
-        assert not store.legs.vec
+        assert not store.tables.vec
 
 
 async def test_dims_are_learned_and_kept(options: StoreOptions) -> None:
     async with opened(options, UNKNOWN) as store:
         await store.database.run(lambda c: store.learn_dims(c, 2))
         assert store.identity == IDENTITY
-        assert store.legs.vec
+        assert store.tables.vec
         assert store.matrix is not None
         assert store.matrix.dims == 2
         await put(store, "a.md", "boiler")

@@ -1,1 +1,1 @@
-"""Rebuild of an index beside the one that answers."""
+"""Rebuilding an index beside the live one."""

@@ -1,4 +1,4 @@
-"""Runs rebuilds, one at a time: on request, and by itself when the settings have changed."""
+"""Actor that runs rebuilds one at a time, on request and when the settings have changed."""
 
 import asyncio
 import logging
@@ -12,14 +12,15 @@ from memoryd.messages import Hint, OnProgress, ToReconcile, ToWriter
 log = logging.getLogger(__name__)
 
 RETRY_S = 60.0
+"""Seconds between two attempts at a rebuild that failed."""
 
 
 @dataclass(slots=True, eq=False)
 class RebuildRequest:
-    """Somebody wants a new index. Cancelling `done` gives the rebuild up.
+    """Request for a new index. Cancelling `done` abandons the rebuild.
 
-    `if_different`: only if the present one was built with other settings. Then what a rebuild for
-    that reason has done already is the answer, or None if there was none.
+    `if_different`: rebuild only if the index was built with other settings. Otherwise the result is
+    that of the last automatic rebuild, or None.
     """
 
     reason: str
@@ -30,7 +31,7 @@ class RebuildRequest:
 
 @dataclass(frozen=True, slots=True)
 class RebuilderStats:
-    """The rebuild under way, if any, and why the last one failed."""
+    """The current rebuild, if any, and the error of the last one."""
 
     reason: str | None
     completed: int
@@ -40,9 +41,10 @@ class RebuilderStats:
 
 
 class Rebuilder:
-    """In: requests; None: what is wanted has changed.
+    """Builds a new index and has the writer swap it in.
 
-    Out: finished index files, to the writer; then hints to look for changes.
+    In: requests; None if the target identity may have changed. Out: finished index files, to the
+    writer; then hints to check all files.
     """
 
     def __init__(
@@ -62,11 +64,11 @@ class Rebuilder:
         self._reason: str | None = None
         self._progress = (0, 0, "")
         self._last_error: str | None = None
-        self._by_itself: RebuildResult | None = None
-        self._hurried = False
+        self._automatic: RebuildResult | None = None
+        self._retried_early = False
 
     async def run(self) -> None:
-        """Rebuild until cancelled; first of all if the settings differ from the index's."""
+        """Serve requests until cancelled, and rebuild whenever settings and index differ."""
         await self._store.swept.wait()
         while True:
             request = await self._next()
@@ -74,16 +76,16 @@ class Rebuilder:
                 outcome = await self._rebuild(
                     self._store.difference() or "", lambda *progress: None
                 )
-                self._by_itself = outcome if isinstance(outcome, RebuildResult) else None
+                self._automatic = outcome if isinstance(outcome, RebuildResult) else None
             elif request is not None and not request.done.done():
                 await self._serve(request)
 
     def stats(self) -> RebuilderStats:
-        """Return the state."""
+        """Return the current state."""
         return RebuilderStats(self._reason, *self._progress, self._last_error)
 
     async def _next(self) -> RebuildRequest | None:
-        """Return the next request, or None when a rebuild may be due for itself."""
+        """Return the next request, or None when an automatic rebuild may be due."""
         while True:
             due = self._store.difference() is not None and self._store.writable
             if due and self._last_error is None:
@@ -92,18 +94,18 @@ class Rebuilder:
                 async with asyncio.timeout(RETRY_S if due else None):
                     request = await self._inbox.get()
             except TimeoutError:
-                self._hurried = False
+                self._retried_early = False
                 return None
             if request is not None:
                 return request
-            # A provider that gives now these dims and now those would keep it busy.
-            if not self._hurried:
-                self._hurried = True
+            # Only once in `RETRY_S`: a provider that alternates its dims would keep us busy.
+            if not self._retried_early:
+                self._retried_early = True
                 return None
 
     async def _serve(self, request: RebuildRequest) -> None:
         if request.if_different and self._store.difference() is None:
-            done_already, self._by_itself = self._by_itself, None
+            done_already, self._automatic = self._automatic, None
             request.done.set_result(done_already)
             return
         async with asyncio.TaskGroup() as group:
@@ -133,16 +135,16 @@ class Rebuilder:
             return error
         finally:
             self._reason = None
-            # Given up while it was swapped, it is in place all the same.
+            # A rebuild that is cancelled during the swap is in place too.
             if self._store.generation != before:
                 self._last_error = None
-                self._hurried = False
+                self._retried_early = False
                 log.info("the new index is in place")
-                await self._tell()
+                await self._send_hints()
         return result
 
-    async def _tell(self) -> None:
-        """Have the sources looked at: the new index may not know the very latest changes."""
+    async def _send_hints(self) -> None:
+        """Request a scan of all sources: the new index may lack the latest changes."""
         for queue in self._hints:
-            # A full queue holds hints enough, but of single files, so that it is waited for.
+            # Waits for room: the hints in a full queue may be of single files.
             await queue.put(Hint(reason="rebuilt"))

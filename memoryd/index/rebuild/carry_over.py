@@ -1,4 +1,4 @@
-"""What is kept of another index file: its embeddings, which have been paid for, and its records."""
+"""Transfer of embeddings, which are paid for, and of records from another index file."""
 
 import logging
 from collections.abc import Iterator, Sequence, Set
@@ -6,26 +6,25 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from memoryd.index import schema
-from memoryd.index.batching import last_id
 from memoryd.index.cache import keep_vectors, put_vec
 from memoryd.index.driver import Connection, transaction
-from memoryd.index.statements import DerivedTables, MatrixRow, RowChanges
+from memoryd.index.statements import DerivedTables, MatrixRow, RowChanges, last_id
 from memoryd.messages import StoredVector
 
 log = logging.getLogger(__name__)
 
 
 def copy_cache(connection: Connection, other: Path, *, after: int = 0) -> int:
-    """Take over the embeddings of another index file, those with a larger id than `after`.
+    """Copy the embeddings of another index file with ids above `after`.
 
-    None of a text that was forgotten here, and none of the same model with other dims than this
-    index has. Returns how many.
+    Skips texts that were forgotten here, and embeddings of the same model with other dims than this
+    index has. Returns the number copied.
     """
     built = schema.get_identity(connection)
     model = built.provider, built.model, built.provider_key
     with _attached(connection, other) as has_tables:
         if not has_tables:
-            return 0  # it ended before it had tables
+            return 0  # the rebuild ended before it had tables
         with transaction(connection):
             return int(
                 connection.execute(
@@ -41,13 +40,13 @@ def copy_cache(connection: Connection, other: Path, *, after: int = 0) -> int:
             )
 
 
-def salvage(connection: Connection, other: Path) -> None:
-    """Take over the embeddings of an unfinished file, which was begun as a copy of this index.
+def keep_embeddings(connection: Connection, other: Path) -> None:
+    """Copy the embeddings of an unfinished rebuild of this index.
 
-    None if something was forgotten since: its text may be among them, in other pieces.
+    Copies none if anything was forgotten since it began: they may be of its text, cut differently.
     """
     if not other.exists():
-        return  # its log alone was left
+        return  # only its log is left
     with _attached(connection, other) as has_tables:
         forgotten = "SELECT kind, value FROM forgotten EXCEPT SELECT kind, value FROM"
         kept = has_tables and not connection.execute(f"{forgotten} other.forgotten").fetchall()
@@ -57,16 +56,16 @@ def salvage(connection: Connection, other: Path) -> None:
 
 
 def all_forgotten(connection: Connection) -> set[tuple[str, str]]:
-    """Return all that was forgotten, the texts of chunks too."""
+    """Return all tombstones, including those of chunks."""
     return set(connection.execute("SELECT kind, value FROM forgotten").fetchall())
 
 
-def read_paid(
+def read_vectors(
     connection: Connection, forgotten: Set[tuple[str, str]], *, max_bytes: int
 ) -> list[StoredVector]:
-    """Return the newest embeddings of an unfinished file's own model, within a bound.
+    """Return the newest embeddings of an unfinished file's own model, up to `max_bytes`.
 
-    None if something was forgotten since it was begun, as in `salvage`.
+    Returns none if anything was forgotten since it began, as `keep_embeddings` does.
     """
     if forgotten - all_forgotten(connection):
         return []
@@ -85,17 +84,17 @@ def read_paid(
     return found
 
 
-def keep_paid(connection: Connection, paid: Sequence[StoredVector]) -> None:
-    """Keep embeddings in the cache, whatever model they are of."""
+def insert_vectors(connection: Connection, vectors: Sequence[StoredVector]) -> None:
+    """Insert embeddings of any model into the cache."""
     with transaction(connection):
-        for identity, digest, embedding in paid:
+        for identity, digest, embedding in vectors:
             keep_vectors(connection, identity, [(digest, embedding)])
 
 
 def copy_records(connection: Connection, other: Path) -> int:
-    """Bring tombstones, batch jobs and choice to what another index file, the live one, has now.
+    """Copy tombstones, batch jobs and the provider's choice from the live index file.
 
-    Returns its last vector's id: later ones will have been made after this.
+    Returns the id of its last vector; vectors made after this call have larger ones.
     """
     with _attached(connection, other), transaction(connection):
         connection.execute("INSERT OR IGNORE INTO forgotten SELECT * FROM other.forgotten")
@@ -110,7 +109,7 @@ def copy_records(connection: Connection, other: Path) -> int:
 
 @contextmanager
 def _attached(connection: Connection, other: Path) -> Iterator[bool]:
-    """Make another index file readable as `other`; says whether it has tables."""
+    """Attach another index file as `other`; yield whether it has tables."""
     connection.execute("ATTACH DATABASE ? AS other", (str(other),))
     try:
         tables = "SELECT count(*) FROM other.sqlite_schema WHERE name = 'embedding_cache'"
@@ -119,15 +118,15 @@ def _attached(connection: Connection, other: Path) -> Iterator[bool]:
         connection.execute("DETACH DATABASE other")
 
 
-def adopt_vectors(connection: Connection, legs: DerivedTables) -> RowChanges:
-    """Give cached vectors to the chunks that wait for them, as after `copy_cache`."""
-    identity = legs.identity
+def adopt_vectors(connection: Connection, tables: DerivedTables) -> RowChanges:
+    """Assign cached vectors to the chunks without one, as after `copy_cache`."""
+    identity = tables.identity
     cached = (
         "SELECT vector_id FROM embedding_cache e WHERE e.hash = chunks.hash AND provider = ?"
         " AND e.model = ? AND provider_key = ? AND dims = ?"
     )
     key = identity.provider, identity.model, identity.provider_key, identity.dims
-    delta = RowChanges()
+    changed = RowChanges()
     with transaction(connection):
         adopted = connection.execute(
             f"UPDATE chunks SET vector_id = ({cached})"
@@ -139,7 +138,7 @@ def adopt_vectors(connection: Connection, legs: DerivedTables) -> RowChanges:
             (embedding,) = connection.execute(
                 "SELECT embedding FROM embedding_cache WHERE vector_id = ?", (vector_id,)
             ).fetchone()
-            delta.added.append(MatrixRow(row_id, file_id, embedding))
-            if legs.vec:
-                put_vec(connection, vector_id, embedding, legs.dims)
-    return delta
+            changed.added.append(MatrixRow(row_id, file_id, embedding))
+            if tables.vec:
+                put_vec(connection, vector_id, embedding, tables.dims)
+    return changed

@@ -1,4 +1,4 @@
-"""What unfinished rebuilds have left beside an index, and what of it is none of ours."""
+"""Files that unfinished rebuilds have left beside an index."""
 
 import glob
 import logging
@@ -11,15 +11,15 @@ from memoryd.fs.atomic_replace import SIDE_FILES, remove_index
 log = logging.getLogger(__name__)
 
 _SCHEMES = (".rebuild-", ".tmp-")
-"""Names of index files under way: ours, and what other programs for such an index have used."""
+"""Infixes of unfinished index files: ours, and those of other programs for such an index."""
 _LOCK = ".lock"
 
 
 def unfinished(path: Path) -> list[Path]:
-    """Return the unfinished index files beside `path`; of some only the side files are there.
+    """Return the unfinished index files beside `path`, even if only their side files exist.
 
-    The caller holds the lock of `path`, so that nobody builds one now. A file with a lock of its
-    own is the index of another agent, whose name begins with ours, and so are those beside it.
+    The caller holds the lock of `path`, so no rebuild is running. A file with its own lock file is
+    the index of another agent, whose name begins with ours; so are the files beside that index.
     """
     locks = path.parent.glob(f"{glob.escape(path.name)}*{_LOCK}")
     indexes = [lock.name.removesuffix(_LOCK) for lock in locks]
@@ -36,11 +36,11 @@ def unfinished(path: Path) -> list[Path]:
 
 
 def discard(path: Path) -> None:
-    """Remove an unfinished index file; one that can't be removed stays, and the log tells."""
+    """Remove an unfinished index file, or log why that fails."""
     try:
         remove_index(path)
     except OSError as error:
-        log.warning("an unfinished index can't be removed: %s", error)
+        log.warning("can't remove an unfinished index: %s", error)
 
 
 def _main_name(name: str) -> str:
@@ -59,4 +59,4 @@ def _is_file(path: Path) -> bool:
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except FileNotFoundError:
-        return False  # it went while we looked
+        return False  # removed meanwhile

@@ -1,7 +1,7 @@
-"""Builds a new index beside the old one and has the writer put it in its place.
+"""One rebuild: builds a new index beside the old one and has the writer swap it in.
 
-The old index answers meanwhile and goes on taking changes. Embeddings are seeded from it, and
-those made for a rebuild that fails, or is cut off, are taken back into it: nothing is paid twice.
+The old index keeps answering and taking changes meanwhile. The new one starts with its embeddings;
+a rebuild that fails or is cut off gives its own back to the old index, so none is paid for twice.
 """
 
 import asyncio
@@ -15,10 +15,9 @@ import msgspec
 
 from memoryd.fs.atomic_replace import check_closed, outlast, remove_index
 from memoryd.index import queries, statements
-from memoryd.index.batching import run_steps
 from memoryd.index.cache import find_dims, find_vectors
 from memoryd.index.catalog import Catalog, load_catalog
-from memoryd.index.dimension_change import take_up
+from memoryd.index.dimension_change import adopt_cached
 from memoryd.index.driver import Connection, Error
 from memoryd.index.forget import chunk_hashes, complete, forget, wipe
 from memoryd.index.rebuild.carry_over import adopt_vectors, copy_cache, copy_records
@@ -43,18 +42,18 @@ from memoryd.messages import (
 )
 
 ROUNDS = 3
-"""Scans until the new index has seen every change; what comes later the next scan finds."""
+"""Maximum number of scans of one rebuild. The next regular scan finds later changes."""
 
 READ_ROWS = 256
 
 
 class RebuildError(Exception):
-    """The rebuild did not come to its end; the old index stays. The message says why."""
+    """The rebuild failed and the old index stays. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildResult:
-    """What a finished rebuild did: texts embedded anew, and chunks that had a cached vector."""
+    """Counts of a finished rebuild: texts embedded, and chunks with a cached vector."""
 
     embedded: int
     reused: int
@@ -90,7 +89,7 @@ class Stages(Protocol):
 
 
 class Rebuild:
-    """One rebuild of `store`, for the identity it is wanted to have. Run it once."""
+    """One rebuild of `store` for its target identity. Run it once."""
 
     def __init__(
         self,
@@ -112,9 +111,9 @@ class Rebuild:
         self._reused = 0
 
     async def run(self) -> RebuildResult:
-        """Build and swap. Raises `RebuildError`; then, and when cancelled, the old one stays.
+        """Build and swap. If it raises `RebuildError` or is cancelled, the old index stays.
 
-        Once the swap is asked for it can't be called off: it is a moment, and waited for.
+        A swap that has been requested can't be cancelled: it is short, so it is awaited.
         """
         self._store.forgotten_meanwhile.clear()
         try:
@@ -137,7 +136,7 @@ class Rebuild:
         return RebuildResult(self._embedded, self._reused)
 
     async def _give_back(self) -> None:
-        """Keep the embeddings of a rebuild that has not come to its end, then remove its file."""
+        """Give the embeddings of an unfinished rebuild to the old index, then remove the file."""
         if await asyncio.to_thread(self._path.exists):
             done = asyncio.get_running_loop().create_future()
             message = KeepEmbeddings(self._path, self._unstored, done)
@@ -148,20 +147,20 @@ class Rebuild:
     async def _seed(self) -> None:
         live, new = self._store.path, self._new
         if new.identity.dims is None:
-            # Else not known before the provider answers, which it may have no reason to.
+            # Otherwise unknown until the provider answers, which it may never have to.
             identity = new.identity
             dims = await self._store.readers.read(lambda c: find_dims(c, identity))
             if dims is not None:
                 await new.database.run(lambda c: new.learn_dims(c, dims))
         self._seen_vectors = await new.database.run(lambda c: copy_records(c, live))
         await new.database.run(lambda c: copy_cache(c, live))
-        await new.database.run(lambda c: take_up(c, new.identity))
+        await new.database.run(lambda c: adopt_cached(c, new.identity))
 
     async def _finish(self) -> None:
-        """Take over what the old index has been given meanwhile besides files; then close.
+        """Copy the old index's changes since the start, except files; then close.
 
-        The writer has it done, right before the swap. Files that were forgotten may have been read
-        before they were: they go, and what may be known of them is read again.
+        The writer calls it right before the swap. Files that were forgotten meanwhile may have been
+        read before, so they are removed; the next scan reads the parts that may stay.
         """
         new, live, forgotten = self._new, self._store.path, self._store.forgotten_meanwhile
 
@@ -170,11 +169,11 @@ class Rebuild:
             if forgotten:
                 digests = chunk_hashes(connection, [key.path for key in forgotten])
                 tombstones = [("chunk", digest) for digest in digests]
-                forget(connection, new.legs, forgotten, tombstones)
+                forget(connection, new.tables, forgotten, tombstones)
                 wipe(connection)
-                complete(connection, new.legs)
+                complete(connection, new.tables)
             copy_cache(connection, live, after=self._seen_vectors)
-            adopt_vectors(connection, new.legs)
+            adopt_vectors(connection, new.tables)
 
         await new.database.run(take_over)
         await new.close()
@@ -188,7 +187,7 @@ class Rebuild:
                 return
 
     async def _take_files(self) -> bool:
-        """Bring the new index up to what is on disk. Returns whether anything was not yet there."""
+        """Bring the new index up to date with the disk. Return whether anything has changed."""
         new = self._new
         found = await self._stages.scan()
         there = new.catalog.stats()
@@ -208,10 +207,10 @@ class Rebuild:
             new.catalog = Catalog(await new.database.run(load_catalog))
         return bool(changed or gone)
 
-    async def _write(self, changes: list[FileChange]) -> None:
+    async def _write(self, files: list[FileChange]) -> None:
         new = self._new
-        deltas = await run_steps(new.database, lambda c: write_files(c, new.legs, changes))
-        self._reused += sum(delta.reused for delta in deltas)
+        changes = await new.database.run_steps(lambda c: write_files(c, new.tables, files))
+        self._reused += sum(changed.reused for changed in changes)
 
     async def _embed_pending(self) -> None:
         if not self._stages.batch_items or (self._stages.later and not self._same_vectors):
@@ -231,7 +230,7 @@ class Rebuild:
                     for start in range(0, len(texts), size):
                         group.create_task(self._embed(texts[start : start + size]))
             except BaseExceptionGroup as failed:
-                # Not except*: some releases of 3.11 wrap what is raised inside of it once more.
+                # Not except*: some releases of 3.11 wrap errors raised inside it once more.
                 explained = (RebuildError, OSError, Error)
                 if not all(isinstance(error, explained) for error in failed.exceptions):
                     raise
@@ -247,10 +246,10 @@ class Rebuild:
         return self._new.identity.same_vectors(self._store.identity)
 
     async def _unpaid(self, texts: dict[str, str]) -> list[tuple[str, str]]:
-        """Return those texts that the old index neither has a vector of nor is getting one.
+        """Return the texts without a vector in the old index, finished or under way.
 
-        What it is getting is taken over at the swap, or comes after it. The others are ours from
-        now on: the feeder leaves them alone.
+        Vectors under way are copied at the swap or arrive after it. The feeder skips the returned
+        texts from now on.
         """
         if not self._same_vectors:
             return list(texts.items())
@@ -262,7 +261,7 @@ class Rebuild:
         if known:
             new = self._new
             await new.database.run(
-                lambda c: statements.put_vectors(c, new.legs, list(known.items()))
+                lambda c: statements.put_vectors(c, new.tables, list(known.items()))
             )
             self._reused += len(known)
         return [(digest, text) for digest, text in texts.items() if digest not in known]
@@ -272,13 +271,13 @@ class Rebuild:
 
     async def _embed(self, texts: list[tuple[str, str]]) -> None:
         if self._failed is not None:
-            return  # nothing more is bought that can't be stored
+            return  # buy no vectors that can't be stored
         vectors, bad, dims = await self._stages.embed(texts)
         new = self._new
         try:
             await new.database.run(lambda c: self._put(c, vectors, bad, dims))
         except (OSError, Error) as error:
-            # What others have asked for meanwhile is waited for, and kept like this.
+            # Requests under way are awaited, and their vectors kept in the same way.
             self._failed = error
             made_for = msgspec.structs.replace(new.identity, dims=dims)
             self._unstored += [(made_for, *vector) for vector in vectors]
@@ -287,7 +286,7 @@ class Rebuild:
             await self._writer.put(Embedded(new.identity, vectors, bad, dims))
             await self._writer.put(GivesDims(dims))
             raise RebuildError(
-                f"the provider gives vectors of {dims} dimensions now, not {new.identity.dims}"
+                f"the provider now gives vectors of {dims} dimensions, not {new.identity.dims}"
             )
         self._embedded += len(vectors)
 
@@ -298,9 +297,9 @@ class Rebuild:
         bad: list[tuple[str, str]],
         dims: int | None,
     ) -> None:
-        """Store vectors, the first of which tell the index its dims; none of other dims."""
+        """Store vectors, except of other dims; the first ones set the dims of the index."""
         new = self._new
         if new.identity.dims is None and dims is not None:
             new.learn_dims(connection, dims)
         if dims in (None, new.identity.dims):
-            statements.put_vectors(connection, new.legs, vectors, bad)
+            statements.put_vectors(connection, new.tables, vectors, bad)

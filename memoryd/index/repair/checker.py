@@ -105,7 +105,7 @@ class Checker:
         derived = await store.readers.read_patiently(check_pages)
         if derived is not None and derived.table is None:
             return derived
-        words, vec = store.legs.fts, store.legs.vec
+        words, vec = store.tables.fts, store.tables.vec
         # Terms of another memoryd may be others; a rebuild is on its way then.
         same_terms = store.identity.tokenizer == store.wanted.tokenizer
         for portion in (

@@ -11,9 +11,9 @@ import numpy as np
 
 from memoryd.index.cache import mean_vector
 from memoryd.index.driver import Connection, DamagedIndexError, Error, Fault, fault_of
-from memoryd.index.schema import fts_columns
 from memoryd.index.statements import chunk_id, text_hash
 from memoryd.messages import Chunk, FileKey
+from memoryd.text.tokenize import fts_columns
 
 TRUTH = (
     "meta",

@@ -15,7 +15,15 @@ from memoryd.config.load import AgentConfig, load
 from memoryd.doctor.index import IndexDoctor
 from memoryd.identity import Choice, Identity
 from memoryd.index import batch_jobs, schema, statements
-from memoryd.index.driver import Connection, DamagedIndexError, Error, Fault, fault_of, sqlite
+from memoryd.index.driver import (
+    Connection,
+    DamagedIndexError,
+    Error,
+    Fault,
+    fault_of,
+    run_at_once,
+    sqlite,
+)
 from memoryd.index.forget import load_tombstones, message_hash
 from memoryd.index.queries import find_text, peek
 from memoryd.index.repair.recover import FailingDiskError
@@ -144,7 +152,7 @@ def _whole() -> Path:
         chunks = [Chunk(1, 1, f"a walrus{number}", "", "1"), Chunk(2, 2, "a seal", "Head", "2")]
         key = FileKey(source, name)
         parsed = ParsedFile(key, FileStat(1, 1, 1), str(number), chunks, ("a remark",))
-        statements.replace_file(connection, legs, parsed)
+        run_at_once(statements.write_files(connection, legs, [parsed]))
     seal = statements.text_hash("a seal")
     statements.put_vectors(connection, legs, [(seal, VECTOR)], [(message_hash("x"), "it says no")])
     job = BatchJobRow("ours", "none", "fts-only", "", 0.0, [seal])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from memoryd.identity import Identity
 from memoryd.index import schema, statements
-from memoryd.index.driver import Connection, sqlite
+from memoryd.index.driver import Connection, run_at_once, sqlite
 from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.search import lexical
 from memoryd.search.filters import date_of
@@ -54,7 +54,7 @@ def _index() -> Connection:
         lines = text.count("\n") + 1
         key = FileKey("memory", f"memory/2026-01-0{number + 1}.md")
         parsed = ParsedFile(key, FileStat(1, 1, 1), str(number), [Chunk(1, lines, text, "H")])
-        statements.replace_file(connection, legs, parsed)
+        run_at_once(statements.write_files(connection, legs, [parsed]))
     return connection
 
 
