@@ -34,7 +34,7 @@ from memoryd.messages import (
     ToWriter,
     Unreadable,
 )
-from memoryd.search.retrievers import LegError
+from memoryd.search.retrievers import RetrieverError
 from memoryd.source.mounts import Mounts
 from memoryd.source.notes.discover import SOURCE as NOTES
 from memoryd.source.notes.discover import Discovery
@@ -161,7 +161,7 @@ async def embed_or_fail(
 async def embed_query(
     pool: EmbedPool, store: Store, writer: asyncio.Queue[ToWriter], text: str
 ) -> NDArray[np.float32]:
-    """Embed a query for the search, which waits for it for `QUERY_S`. Raises `LegError`.
+    """Embed a query for the search, which waits for it for `QUERY_S`. Raises `RetrieverError`.
 
     One whose vector can't be compared with those of the index is looked into: its provider may
     have changed what it gives to texts too.
@@ -173,14 +173,14 @@ async def embed_query(
         async with asyncio.timeout(QUERY_S):
             dims = await pool.calls.dims_now()
     except (ProviderError, TimeoutError) as error:
-        raise LegError(str(error) or "the provider took too long") from error
+        raise RetrieverError(str(error) or "the provider took too long") from error
     if dims != store.identity.dims:
         await writer.put(GivesDims(dims))
-        raise LegError(
+        raise RetrieverError(
             f"the provider gives vectors of {dims} dimensions now, and the index has some of"
             f" {store.identity.dims}; it will be rebuilt"
         )
-    raise LegError(
+    raise RetrieverError(
         f"the provider gives a question {len(vector)} dimensions and a text {dims}; set"
         " query_input_type, document_input_type or the server so that one model answers both"
     )

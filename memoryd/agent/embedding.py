@@ -23,7 +23,7 @@ from memoryd.embed.resolve import Resolved
 from memoryd.embed.windows import window_of_each_line
 from memoryd.index.store import Store
 from memoryd.messages import ToFeeder, ToWriter
-from memoryd.search.retrievers import VectorLeg
+from memoryd.search.retrievers import VectorRetriever
 from memoryd.supervisor import Actor
 
 
@@ -33,7 +33,7 @@ class Embedding:
 
     feeder: Feeder
     batches: Batches | None
-    leg: VectorLeg | None
+    leg: VectorRetriever | None
     actors: list[Actor]
 
 
@@ -55,7 +55,7 @@ def join_embedding(
         provider, pool = shared.provider, shared.pool
         if store.vector_problem() is None:
             pool.calls.expect(store.identity.dims)
-        leg = VectorLeg(
+        leg = VectorRetriever(
             partial(embed_query, pool, store, to_writer),
             provider.calibration.apply,
             store.vector_problem,

@@ -10,7 +10,6 @@ from memoryd_client.schema.memory import Explanation, Hit
 
 LineCosines = Callable[[int, str], list[float]]
 """(row, text of the chunk) → the cosine of each of its lines with the question, or nothing."""
-Ranks = dict[int, int]
 
 
 def load_hits(
@@ -51,7 +50,7 @@ def load_hits(
     return hits
 
 
-def explained(candidate: Candidate, text_ranks: Ranks, vector_ranks: Ranks) -> Explanation:
+def explained(candidate: Candidate, text_rank: int | None, vector_rank: int | None) -> Explanation:
     """Return why a hit is where it is."""
     evidence = candidate.evidence
     return Explanation(
@@ -62,8 +61,8 @@ def explained(candidate: Candidate, text_ranks: Ranks, vector_ranks: Ranks) -> E
         cosine=candidate.cosine,
         strength=candidate.strength,
         decay=candidate.decay,
-        text_rank=text_ranks.get(candidate.row_id),
-        vector_rank=vector_ranks.get(candidate.row_id),
+        text_rank=text_rank,
+        vector_rank=vector_rank,
     )
 
 

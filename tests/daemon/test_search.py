@@ -112,7 +112,7 @@ def test_a_bad_option_is_told_and_the_connection_lives(
         client.ping()
 
 
-def test_both_legs_answer_and_each_gives_its_score(hybrid: Daemon) -> None:
+def test_both_retrievers_answer_and_each_gives_its_score(hybrid: Daemon) -> None:
     hybrid.write("memory/a.md", "the lighthouse keeper counts gannets")
     hybrid.write("memory/b.md", "nothing of the kind")
     hybrid.start().sync()
