@@ -18,11 +18,10 @@ from memoryd.messages import FileKey
 from memoryd.search import fuse
 from memoryd.search.diversify import balance, spread, without_duplicates
 from memoryd.search.evidence import Question
-from memoryd.search.filters import Filters
 from memoryd.search.fuse import Candidate
 from memoryd.search.gather import Gathered, gather, is_unspaced_question
 from memoryd.search.lexical import UNKNOWN
-from memoryd.search.query import MAX_GLOB_CHARS, MAX_GLOB_STARS, SOURCES, Query, parse
+from memoryd.search.query import MAX_GLOB_CHARS, MAX_GLOB_STARS, SOURCES, Filters, Query, parse
 from memoryd.search.results import explained, load_hits, within
 from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers, VectorRetriever
 from memoryd.search.snippet import LineReader, highlights

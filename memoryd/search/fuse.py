@@ -7,31 +7,19 @@ the reference's formula.
 
 import datetime
 import math
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from memoryd.messages import FileKey, FileStat
 from memoryd.search.evidence import NO_EVIDENCE, Evidence
-
-_DATED_NAME = re.compile(r"(?:^|/)(\d{4}-\d{2}-\d{2})[^/]*\.md$")
-
-
-def date_in_name(path: str) -> datetime.date | None:
-    """Return the date that a note's name begins with."""
-    if match := _DATED_NAME.search(path):
-        try:
-            return datetime.date.fromisoformat(match[1])
-        except ValueError:
-            return None  # 2026-13-45 is no date
-    return None
+from memoryd.search.query import date_in_name, modified_on
 
 
 def dated(key: FileKey, stat: FileStat, *, notes: str) -> datetime.date | None:
     """Return the date that a file ages from: a note's own, a transcript's last change, or None."""
     if key.source == notes:
         return date_in_name(key.path)
-    return datetime.datetime.fromtimestamp(stat.mtime_ns / 1e9).date()
+    return modified_on(stat)
 
 
 def factor(

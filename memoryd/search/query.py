@@ -1,15 +1,16 @@
-"""Reads what people type: operators, and a question that is plain text. Pure.
+"""Search syntax and file filters. Pure.
 
-`"…"`, `-word`, `path:GLOB`, `source:NAME`, `since:DATE` and `until:DATE` are operators; anything
-else, and each of them with a value that it can't have, is a part of the question.
+`"…"`, `-word`, `path:GLOB`, `source:NAME`, `since:DATE` and `until:DATE` are operators. Anything
+else is plain text, and so is an operator with an invalid value.
 """
 
 import datetime
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from memoryd.search.filters import Filters
+from memoryd.messages import FileKey, FileStat
 
 SOURCES = ("memory", "sessions")
 _FIELDS = {"source": "sources", "path": "path_glob", "since": "since", "until": "until"}
@@ -23,6 +24,45 @@ _QUOTED = re.compile(r'"([^"]{2,200})"')
 _OR_QUOTED = r'"[^"]{2,200}"|(?:^|(?<=\s))'
 _NAMED = re.compile(_OR_QUOTED + r'(?:(path|source|since|until):("[^"]+"|\S+))')
 _WITHOUT = re.compile(_OR_QUOTED + r"(?:-([^\W\d_][^\W_]{2,})(?=\s|$))")
+_DATED_NAME = re.compile(r"(?:^|/)(\d{4}-\d{2}-\d{2})[^/]*\.md$")
+_SPANS = re.compile(r"((?:(?<=/)|\A)\*\*/|\*{2,})")
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Conditions on files; None means any. Dates are inclusive."""
+
+    sources: frozenset[str] | None = None
+    path_glob: str | None = None
+    since: datetime.date | None = None
+    until: datetime.date | None = None
+
+    def both(self, other: "Filters") -> "Filters":
+        """Return the conditions of both; of two that can't be met together, these."""
+        return Filters(
+            self.sources or other.sources,
+            self.path_glob or other.path_glob,
+            self.since or other.since,
+            self.until or other.until,
+        )
+
+    @property
+    def empty(self) -> bool:
+        """Whether every file passes."""
+        return self == Filters()
+
+    def accept(self, key: FileKey, stat: FileStat) -> bool:
+        """Say whether a file's chunks may be candidates."""
+        if self.sources is not None and key.source not in self.sources:
+            return False
+        if self.path_glob is not None and not glob_pattern(self.path_glob).fullmatch(key.path):
+            return False
+        if self.since is None and self.until is None:
+            return True
+        date = date_of(key, stat)
+        return (self.since is None or date >= self.since) and (
+            self.until is None or date <= self.until
+        )
 
 
 NO_FILTERS = Filters()
@@ -83,3 +123,49 @@ def _meaning(name: str, value: str) -> object | None:
 def _glob(value: str) -> str:
     """Return a glob for what was typed: a name or folder alone stands for all that has it."""
     return value if any(char in value for char in "*?") else f"**{value}**"
+
+
+def date_of(key: FileKey, stat: FileStat) -> datetime.date:
+    """Return the date that filters compare: the one in a note's name, else that of its change."""
+    return date_in_name(key.path) or modified_on(stat)
+
+
+def date_in_name(path: str) -> datetime.date | None:
+    """Return the date that a note's name begins with."""
+    if match := _DATED_NAME.search(path):
+        try:
+            return datetime.date.fromisoformat(match[1])
+        except ValueError:
+            return None  # 2026-13-45 is no date
+    return None
+
+
+def modified_on(stat: FileStat) -> datetime.date:
+    """Return the local date of a file's last change."""
+    return datetime.datetime.fromtimestamp(stat.mtime_ns / 1e9).date()
+
+
+@lru_cache(maxsize=64)
+def glob_pattern(glob: str) -> re.Pattern[str]:
+    """Compile a path glob: `*` and `?` stay within a folder, `**/` spans folders, `**` anything.
+
+    What follows a star is taken where it comes first: with a star behind it, no later place could
+    do better. So no glob takes longer than the square of the path's length.
+    """
+    first, *rest = _SPANS.split(glob)
+    pattern = _within_folders(first, last=not rest)
+    for position in range(0, len(rest), 2):
+        lead = "(?:[^/]*/)*?" if rest[position] == "**/" else ".*?"
+        last = position == len(rest) - 2
+        part = lead + _within_folders(rest[position + 1], last=last)
+        pattern += part if last else f"(?>{part})"
+    return re.compile(pattern, re.DOTALL)
+
+
+def _within_folders(glob: str, *, last: bool) -> str:
+    """Return the pattern of a part without `**`; the `last` one has to reach the path's end."""
+    first, *rest = ("[^/]".join(map(re.escape, part.split("?"))) for part in glob.split("*"))
+    stars = [f"(?>[^/]*?{part})" for part in rest]
+    if last and rest:
+        stars[-1] = f"[^/]*{rest[-1]}"
+    return "".join((first, *stars))

@@ -21,8 +21,8 @@ from memoryd.embed.batch.api import JobState
 from memoryd.embed.batch.jobs import Batches, BatchMode
 from memoryd.identity import Identity
 from memoryd.messages import BatchJobRow, FileKey, FileStat, JobChange
-from memoryd.search.filters import Filters
 from memoryd.search.fuse import dated, factor
+from memoryd.search.query import Filters
 from memoryd.source.transcripts.locations import Found
 from memoryd.source.transcripts.tracker import Thresholds, TranscriptTracker
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.messages import FileKey, FileStat
-from memoryd.search.fuse import date_in_name, dated, factor
+from memoryd.search.fuse import dated, factor
+from memoryd.search.query import date_in_name
 
 TODAY = datetime.date(2026, 11, 28)
 DATES = st.dates(datetime.date(1990, 1, 1), datetime.date(2040, 1, 1))

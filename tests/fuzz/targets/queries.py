@@ -9,9 +9,8 @@ from memoryd.index import schema, statements
 from memoryd.index.driver import Connection, sqlite
 from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.search import lexical
-from memoryd.search.filters import date_of
 from memoryd.search.lexical import read_corpus
-from memoryd.search.query import parse
+from memoryd.search.query import date_of, parse
 from memoryd.search.snippet import LineReader, cut, highlights
 from memoryd.search.verbatim import level, units
 from memoryd.text.tokenize import MAX_QUERY_TERMS, TOKENIZER, query_terms
