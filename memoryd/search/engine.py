@@ -22,9 +22,8 @@ from memoryd.search.fuse import Candidate
 from memoryd.search.gather import Gathered, gather, is_unspaced_question
 from memoryd.search.lexical import UNKNOWN
 from memoryd.search.query import MAX_GLOB_CHARS, MAX_GLOB_STARS, SOURCES, Filters, Query, parse
-from memoryd.search.results import explained, load_hits, within
+from memoryd.search.results import LineReader, explained, highlights, load_hits, within
 from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers, VectorRetriever
-from memoryd.search.snippet import LineReader, highlights
 from memoryd_client.schema.memory import SearchBody, SearchResult
 
 Number = TypeVar("Number", int, float)

@@ -11,9 +11,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from memoryd.search import verbatim
 from memoryd.search.lexical import Corpus
-from memoryd.search.term_match import Finder, TermPosition, fold
+from memoryd.search.text_match import (
+    IN_THE_PATH,
+    Finder,
+    TermPosition,
+    exactness,
+    fold,
+    verbatim_strings,
+    verbatim_units,
+)
 from memoryd.text.tokenize import Term, is_unspaced, query_sequence, query_terms
 
 K1, B = 1.2, 0.75
@@ -77,8 +84,8 @@ class Question:
         return cls(
             tuple(terms),
             tuple(dict.fromkeys(pairs)),
-            tuple(verbatim.units(text)),
-            frozenset(verbatim.strings(text)),
+            tuple(verbatim_units(text)),
+            frozenset(verbatim_strings(text)),
         )
 
 
@@ -128,8 +135,8 @@ def _look(
     pairs = [(a, b) for a, b in question.pairs if _are_near(text, by_term[a], by_term[b])]
     exact = string = 0.0
     for unit, share in units:
-        level = verbatim.level(unit, chunk.text)
-        level = share * (level or verbatim.IN_THE_PATH * verbatim.level(unit, chunk.context))
+        level = exactness(unit, chunk.text)
+        level = share * (level or IN_THE_PATH * exactness(unit, chunk.context))
         exact = max(exact, level)
         if unit in question.strings:
             string = max(string, level)

@@ -11,8 +11,7 @@ from memoryd.search.evidence import NO_EVIDENCE, ChunkText, Evidence, Question, 
 from memoryd.search.lexical import Corpus, read_lengths
 from memoryd.search.query import Query
 from memoryd.search.retrievers import FileIds, Retrieved, Retrievers
-from memoryd.search.term_match import Finder, fold
-from memoryd.search.verbatim import level
+from memoryd.search.text_match import Finder, exactness, fold
 from memoryd.text.tokenize import Term, index_text, unspaced_share
 
 _WORDS = re.compile(r"\w+")
@@ -154,4 +153,4 @@ def _is_unspaced(text: str) -> bool:
 def _is_ruled_out(text: str, without: Finder, required: Sequence[str]) -> bool:
     if without.terms and any(without.places(fold(text))):
         return True
-    return any(level(string, text) < CONTAINS for string in required)
+    return any(exactness(string, text) < CONTAINS for string in required)

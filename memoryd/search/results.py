@@ -1,15 +1,52 @@
-"""Turns chosen chunks into hits: snippets with their lines, citations, and why they are there."""
+"""Results: chosen chunks with their snippets, line ranges, citations and explanations.
 
-from collections.abc import Callable, Sequence
+A snippet is the part of a chunk that answers: whole lines, with their own line range. Each line
+gets a probability of being the answer, by a model that was fitted to the evidence lines of half of
+LoCoMo's questions; the run of lines with the highest sum is shown. The model uses the line's share
+of the query's terms, the share that few other lines of the chunk have, the cosine of the line's
+window, and whether the line before is a question with these terms.
+"""
+
+import math
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
 
 from memoryd.index.driver import Connection
-from memoryd.search import snippet
 from memoryd.search.fuse import Candidate
-from memoryd.search.snippet import LineReader
+from memoryd.search.text_match import Finder, TermPosition, fold
+from memoryd.text.tokenize import Term
 from memoryd_client.schema.memory import Explanation, Hit
 
 LineCosines = Callable[[int, str], list[float]]
 """(row, text of the chunk) → the cosine of each of its lines with the question, or nothing."""
+SHARE, RARE, NEAR = 3.0, 3.0, 4.0
+SHARE_BEFORE, RARE_BEFORE, SHARE_TWO_BEFORE, ASKED_BEFORE = -3.0, 3.0, 2.0, 4.0
+"""Weights of a line's figures, and of those of the line before and two before."""
+_ASKS = ("?", "？")
+
+
+class Snippet(NamedTuple):
+    """Lines of a chunk; `start_line` and `end_line` are 1-based lines of the file, inclusive."""
+
+    text: str
+    start_line: int
+    end_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class LineReader:
+    """What is looked for in the lines of a chunk: terms, and how much each weighs."""
+
+    finder: Finder
+    weights: Sequence[float]
+
+    @classmethod
+    def of(cls, weights: Mapping[Term, float]) -> "LineReader":
+        """Return a reader for terms with these weights."""
+        return cls(Finder(weights), tuple(weights.values()))
 
 
 def load_hits(
@@ -86,12 +123,12 @@ def _snippet(
     reader: LineReader,
     near: list[float],
     max_chars: int,
-) -> snippet.Snippet:
+) -> Snippet:
     """Cut the snippet of a chunk; its lines are those of the file, whatever the text's are."""
     if not line_map:
-        return snippet.cut(text, start_line, end_line, reader, max_chars, near)
+        return cut_snippet(text, start_line, end_line, reader, max_chars, near)
     lines = [int(line) for line in line_map.split(",")]
-    shown = snippet.cut(text, 1, len(lines), reader, max_chars, near)
+    shown = cut_snippet(text, 1, len(lines), reader, max_chars, near)
     first, last = lines[shown.start_line - 1], lines[shown.end_line - 1]
     return shown._replace(start_line=first, end_line=last)
 
@@ -99,3 +136,117 @@ def _snippet(
 def citation(path: str, start_line: int, end_line: int) -> str:
     """Return `path#L3` or `path#L3-L7`."""
     return f"{path}#L{start_line}" + (f"-L{end_line}" if end_line != start_line else "")
+
+
+def cut_snippet(
+    text: str,
+    start_line: int,
+    end_line: int,
+    reader: LineReader,
+    max_chars: int,
+    near: Sequence[float] = (),
+) -> Snippet:
+    """Return the run of whole lines, at most `max_chars` long, that most likely answers.
+
+    `near` are the lines' cosines with the question, where there are vectors. Without any sign, it
+    is the beginning. A single line that is too long is cut around its first term.
+    """
+    lines = text.split("\n")
+    places = [reader.finder.places(fold(line)) for line in lines]
+    first, last = _best_run(lines, _likely(lines, places, reader, near), max_chars)
+    while first < last and not lines[first].strip():
+        first += 1
+    while last > first and not lines[last].strip():
+        last -= 1
+    shown = "\n".join(lines[first : last + 1])
+    if len(shown) > max_chars:
+        shown = _cut_line(shown, places[first], max_chars)
+    return Snippet(shown, min(start_line + first, end_line), min(start_line + last, end_line))
+
+
+def highlights(text: str, reader: LineReader) -> list[tuple[int, int]]:
+    """Return where the terms stand in a text, as (start, end) in characters, in order.
+
+    Folding changes the length of some lines of other scripts; in those nothing is marked.
+    """
+    found: set[tuple[int, int]] = set()
+    at = 0
+    for line in text.split("\n"):
+        folded = fold(line)
+        if len(folded) == len(line):
+            for places in reader.finder.places(folded):
+                found.update((at + place.start, at + place.end) for place in places)
+        at += len(line) + 1
+    return sorted(found)
+
+
+def _likely(
+    lines: Sequence[str],
+    places: Sequence[Sequence[Sequence[TermPosition]]],
+    reader: LineReader,
+    near: Sequence[float],
+) -> list[float]:
+    """Return how likely each line is the answer; the most likely has 1."""
+    has = [[bool(found) for found in line] for line in places]
+    total = math.fsum(reader.weights) or 1.0
+    having = [sum(line[term] for line in has) for term in range(len(reader.weights))]
+    present = math.fsum(w for w, n in zip(reader.weights, having, strict=True) if n) or 1.0
+    share = [_sum(line, reader.weights) / total for line in has]
+    rarity = [w / max(1, n) for w, n in zip(reader.weights, having, strict=True)]
+    rare = [_sum(line, rarity) / present for line in has]
+    signs: list[float] = []
+    for at, line in enumerate(lines):
+        sign = SHARE * share[at] + RARE * rare[at] + (NEAR * near[at] if near else 0.0)
+        if at:
+            sign += SHARE_BEFORE * share[at - 1] + RARE_BEFORE * rare[at - 1]
+            if any(mark in lines[at - 1] for mark in _ASKS):
+                sign += ASKED_BEFORE * share[at - 1]
+        if at > 1:
+            sign += SHARE_TWO_BEFORE * share[at - 2]
+        signs.append(sign if line.strip() else -math.inf)
+    most = max(signs)
+    if most == -math.inf:
+        return [0.0] * len(lines)
+    return [math.exp(sign - most) for sign in signs]
+
+
+def _sum(has: Sequence[bool], weights: Sequence[float]) -> float:
+    return math.fsum(weight for there, weight in zip(has, weights, strict=True) if there)
+
+
+def _best_run(lines: Sequence[str], likely: Sequence[float], max_chars: int) -> tuple[int, int]:
+    """Return the first and the last line of the run that most of the likelihood is in."""
+    best, best_sum = (0, 0), -1.0
+    before = list(accumulate(likely, initial=0.0))
+    last, size = -1, 0
+    for first in range(len(lines)):
+        if last < first:
+            last, size = first, len(lines[first])
+        # No run that begins later ends earlier, so that each line is looked at once.
+        while last + 1 < len(lines) and size + 1 + len(lines[last + 1]) <= max_chars:
+            last += 1
+            size += 1 + len(lines[last])
+        inside = before[last + 1] - before[first]
+        if inside > best_sum * (1 + 1e-9):
+            best, best_sum = (first, last), inside
+        if last == len(lines) - 1:
+            break
+        size -= len(lines[first]) + 1
+    return best
+
+
+def _cut_line(line: str, places: Sequence[Sequence[TermPosition]], max_chars: int) -> str:
+    """Cut one long line around the place of its first term, on spaces where there are any."""
+    at = min((found[0].start for found in places if found), default=0)
+    # Folding may have made it a little longer or shorter, which does no harm here.
+    start = max(0, min(at, len(line)) - max_chars // 3)
+    start = min(start, max(0, len(line) - max_chars))
+    if start > 0:
+        space = line.find(" ", start, start + 40)
+        start = space + 1 if space >= 0 else start
+        while start < len(line) and unicodedata.combining(line[start]):
+            start += 1
+    piece = line[start : start + max_chars]
+    if start + max_chars < len(line) and (space := piece.rfind(" ", max_chars - 40)) > 0:
+        piece = piece[:space]
+    return piece
