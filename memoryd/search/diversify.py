@@ -121,8 +121,8 @@ def balance(
     same thing, and a note is what was worth writing down. Then come keyword hits below the score,
     notes first, as `select` takes them if it is to `fill`.
     """
-    passed = [(c, False) for c in notes if c.settled >= min_score]
-    passed += [(c, True) for c in sessions if c.settled >= min_score]
+    passed = [(c, False) for c in notes if c.unaged_score >= min_score]
+    passed += [(c, True) for c in sessions if c.unaged_score >= min_score]
     passed.sort(key=lambda pair: (-pair[0].score, pair[1], pair[0].row_id))
     limit = (max_results + 1) // 2
     chosen: list[Candidate] = []
@@ -138,7 +138,7 @@ def balance(
         key=lambda candidate: -candidate.score,
     )
     for group in (notes, sessions) if fill else ():
-        below = [c for c in group if c.settled < min_score]
+        below = [c for c in group if c.unaged_score < min_score]
         room = max_results - len(chosen)
         chosen += select(below, min_score=min_score, max_results=room) if room > 0 else []
     return chosen

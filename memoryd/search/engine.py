@@ -181,7 +181,7 @@ class SearchEngine:
             )
             for row, chunk in gathered.chunks.items()
         )
-        return fuse.settled(by_evidence, unspaced=is_unspaced_question(query.text))
+        return fuse.with_scores(by_evidence, unspaced=is_unspaced_question(query.text))
 
     async def _choose(
         self,
@@ -196,7 +196,7 @@ class SearchEngine:
         if self._settings.hybrid.temporal_decay.enabled:
             candidates = fuse.aged(candidates, lambda row: self._retention(chunks[row].key))
         if gone is not None and candidates:
-            first = [c for c in candidates if c.settled >= min_score][: SPARE * max_results]
+            first = [c for c in candidates if c.unaged_score >= min_score][: SPARE * max_results]
             lost = await gone({chunks[c.row_id].key for c in first})
             candidates = [c for c in candidates if chunks[c.row_id].key not in lost]
         texts = {row: chunk.text for row, chunk in chunks.items()}
@@ -205,7 +205,7 @@ class SearchEngine:
         def pick() -> list[Candidate]:
             distinct = without_duplicates(candidates, texts, most=SPARE * max_results)
             if mmr.enabled:
-                passed = [c for c in distinct if c.settled >= min_score]
+                passed = [c for c in distinct if c.unaged_score >= min_score]
                 return spread(passed, texts, balance=mmr.balance, most=max_results)
             notes = [c for c in distinct if chunks[c.row_id].key.source == NOTES]
             others = [c for c in distinct if chunks[c.row_id].key.source != NOTES]
@@ -219,10 +219,10 @@ class SearchEngine:
         """Return the share of a file's strength that age leaves; None if it has no date."""
         aging = self._settings.hybrid.temporal_decay
         known = self._store.catalog.rows.get(key)
-        date = None if known is None else fuse.dated(key, known.stat, notes=NOTES)
+        date = None if known is None else fuse.ageing_date(key, known.stat, notes=NOTES)
         if date is None:
             return None
-        return fuse.factor(
+        return fuse.age_factor(
             date, self._today(), half_life_days=aging.half_life_days, floor=aging.floor
         )
 

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.search.results import LineReader, Snippet, highlights
-from memoryd.search.results import cut_snippet
+from memoryd.search.results import LineReader, Snippet, cut_snippet, highlights
 from memoryd.text.tokenize import Term, query_terms
 
 
