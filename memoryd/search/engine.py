@@ -94,7 +94,7 @@ class SearchEngine:
         max_chars = _checked(body.max_chars, MAX_CHARS, "max_chars", 1, MAX_CHARS)
         mode = body.mode or ("hybrid" if settings.hybrid.enabled else "vector")
         if mode not in MODES:
-            raise BadQueryError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
+            raise BadQueryError(f"mode must be one of {', '.join(MODES)} (got {mode!r})")
         query = parse(body.query.encode("utf-8", "replace").decode().strip()[:MAX_QUERY_CHARS])
         filters = query.filters.both(_filters(body))
         identity = self._store.identity
@@ -243,7 +243,7 @@ def _checked(value: Number | None, default: Number, name: str, low: float, high:
     if value is None:
         return default
     if not low <= value <= high:  # NaN too
-        raise BadQueryError(f"{name} must be from {low} to {high}, not {value}")
+        raise BadQueryError(f"{name} must be from {low} to {high} (got {value})")
     return value
 
 
@@ -251,7 +251,7 @@ def _filters(body: SearchBody) -> Filters:
     glob = body.path_glob or ""
     if len(glob) > MAX_GLOB_CHARS or glob.count("*") > MAX_GLOB_STARS:
         raise BadQueryError(
-            f"path_glob may have {MAX_GLOB_CHARS} characters and {MAX_GLOB_STARS} stars"
+            f"path_glob must have at most {MAX_GLOB_CHARS} characters and {MAX_GLOB_STARS} stars"
         )
     return Filters(
         sources=None if body.sources is None else frozenset(body.sources),
@@ -265,4 +265,4 @@ def _date(text: str | None, name: str) -> datetime.date | None:
     try:
         return None if text is None else datetime.date.fromisoformat(text)
     except ValueError:
-        raise BadQueryError(f"{name} must be a date like 2026-11-28, not {text!r}") from None
+        raise BadQueryError(f"{name} must be a date like 2026-11-28 (got {text!r})") from None

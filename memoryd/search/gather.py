@@ -25,7 +25,7 @@ CONTAINS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ReadChunk:
-    """A candidate's file, text and evidence; `other_script`: than the query's."""
+    """A candidate; `other_script`: of query and chunk, only one is in a script without spaces."""
 
     key: FileKey
     text: str

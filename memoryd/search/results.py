@@ -21,10 +21,10 @@ from memoryd.text.tokenize import Term
 from memoryd_client.schema.memory import Explanation, Hit
 
 LineCosines = Callable[[int, str], list[float]]
-"""(row, text of the chunk) → the cosine of each of its lines with the question, or nothing."""
+"""(row, text of the chunk) → the cosine of each of its lines with the query, or nothing."""
 SHARE, RARE, NEAR = 3.0, 3.0, 4.0
 SHARE_BEFORE, RARE_BEFORE, SHARE_TWO_BEFORE, ASKED_BEFORE = -3.0, 3.0, 2.0, 4.0
-"""Weights of a line's figures, and of those of the line before and two before."""
+"""Weights of the figures of a line, of the line before, and of the one before that."""
 _ASKS = ("?", "？")
 
 
@@ -38,7 +38,7 @@ class Snippet(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LineReader:
-    """What is looked for in the lines of a chunk: terms, and how much each weighs."""
+    """Terms to find in the lines of a chunk, and their weights."""
 
     finder: Finder
     weights: Sequence[float]
@@ -57,7 +57,7 @@ def load_hits(
     line_cosines: LineCosines,
     max_chars: int,
 ) -> list[tuple[Candidate, Hit]]:
-    """Read the chosen chunks and cut their snippets; a chunk that is gone by now is left out."""
+    """Read the chosen chunks and cut their snippets; skips chunks that no longer exist."""
     hits: list[tuple[Candidate, Hit]] = []
     for candidate in chosen:
         row = connection.execute(
@@ -88,7 +88,7 @@ def load_hits(
 
 
 def explained(candidate: Candidate, text_rank: int | None, vector_rank: int | None) -> Explanation:
-    """Return why a hit is where it is."""
+    """Return the figures behind a result's rank."""
     evidence = candidate.evidence
     return Explanation(
         bm25=evidence.bm25,
@@ -104,7 +104,7 @@ def explained(candidate: Candidate, text_rank: int | None, vector_rank: int | No
 
 
 def within(hits: list[Hit], max_chars: int | None) -> tuple[list[Hit], int]:
-    """Return as many hits as have room for their snippets, and how many have not."""
+    """Return the results whose snippets fit into `max_chars`, and the number of the others."""
     if max_chars is None:
         return hits, 0
     room = max_chars
@@ -124,7 +124,7 @@ def _snippet(
     near: list[float],
     max_chars: int,
 ) -> Snippet:
-    """Cut the snippet of a chunk; its lines are those of the file, whatever the text's are."""
+    """Cut the snippet of a chunk; `line_map` has the file line of each line of its text."""
     if not line_map:
         return cut_snippet(text, start_line, end_line, reader, max_chars, near)
     lines = [int(line) for line in line_map.split(",")]
@@ -148,8 +148,8 @@ def cut_snippet(
 ) -> Snippet:
     """Return the run of whole lines, at most `max_chars` long, that most likely answers.
 
-    `near` are the lines' cosines with the question, where there are vectors. Without any sign, it
-    is the beginning. A single line that is too long is cut around its first term.
+    `near` has the lines' cosines with the query if there are vectors. If no line matches, returns
+    the beginning. A single line that is too long is cut around its first term.
     """
     lines = text.split("\n")
     places = [reader.finder.places(fold(line)) for line in lines]
@@ -165,9 +165,9 @@ def cut_snippet(
 
 
 def highlights(text: str, reader: LineReader) -> list[tuple[int, int]]:
-    """Return where the terms stand in a text, as (start, end) in characters, in order.
+    """Return the positions of the terms in a text, as (start, end) in characters, in order.
 
-    Folding changes the length of some lines of other scripts; in those nothing is marked.
+    Skips lines whose length changes by folding, as in some scripts.
     """
     found: set[tuple[int, int]] = set()
     at = 0
@@ -186,7 +186,7 @@ def _likely(
     reader: LineReader,
     near: Sequence[float],
 ) -> list[float]:
-    """Return how likely each line is the answer; the most likely has 1."""
+    """Return the likelihood of each line to be the answer; the maximum is 1."""
     has = [[bool(found) for found in line] for line in places]
     total = math.fsum(reader.weights) or 1.0
     having = [sum(line[term] for line in has) for term in range(len(reader.weights))]
@@ -215,14 +215,14 @@ def _sum(has: Sequence[bool], weights: Sequence[float]) -> float:
 
 
 def _best_run(lines: Sequence[str], likely: Sequence[float], max_chars: int) -> tuple[int, int]:
-    """Return the first and the last line of the run that most of the likelihood is in."""
+    """Return the first and the last line of the run with the highest sum of likelihoods."""
     best, best_sum = (0, 0), -1.0
     before = list(accumulate(likely, initial=0.0))
     last, size = -1, 0
     for first in range(len(lines)):
         if last < first:
             last, size = first, len(lines[first])
-        # No run that begins later ends earlier, so that each line is looked at once.
+        # A run that begins later never ends earlier, so this is linear.
         while last + 1 < len(lines) and size + 1 + len(lines[last + 1]) <= max_chars:
             last += 1
             size += 1 + len(lines[last])
@@ -236,9 +236,9 @@ def _best_run(lines: Sequence[str], likely: Sequence[float], max_chars: int) -> 
 
 
 def _cut_line(line: str, places: Sequence[Sequence[TermPosition]], max_chars: int) -> str:
-    """Cut one long line around the place of its first term, on spaces where there are any."""
+    """Cut one long line around its first term, at spaces if there are any."""
     at = min((found[0].start for found in places if found), default=0)
-    # Folding may have made it a little longer or shorter, which does no harm here.
+    # Folding may have shifted the position a little, which does no harm here.
     start = max(0, min(at, len(line)) - max_chars // 3)
     start = min(start, max(0, len(line) - max_chars))
     if start > 0:

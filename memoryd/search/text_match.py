@@ -17,24 +17,24 @@ import snowballstemmer
 from memoryd.text.tokenize import SPACED_WORD, Term, is_unspaced
 
 REMEMBERED_STEMS = 4_096
-"""1 MiB at most. A search stems 100 words; at 1,024 remembered ones it knows 96 of them."""
+"""Cached stems, at most 1 MiB. A search stems 100 words; with 1,024 cached, it finds 96."""
 _LEAST_STEMMED_BYTES, _MOST_STEMMED_BYTES = 3, 64
-"""Of fts5_tokenize.c, in UTF-8."""
+"""Limits of fts5_tokenize.c, in UTF-8."""
 _BLY, _LOGY = re.compile(r"[aeiouy][^aeiou].*bli$"), re.compile(r"[aeiouy][^aeiou].*logi$")
 _DOUBLED = re.compile(r"([ckvwx])\1$")
-"""What Porter's own program, and FTS5, stem further than Snowball's `porter` does: `possibly` as
+"""Words that Porter's own program and FTS5 stem further than Snowball's `porter`: `possibly` as
 `possible`, `biology` as `biological`, `trekking` as `trek`."""
 _stemmer = snowballstemmer.stemmer("porter")
 _stemming = threading.Lock()
-"""The stemmer keeps the word it is at in itself, and several searches stem at the same time."""
+"""Guards the stemmer, which is not thread-safe."""
 
 _QUOTED = re.compile(r'["“”„«»「『]([^"“”«»」』]{2,200})["“”«»」』]')
 _AROUND = ".,;:!?()[]{}<>\"'“”‘’`…。、？！，；：（）「」"
 _INNER = re.compile(r"\w[^\w\s'’]+\w|\w_\w|_\w|[a-z][A-Z]|\d[A-Za-z]|[A-Za-z]\d")
-"""What words of prose don't have inside: punctuation, a change of case, letters beside digits."""
+"""Punctuation, a change of case, or letters beside digits: not found in words of prose."""
 _CODE = re.compile(r"\w\(|[={}|\\~]|\s--?\w|::|->")
 _CONNECT = "._-/@:+#~"
-"""Between two letters or digits, these make one string of them."""
+"""Characters that join two letters or digits to one string."""
 _SHORTEST, _SHORT_WORDS, _SHORT_CHARS = 3, 6, 60
 
 INSIDE_A_WORD = 0.2
@@ -46,21 +46,21 @@ IN_THE_PATH = 0.6
 
 
 class TermPosition(NamedTuple):
-    """Where a term stands in a folded text: characters from `start` to `end`."""
+    """Position of a term in a folded text: characters from `start` to `end`."""
 
     start: int
     end: int
 
 
 class Finder:
-    """Looks for a question's terms. A text is only looked at closely where a stem begins."""
+    """Finder of a query's terms in texts."""
 
     def __init__(self, terms: Iterable[Term]) -> None:
         self.terms = tuple(terms)
         self._needles = [_needle(term) for term in self.terms]
 
     def places(self, folded: str) -> list[list[TermPosition]]:
-        """Return where each term stands in a text that has been through `fold`."""
+        """Return the positions of each term in a text that `fold` has returned."""
         return [
             _runs(folded, needle) if stem is None else _words(folded, needle, stem)
             for needle, stem in self._needles
@@ -68,9 +68,9 @@ class Finder:
 
 
 def fold(text: str) -> str:
-    """Fold case, width and diacritics, as FTS5 does; diacritics of more scripts than Latin too.
+    """Fold case, width and diacritics as FTS5 does, but diacritics of all scripts.
 
-    In scripts without spaces marks stay: there they make another letter, and two make a bigram.
+    Marks of scripts without spaces stay: there, they make another letter and are part of bigrams.
     """
     if text.isascii():
         return text.lower()
@@ -82,7 +82,7 @@ def fold(text: str) -> str:
 
 @lru_cache(maxsize=REMEMBERED_STEMS)
 def stem(word: str) -> str:
-    """Return Porter's stem of a folded word; FTS5 leaves very short and very long ones alone."""
+    """Return Porter's stem of a folded word; like FTS5, not of very short or long ones."""
     if not _LEAST_STEMMED_BYTES <= len(word.encode()) <= _MOST_STEMMED_BYTES:
         return word
     stemmed = _porter(word)
@@ -101,10 +101,10 @@ def _porter(word: str) -> str:
 
 
 def _needle(term: Term) -> tuple[str, str | None]:
-    """Return what every form of a term begins with, and its stem; None for runs of unspaced text.
+    """Return the common prefix of a term's forms, and its stem; None for runs of unspaced text.
 
-    Porter's stem is how all forms begin, but for a last `i` or `e` that it may have put there, and
-    the `l` of `possibl`, which stands for `possibility` too.
+    Porter's stem is that prefix, except for a last `i` or `e` that stemming may have added, and the
+    `l` of `possibl`, the stem of `possibility` too.
     """
     text = fold(term.text)
     if term.prefix or any(map(is_unspaced, text)):
@@ -128,7 +128,7 @@ def _words(text: str, needle: str, stemmed: str) -> list[TermPosition]:
 
 
 def _word_end(text: str, start: int) -> int:
-    """Return where a word ends; marks, such as the vowel signs of Hindi, are a part of it."""
+    """Return the end of a word, including marks such as the vowel signs of Hindi."""
     end = start
     while (more := SPACED_WORD.match(text, end)) is not None:
         end = more.end()
@@ -138,7 +138,7 @@ def _word_end(text: str, start: int) -> int:
 
 
 def _is_letter(char: str) -> bool:
-    """Say whether a character belongs to the word behind it; one of an unspaced script doesn't."""
+    """Return whether a character joins the word after it; those of unspaced scripts don't."""
     return char.isalnum() and not (not char.isascii() and is_unspaced(char))
 
 
@@ -152,7 +152,7 @@ def _runs(text: str, needle: str) -> list[TermPosition]:
 
 
 def verbatim_strings(query: str) -> list[str]:
-    """Return what a question means to the letter: what is quoted, and words that are no prose."""
+    """Return the verbatim strings of a query: quoted text, and words that are not prose."""
     normal = unicodedata.normalize("NFKC", query)
     found = [quoted.strip() for quoted in _QUOTED.findall(normal)]
     spaced = "".join(" " if is_unspaced(char) else char for char in normal)
@@ -164,7 +164,7 @@ def verbatim_strings(query: str) -> list[str]:
 
 
 def verbatim_units(query: str) -> list[str]:
-    """Return the strings of a question, and a short one as a whole, if it is no single word."""
+    """Return the verbatim strings of a query, and a short query of several words as a whole."""
     found = verbatim_strings(query)
     whole = unicodedata.normalize("NFKC", query).strip().strip('"')
     words = whole.split()
@@ -177,7 +177,7 @@ def verbatim_units(query: str) -> list[str]:
 
 
 def exactness(unit: str, text: str) -> float:
-    """Return how exactly a text has a string, from 0 (not) to 1 (just so)."""
+    """Return the exactness of a string's best match in a text: 0 if absent, 1 if identical."""
     exact = _exactness(unit, unit.casefold(), text, text.casefold())
     if exact == 1.0 or (unit.isascii() and text.isascii()):
         return exact
@@ -188,7 +188,7 @@ def exactness(unit: str, text: str) -> float:
 def _exactness(unit: str, lowered: str, text: str, lower_text: str) -> float:
     best = 0.0
     same_length = len(lower_text) == len(text)
-    at = lower_text.find(lowered) if lowered else -1  # of marks alone folding leaves nothing
+    at = lower_text.find(lowered) if lowered else -1  # folding leaves nothing of marks alone
     while at >= 0 and best < 1.0:
         end = at + len(lowered)
         value = min(_before(lowered, lower_text, at), _after(lowered, lower_text, end))

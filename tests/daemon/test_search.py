@@ -97,9 +97,9 @@ def test_filters_come_before_the_cut(daemon: Daemon) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_results": 0}, "max_results must be from 1 to 200, not 0"),
-        ({"min_score": 1.5}, "min_score must be from 0.0 to 1.0, not 1.5"),
-        ({"since": "yesterday"}, "since must be a date like 2026-11-28, not 'yesterday'"),
+        ({"max_results": 0}, "max_results must be from 1 to 200 (got 0)"),
+        ({"min_score": 1.5}, "min_score must be from 0.0 to 1.0 (got 1.5)"),
+        ({"since": "yesterday"}, "since must be a date like 2026-11-28 (got 'yesterday')"),
     ],
 )
 def test_a_bad_option_is_told_and_the_connection_lives(
