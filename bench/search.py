@@ -32,7 +32,7 @@ from memoryd.index.vector_matrix import VectorMatrix
 from memoryd.search import lexical
 from memoryd.search.engine import SearchEngine
 from memoryd.search.lexical import read_corpus
-from memoryd.search.retrievers import VectorLeg
+from memoryd.search.retrievers import VectorRetriever
 from memoryd.text.tokenize import query_terms
 from memoryd_client.schema.memory import SearchBody
 
@@ -151,8 +151,8 @@ async def _whole_search(
     async def embed(text: str) -> Vector:
         return vector_of[text]
 
-    leg = VectorLeg(embed, CALIBRATION.apply, lambda: None)
-    engine = SearchEngine(store, QuerySettings(), leg)
+    retriever = VectorRetriever(embed, CALIBRATION.apply, lambda: None)
+    engine = SearchEngine(store, QuerySettings(), retriever)
     found, search_s = await _timed(lambda text: engine.search(SearchBody(query=text)), texts)
     assert all(result.mode == "hybrid" and result.results for result in found)
     large = size.startswith("100,")

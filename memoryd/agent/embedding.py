@@ -20,7 +20,7 @@ from memoryd.embed.resolve import Resolved
 from memoryd.embed.windows import window_of_each_line
 from memoryd.index.store import Store
 from memoryd.messages import GivesDims, MeteredQueue, ToFeeder, ToWriter
-from memoryd.search.retrievers import LegError, VectorLeg
+from memoryd.search.retrievers import RetrieverError, VectorRetriever
 from memoryd.supervisor import Actor
 
 QUERY_S = 5.0
@@ -40,7 +40,7 @@ class Embedding:
     pool: EmbedPool | None = None
     queue: MeteredQueue[EmbedJob] | None = None
     batches: Batches | None = None
-    leg: VectorLeg | None = None
+    leg: VectorRetriever | None = None
     fallback: Fallback | None = None
     pool_actor: Actor | None = None
 
@@ -110,8 +110,8 @@ def join_embedding(
 
 def _vector_leg(
     provider: Provider, pool: EmbedPool, store: Store, writer: asyncio.Queue[ToWriter]
-) -> VectorLeg:
-    leg = VectorLeg(
+) -> VectorRetriever:
+    leg = VectorRetriever(
         partial(embed_query, pool, store, writer), provider.calibration.apply, store.vector_problem
     )
     if (units := provider.window_units) is None:
@@ -122,7 +122,7 @@ def _vector_leg(
 async def embed_query(
     pool: EmbedPool, store: Store, writer: asyncio.Queue[ToWriter], text: str
 ) -> NDArray[np.float32]:
-    """Embed a search query within `QUERY_S`. Raises `LegError`.
+    """Embed a search query within `QUERY_S`. Raises `RetrieverError`.
 
     When the vector can't be compared with those of the index, the provider is asked for its dims:
     it may have changed them for texts too.
@@ -134,14 +134,14 @@ async def embed_query(
         async with asyncio.timeout(QUERY_S):
             dims = await pool.calls.dims_now()
     except (ProviderError, TimeoutError) as error:
-        raise LegError(str(error) or "the provider took too long") from error
+        raise RetrieverError(str(error) or "the provider took too long") from error
     if dims != store.identity.dims:
         await writer.put(GivesDims(dims))
-        raise LegError(
+        raise RetrieverError(
             f"the provider gives vectors of {dims} dimensions now, and the index has some of"
             f" {store.identity.dims}; it will be rebuilt"
         )
-    raise LegError(
+    raise RetrieverError(
         f"the provider gives a question {len(vector)} dimensions and a text {dims}; set"
         " query_input_type, document_input_type or the server so that one model answers both"
     )

@@ -256,7 +256,9 @@ class Database:
                 pass
         except BaseException:
             # Queued behind the current step and ahead of everything that comes later.
-            await asyncio.shield(self.run(runner.close))
+            closing = asyncio.ensure_future(self.run(runner.close))
+            closing.add_done_callback(retrieve_error)
+            await asyncio.shield(closing)
             raise
         return runner.result
 

@@ -1,1 +1,1 @@
-"""Stage 5: query to cited snippets. Pure where there is no I/O."""
+"""Stage 5: from a query to cited snippets."""

@@ -1,9 +1,8 @@
-"""Keeps an answer from saying the same thing twice. Pure.
+"""Diversity of results: near duplicates, maximal marginal relevance, share of transcripts. Pure.
 
-Near duplicates (a copied note, chunks that overlap, a transcript that quotes a note) never take two
-places. Maximal marginal relevance, as an option, spreads an answer further (Carbonell and
-Goldstein, 1998), with the reference's similarity: Jaccard over words, for unspaced scripts over
-characters and their bigrams.
+Near duplicates (copied notes, overlapping chunks, transcripts that quote a note) take one place.
+Maximal marginal relevance, an option, diversifies further (Carbonell and Goldstein, 1998), with the
+reference's similarity: Jaccard over words, in scripts without spaces over characters and bigrams.
 """
 
 import re
@@ -14,10 +13,10 @@ from memoryd.text.tokenize import is_unspaced
 
 SHINGLE_WORDS = 3
 LEAST_WORDS = 20
-"""Shorter texts are no duplicates: one word, or the file it stands in, makes another fact."""
+"""Shorter texts are never duplicates, because one word, or the file, makes another fact."""
 MOST_CHARS_PER_WORD = 20
 SAME = 0.9
-"""Of the shorter text's runs of three words, so many stand in the other."""
+"""Least share of the shorter text's runs of three words that a duplicate contains."""
 
 _WORD = re.compile(r"[^\W_]+")
 
@@ -25,10 +24,7 @@ _WORD = re.compile(r"[^\W_]+")
 def without_duplicates(
     candidates: list[Candidate], texts: Mapping[int, str], *, most: int
 ) -> list[Candidate]:
-    """Return the candidates, best first, but for near duplicates of better ones.
-
-    Only as many are compared as can be shown (`most`); the rest is left out.
-    """
+    """Return at most `most` candidates, best first, without near duplicates of better ones."""
     kept: list[Candidate] = []
     shown: list[tuple[frozenset[str], list[str]]] = []
     for candidate in candidates:
@@ -47,10 +43,10 @@ def without_duplicates(
 def spread(
     candidates: list[Candidate], texts: Mapping[int, str], *, balance: float, most: int
 ) -> list[Candidate]:
-    """Return at most so many candidates by maximal marginal relevance.
+    """Return at most `most` candidates by maximal marginal relevance.
 
-    Each time the one is taken with the highest `balance` x score - (1 - `balance`) x similarity to
-    what was taken already; scores are min-max normalised.
+    The next one has the highest `balance` x score - (1 - `balance`) x similarity to those already
+    taken; scores are min-max normalized.
     """
     scores = [candidate.score for candidate in candidates]
     low, high = min(scores, default=0.0), max(scores, default=0.0)
@@ -72,7 +68,7 @@ def spread(
 
 
 def _words(text: str) -> list[str]:
-    """Return words; of a text that puts no spaces between them, characters."""
+    """Return the words of a text, or its characters if it has no spaces between words."""
     words = text.lower().split()
     return list("".join(words)) if len(text) > MOST_CHARS_PER_WORD * len(words) else words
 
@@ -80,7 +76,7 @@ def _words(text: str) -> list[str]:
 def _is_same(
     distinct: frozenset[str], words: list[str], others: frozenset[str], other: list[str]
 ) -> bool:
-    # Most pairs differ in their words already; runs of words are only looked at where they don't.
+    # Most pairs differ in their words already, which is cheaper to compare than runs of words.
     if len(distinct & others) < SAME * min(len(distinct), len(others)):
         return False
     one, two = _shingles(words), _shingles(other)
@@ -115,14 +111,14 @@ def balance(
     max_results: int,
     fill: bool = True,
 ) -> list[Candidate]:
-    """Choose from both, the best first; transcripts have half of the places, rounded up.
+    """Return the best of both; transcripts get half of the places, rounded up.
 
-    More only where notes with a score of `min_score` leave places free: many transcripts say the
-    same thing, and a note is what was worth writing down. Then come keyword hits below the score,
-    notes first, as `select` takes them if it is to `fill`.
+    They get more only if notes with at least `min_score` leave places free, because transcripts
+    repeat themselves, and notes were worth writing down. With `fill`, `select` then fills free
+    places with keyword results below `min_score`, notes first.
     """
-    passed = [(c, False) for c in notes if c.settled >= min_score]
-    passed += [(c, True) for c in sessions if c.settled >= min_score]
+    passed = [(c, False) for c in notes if c.unaged_score >= min_score]
+    passed += [(c, True) for c in sessions if c.unaged_score >= min_score]
     passed.sort(key=lambda pair: (-pair[0].score, pair[1], pair[0].row_id))
     limit = (max_results + 1) // 2
     chosen: list[Candidate] = []
@@ -138,7 +134,7 @@ def balance(
         key=lambda candidate: -candidate.score,
     )
     for group in (notes, sessions) if fill else ():
-        below = [c for c in group if c.settled < min_score]
+        below = [c for c in group if c.unaged_score < min_score]
         room = max_results - len(chosen)
         chosen += select(below, min_score=min_score, max_results=room) if room > 0 else []
     return chosen

@@ -1,7 +1,7 @@
-"""A search from query to cited snippets, in steps one can read.
+"""Steps of a search, from query to cited snippets.
 
-query → keyword leg ∥ vector leg → candidates → evidence → fuse → age → choose → snippets. A leg
-that can't run leaves a warning and the other answers.
+parse → retrieve (keyword ∥ vector) → gather evidence → fuse → age → diversify → results. A
+retriever that can't run leaves a warning, and the other one answers.
 """
 
 import asyncio
@@ -18,13 +18,12 @@ from memoryd.messages import FileKey
 from memoryd.search import fuse
 from memoryd.search.diversify import balance, spread, without_duplicates
 from memoryd.search.evidence import Question
-from memoryd.search.filters import Filters
 from memoryd.search.fuse import Candidate
-from memoryd.search.gather import Candidates
-from memoryd.search.query import MAX_GLOB_CHARS, MAX_GLOB_STARS, SOURCES, parse
-from memoryd.search.results import explained, load_hits, within
-from memoryd.search.retrievers import FileIds, Retrieval, VectorLeg
-from memoryd.search.snippet import LineReader, highlights
+from memoryd.search.gather import Gathered, gather, is_unspaced_question
+from memoryd.search.lexical import UNKNOWN
+from memoryd.search.query import MAX_GLOB_CHARS, MAX_GLOB_STARS, SOURCES, Filters, Query, parse
+from memoryd.search.results import LineReader, explained, highlights, load_hits, within
+from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers, VectorRetriever
 from memoryd_client.schema.memory import SearchBody, SearchResult
 
 Number = TypeVar("Number", int, float)
@@ -34,50 +33,51 @@ Gone = Callable[[set[FileKey]], Awaitable[set[FileKey]]]
 NOTES, SESSIONS = SOURCES
 MODES = ("hybrid", "keyword", "vector")
 LEAST_CANDIDATES, MAX_CANDIDATES = 24, 200
-"""Of each leg. With 12 the order was still that of all chunks in every set; fewer would make it
-depend on how many results are asked for."""
+"""Candidates per retriever. With 12, the order in every quality set was still that of all chunks;
+with fewer, it would depend on the number of results."""
 MAX_RESULTS = 200
 MAX_CHARS = 1_000_000
 MAX_QUERY_CHARS = 8_000
-"""More than any model reads; the rest of an enormous query is not looked at."""
-RULED_OUT = 4
-"""So many times the candidates are looked at where an operator will rule some out."""
+"""More than any model reads; the rest of a longer query is ignored."""
+OVERFETCH = 4
+"""Factor on the candidates when an operator excludes some."""
 SPARE = 2
-"""So many times the results are compared for duplicates and looked for on disk."""
+"""Factor on the results: so many are compared for duplicates and checked on disk."""
 
 
 class BadQueryError(ValueError):
-    """The request can't be carried out as it stands; the message says what to change."""
+    """The request is invalid; the message says what to change."""
 
 
 class SearchEngine:
-    """Answers searches on one index. `vector_leg` None: keywords only, by configuration."""
+    """Search on one index. `vector_retriever` None: keywords only, by configuration."""
 
     def __init__(
         self,
         store: Store,
         settings: QuerySettings,
-        vector_leg: VectorLeg | None,
+        vector_retriever: VectorRetriever | None,
         *,
         today: Callable[[], datetime.date] = datetime.date.today,
     ) -> None:
         self._store = store
         self._settings = settings
-        self._vector_leg = vector_leg
+        self._vector_retriever = vector_retriever
+        self._weighted = settings.hybrid.fusion == "weighted"
         self._today = today
 
     async def search(
         self, body: SearchBody, visible: Visible | None = None, gone: Gone | None = None
     ) -> SearchResult:
-        """Search. Raises `BadQueryError`; a failing leg becomes a warning of the answer.
+        """Search. Raises `BadQueryError`; a failing retriever becomes a warning of the answer.
 
-        Files that are not `visible` count for nothing, as if they were not there; of those that are
-        about to be shown, `gone` returns which are no longer on disk.
+        Only `visible` files are searched. `gone` returns which files of the results to be shown no
+        longer exist on disk.
         """
         started = time.perf_counter()
         generation = None
         while generation != self._store.generation:
-            # Once more if the index was replaced meanwhile: its rows have other numbers.
+            # Search again if the index was replaced meanwhile: its rows have other numbers.
             generation = self._store.generation
             result = await self._search(body, visible, gone)
         result.took_ms = (time.perf_counter() - started) * 1000
@@ -94,7 +94,7 @@ class SearchEngine:
         max_chars = _checked(body.max_chars, MAX_CHARS, "max_chars", 1, MAX_CHARS)
         mode = body.mode or ("hybrid" if settings.hybrid.enabled else "vector")
         if mode not in MODES:
-            raise BadQueryError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
+            raise BadQueryError(f"mode must be one of {', '.join(MODES)} (got {mode!r})")
         query = parse(body.query.encode("utf-8", "replace").decode().strip()[:MAX_QUERY_CHARS])
         filters = query.filters.both(_filters(body))
         identity = self._store.identity
@@ -103,87 +103,126 @@ class SearchEngine:
         )
         if not query.text:
             return result
-        legs = Retrieval(
+        retrievers = Retrievers(
             self._store,
-            self._vector_leg,
+            self._vector_retriever,
             query,
             Question.read(query.text),
-            words=mode != "vector",
-            meaning=mode != "keyword",
+            keyword=mode != "vector",
+            vector=mode != "keyword",
         )
-        answer = Candidates(self._store, legs, settings.hybrid)
-        wanted = max_results * settings.hybrid.candidate_multiplier
-        k = min(MAX_CANDIDATES, max(LEAST_CANDIDATES, wanted))
-        if query.without or query.required:
-            k = min(MAX_CANDIDATES, k * RULED_OUT)
+        overfetch = OVERFETCH if query.without or query.required else 1
+        k = max(LEAST_CANDIDATES, max_results * settings.hybrid.candidate_multiplier)
+        k = min(MAX_CANDIDATES, k * overfetch)
+        encoded, gathered = EncodedQuery(), Gathered({}, {}, {}, {}, {})
         for part in self._parts(filters):
             ids = None if part.empty and visible is None else await self._allowed(part, visible)
-            await answer.gather(k, ids)
-        chosen = await self._choose(answer, min_score, max_results, gone)
-        reader = LineReader.of(answer.term_weights())
+            retrieved = await retrievers.retrieve(k, ids, encoded)
+            encoded = retrieved.encoded
+            result.warnings += retrieved.warnings
+            gathered |= await gather(retrievers, retrieved, ids, weighted=self._weighted)
+        candidates = self._score(query, encoded, gathered)
+        chosen = await self._choose(candidates, gathered, min_score, max_results, gone)
+        corpus = encoded.corpus or UNKNOWN
+        reader = LineReader.of({term: corpus.weight(term) for term in retrievers.question.terms})
         load = partial(
             load_hits,
             chosen=chosen,
             reader=reader,
-            line_cosines=legs.line_cosines,
+            line_cosines=partial(retrievers.line_cosines, encoded.vector),
             max_chars=settings.snippet_chars,
         )
         shown = await self._store.readers.read(load)
         for candidate, hit in shown:
             if body.explain:
-                hit.explanation = explained(candidate, answer.text_ranks, answer.vector_ranks)
+                row = candidate.row_id
+                ranks = gathered.text_ranks.get(row), gathered.vector_ranks.get(row)
+                hit.explanation = explained(candidate, *ranks)
             if body.highlight:
                 hit.highlights = highlights(hit.snippet, reader)
         result.results, result.omitted = within([hit for _, hit in shown], max_chars)
-        result.mode = legs.mode
-        result.warnings = list(dict.fromkeys(legs.warnings))
+        result.mode = encoded.mode
+        result.warnings = list(dict.fromkeys(result.warnings))
         return result
 
     def _parts(self, filters: Filters) -> list[Filters]:
-        """Return what to look for candidates in: with transcripts, each source by itself.
+        """Return the filters to retrieve with: if there are transcripts, one per source.
 
-        Else the many that transcripts have would leave none of the notes.
+        Otherwise the many chunks of transcripts could crowd out all notes.
         """
         if filters.sources is not None or SESSIONS not in self._store.catalog.counts():
             return [filters]
         return [replace(filters, sources=frozenset({source})) for source in (NOTES, SESSIONS)]
 
+    def _score(self, query: Query, encoded: EncodedQuery, gathered: Gathered) -> list[Candidate]:
+        """Return all candidates with their scores before age, best first."""
+        settings, retriever = self._settings.hybrid, self._vector_retriever
+        near = gathered.cosines
+        if retriever is not None:
+            near = {row: retriever.calibrate(cosine) for row, cosine in near.items()}
+        vector_scores = {row: min(1.0, max(0.0, value)) for row, value in near.items()}
+        if self._weighted:
+            has_keywords, has_vectors = encoded.corpus is not None, encoded.vector is not None
+            text_weight = settings.text_weight if has_keywords else 0.0
+            found = fuse.weighted(
+                vector_scores,
+                {row: fuse.text_score(bm25) for row, bm25 in gathered.bm25.items()},
+                vector_weight=settings.vector_weight if has_vectors else 0.0,
+                text_weight=text_weight if has_vectors else 1.0,
+            )
+            return [candidate for candidate in found if candidate.row_id in gathered.chunks]
+        by_evidence = (
+            fuse.by_evidence(
+                row,
+                None if encoded.corpus is None else chunk.evidence,
+                fuse.usual_scale(near[row]) if row in near else None,
+                vector_score=vector_scores.get(row),
+                other_script=chunk.other_script,
+            )
+            for row, chunk in gathered.chunks.items()
+        )
+        return fuse.with_scores(by_evidence, unspaced=is_unspaced_question(query.text))
+
     async def _choose(
-        self, answer: Candidates, min_score: float, max_results: int, gone: Gone | None
+        self,
+        candidates: list[Candidate],
+        gathered: Gathered,
+        min_score: float,
+        max_results: int,
+        gone: Gone | None,
     ) -> list[Candidate]:
-        """Return what is to be shown, best first."""
-        candidates = answer.candidates()
-        aging = self._settings.hybrid.temporal_decay
-        if aging.enabled:
-            candidates = fuse.aged(candidates, partial(self._left, answer))
+        """Return the candidates to show, best first."""
+        chunks = gathered.chunks
+        if self._settings.hybrid.temporal_decay.enabled:
+            candidates = fuse.aged(candidates, lambda row: self._retention(chunks[row].key))
         if gone is not None and candidates:
-            first = [c for c in candidates if c.settled >= min_score][: SPARE * max_results]
-            lost = await gone({answer.words[c.row_id].key for c in first})
-            candidates = [c for c in candidates if answer.words[c.row_id].key not in lost]
-        texts = {row: words.text for row, words in answer.words.items()}
+            first = [c for c in candidates if c.unaged_score >= min_score][: SPARE * max_results]
+            lost = await gone({chunks[c.row_id].key for c in first})
+            candidates = [c for c in candidates if chunks[c.row_id].key not in lost]
+        texts = {row: chunk.text for row, chunk in chunks.items()}
         mmr = self._settings.hybrid.mmr
 
         def pick() -> list[Candidate]:
             distinct = without_duplicates(candidates, texts, most=SPARE * max_results)
             if mmr.enabled:
-                passed = [c for c in distinct if c.settled >= min_score]
+                passed = [c for c in distinct if c.unaged_score >= min_score]
                 return spread(passed, texts, balance=mmr.balance, most=max_results)
-            notes = [c for c in distinct if answer.words[c.row_id].key.source == NOTES]
-            others = [c for c in distinct if answer.words[c.row_id].key.source != NOTES]
+            notes = [c for c in distinct if chunks[c.row_id].key.source == NOTES]
+            others = [c for c in distinct if chunks[c.row_id].key.source != NOTES]
             return balance(
-                notes, others, min_score=min_score, max_results=max_results, fill=answer.weighted
+                notes, others, min_score=min_score, max_results=max_results, fill=self._weighted
             )
 
         return await asyncio.to_thread(pick)
 
-    def _left(self, answer: Candidates, row: int) -> float | None:
-        """Return what age leaves of a candidate; None if it has no date."""
-        aging, key = self._settings.hybrid.temporal_decay, answer.words[row].key
+    def _retention(self, key: FileKey) -> float | None:
+        """Return the share of a file's strength that age leaves; None if it has no date."""
+        aging = self._settings.hybrid.temporal_decay
         known = self._store.catalog.rows.get(key)
-        date = None if known is None else fuse.dated(key, known.stat, notes=NOTES)
+        date = None if known is None else fuse.ageing_date(key, known.stat, notes=NOTES)
         if date is None:
             return None
-        return fuse.factor(
+        return fuse.age_factor(
             date, self._today(), half_life_days=aging.half_life_days, floor=aging.floor
         )
 
@@ -204,7 +243,7 @@ def _checked(value: Number | None, default: Number, name: str, low: float, high:
     if value is None:
         return default
     if not low <= value <= high:  # NaN too
-        raise BadQueryError(f"{name} must be from {low} to {high}, not {value}")
+        raise BadQueryError(f"{name} must be from {low} to {high} (got {value})")
     return value
 
 
@@ -212,7 +251,7 @@ def _filters(body: SearchBody) -> Filters:
     glob = body.path_glob or ""
     if len(glob) > MAX_GLOB_CHARS or glob.count("*") > MAX_GLOB_STARS:
         raise BadQueryError(
-            f"path_glob may have {MAX_GLOB_CHARS} characters and {MAX_GLOB_STARS} stars"
+            f"path_glob must have at most {MAX_GLOB_CHARS} characters and {MAX_GLOB_STARS} stars"
         )
     return Filters(
         sources=None if body.sources is None else frozenset(body.sources),
@@ -226,4 +265,4 @@ def _date(text: str | None, name: str) -> datetime.date | None:
     try:
         return None if text is None else datetime.date.fromisoformat(text)
     except ValueError:
-        raise BadQueryError(f"{name} must be a date like 2026-11-28, not {text!r}") from None
+        raise BadQueryError(f"{name} must be a date like 2026-11-28 (got {text!r})") from None

@@ -1,7 +1,7 @@
-"""How much a chunk's words say that it answers a question: four figures from 0 to about 1. Pure.
+"""Evidence that a chunk answers a query, from its words: four figures from 0 to about 1. Pure.
 
-All are shares of what the question weighs, with what nobody has counted too: so they mean the same
-from question to question, and a question about nothing in the memory gets little of any.
+All are shares of the query's weight, including terms that no chunk contains. So they mean the same
+for every query, and a query about nothing in memory gets low figures.
 """
 
 from bisect import bisect_right
@@ -11,24 +11,31 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from memoryd.search import verbatim
 from memoryd.search.lexical import Corpus
-from memoryd.search.term_match import Finder, TermPosition, fold
+from memoryd.search.text_match import (
+    IN_THE_PATH,
+    Finder,
+    TermPosition,
+    exactness,
+    fold,
+    verbatim_strings,
+    verbatim_units,
+)
 from memoryd.text.tokenize import Term, is_unspaced, query_sequence, query_terms
 
 K1, B = 1.2, 0.75
-"""Of BM25, as usual."""
+"""The usual parameters of BM25."""
 CONTEXT_WEIGHT = 1.0
-"""Of a word in the path or the headings, against one in the text."""
+"""Weight of a word in the path or the headings; one in the text has 1."""
 UNSEEN_BIGRAM = 0.5
-"""Share of its weight that a bigram counts which no chunk has: half of them span two words."""
+"""Factor on the weight of a bigram that no chunk has, because half of them span two words."""
 NEAR_WORDS = 1
 NEAR_CHARS = 40
-"""Two words are neighbours with so much between them at most, in one line."""
+"""Maximum distance of two neighbours, in one line."""
 
 
 class ChunkText(NamedTuple):
-    """A candidate's words: its text, its path and headings, and its length in tokens."""
+    """Text of a candidate, its path and headings (`context`), and its length in tokens."""
 
     text: str
     context: str
@@ -36,12 +43,12 @@ class ChunkText(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What the words of one chunk say.
+    """Evidence of one chunk.
 
-    `bm25` is BM25 as a share of the most there could be; `coverage` the weight of the question's
-    terms that stand in it; `adjacency` the share of neighbours in the question that are neighbours
-    in it; `verbatim` how exactly it has what the question means to the letter, or all of a short
-    question; `string` the first of these alone.
+    `bm25` is BM25 as a share of its maximum; `coverage` the weight of the query's terms that the
+    chunk contains; `adjacency` the share of neighbours in the query that are neighbours in it;
+    `verbatim` the exactness with which it contains a verbatim string, or all of a short query;
+    `string` is the same without the short query.
     """
 
     bm25: float
@@ -56,10 +63,10 @@ NO_EVIDENCE = Evidence(0.0, 0.0, 0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question, taken apart.
+    """The terms and verbatim strings of a query.
 
-    `pairs` are terms that follow each other in it, `units` what it may mean to the letter,
-    `strings` those of them that it surely does.
+    `pairs` are adjacent terms, `strings` the verbatim strings; `units` has these and a short query
+    as a whole.
     """
 
     terms: tuple[Term, ...]
@@ -69,7 +76,7 @@ class Question:
 
     @classmethod
     def read(cls, text: str) -> "Question":
-        """Take a question apart."""
+        """Return the terms and verbatim strings of a query."""
         sequence = query_sequence(text)
         terms = query_terms(text)
         known = set(terms)
@@ -77,37 +84,41 @@ class Question:
         return cls(
             tuple(terms),
             tuple(dict.fromkeys(pairs)),
-            tuple(verbatim.units(text)),
-            frozenset(verbatim.strings(text)),
+            tuple(verbatim_units(text)),
+            frozenset(verbatim_strings(text)),
         )
 
 
 def weigh(question: Question, corpus: Corpus, chunks: Sequence[ChunkText]) -> list[Evidence]:
-    """Return what the words of each chunk say."""
+    """Return the evidence of each chunk."""
     idf = {term: corpus.weight(term) for term in question.terms}
     total = sum(idf[term] * _counted(term, corpus) for term in question.terms)
     if total <= 0:
         return [NO_EVIDENCE] * len(chunks)
     finder = Finder(question.terms)
     units = [(unit, share) for unit in question.units if (share := _share(unit, idf) / total) > 0]
-    found = [_look(question, finder, units, chunk) for chunk in chunks]
-    having = Counter(pair for look in found for pair in look.pairs)
+    found = [_match(question, finder, units, chunk) for chunk in chunks]
+    having = Counter(pair for matches in found for pair in matches.pairs)
     pair_weight = {pair: corpus.idf(count) / corpus.idf(0) for pair, count in having.items()}
     evidence: list[Evidence] = []
-    for look, chunk in zip(found, chunks, strict=True):
+    for matches, chunk in zip(found, chunks, strict=True):
         crowd = K1 * (1 - B + B * chunk.tokens / corpus.mean_tokens)
-        weights = list(zip(question.terms, look.counts, strict=True))
+        weights = list(zip(question.terms, matches.counts, strict=True))
         bm25 = sum(idf[term] * count / (count + crowd) for term, count in weights)
         coverage = sum(idf[term] for term, count in weights if count)
         pairs = len(question.pairs)
-        # One word has no neighbour that could be missing.
-        near = sum(pair_weight[pair] for pair in look.pairs) / pairs if pairs else coverage / total
-        evidence.append(Evidence(bm25 / total, coverage / total, near, look.unit, look.string))
+        # A single term has no neighbour that could be missing.
+        near = (
+            sum(pair_weight[pair] for pair in matches.pairs) / pairs if pairs else coverage / total
+        )
+        evidence.append(
+            Evidence(bm25 / total, coverage / total, near, matches.unit, matches.string)
+        )
     return evidence
 
 
-class _Look(NamedTuple):
-    """What stands in one chunk: how often each term, which pairs, and how exactly the units."""
+class _Matches(NamedTuple):
+    """Matches in one chunk: counts of the terms, adjacent pairs, exactness of units and strings."""
 
     counts: list[float]
     pairs: list[tuple[Term, Term]]
@@ -115,9 +126,9 @@ class _Look(NamedTuple):
     string: float
 
 
-def _look(
+def _match(
     question: Question, finder: Finder, units: list[tuple[str, float]], chunk: ChunkText
-) -> _Look:
+) -> _Matches:
     text = fold(chunk.text)
     places = finder.places(text)
     context = finder.places(fold(chunk.context))
@@ -128,16 +139,16 @@ def _look(
     pairs = [(a, b) for a, b in question.pairs if _are_near(text, by_term[a], by_term[b])]
     exact = string = 0.0
     for unit, share in units:
-        level = verbatim.level(unit, chunk.text)
-        level = share * (level or verbatim.IN_THE_PATH * verbatim.level(unit, chunk.context))
+        level = exactness(unit, chunk.text)
+        level = share * (level or IN_THE_PATH * exactness(unit, chunk.context))
         exact = max(exact, level)
         if unit in question.strings:
             string = max(string, level)
-    return _Look(counts, pairs, exact, string)
+    return _Matches(counts, pairs, exact, string)
 
 
 def _are_near(text: str, first: list[TermPosition], second: list[TermPosition]) -> bool:
-    """Say whether the one stands shortly before the other, in one line."""
+    """Return whether one of `first` is shortly before one of `second`, in one line."""
     starts = [place.start for place in second]
     for place in first:
         index = bisect_right(starts, place.start)

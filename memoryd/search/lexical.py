@@ -1,8 +1,8 @@
-"""The keyword leg: BM25 over the FTS5 table.
+"""SQL of the keyword retriever: BM25 over the FTS5 table, and its statistics.
 
-Matching costs little, ranking much: 0.5 µs a chunk that has any of the terms. A common word is in
-half of the chunks and says next to nothing, so where it can be proved that chunks with nothing but
-common words can't be among the best, they are not ranked. The answer is the same.
+Matching is cheap, ranking is not: 0.5 µs per chunk that has any of the terms. A common word is in
+half of the chunks and says almost nothing, so chunks with only common words are not ranked where
+they provably can't be among the best. The result is the same.
 """
 
 import math
@@ -14,30 +14,30 @@ import msgspec
 from memoryd.index.driver import Connection
 from memoryd.text.tokenize import Term, match_expression
 
-_AVERAGES = 1
-"""The row of `chunks_fts_data` that holds them."""
+_AVERAGES_ROW = 1
+"""Row of `chunks_fts_data` with the number of chunks and the total length of each column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """`chunks` and their mean length in tokens; for each term of a question, who has it."""
+    """Number of chunks, their mean length in tokens, and how many have each term of a query."""
 
     chunks: int
     mean_tokens: float
     frequency: dict[Term, int]
 
     def idf(self, count: int) -> float:
-        """Return the weight of a term that so many chunks have: ln(1 + (N - n + ½) / (n + ½)).
+        """Return the weight of a term that n of N chunks have: ln(1 + (N - n + ½) / (n + ½)).
 
-        Unlike SQLite's it is never 0: the name of who speaks in every other line says something.
-        One that nobody has weighs as one that a single chunk has; in small memories it would weigh
-        more than all others.
+        Unlike SQLite's it is never 0: a speaker's name in every other line says something. A term
+        that no chunk has weighs as much as one that a single chunk has; otherwise it would weigh
+        more than all others in a small memory.
         """
         count = max(1, count)
         return math.log(1 + (max(0, self.chunks - count) + 0.5) / (count + 0.5))
 
     def weight(self, term: Term) -> float:
-        """Return the weight of a term of the question; where nothing is known, all weigh one."""
+        """Return the weight of a term of the query; without statistics, all weigh the same."""
         return self.idf(self.frequency.get(term, 0))
 
 
@@ -45,9 +45,9 @@ UNKNOWN = Corpus(0, 1.0, {})
 
 
 def read_corpus(connection: Connection, terms: Sequence[Term]) -> Corpus:
-    """Read what a question needs to know."""
+    """Read the statistics that a query needs."""
     row = connection.execute(
-        "SELECT block FROM chunks_fts_data WHERE id = ?", (_AVERAGES,)
+        "SELECT block FROM chunks_fts_data WHERE id = ?", (_AVERAGES_ROW,)
     ).fetchone()
     numbers = _varints(row[0]) if row is not None and row[0] else [0]
     chunks = numbers[0]
@@ -56,7 +56,7 @@ def read_corpus(connection: Connection, terms: Sequence[Term]) -> Corpus:
 
 
 def frequency(connection: Connection, term: Term) -> int:
-    """Return how many chunks have a term."""
+    """Return the number of chunks that have a term."""
     found = connection.execute(
         "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?", (match_expression([term]),)
     )
@@ -64,7 +64,7 @@ def frequency(connection: Connection, term: Term) -> int:
 
 
 def read_lengths(connection: Connection, rows: Iterable[int]) -> dict[int, int]:
-    """Return the length in tokens of chunks, heading and path included."""
+    """Return the lengths of chunks in tokens, including heading and path."""
     found: dict[int, int] = {}
     for row in rows:
         sized = connection.execute(
@@ -90,14 +90,14 @@ def _varints(blob: bytes) -> list[int]:
 
 BODY_WEIGHT = 1.0
 CONTEXT_WEIGHT = 0.5
-"""A word in the path or the headings counts half of one in the text."""
+"""A word in the path or the headings counts half as much as one in the text."""
 SATURATION = 2.2
-"""However often a term occurs, SQLite's BM25 gives it less than k1 + 1 = 2.2 times its IDF."""
+"""Upper bound of a term's part of SQLite's BM25, in units of its IDF: k1 + 1."""
 HOPE = 1.4
-"""The k-th best chunk usually scores this much more than the IDF of its rarest term: where less
-would do as proof, it is tried."""
+"""Usual ratio of the k-th best score to the IDF of the chunk's rarest term; pruning is only tried
+if a lower score would prove it right."""
 
-# Constants only: what users type is bound.
+# Constants only; user input is bound as a parameter.
 _SCORE = f"bm25(chunks_fts, {BODY_WEIGHT}, {CONTEXT_WEIGHT})"
 _RANKED = (
     "SELECT rowid, rank FROM chunks_fts WHERE chunks_fts MATCH ?"
@@ -105,7 +105,7 @@ _RANKED = (
 )
 
 # The plus sign keeps SQLite from running the match once per row of the inner SELECT; only rows that
-# pass it are ranked.
+# the inner SELECT returns are ranked.
 _RANKED_IN_FILES = (
     f"SELECT rowid, {_SCORE} AS score FROM chunks_fts WHERE chunks_fts MATCH ?"
     " AND +rowid IN (SELECT row_id FROM chunks WHERE file_id IN (SELECT value FROM json_each(?)))"
@@ -127,9 +127,8 @@ def search(
 ) -> list[tuple[int, float]]:
     """Return the k best (row_id, bm25) with any of the terms, best (most negative) first.
 
-    `frequency` says of each term how many chunks have it, as `Corpus` does. With `file_ids` only
-    chunks of those files are candidates, so that a large neighbour can't starve them. No terms:
-    nothing.
+    `frequency` is that of `Corpus`. With `file_ids`, only chunks of these files are ranked, so a
+    large other file can't crowd them out. Without terms, returns nothing.
     """
     if not frequency:
         return []
@@ -148,12 +147,12 @@ def search(
 def _with_rare_terms(
     connection: Connection, frequency: Mapping[Term, int], k: int
 ) -> list[tuple[int, float]] | None:
-    """Rank the chunks with any of the rarer terms; None when others could be better.
+    """Rank only the chunks with any of the rarer terms; None if others could be better.
 
-    A chunk that has only the other, common terms scores less than the sum of their IDFs times
+    A chunk with only the other, common terms scores less than the sum of their IDFs times
     `SATURATION`. The IDF is that of SQLite's fts5_aux.c.
     """
-    # Row ids are never fewer than rows: the bound may be too high, never too low.
+    # The highest row id is at least the number of rows: the bound may be too high, never too low.
     rows = connection.execute("SELECT max(id) FROM chunks_fts_docsize").fetchone()[0] or 0
     seen = sorted((count, term) for term, count in frequency.items() if count)
     idfs = [max(1e-6, math.log((rows - n + 0.5) / (n + 0.5))) for n, _ in seen]

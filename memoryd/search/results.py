@@ -1,16 +1,52 @@
-"""Turns chosen chunks into hits: snippets with their lines, citations, and why they are there."""
+"""Results: chosen chunks with their snippets, line ranges, citations and explanations.
 
-from collections.abc import Callable, Sequence
+A snippet is the part of a chunk that answers: whole lines, with their own line range. Each line
+gets a probability of being the answer, by a model that was fitted to the evidence lines of half of
+LoCoMo's questions; the run of lines with the highest sum is shown. The model uses the line's share
+of the query's terms, the share that few other lines of the chunk have, the cosine of the line's
+window, and whether the line before is a question with these terms.
+"""
+
+import math
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
 
 from memoryd.index.driver import Connection
-from memoryd.search import snippet
 from memoryd.search.fuse import Candidate
-from memoryd.search.snippet import LineReader
+from memoryd.search.text_match import Finder, TermPosition, fold
+from memoryd.text.tokenize import Term
 from memoryd_client.schema.memory import Explanation, Hit
 
 LineCosines = Callable[[int, str], list[float]]
-"""(row, text of the chunk) → the cosine of each of its lines with the question, or nothing."""
-Ranks = dict[int, int]
+"""(row, text of the chunk) → the cosine of each of its lines with the query, or nothing."""
+SHARE, RARE, NEAR = 3.0, 3.0, 4.0
+SHARE_BEFORE, RARE_BEFORE, SHARE_TWO_BEFORE, ASKED_BEFORE = -3.0, 3.0, 2.0, 4.0
+"""Weights of the figures of a line, of the line before, and of the one before that."""
+_ASKS = ("?", "？")
+
+
+class Snippet(NamedTuple):
+    """Lines of a chunk; `start_line` and `end_line` are 1-based lines of the file, inclusive."""
+
+    text: str
+    start_line: int
+    end_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class LineReader:
+    """Terms to find in the lines of a chunk, and their weights."""
+
+    finder: Finder
+    weights: Sequence[float]
+
+    @classmethod
+    def of(cls, weights: Mapping[Term, float]) -> "LineReader":
+        """Return a reader for terms with these weights."""
+        return cls(Finder(weights), tuple(weights.values()))
 
 
 def load_hits(
@@ -21,7 +57,7 @@ def load_hits(
     line_cosines: LineCosines,
     max_chars: int,
 ) -> list[tuple[Candidate, Hit]]:
-    """Read the chosen chunks and cut their snippets; a chunk that is gone by now is left out."""
+    """Read the chosen chunks and cut their snippets; skips chunks that no longer exist."""
     hits: list[tuple[Candidate, Hit]] = []
     for candidate in chosen:
         row = connection.execute(
@@ -51,8 +87,8 @@ def load_hits(
     return hits
 
 
-def explained(candidate: Candidate, text_ranks: Ranks, vector_ranks: Ranks) -> Explanation:
-    """Return why a hit is where it is."""
+def explained(candidate: Candidate, text_rank: int | None, vector_rank: int | None) -> Explanation:
+    """Return the figures behind a result's rank."""
     evidence = candidate.evidence
     return Explanation(
         bm25=evidence.bm25,
@@ -62,13 +98,13 @@ def explained(candidate: Candidate, text_ranks: Ranks, vector_ranks: Ranks) -> E
         cosine=candidate.cosine,
         strength=candidate.strength,
         decay=candidate.decay,
-        text_rank=text_ranks.get(candidate.row_id),
-        vector_rank=vector_ranks.get(candidate.row_id),
+        text_rank=text_rank,
+        vector_rank=vector_rank,
     )
 
 
 def within(hits: list[Hit], max_chars: int | None) -> tuple[list[Hit], int]:
-    """Return as many hits as have room for their snippets, and how many have not."""
+    """Return the results whose snippets fit into `max_chars`, and the number of the others."""
     if max_chars is None:
         return hits, 0
     room = max_chars
@@ -87,12 +123,12 @@ def _snippet(
     reader: LineReader,
     near: list[float],
     max_chars: int,
-) -> snippet.Snippet:
-    """Cut the snippet of a chunk; its lines are those of the file, whatever the text's are."""
+) -> Snippet:
+    """Cut the snippet of a chunk; `line_map` has the file line of each line of its text."""
     if not line_map:
-        return snippet.cut(text, start_line, end_line, reader, max_chars, near)
+        return cut_snippet(text, start_line, end_line, reader, max_chars, near)
     lines = [int(line) for line in line_map.split(",")]
-    shown = snippet.cut(text, 1, len(lines), reader, max_chars, near)
+    shown = cut_snippet(text, 1, len(lines), reader, max_chars, near)
     first, last = lines[shown.start_line - 1], lines[shown.end_line - 1]
     return shown._replace(start_line=first, end_line=last)
 
@@ -100,3 +136,117 @@ def _snippet(
 def citation(path: str, start_line: int, end_line: int) -> str:
     """Return `path#L3` or `path#L3-L7`."""
     return f"{path}#L{start_line}" + (f"-L{end_line}" if end_line != start_line else "")
+
+
+def cut_snippet(
+    text: str,
+    start_line: int,
+    end_line: int,
+    reader: LineReader,
+    max_chars: int,
+    near: Sequence[float] = (),
+) -> Snippet:
+    """Return the run of whole lines, at most `max_chars` long, that most likely answers.
+
+    `near` has the lines' cosines with the query if there are vectors. If no line matches, returns
+    the beginning. A single line that is too long is cut around its first term.
+    """
+    lines = text.split("\n")
+    places = [reader.finder.places(fold(line)) for line in lines]
+    first, last = _best_run(lines, _likely(lines, places, reader, near), max_chars)
+    while first < last and not lines[first].strip():
+        first += 1
+    while last > first and not lines[last].strip():
+        last -= 1
+    shown = "\n".join(lines[first : last + 1])
+    if len(shown) > max_chars:
+        shown = _cut_line(shown, places[first], max_chars)
+    return Snippet(shown, min(start_line + first, end_line), min(start_line + last, end_line))
+
+
+def highlights(text: str, reader: LineReader) -> list[tuple[int, int]]:
+    """Return the positions of the terms in a text, as (start, end) in characters, in order.
+
+    Skips lines whose length changes by folding, as in some scripts.
+    """
+    found: set[tuple[int, int]] = set()
+    at = 0
+    for line in text.split("\n"):
+        folded = fold(line)
+        if len(folded) == len(line):
+            for places in reader.finder.places(folded):
+                found.update((at + place.start, at + place.end) for place in places)
+        at += len(line) + 1
+    return sorted(found)
+
+
+def _likely(
+    lines: Sequence[str],
+    places: Sequence[Sequence[Sequence[TermPosition]]],
+    reader: LineReader,
+    near: Sequence[float],
+) -> list[float]:
+    """Return the likelihood of each line to be the answer; the maximum is 1."""
+    has = [[bool(found) for found in line] for line in places]
+    total = math.fsum(reader.weights) or 1.0
+    having = [sum(line[term] for line in has) for term in range(len(reader.weights))]
+    present = math.fsum(w for w, n in zip(reader.weights, having, strict=True) if n) or 1.0
+    share = [_sum(line, reader.weights) / total for line in has]
+    rarity = [w / max(1, n) for w, n in zip(reader.weights, having, strict=True)]
+    rare = [_sum(line, rarity) / present for line in has]
+    signs: list[float] = []
+    for at, line in enumerate(lines):
+        sign = SHARE * share[at] + RARE * rare[at] + (NEAR * near[at] if near else 0.0)
+        if at:
+            sign += SHARE_BEFORE * share[at - 1] + RARE_BEFORE * rare[at - 1]
+            if any(mark in lines[at - 1] for mark in _ASKS):
+                sign += ASKED_BEFORE * share[at - 1]
+        if at > 1:
+            sign += SHARE_TWO_BEFORE * share[at - 2]
+        signs.append(sign if line.strip() else -math.inf)
+    most = max(signs)
+    if most == -math.inf:
+        return [0.0] * len(lines)
+    return [math.exp(sign - most) for sign in signs]
+
+
+def _sum(has: Sequence[bool], weights: Sequence[float]) -> float:
+    return math.fsum(weight for there, weight in zip(has, weights, strict=True) if there)
+
+
+def _best_run(lines: Sequence[str], likely: Sequence[float], max_chars: int) -> tuple[int, int]:
+    """Return the first and the last line of the run with the highest sum of likelihoods."""
+    best, best_sum = (0, 0), -1.0
+    before = list(accumulate(likely, initial=0.0))
+    last, size = -1, 0
+    for first in range(len(lines)):
+        if last < first:
+            last, size = first, len(lines[first])
+        # A run that begins later never ends earlier, so this is linear.
+        while last + 1 < len(lines) and size + 1 + len(lines[last + 1]) <= max_chars:
+            last += 1
+            size += 1 + len(lines[last])
+        inside = before[last + 1] - before[first]
+        if inside > best_sum * (1 + 1e-9):
+            best, best_sum = (first, last), inside
+        if last == len(lines) - 1:
+            break
+        size -= len(lines[first]) + 1
+    return best
+
+
+def _cut_line(line: str, places: Sequence[Sequence[TermPosition]], max_chars: int) -> str:
+    """Cut one long line around its first term, at spaces if there are any."""
+    at = min((found[0].start for found in places if found), default=0)
+    # Folding may have shifted the position a little, which does no harm here.
+    start = max(0, min(at, len(line)) - max_chars // 3)
+    start = min(start, max(0, len(line) - max_chars))
+    if start > 0:
+        space = line.find(" ", start, start + 40)
+        start = space + 1 if space >= 0 else start
+        while start < len(line) and unicodedata.combining(line[start]):
+            start += 1
+    piece = line[start : start + max_chars]
+    if start + max_chars < len(line) and (space := piece.rfind(" ", max_chars - 40)) > 0:
+        piece = piece[:space]
+    return piece

@@ -1,8 +1,11 @@
-"""The two legs: one finds candidates by words, one by meaning; one that can't run says why."""
+"""Keyword retriever (BM25) and vector retriever (cosine).
+
+A retriever that can't run leaves a warning, and the other one answers.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from memoryd.index.driver import Connection, Error
@@ -15,10 +18,10 @@ from memoryd.search.query import Query
 from memoryd.text.tokenize import Term
 
 FileIds = frozenset[int] | None
-"""Files that candidates may be of; None: any."""
+"""Files whose chunks may be candidates; None: all."""
 
 
-class LegError(Exception):
+class RetrieverError(Exception):
     """The query can't be embedded now; the message is the reason."""
 
 
@@ -27,12 +30,12 @@ def _in_one(text: str) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class VectorLeg:
-    """How to embed a query and how to read its cosines. `problem` says why not, or None.
+class VectorRetriever:
+    """Embedding of queries and scale of cosines. `problem` returns why it can't run, or None.
 
-    `embed` returns shape (dims,), of length 1, or raises `LegError`; `calibrate` maps a cosine to 0
-    for what is unrelated and 1 for what is the same; `window_of_each_line` says in which of its
-    vectors each line of a text is.
+    `embed` returns a unit vector of shape (dims,) or raises `RetrieverError`; `calibrate` maps a
+    cosine to 0 for unrelated and 1 for equal texts; `window_of_each_line` maps each line of a text
+    to the vector of the window that contains it.
     """
 
     embed: Callable[[str], Awaitable[Vector]]
@@ -41,122 +44,134 @@ class VectorLeg:
     window_of_each_line: Callable[[str], list[int]] = _in_one
 
 
-@dataclass(slots=True)
-class Retrieval:
-    """One search's legs: what they are asked, which of them ran, and what they found.
+@dataclass(frozen=True, slots=True)
+class EncodedQuery:
+    """The query as the retrievers read it: its terms' counts, its vector; None: has not run."""
 
-    `corpus` is what the keyword leg has read of the question's terms, None if it did not run.
-    """
-
-    store: Store
-    leg: VectorLeg | None
-    query: Query
-    question: Question
-    words: bool
-    meaning: bool
     corpus: Corpus | None = None
-    meaning_ran: bool = False
     vector: Vector | None = None
-    warnings: list[str] = field(default_factory=list)
-
-    @property
-    def words_ran(self) -> bool:
-        """Whether the keyword leg has answered."""
-        return self.corpus is not None
 
     @property
     def mode(self) -> str:
-        """What really ran."""
-        if self.words_ran and self.meaning_ran:
+        """Return which retrievers ran."""
+        if self.corpus is not None and self.vector is not None:
             return "hybrid"
-        return "keyword" if self.words_ran else "vector" if self.meaning_ran else "none"
+        if self.corpus is not None:
+            return "keyword"
+        return "none" if self.vector is None else "vector"
 
-    async def find(self, k: int, file_ids: FileIds) -> tuple[dict[int, float], dict[int, float]]:
-        """Return the best k by BM25 (as SQLite has it) and by cosine, best first, by row."""
-        if self.words and self.meaning:
-            text, meaning = await asyncio.gather(
-                self._by_words(k, file_ids), self._by_meaning(k, file_ids)
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """The best chunks of some files: SQLite's bm25() and cosines by row, best first."""
+
+    bm25: dict[int, float]
+    cosines: dict[int, float]
+    encoded: EncodedQuery
+    warnings: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Retrievers:
+    """The retrievers of one search; `keyword` and `vector` say which of them the mode asks for."""
+
+    store: Store
+    vector_retriever: VectorRetriever | None
+    query: Query
+    question: Question
+    keyword: bool
+    vector: bool
+
+    async def retrieve(self, k: int, file_ids: FileIds, encoded: EncodedQuery) -> Retrieved:
+        """Return the best k chunks of each retriever; `encoded` is reused as far as it goes.
+
+        Keywords are also searched if only vectors were asked for and can't be.
+        """
+        if self.keyword and self.vector:
+            by_keyword, by_vector = await asyncio.gather(
+                self._by_keyword(k, file_ids, encoded.corpus),
+                self._by_vector(k, file_ids, encoded.vector),
             )
-            return text, meaning
-        meaning = await self._by_meaning(k, file_ids) if self.meaning else {}
-        if self.words or not self.meaning_ran:
-            return await self._by_words(k, file_ids), meaning
-        return {}, meaning
+            bm25, corpus, warnings = by_keyword
+            cosines, vector, more = by_vector
+            return Retrieved(bm25, cosines, EncodedQuery(corpus, vector), warnings + more)
+        bm25, cosines, warnings = {}, {}, []
+        corpus, vector = encoded.corpus, encoded.vector
+        if self.vector:
+            cosines, vector, warnings = await self._by_vector(k, file_ids, vector)
+        if self.keyword or vector is None:
+            bm25, corpus, more = await self._by_keyword(k, file_ids, corpus)
+            warnings += more
+        return Retrieved(bm25, cosines, EncodedQuery(corpus, vector), warnings)
 
-    async def cosines(self, rows: list[int]) -> dict[int, float]:
-        """Return the cosines of rows that were found by words alone."""
-        matrix = self._matrix
-        if self.vector is None or matrix is None:
+    async def cosines(self, vector: Vector | None, rows: list[int]) -> dict[int, float]:
+        """Return the cosines of rows that only the keyword retriever found."""
+        matrix = self._matrix_for(vector)
+        if vector is None or matrix is None:
             return {}
-        return await asyncio.to_thread(matrix.cosines, self.vector, rows)
+        return await asyncio.to_thread(matrix.cosines, vector, rows)
 
-    def line_cosines(self, row: int, text: str) -> list[float]:
-        """Return the cosine of each line of a chunk with the question; nothing without vectors."""
-        matrix = self._matrix
-        if self.vector is None or matrix is None or self.leg is None:
+    def line_cosines(self, vector: Vector | None, row: int, text: str) -> list[float]:
+        """Return the cosine of each line of a chunk with the query; nothing without vectors."""
+        matrix, retriever = self._matrix_for(vector), self.vector_retriever
+        if vector is None or matrix is None or retriever is None:
             return []
-        windows = matrix.window_cosines(self.vector, row)
+        windows = matrix.window_cosines(vector, row)
         if not windows:
             return []
         last = len(windows) - 1
-        return [windows[min(at, last)] for at in self.leg.window_of_each_line(text)]
+        return [windows[min(at, last)] for at in retriever.window_of_each_line(text)]
 
-    @property
-    def _matrix(self) -> VectorMatrix | None:
-        """The vectors; None while there are none, or they were replaced by some of other dims."""
+    def _matrix_for(self, vector: Vector | None) -> VectorMatrix | None:
+        """Return the vectors; None if there are none, or if new ones have other dimensions."""
         matrix = self.store.matrix
-        if matrix is None or self.vector is None or len(self.vector) == matrix.dims:
-            return matrix
-        return None
+        if matrix is None or vector is None or len(vector) != matrix.dims:
+            return None
+        return matrix
 
-    async def _by_words(self, k: int, file_ids: FileIds) -> dict[int, float]:
+    async def _by_keyword(
+        self, k: int, file_ids: FileIds, corpus: Corpus | None
+    ) -> tuple[dict[int, float], Corpus | None, list[str]]:
         if self.store.fts_error is not None:
-            self.warnings.append(f"keyword search is off: {self.store.fts_error}")
-            return {}
-        find = partial(
-            _by_bm25, terms=self.question.terms, k=k, file_ids=file_ids, corpus=self.corpus
-        )
+            return {}, corpus, [f"keyword search is off: {self.store.fts_error}"]
+        find = partial(_rank, terms=self.question.terms, k=k, file_ids=file_ids, corpus=corpus)
         try:
-            self.corpus, found = await self.store.readers.read(find)
+            corpus, found = await self.store.readers.read(find)
         except Error as error:
-            self.warnings.append(f"keyword search failed: {error}")
-            return {}
-        return dict(found)
+            return {}, corpus, [f"keyword search failed: {error}"]
+        return dict(found), corpus, []
 
-    async def _by_meaning(self, k: int, file_ids: FileIds) -> dict[int, float]:
-        if self.leg is None:
-            if not self.words:
-                self.warnings.append("vector search is off: there is no provider")
-            return {}
-        if (problem := self.leg.problem()) is not None:
-            self.warnings.append(f"vector search is off: {problem}")
-            return {}
-        matrix = self.store.matrix
+    async def _by_vector(
+        self, k: int, file_ids: FileIds, vector: Vector | None
+    ) -> tuple[dict[int, float], Vector | None, list[str]]:
+        def off(problem: str) -> tuple[dict[int, float], Vector | None, list[str]]:
+            return {}, vector, [f"vector search is off: {problem}"]
+
+        retriever, matrix = self.vector_retriever, self.store.matrix
+        if retriever is None:
+            return ({}, vector, []) if self.keyword else off("no provider is configured")
+        if (problem := retriever.problem()) is not None:
+            return off(problem)
         if matrix is None or len(matrix) == 0:
-            if not self.store.matrix_ready.is_set():
-                self.warnings.append("vector search is off: vectors are still being read")
-            return {}
-        if self.vector is None:
-            try:
-                self.vector = await self.leg.embed(self.query.text)
-            except LegError as error:
-                self.warnings.append(f"vector search is off: {error}")
-                return {}
-        if (matrix := self._matrix) is None:
-            self.warnings.append("vector search is off: the index has just been built anew")
-            return {}
-        self.meaning_ran = True
-        search = partial(matrix.search, self.vector, k, file_ids=file_ids)
-        return dict(await asyncio.to_thread(search))
+            loaded = self.store.matrix_ready.is_set()
+            return ({}, vector, []) if loaded else off("the vectors are still loading")
+        try:
+            embedded = await retriever.embed(self.query.text) if vector is None else vector
+        except RetrieverError as error:
+            return off(str(error))
+        if (matrix := self._matrix_for(embedded)) is None:
+            return off("the index has just been rebuilt")
+        search = partial(matrix.search, embedded, k, file_ids=file_ids)
+        return dict(await asyncio.to_thread(search)), embedded, []
 
 
-def _by_bm25(
+def _rank(
     connection: Connection,
     terms: Sequence[Term],
     k: int,
     file_ids: FileIds,
     corpus: Corpus | None,
 ) -> tuple[Corpus, list[tuple[int, float]]]:
-    """Rank by BM25; terms are counted once in a search, however many parts it has."""
+    """Rank by BM25; the terms are counted once in a search, however many parts it has."""
     corpus = corpus or read_corpus(connection, terms)
     return corpus, lexical.search(connection, corpus.frequency, k, file_ids=file_ids)

@@ -155,7 +155,7 @@ def test_each_mode_runs_what_it_says(hybrid: Daemon) -> None:
         answer = hybrid.memctl_json("search", "--mode", mode, "lighthouse keeper")
         assert (answer["mode"], len(answer["results"])) == (mode, 1)
     refused = hybrid.memctl("search", "--mode", "psychic", "lighthouse", code=1)
-    assert "mode must be one of hybrid, keyword, vector, not 'psychic'" in refused.stderr
+    assert "mode must be one of hybrid, keyword, vector (got 'psychic')" in refused.stderr
 
 
 def test_by_keywords_alone_no_query_is_embedded(hybrid: Daemon) -> None:

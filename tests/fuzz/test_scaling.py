@@ -21,8 +21,8 @@ from memoryd.embed.vendors.http_errors import refusal
 from memoryd.embed.vendors.openai import OpenAiApi
 from memoryd.messages import split_lines
 from memoryd.search.query import parse
-from memoryd.search.snippet import LineReader, cut, highlights
-from memoryd.search.verbatim import level, units
+from memoryd.search.results import LineReader, cut_snippet, highlights
+from memoryd.search.text_match import exactness, verbatim_units
 from memoryd.source.notes.read import Decoder, mask_private
 from memoryd.source.transcripts import delta
 from memoryd.source.transcripts.strip import clean
@@ -100,12 +100,12 @@ READERS: dict[str, Callable[[str], object]] = {
     "what users say": partial(clean, "user"),
     "what assistants say": partial(clean, "assistant"),
     "index": index_text,
-    "snippet": lambda text: cut(text, 1, text.count("\n") + 1, _reader, 700),
+    "snippet": lambda text: cut_snippet(text, 1, text.count("\n") + 1, _reader, 700),
     "highlights": lambda text: highlights(text, _reader),
-    "verbatim": partial(level, "漢a"),
+    "verbatim": partial(exactness, "漢a"),
     "query": parse,
     "terms": query_terms,
-    "strings": units,
+    "strings": verbatim_units,
     "vendor": read_answer,
     "toml": read_toml,
 }

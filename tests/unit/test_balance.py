@@ -8,7 +8,7 @@ from memoryd.search.fuse import Candidate
 
 
 def candidates(scores: list[float], first_row: int) -> list[Candidate]:
-    made = [Candidate(first_row + n, s, s, s, settled=s) for n, s in enumerate(scores)]
+    made = [Candidate(first_row + n, s, s, s, unaged_score=s) for n, s in enumerate(scores)]
     return sorted(made, key=lambda c: -c.score)
 
 

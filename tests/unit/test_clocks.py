@@ -21,8 +21,8 @@ from memoryd.config.settings import Batch
 from memoryd.embed.batch.api import JobState
 from memoryd.embed.batch.jobs import Batches, BatchMode
 from memoryd.messages import BatchJobRow, FileKey, FileStat, JobChange
-from memoryd.search.filters import Filters
-from memoryd.search.fuse import dated, factor
+from memoryd.search.fuse import age_factor, ageing_date
+from memoryd.search.query import Filters
 from memoryd.source.transcripts.locations import Found
 from memoryd.source.transcripts.tracker import Thresholds, TranscriptTracker
 
@@ -240,7 +240,7 @@ KOLKATA = "IST-5:30"
 def test_a_date_is_that_of_who_asks(zone: Any, name: str, moment: str, date: str) -> None:
     zone(name)
     stat, day = transcript_at(moment), datetime.date.fromisoformat(date)
-    assert dated(SESSION, stat, notes="memory") == day
+    assert ageing_date(SESSION, stat, notes="memory") == day
     one = datetime.timedelta(days=1)
     assert Filters(since=day, until=day).accept(SESSION, stat)
     assert not Filters(since=day + one).accept(SESSION, stat)
@@ -252,7 +252,7 @@ def test_a_note_of_a_day_stays_of_that_day_wherever_one_travels(zone: Any) -> No
     for name in ("UTC", BERLIN, AUCKLAND, KOLKATA):
         zone(name)
         day = datetime.date(2026, 3, 29)
-        assert dated(note, transcript_at("2001-01-01 00:00"), notes="memory") == day
+        assert ageing_date(note, transcript_at("2001-01-01 00:00"), notes="memory") == day
         assert Filters(since=day, until=day).accept(note, transcript_at("2001-01-01 00:00"))
 
 
@@ -260,14 +260,14 @@ def test_short_and_long_days_count_as_days_and_the_future_as_today() -> None:
     day = datetime.date(2026, 3, 28)
     for later, left in [(0, 1.0), (1, 0.5**0.5), (2, 0.5), (-400, 1.0)]:
         today = day + datetime.timedelta(days=later)
-        assert factor(day, today, half_life_days=2.0, floor=0.0) == pytest.approx(left)
+        assert age_factor(day, today, half_life_days=2.0, floor=0.0) == pytest.approx(left)
 
 
 @pytest.mark.parametrize("mtime_ns", [-(2**63) + 1, 0, 2**63 - 1])
 def test_no_time_of_a_file_is_too_early_or_too_late(mtime_ns: int) -> None:
     stat = FileStat(mtime_ns, 1, 1)
     today = datetime.date(2026, 11, 28)
-    date = dated(SESSION, stat, notes="memory")
+    date = ageing_date(SESSION, stat, notes="memory")
     assert date is not None
-    assert 0.0 <= factor(date, today, half_life_days=30.0, floor=0.0) <= 1.0
+    assert 0.0 <= age_factor(date, today, half_life_days=30.0, floor=0.0) <= 1.0
     assert Filters(since=today).accept(SESSION, stat) == (date >= today)

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.messages import FileKey, FileStat
-from memoryd.search.fuse import date_in_name, dated, factor
+from memoryd.search.fuse import age_factor, ageing_date
+from memoryd.search.query import date_in_name
 
 TODAY = datetime.date(2026, 11, 28)
 DATES = st.dates(datetime.date(1990, 1, 1), datetime.date(2040, 1, 1))
@@ -16,7 +17,7 @@ HALF_LIVES_DAYS = st.floats(0.1, 10_000)
 
 
 def left(days: int, *, floor: float = 0.0) -> float:
-    return factor(TODAY - datetime.timedelta(days=days), TODAY, half_life_days=30, floor=floor)
+    return age_factor(TODAY - datetime.timedelta(days=days), TODAY, half_life_days=30, floor=floor)
 
 
 def test_after_a_half_life_half_is_left() -> None:
@@ -38,7 +39,7 @@ def test_tomorrow_is_not_older_than_today() -> None:
 def test_it_is_a_share_between_the_floor_and_all(
     date: datetime.date, today: datetime.date, half_life_days: float, floor: float
 ) -> None:
-    assert floor <= factor(date, today, half_life_days=half_life_days, floor=floor) <= 1.0
+    assert floor <= age_factor(date, today, half_life_days=half_life_days, floor=floor) <= 1.0
 
 
 @given(DATES, DATES, DATES, HALF_LIVES_DAYS, SHARES)
@@ -50,7 +51,7 @@ def test_of_the_newer_never_less_is_left(
     floor: float,
 ) -> None:
     older, newer = (
-        factor(date, today, half_life_days=half_life_days, floor=floor)
+        age_factor(date, today, half_life_days=half_life_days, floor=floor)
         for date in sorted((one, other))
     )
     assert older <= newer
@@ -75,11 +76,11 @@ def test_any_other_note_has_none(path: str) -> None:
     """Not that of its last change either: an undated note is meant to hold for good."""
     assert date_in_name(path) is None
     changed = FileStat(1_700_000_000 * 10**9, 1, 1)
-    assert dated(FileKey("memory", path), changed, notes="memory") is None
+    assert ageing_date(FileKey("memory", path), changed, notes="memory") is None
 
 
 def test_a_transcript_has_the_date_of_its_last_change() -> None:
     noon = datetime.datetime(2026, 3, 9, 12)
     stat = FileStat(int(noon.timestamp()) * 10**9, 1, 1)
     key = FileKey("sessions", "sessions/2020-01-01.md")
-    assert dated(key, stat, notes="memory") == datetime.date(2026, 3, 9)
+    assert ageing_date(key, stat, notes="memory") == datetime.date(2026, 3, 9)

@@ -14,7 +14,7 @@ WORDS = [f"word{n}" for n in range(400)]
 
 def candidates(count: int) -> list[Candidate]:
     scores = [1.0 - n / 100 for n in range(count)]
-    return [Candidate(row, s, s, s, settled=s) for row, s in enumerate(scores)]
+    return [Candidate(row, s, s, s, unaged_score=s) for row, s in enumerate(scores)]
 
 
 def kept(*texts: str, most: int = 10) -> list[int]:

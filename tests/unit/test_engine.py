@@ -1,4 +1,4 @@
-"""The search engine on a real index, with a leg missing or in trouble."""
+"""The search engine on a real index, with a retriever missing or failing."""
 
 import asyncio
 import hashlib
@@ -17,7 +17,7 @@ from memoryd.index.driver import Connection, run_at_once
 from memoryd.index.store import Store, StoreOptions
 from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.search.engine import BadQueryError, SearchEngine
-from memoryd.search.retrievers import LegError, VectorLeg
+from memoryd.search.retrievers import RetrieverError, VectorRetriever
 from memoryd_client.schema.memory import SearchBody
 
 DIMS = 8
@@ -74,8 +74,8 @@ class Index:
                 raise self.failure
             return vector(query)
 
-        leg = VectorLeg(embed, lambda cosine: max(0.0, cosine), lambda: self.trouble)
-        return SearchEngine(self.store, QuerySettings(hybrid=Hybrid(enabled=hybrid)), leg)
+        retriever = VectorRetriever(embed, lambda cosine: max(0.0, cosine), lambda: self.trouble)
+        return SearchEngine(self.store, QuerySettings(hybrid=Hybrid(enabled=hybrid)), retriever)
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ async def index(tmp_path: Path) -> AsyncIterator[Index]:
     await store.close()
 
 
-async def test_both_legs_find_the_same_chunk(index: Index) -> None:
+async def test_both_retrievers_find_the_same_chunk(index: Index) -> None:
     await index.add("memory/a.md", "the exact words")
     await index.add("memory/b.md", "something else")
     result = await index.engine().search(SearchBody("the exact words"))
@@ -115,7 +115,7 @@ async def test_without_vectors_words_answer_and_it_is_said(index: Index, way: st
     if way == "trouble":
         index.trouble = "another model built it"
     elif way == "failure":
-        index.failure = LegError("the provider is away")
+        index.failure = RetrieverError("the provider is away")
     else:
         index.store.matrix = None
         index.store.matrix_ready.clear()
@@ -125,15 +125,15 @@ async def test_without_vectors_words_answer_and_it_is_said(index: Index, way: st
     assert warning.startswith("vector search is off: ")
 
 
-async def test_with_neither_leg_it_says_none(index: Index) -> None:
+async def test_with_neither_retriever_it_says_none(index: Index) -> None:
     await index.add("memory/a.md", "the exact words")
     index.store.fts_error = "gone"
-    index.failure = LegError("away")
+    index.failure = RetrieverError("away")
     result = await index.engine().search(SearchBody("exact"))
     assert (result.mode, result.results, len(result.warnings)) == ("none", [], 2)
 
 
-async def test_a_bug_in_the_vector_leg_is_not_taken_for_an_outage(index: Index) -> None:
+async def test_a_bug_in_the_vector_retriever_is_not_taken_for_an_outage(index: Index) -> None:
     await index.add("memory/a.md", "the exact words")
     index.failure = ZeroDivisionError()
     with pytest.raises(ZeroDivisionError):
@@ -172,7 +172,7 @@ async def test_a_search_across_a_swap_is_made_again(index: Index) -> None:
     store.readers.read = read_and_swap  # type: ignore[method-assign, assignment]
     result = await engine.search(SearchBody("exact"))
     assert [hit.path for hit in result.results] == ["memory/a.md"]
-    assert times == 6  # the keyword leg, the words and the hits, twice
+    assert times == 6  # the keyword retriever, the chunks and the hits, twice
 
 
 @pytest.mark.parametrize("glob", ["*" * 11, "x" * 501])

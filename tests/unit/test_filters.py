@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memoryd.messages import FileKey, FileStat
-from memoryd.search.filters import Filters, date_of, glob_pattern
+from memoryd.search.query import Filters, date_of, glob_pattern
 
 
 def key(path: str, source: str = "memory") -> FileKey:

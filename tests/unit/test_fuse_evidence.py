@@ -13,9 +13,9 @@ from memoryd.search.fuse import (
     Candidate,
     aged,
     by_evidence,
-    settled,
     usual_scale,
     weighted,
+    with_scores,
 )
 
 SHARES = st.floats(0, 1)
@@ -57,9 +57,9 @@ def scores(candidates: list[Candidate]) -> dict[int, float]:
 def test_scores_are_shares_in_the_order_of_strength(
     candidates: list[Candidate], unspaced: bool
 ) -> None:
-    found = settled(candidates, unspaced=unspaced)
+    found = with_scores(candidates, unspaced=unspaced)
     assert sorted(rows(found)) == sorted(rows(candidates))
-    assert all(0.0 <= c.score <= 1.0 and c.settled == c.score for c in found)
+    assert all(0.0 <= c.score <= 1.0 and c.unaged_score == c.score for c in found)
     assert [c.score for c in found] == sorted((c.score for c in found), reverse=True)
     sure = [c for c in found if c.score > 1e-12]
     strengths = [c.strength for c in sure]
@@ -80,8 +80,8 @@ def test_more_of_anything_is_never_less(
         more = fused(1, Evidence(*figures), cosine, other_script=other)
     assert more.strength >= less.strength
     assert more.relevance >= less.relevance
-    before = scores(settled([less, rival], unspaced=unspaced))[1]
-    after = scores(settled([more, rival], unspaced=unspaced))[1]
+    before = scores(with_scores([less, rival], unspaced=unspaced))[1]
+    after = scores(with_scores([more, rival], unspaced=unspaced))[1]
     assert after >= before - 1e-12
 
 
@@ -102,16 +102,16 @@ def test_each_leg_alone_can_answer(cosine: float) -> None:
 
 
 def test_without_vectors_an_exact_hit_passes_and_one_common_word_does_not() -> None:
-    (exact,) = settled([fused(1, Evidence(0.4, 1.0, 1.0, 0.0), None)], unspaced=False)
-    (common,) = settled([fused(1, Evidence(0.02, 0.05, 0.0, 0.0), None)], unspaced=False)
+    (exact,) = with_scores([fused(1, Evidence(0.4, 1.0, 1.0, 0.0), None)], unspaced=False)
+    (common,) = with_scores([fused(1, Evidence(0.02, 0.05, 0.0, 0.0), None)], unspaced=False)
     assert exact.score > 0.5
     assert common.score < 0.1
 
 
 def test_words_without_meaning_and_meaning_without_words_pass_too() -> None:
-    (by_words,) = settled([fused(1, Evidence(0.6, 1.0, 1.0, 1.0), 0.0)], unspaced=False)
-    (by_meaning,) = settled([fused(1, NO_EVIDENCE, 0.6)], unspaced=False)
-    (nothing,) = settled([fused(1, Evidence(0.05, 0.1, 0.0, 0.0), 0.05)], unspaced=False)
+    (by_words,) = with_scores([fused(1, Evidence(0.6, 1.0, 1.0, 1.0), 0.0)], unspaced=False)
+    (by_meaning,) = with_scores([fused(1, NO_EVIDENCE, 0.6)], unspaced=False)
+    (nothing,) = with_scores([fused(1, Evidence(0.05, 0.1, 0.0, 0.0), 0.05)], unspaced=False)
     assert by_words.score > 0.5
     assert by_meaning.score > 0.35
     assert nothing.score < 0.05
@@ -137,24 +137,24 @@ def test_the_text_score_is_for_chunks_with_a_word_of_the_question() -> None:
 @given(CANDIDATES)
 def test_the_best_says_how_sure_the_answer_is(candidates: list[Candidate]) -> None:
     """A better answer beside it never lowers what a chunk has."""
-    before = scores(settled(candidates, unspaced=False))
+    before = scores(with_scores(candidates, unspaced=False))
     best = fused(99, Evidence(1.0, 1.0, 1.0, 1.0), 1.0)
-    after = scores(settled([*candidates, best], unspaced=False))
+    after = scores(with_scores([*candidates, best], unspaced=False))
     assert all(after[row] >= score - 1e-12 for row, score in before.items())
 
 
 def test_where_there_are_no_spaces_less_is_enough() -> None:
     found = [fused(1, Evidence(0.3, 0.4, 0.3, 0.0), 0.2)]
-    assert settled(found, unspaced=True)[0].score > settled(found, unspaced=False)[0].score
+    assert with_scores(found, unspaced=True)[0].score > with_scores(found, unspaced=False)[0].score
 
 
 def test_ties_go_by_row_and_nothing_is_nothing() -> None:
-    assert rows(settled([fused(row, STRONG, 0.2) for row in (3, 1, 2)], unspaced=False)) == [
+    assert rows(with_scores([fused(row, STRONG, 0.2) for row in (3, 1, 2)], unspaced=False)) == [
         1,
         2,
         3,
     ]
-    assert settled([], unspaced=False) == []
+    assert with_scores([], unspaced=False) == []
 
 
 @given(SHARES, SHARES)
@@ -166,7 +166,7 @@ def test_the_usual_scale_keeps_the_order(one: float, other: float) -> None:
 
 
 def age(candidates: list[Candidate], left: dict[int, float]) -> list[Candidate]:
-    return aged(settled(candidates, unspaced=False), left.get)
+    return aged(with_scores(candidates, unspaced=False), left.get)
 
 
 def better_old_one() -> Candidate:
@@ -177,9 +177,9 @@ def test_a_newer_note_that_says_the_same_goes_first() -> None:
     found = age([better_old_one(), fused(2, STRONG, 0.3)], {1: 0.5, 2: 1.0})
     assert rows(found) == [2, 1]
     new, old = found
-    assert (new.decay, new.score) == (1.0, new.settled)
+    assert (new.decay, new.score) == (1.0, new.unaged_score)
     assert old.decay < 1.0
-    assert old.score < new.score < old.settled
+    assert old.score < new.score < old.unaged_score
     assert old.strength == better_old_one().strength
 
 
@@ -230,7 +230,7 @@ def test_what_has_no_date_never_ages_and_makes_nothing_old(left: dict[int, float
 
 
 def test_of_one_day_nothing_changes() -> None:
-    before = settled([better_old_one(), fused(2, STRONG, 0.3)], unspaced=False)
+    before = with_scores([better_old_one(), fused(2, STRONG, 0.3)], unspaced=False)
     assert scores(aged(before, lambda _: 0.45)) == pytest.approx(scores(before))
 
 
@@ -238,7 +238,7 @@ def test_of_one_day_nothing_changes() -> None:
 def test_age_only_takes_and_only_from_what_has_a_date(
     candidates: list[Candidate], left: list[float | None]
 ) -> None:
-    before = settled(candidates, unspaced=False)
+    before = with_scores(candidates, unspaced=False)
     after = aged(before, left.__getitem__)
     assert sorted(rows(after)) == sorted(rows(before))
     assert [c.score for c in after] == sorted((c.score for c in after), reverse=True)
@@ -247,14 +247,14 @@ def test_age_only_takes_and_only_from_what_has_a_date(
         old = was[candidate.row_id]
         assert 0.0 <= candidate.score <= old.score + 1e-12
         assert 0.0 <= candidate.decay <= 1.0
-        assert (candidate.settled, candidate.strength) == (old.settled, old.strength)
+        assert (candidate.unaged_score, candidate.strength) == (old.unaged_score, old.strength)
         if left[candidate.row_id] is None:
             assert candidate.score == pytest.approx(old.score)
 
 
 @given(CANDIDATES, st.lists(LEFT, min_size=8, max_size=8))
 def test_the_newest_never_ages(candidates: list[Candidate], left: list[float | None]) -> None:
-    after = aged(settled(candidates, unspaced=False), left.__getitem__)
+    after = aged(with_scores(candidates, unspaced=False), left.__getitem__)
     newest = max((by for c in after if (by := left[c.row_id]) is not None), default=None)
     assert all(c.decay == 1.0 for c in after if c.strength > 0 and left[c.row_id] == newest)
 
@@ -273,5 +273,5 @@ def test_the_references_formula_scales_the_score(
     found = weighted({1: 1.0, 2: 0.9}, {3: 1.0}, vector_weight=0.7, text_weight=0.3)
     after = aged(found, left)
     assert [c.score for c in after] == pytest.approx(expected)
-    assert {c.row_id: c.settled for c in after} == {c.row_id: c.score for c in found}
-    assert all(c.score == pytest.approx(c.settled * c.decay) for c in after)
+    assert {c.row_id: c.unaged_score for c in after} == {c.row_id: c.score for c in found}
+    assert all(c.score == pytest.approx(c.unaged_score * c.decay) for c in after)

@@ -17,7 +17,7 @@ import pytest
 
 import memoryd
 import memoryd_client
-from memoryd.search.filters import glob_pattern
+from memoryd.search.query import glob_pattern
 
 parser: Any = importlib.import_module("re._parser")
 PACKAGES = (memoryd, memoryd_client)

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.search.filters import Filters
-from memoryd.search.query import MAX_GLOB_CHARS, MAX_GLOB_STARS, Query, parse
+from memoryd.search.query import MAX_GLOB_CHARS, MAX_GLOB_STARS, Filters, Query, parse
 
 PIECES = st.lists(
     st.sampled_from(

@@ -4,13 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.search.snippet import LineReader, Snippet, highlights
-from memoryd.search.snippet import cut as cut_by
+from memoryd.search.results import LineReader, Snippet, cut_snippet, highlights
 from memoryd.text.tokenize import Term, query_terms
 
 
 def cut(text: str, start: int, end: int, terms: list[Term], max_chars: int) -> Snippet:
-    return cut_by(text, start, end, LineReader.of(dict.fromkeys(terms, 1.0)), max_chars)
+    return cut_snippet(text, start, end, LineReader.of(dict.fromkeys(terms, 1.0)), max_chars)
 
 
 LINES = st.lists(

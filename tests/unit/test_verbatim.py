@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.search.verbatim import level, strings, units
+from memoryd.search.text_match import exactness, verbatim_strings, verbatim_units
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=30)
 
@@ -33,8 +33,8 @@ WORDS = st.text(st.characters(codec="utf-8"), max_size=30)
     ],
 )
 def test_words_that_are_no_prose_are_strings(query: str, string: str) -> None:
-    assert strings(query) == [string]
-    assert string in units(query)
+    assert verbatim_strings(query) == [string]
+    assert string in verbatim_units(query)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_words_that_are_no_prose_are_strings(query: str, string: str) -> None:
     ],
 )
 def test_what_is_quoted_is_a_string(query: str, quoted: str | None) -> None:
-    assert strings(query) == ([] if quoted is None else [quoted])
+    assert verbatim_strings(query) == ([] if quoted is None else [quoted])
 
 
 @pytest.mark.parametrize(
@@ -72,26 +72,30 @@ def test_what_is_quoted_is_a_string(query: str, quoted: str | None) -> None:
     ],
 )
 def test_prose_has_no_strings(query: str) -> None:
-    assert strings(query) == []
+    assert verbatim_strings(query) == []
 
 
 def test_several_strings_stay_apart() -> None:
-    assert strings("«un mot» et «deux mots» et “trois”") == ["un mot", "deux mots", "trois"]
+    assert verbatim_strings("«un mot» et «deux mots» et “trois”") == [
+        "un mot",
+        "deux mots",
+        "trois",
+    ]
 
 
 def test_a_string_counts_once() -> None:
-    assert strings('"a_b" and a_b') == ["a_b"]
-    assert strings("a.b c/d a.b") == ["a.b", "c/d"]
+    assert verbatim_strings('"a_b" and a_b') == ["a_b"]
+    assert verbatim_strings("a.b c/d a.b") == ["a.b", "c/d"]
 
 
 @pytest.mark.parametrize("query", ["boiler code", "filling tap pressure", "成语接龙", "C++", "#42"])
 def test_a_short_query_is_a_unit_as_a_whole(query: str) -> None:
-    assert units(query) == [query]
+    assert verbatim_units(query) == [query]
 
 
 @pytest.mark.parametrize("query", ["boiler", "怀", "x", "", "1"])
 def test_one_word_is_no_unit(query: str) -> None:
-    assert units(query) == []
+    assert verbatim_units(query) == []
 
 
 @pytest.mark.parametrize(
@@ -105,7 +109,7 @@ def test_one_word_is_no_unit(query: str) -> None:
     ],
 )
 def test_a_question_and_a_long_query_are_no_unit(query: str) -> None:
-    assert units(query) == []
+    assert verbatim_units(query) == []
 
 
 @pytest.mark.parametrize(
@@ -119,8 +123,8 @@ def test_a_question_and_a_long_query_are_no_unit(query: str) -> None:
     ],
 )
 def test_code_is_a_unit_however_long(query: str) -> None:
-    assert query in units(query)
-    assert query not in strings(query)
+    assert query in verbatim_units(query)
+    assert query not in verbatim_strings(query)
 
 
 @pytest.mark.parametrize(
@@ -155,41 +159,41 @@ def test_code_is_a_unit_however_long(query: str) -> None:
     ],
 )
 def test_how_exactly_a_text_has_a_string(unit: str, text: str, expected: float) -> None:
-    assert level(unit, text) == pytest.approx(expected)
+    assert exactness(unit, text) == pytest.approx(expected)
 
 
 def test_the_ladder() -> None:
     """Just so, in another case, with a v, as a part, inside a word, not at all."""
     texts = ("A-1b", "a-1B", "x/A-1b", "A-1bc", "A-2b")
-    levels = [level("A-1b", text) for text in texts]
+    levels = [exactness("A-1b", text) for text in texts]
     assert levels == sorted(set(levels), reverse=True)
     assert (levels[0], levels[-1]) == (1.0, 0.0)
-    assert level("1.2", "V1.2") > level("1.2", "1.2.3") > level("1.2", "11.2")
+    assert exactness("1.2", "V1.2") > exactness("1.2", "1.2.3") > exactness("1.2", "11.2")
 
 
 @pytest.mark.parametrize("unit", ["\u0301\u0300", "\u0301"])
 def test_marks_alone_stand_nowhere_but_in_themselves(unit: str) -> None:
-    assert level(unit, "é and e") == 0.0
+    assert exactness(unit, "é and e") == 0.0
 
 
 @given(WORDS, WORDS)
 def test_a_level_is_a_share(unit: str, text: str) -> None:
-    assert 0.0 <= level(unit, text) <= 1.0
+    assert 0.0 <= exactness(unit, text) <= 1.0
 
 
 @given(WORDS.filter(str.strip), WORDS, WORDS)
 def test_a_string_between_spaces_is_there_just_so(unit: str, before: str, after: str) -> None:
-    assert level(unit, f"{before} {unit} {after}") == 1.0
+    assert exactness(unit, f"{before} {unit} {after}") == 1.0
 
 
 @given(WORDS, WORDS, WORDS)
 def test_more_text_never_takes_a_string_away(unit: str, text: str, more: str) -> None:
-    assert level(unit, f"{text}\n{more}") >= level(unit, text)
+    assert exactness(unit, f"{text}\n{more}") >= exactness(unit, text)
 
 
 @given(WORDS)
 def test_strings_are_among_the_units_and_no_unit_is_empty(query: str) -> None:
-    found = units(query)
-    assert set(strings(query)) <= set(found)
+    found = verbatim_units(query)
+    assert set(verbatim_strings(query)) <= set(found)
     assert len(found) == len(set(found))
     assert all(unit.strip() for unit in found)

@@ -9,11 +9,10 @@ from memoryd.index import schema, statements
 from memoryd.index.driver import Connection, run_at_once, sqlite
 from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.search import lexical
-from memoryd.search.filters import date_of
 from memoryd.search.lexical import read_corpus
-from memoryd.search.query import parse
-from memoryd.search.snippet import LineReader, cut, highlights
-from memoryd.search.verbatim import level, units
+from memoryd.search.query import date_of, parse
+from memoryd.search.results import LineReader, cut_snippet, highlights
+from memoryd.search.text_match import exactness, verbatim_units
 from memoryd.text.tokenize import MAX_QUERY_TERMS, TOKENIZER, query_terms
 
 SEEDS = [
@@ -77,9 +76,9 @@ def check(data: bytes) -> None:
     assert time.monotonic() - began < 10
     reader = LineReader.of(dict.fromkeys(terms, 1.0))
     for text in (*TEXTS, typed):
-        for unit in units(query.text):
-            assert 0.0 <= level(unit, text) <= 1.0
-        snippet = cut(text, 3, 3 + text.count("\n"), reader, 40)
+        for unit in verbatim_units(query.text):
+            assert 0.0 <= exactness(unit, text) <= 1.0
+        snippet = cut_snippet(text, 3, 3 + text.count("\n"), reader, 40)
         assert len(snippet.text) <= 40
         assert 3 <= snippet.start_line <= snippet.end_line <= 3 + text.count("\n")
         for start, end in highlights(text, reader):
