@@ -20,10 +20,11 @@ from pathlib import Path
 import msgspec
 
 from memoryd import __version__
-from memoryd.config.load import AgentConfig, ConfigError, default_agent, load, usable
+from memoryd.config.load import AgentConfig, default_agent, load, usable
 from memoryd.daemon.log_writer import FLUSH_S, flushed, log_to
 from memoryd.daemon.malloc import keep_heaps_few
 from memoryd.daemon.process import Signals, leave, occupy_standard_streams, run_until_stopped
+from memoryd.errors import ConfigError
 from memoryd.fs.hang import LOOK_S, within
 from memoryd_client.shared import paths
 
@@ -77,10 +78,8 @@ def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Imported late, so that memoryd reports an invalid configuration at once.
     from memoryd.app import RunOptions, run
-    from memoryd.fs.directories import SocketError
-    from memoryd.fs.lockfile import AlreadyRunningError
+    from memoryd.errors import AlreadyRunningError, IndexRefusedError, SocketError
     from memoryd.index.driver import Error
-    from memoryd.index.schema import IndexRefusedError
     from memoryd.supervisor import ActorFailedError
 
     sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -149,7 +148,7 @@ def _config(arguments: argparse.Namespace) -> int:
 def _doctor(arguments: argparse.Namespace, socket_path: Path) -> int:
     """Print the findings of the doctor; return `EXIT_UNWELL` if there are errors."""
     from memoryd.doctor.examine import DoctorOptions, examine
-    from memoryd.doctor.text import as_json, as_text
+    from memoryd.doctor.finding import as_json, as_text
 
     # The doctor reports the same problems.
     logging.disable(logging.WARNING)

@@ -1,8 +1,10 @@
-"""Errors for people and clients, each with the next step as its hint."""
+"""Errors that a person or a client is shown, each with the next step as its hint."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from memoryd_client.wire.protocol import ErrorCode
+if TYPE_CHECKING:  # `fs` is used without msgspec too
+    from memoryd_client.wire.protocol import ErrorCode
 
 ECHO_CHARS = 100
 """Maximum characters of a client's input that an error repeats."""
@@ -10,9 +12,34 @@ ECHO_CHARS = 100
 
 @dataclass
 class RequestFailedError(Exception):
-    """A handler's answer with an `Error` frame."""
+    """A request can't be answered; the connection sends it as an `Error` frame."""
 
-    code: ErrorCode
+    code: "ErrorCode"
     message: str
     hint: str = ""
     retryable: bool = False
+
+
+class HintedError(Exception):
+    """An error with the next step as its `hint`; as text "message; hint"."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(f"{message}; {hint}" if hint else message)
+        self.message = message
+        self.hint = hint
+
+
+class ConfigError(HintedError):
+    """The configuration can't be used; the message names the file and the key."""
+
+
+class SocketError(HintedError):
+    """The socket, a lock or the index can't be placed at its path."""
+
+
+class AlreadyRunningError(HintedError):
+    """Another process holds the lock; the message names it."""
+
+
+class IndexRefusedError(HintedError):
+    """The file can't be used as the index and was not changed."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from memoryd.config.load import ConfigError
+from memoryd.errors import ConfigError
 
 Options = dict[str, Any]
 SEARCH_ONLY = "query."

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from memoryd.config.load import AgentConfig, ConfigError
+from memoryd.config.load import AgentConfig
 from memoryd.config.settings import Settings
 from memoryd.embed.batch.api import BatchApi
 from memoryd.embed.gguf import gguf_engine
@@ -16,6 +16,7 @@ from memoryd.embed.provider import PermanentError, Provider
 from memoryd.embed.rate_limit import RateLimits
 from memoryd.embed.resolve import Resolved, resolve
 from memoryd.embed.vendors.factory import APIS, key_origin
+from memoryd.errors import ConfigError
 from memoryd.fs.hang import LOOK_S, tick, within
 from memoryd.identity import Choice, Identity
 from memoryd.index.driver import ExtensionError, bundled_extension
@@ -121,7 +122,8 @@ def requested_choice(provider: str, settings: Settings) -> Choice:
         raise ConfigError(f"no such provider: {provider[:100]!r}; valid providers: {known}")
     if configured not in ("auto", provider):
         raise ConfigError(
-            f'the configuration sets provider = "{configured}"; change it there or set it to "auto"'
+            f'the configuration sets provider = "{configured}"',
+            'change it there, or set it to "auto"',
         )
     if provider == "auto":
         found = choose_provider(settings, StoredIdentity()).choice

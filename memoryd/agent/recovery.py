@@ -21,7 +21,7 @@ from memoryd.index.repair.recover import (
     Corruption,
     FailingDiskError,
     Recovered,
-    look,
+    inspect,
     recover,
     take_note,
 )
@@ -58,7 +58,7 @@ class Recovery:
         """
         path = self.options.path
         with _environment_errors(path):
-            seen = await in_thread(partial(look, path))
+            seen = await in_thread(partial(inspect, path))
             if (finding := self._findings.get(path, seen)) is not None:
                 await self._recover(finding)
                 self._findings.pop(path, None)

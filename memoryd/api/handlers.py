@@ -10,9 +10,8 @@ from memoryd.agent.factories import requested_choice
 from memoryd.api import files, get, probe, search, transcripts
 from memoryd.api.forget import MAX_NAMED_CHARS, forget
 from memoryd.api.status import Status
-from memoryd.config.load import ConfigError
 from memoryd.embed.provider import ProviderError
-from memoryd.errors import ECHO_CHARS, RequestFailedError
+from memoryd.errors import ECHO_CHARS, ConfigError, RequestFailedError
 from memoryd.fs.hang import LOOK_S, retrieve_error
 from memoryd.identity import Choice
 from memoryd.index.rebuild.actor import RebuildRequest

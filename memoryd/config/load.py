@@ -20,6 +20,7 @@ import msgspec
 
 from memoryd.config.settings import Section, Settings
 from memoryd.config.validate import choices, mistakes
+from memoryd.errors import ConfigError
 from memoryd.fs.hang import LOOK_S, within
 from memoryd.text.display import shown_path
 from memoryd_client.shared import paths, toml
@@ -58,10 +59,6 @@ def _leaves(section: Section, at: str = "") -> list[tuple[str, Any]]:
 Table = dict[str, Any]
 Origin = Literal["configuration", "command line", "added"]
 DEFAULT_AGENT = "main"
-
-
-class ConfigError(Exception):
-    """Invalid configuration; the message names the place and the change to make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +117,8 @@ def load(
         if other != config.agent:
             raise ConfigError(
                 f"{source.file}: agents {other} and {config.agent} have the same index"
-                f" {config.db_path}; set store.path of one of them"
+                f" {config.db_path}",
+                "set store.path of one of them",
             )
     return configs
 
@@ -253,7 +251,7 @@ def _check_utf8(workspace: Path) -> None:
     """Raise `ConfigError` for a path that an index or an answer can't hold."""
     shown = shown_path(workspace)
     if shown != str(workspace):
-        raise ConfigError(f"the path of workspace {shown} is not UTF-8; rename the folder")
+        raise ConfigError(f"the path of the workspace {shown} is not UTF-8", "rename the folder")
 
 
 def _seen(path: Path) -> tuple[Path, str | None]:
@@ -292,7 +290,7 @@ def _check_top_level(document: Table, file: Path) -> None:
                 raise ConfigError(f"{file}: autostart must be true or false")
             continue
         if key not in ("defaults", "agents"):
-            raise ConfigError(f"{file}: unknown table [{key}]; use [defaults] or [agents.<id>]")
+            raise ConfigError(f"{file}: unknown table [{key}]", "use [defaults] or [agents.<id>]")
         if not isinstance(value, dict):
             raise ConfigError(f"{file}: {key} must be a table: [{key}]")
     for name, table in document.get("agents", {}).items():
@@ -323,10 +321,11 @@ def _convert(merged: Table, origins: dict[str, str], file: Path) -> Settings:
         return msgspec.convert(merged, Settings, strict=True)
     except msgspec.ValidationError as error:
         reason, _, where = str(error).partition(" - at `$.")
-        key = where.rstrip("`")
+        key, hint = where.rstrip("`"), ""
         if reason.startswith("Invalid enum value"):
-            reason += f"; valid values: {', '.join(choices(key))}"
-        raise ConfigError(f"{origins.get(key, file)}: {key or 'settings'}: {reason}") from error
+            hint = f"valid values: {', '.join(choices(key))}"
+        message = f"{origins.get(key, file)}: {key or 'settings'}: {reason}"
+        raise ConfigError(message, hint) from error
 
 
 def _check(settings: Settings, origins: dict[str, str], file: Path) -> None:
@@ -343,8 +342,8 @@ def _check_keys(
         if key not in fields:
             origin = next((o for k, o in origins.items() if f"{k}.".startswith(f"{dotted}.")), file)
             near = difflib.get_close_matches(dotted, _all_keys(Settings), n=1, cutoff=0.6)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise ConfigError(f"{origin}: unknown key {dotted}{hint}")
+            hint = f"did you mean {near[0]}?" if near else ""
+            raise ConfigError(f"{origin}: unknown key {dotted}", hint)
         if isinstance(fields[key], type) and issubclass(fields[key], Section):
             if not isinstance(value, dict):
                 raise ConfigError(f"{origins.get(dotted, file)}: {dotted} must be a table")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from memoryd.config.load import ConfigError
+from memoryd.errors import ConfigError
 from memoryd.fs.atomic_replace import rename_over
 from memoryd_client.shared.safe_open import open_regular
 
@@ -29,8 +29,8 @@ def read_added(path: Path) -> list[str]:
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise AddedError(
-            f"can't read {path}, the list of added workspaces: {reason};"
-            " fix it or move it away, then run `memctl reload`"
+            f"can't read {path}, the list of added workspaces: {reason}",
+            "fix it or move it away, then run `memctl reload`",
         ) from error
 
 

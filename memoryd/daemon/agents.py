@@ -12,13 +12,16 @@ from typing import Literal
 
 from memoryd.agent.agent import Agent
 from memoryd.api.handlers import Operations
-from memoryd.config.load import AgentConfig, ConfigError, default_agent
-from memoryd.errors import RequestFailedError
-from memoryd.fs.directories import SocketError
+from memoryd.config.load import AgentConfig, default_agent
+from memoryd.errors import (
+    AlreadyRunningError,
+    ConfigError,
+    IndexRefusedError,
+    RequestFailedError,
+    SocketError,
+)
 from memoryd.fs.hang import DiskWaits
-from memoryd.fs.lockfile import AlreadyRunningError
 from memoryd.index.driver import Connection, Error, Fault, fault_of
-from memoryd.index.schema import IndexRefusedError
 from memoryd.index.write_outage import reason
 from memoryd.retry import Backoff
 from memoryd.supervisor import GRACE_S, HARD_S, Actor, supervise

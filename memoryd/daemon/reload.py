@@ -12,10 +12,10 @@ from pathlib import Path
 
 from memoryd.agent.factories import check_workspace
 from memoryd.api.health import exposed_hint
-from memoryd.config.load import AgentConfig, ConfigError, load, load_added, usable
+from memoryd.config.load import AgentConfig, load, load_added, usable
 from memoryd.config.registered import AddedError, read_added, unfinished, write_added
 from memoryd.daemon.agents import AgentSlot, AgentSupervisor
-from memoryd.errors import RequestFailedError
+from memoryd.errors import ConfigError, RequestFailedError
 from memoryd_client.schema.agents import ReloadResult
 from memoryd_client.wire.protocol import ErrorCode
 
@@ -115,8 +115,8 @@ class Reloader:
                     return hosted, False
                 if hosted.config.db_path == config.db_path:
                     raise ConfigError(
-                        f"agent {hosted.config.agent} already uses the index {config.db_path};"
-                        " set store.path for each agent, not in [defaults]"
+                        f"agent {hosted.config.agent} already uses the index {config.db_path}",
+                        "set store.path for each agent, not in [defaults]",
                     )
             if sum(h.config.origin == "added" for h in self._host.all()) >= MAX_ADDED:
                 raise RequestFailedError(

@@ -1,1 +1,1 @@
-"""Compares disk, index and vectors, and checks all that memoryd needs; changes nothing."""
+"""Read-only diagnosis of the machine, the daemon, the index and the files on disk."""

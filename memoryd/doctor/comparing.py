@@ -1,4 +1,4 @@
-"""Compares disk and index, and says of what differs whether that will pass or is an error."""
+"""Comparison of disk and index, with the differences that memoryd will resolve by itself."""
 
 import time
 from dataclasses import dataclass, field
@@ -6,43 +6,44 @@ from typing import Protocol
 
 from memoryd.agent.factories import note_reader
 from memoryd.agent.transcripts import Transcripts
-from memoryd.config.load import AgentConfig, ConfigError
+from memoryd.config.load import AgentConfig
 from memoryd.doctor.conversations import Conversations
 from memoryd.doctor.disk import Differences, Notes, What, changed_since
 from memoryd.doctor.finding import Finding, Tally, Topic
 from memoryd.doctor.running import RunningDaemon, in_sync
 from memoryd.doctor.structure import REBUILD
+from memoryd.errors import ConfigError
 from memoryd.identity import Identity
 from memoryd.index.driver import Connection, Error
 from memoryd.source.notes.discover import Discovery
 from memoryd_client.shared.humanize import counted
 
 LOOKS = 3
-"""What differs, while a daemon runs, is looked at again behind a `sync`."""
-_STAYS = "what the index has of it stays meanwhile"
-_UNSEEN = f"bring it back, or let memoryd's user read it; {_STAYS}"
-_UNREAD = f"put right what the reason says; {_STAYS}"
+"""Maximum comparisons while a daemon runs, each after a `sync`."""
+_STAYS = "the indexed files stay searchable meanwhile"
+_UNSEEN = f"restore it, or let memoryd's user read it; {_STAYS}"
+_UNREAD = f"fix the reason; {_STAYS}"
 _WHAT: dict[What, str] = {
     "new": "not in the index",
-    "changed": "other than in the index",
-    "gone": "in the index, but not on disk",
-    "wrong": "with other chunks in the index than the text gives",
-    "unreadable": "that can't be read",
+    "changed": "different from the index",
+    "gone": "in the index but not on disk",
+    "wrong": "with chunks in the index that do not match the text",
+    "unreadable": "unreadable",
 }
 
 
 class _Comparison(Protocol):
-    """`problems` say where nothing is known of files that were not seen."""
+    """`problems` names folders that could not be read, so that their files are unknown."""
 
     problems: list[str]
 
     def compare(self, only: Differences | None = None) -> Differences:
-        """Return what differs between disk and index, among `only` these files if given."""
+        """Return the differences between disk and index, limited to the files of `only`."""
 
 
 @dataclass(slots=True)
 class Compared:
-    """What was found, and how many folders there are to be watched."""
+    """Findings, and the number of folders to watch."""
 
     findings: list[Finding] = field(default_factory=list)
     folders: int = 0
@@ -66,22 +67,22 @@ def compare(
         )
     except ConfigError as error:
         wrong = Topic("configuration", agent)
-        wrong.error(str(error), "correct it, then `memctl reload`")
+        wrong.error(error.message, error.hint or "correct it, then `memctl reload`")
         return Compared(wrong.findings)
     Settling(disk, daemon, agent).settle(notes, "note")
     compared.folders = notes.folders
-    compared.findings = disk.fine(f"{counted(notes.files, 'file')}: the index has them as they are")
+    compared.findings = disk.fine(f"{counted(notes.files, 'file')}: the index is up to date")
     if transcripts is not None:
         topic = Topic("transcripts", agent)
         conversations = Conversations(connection, transcripts, identity)
         Settling(topic, daemon, agent).settle(conversations, "transcript")
         counts = counted(conversations.files, "transcript")
-        compared.findings += topic.fine(f"{counts}: the index has them as they are")
+        compared.findings += topic.fine(f"{counts}: the index is up to date")
     return compared
 
 
 class Settling:
-    """Looks until nothing differs any more, or what does has no excuse."""
+    """Repeated comparison, until nothing differs or the daemon has no reason to lag."""
 
     def __init__(self, topic: Topic, daemon: RunningDaemon | None, agent: str) -> None:
         self._topic = topic
@@ -91,7 +92,7 @@ class Settling:
         self._since_ns = 0
 
     def settle(self, comparison: _Comparison, noun: str) -> None:
-        """Compare, and tell what differs."""
+        """Compare and report the differences."""
         self._sync()
         try:
             found = comparison.compare()
@@ -103,7 +104,7 @@ class Settling:
         except Error as error:
             self._topic.error(f"the index can't be compared: {error}", REBUILD)
             return
-        self._tell(found, noun)
+        self._report(found, noun)
         for problem in comparison.problems:
             self._topic.warning(problem, _UNSEEN)
 
@@ -111,7 +112,7 @@ class Settling:
         self._since_ns = time.time_ns()
         self._problem = None if self._daemon is None else in_sync(self._daemon, self._agent)
 
-    def _tell(self, found: Differences, noun: str) -> None:
+    def _report(self, found: Differences, noun: str) -> None:
         tallies: dict[tuple[What, bool], Tally] = {}
         for key, difference in found.items():
             may_pass = self._may_pass(difference.what) or changed_since(
@@ -126,7 +127,7 @@ class Settling:
             elif not may_pass:
                 self._topic.error(message, REBUILD)
             elif self._daemon is None:
-                self._topic.warning(message, "the next start reads what has changed")
+                self._topic.warning(message, "the next start reads the changes")
             else:
                 held_up = f": {self._problem}" if self._problem else ""
                 self._topic.warning(message, f"memoryd has not read them yet{held_up}")

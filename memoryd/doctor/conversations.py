@@ -1,4 +1,4 @@
-"""Transcripts against the index, as far as the index says that it has read them."""
+"""Comparison of transcripts with the index, up to the offset that the index has read."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +21,7 @@ from memoryd.source.transcripts.openclaw_json5 import NAME as STORE
 
 
 class Conversations:
-    """Compares an agent's transcripts with what an index has of them."""
+    """Comparison of an agent's transcripts with its index."""
 
     def __init__(
         self, connection: Connection, transcripts: Transcripts, identity: Identity
@@ -49,7 +49,7 @@ class Conversations:
         mounts = Mounts(get_places(self._connection, SOURCE), locate=places.real_path)
         away = mounts.judge(found, indexed).away
         self.problems = list(away.values())
-        # Of a folder that is not there at all nothing is known: a disk may be missing.
+        # The files of a missing folder are unknown: its disk may be unmounted.
         unseen = [*found.unread, *away]
         for key in indexed:
             path = places.real_path(key) or Path("/")
@@ -69,7 +69,7 @@ class Conversations:
         if indexed is None or (state := _state(indexed)) is None:
             return Difference("new", path)
         now = delta.state
-        # A chat that is one document has no lines to count up to: its hash is of all of it.
+        # A chat in one document has no offset: its hash covers the whole document.
         is_same = (now.format, now.offset, now.head_hash) == (
             state.format,
             state.offset,
@@ -86,4 +86,4 @@ def _state(indexed: IndexedFile) -> TranscriptState | None:
     try:
         return decode_transcript(indexed.transcript)
     except msgspec.MsgspecError:
-        return None  # told with the index
+        return None  # reported with the index

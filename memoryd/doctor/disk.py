@@ -1,4 +1,4 @@
-"""Disk against index: whether every file is in it as it is, and none that is not there."""
+"""Comparison of the notes on disk with the index, file by file."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +21,7 @@ What = Literal["new", "changed", "gone", "wrong", "unreadable"]
 
 
 class Difference(NamedTuple):
-    """What of a file differs. `wrong`: the index has other chunks than its content gives."""
+    """A difference of one file. `wrong`: the indexed chunks do not match its content."""
 
     what: What
     path: Path
@@ -32,7 +32,7 @@ Differences = dict[FileKey, Difference]
 
 
 class IndexedFile(NamedTuple):
-    """A file as the index has it: the hash, how far a transcript was read, chunk ids → headings."""
+    """A file in the index: its hash, the transcript's state, and chunk ids → headings."""
 
     hash: str
     transcript: str | None
@@ -40,7 +40,7 @@ class IndexedFile(NamedTuple):
 
 
 class Notes:
-    """Compares the files of a workspace with what an index has of them."""
+    """Comparison of a workspace's notes with its index."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Notes:
         *,
         with_transcripts: bool,
     ) -> None:
-        """`with_transcripts`: they are no concern of ours, another comparison has them."""
+        """Leave out transcripts if `with_transcripts`: `Conversations` compares them."""
         self.files = 0
         self.folders = 0
         self.problems: list[str] = []
@@ -109,13 +109,13 @@ class Notes:
 
 
 def _mounts(connection: Connection, discovery: Discovery) -> Mounts:
-    """Return which folder is to be at each place, by what the index says at this moment."""
+    """Return the mounts that the index recorded for the notes."""
     recorded = get_places(connection, NOTES)
     return Mounts(recorded, locate=discovery.real_path, workspace=discovery.workspace)
 
 
 def indexed_file(connection: Connection, key: FileKey) -> IndexedFile | None:
-    """Return what the index has of one file, as it is at one moment."""
+    """Return one file from the index in a single statement, None if it is not indexed."""
     rows = connection.execute(
         "SELECT files.hash, transcript, id, heading FROM files LEFT JOIN chunks USING (file_id)"
         " WHERE path = ? AND source = ?",
@@ -128,15 +128,15 @@ def indexed_file(connection: Connection, key: FileKey) -> IndexedFile | None:
 
 
 def expected(key: FileKey, chunks: list[Chunk], model: str) -> dict[str, str]:
-    """Return the ids and headings that a file's chunks have; the id tells lines and text."""
+    """Return the ids and headings of a file's chunks; an id covers lines and text."""
     return {
         chunk_id(key, chunk, text_hash(chunk.text), model): chunk.heading
-        for chunk in reversed(chunks)  # of equal ones the first is kept
+        for chunk in reversed(chunks)  # the first of equal ids wins
     }
 
 
 def changed_since(path: Path, moment_ns: int) -> bool:
-    """Say whether a file, or the folder it was in, may have changed since a moment."""
+    """Return whether a file or its folder may have changed since a moment."""
     for place in (path, *path.parents):
         try:
             found = os.lstat(place)

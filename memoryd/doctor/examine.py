@@ -1,24 +1,26 @@
-"""The whole examination: what all agents share, then each agent."""
+"""The whole examination: checks shared by all agents, then each agent."""
 
 import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from memoryd.config.load import AgentConfig, ConfigError, load, load_added
+from memoryd.config.load import AgentConfig, load, load_added
 from memoryd.config.registered import AddedError, read_added
 from memoryd.doctor import limits, permissions, running
 from memoryd.doctor.agent import AgentDoctor
-from memoryd.doctor.driver import check_driver
-from memoryd.doctor.finding import Finding, Topic
+from memoryd.doctor.finding import Examination, Finding, Topic
 from memoryd.doctor.running import RunningDaemon, StartOptions
+from memoryd.errors import ConfigError
 from memoryd_client.launcher import logs
 from memoryd_client.shared import paths
 from memoryd_client.shared.humanize import counted
 
+_CORRECT = "correct it; docs/configuration.md lists all keys"
+
 
 @dataclass(frozen=True, slots=True)
 class DoctorOptions:
-    """What the command line says; None: as the daemon was told that runs, or ran last."""
+    """Options of the command line; None: the options of the running or last daemon."""
 
     socket_path: Path
     config_file: Path | None = None
@@ -26,21 +28,8 @@ class DoctorOptions:
     workspace: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Examination:
-    """What was found. `usable` is false when memoryd could not start with the configuration."""
-
-    findings: list[Finding]
-    usable: bool
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing is wrong; there may be warnings."""
-        return not any(finding.level == "error" for finding in self.findings)
-
-
 def examine(options: DoctorOptions) -> Examination:
-    """Look at everything and change nothing."""
+    """Run all checks without changing anything."""
     socket, path = Topic("socket"), options.socket_path
     permissions.check_folder(socket, path.parent, private=True)
     with running.found(path, socket) as daemon:
@@ -50,17 +39,17 @@ def examine(options: DoctorOptions) -> Examination:
 def _examine(options: DoctorOptions, daemon: RunningDaemon | None, socket: Topic) -> Examination:
     path = options.socket_path
     findings = socket.fine(
-        f"no memoryd runs at {path}"
+        f"memoryd is not running at {path}"
         if daemon is None
         else f"memoryd answers at {path}: process {daemon.pid}"
     )
-    told = _told(options, daemon)
-    configs = _configs(options, told, daemon, configuration := Topic("configuration"))
-    named = configs[0].files[0] if configs and configs[0].files else told.config_file
+    started = _start_options(options, daemon)
+    configs = _configs(options, started, daemon, configuration := Topic("configuration"))
+    named = configs[0].files[0] if configs and configs[0].files else started.config_file
     _check_file(configuration, named, configs)
     findings += configuration.fine(", ".join(f"agent {config.agent}" for config in configs))
     findings += _shared_files(path, daemon)
-    findings += check_driver()
+    findings += limits.check_driver()
     folders = 0
     for config in configs:
         doctor = AgentDoctor(config, daemon)
@@ -69,8 +58,8 @@ def _examine(options: DoctorOptions, daemon: RunningDaemon | None, socket: Topic
     machine = Topic("limits")
     limits.check_descriptors(machine)
     limits.check_watches(machine, folders, len(configs))
-    if configs:  # else nothing is known of what there has to be room for
-        machine.fine(f"there is room for {counted(folders, 'watched folder')}")
+    if configs:  # else the number of folders is unknown
+        machine.fine(f"the limits allow {counted(folders, 'watched folder')}")
     findings += machine.findings
     # Without its workspace an agent is served from its index.
     usable = len(configs) > 1 or any(
@@ -79,8 +68,8 @@ def _examine(options: DoctorOptions, daemon: RunningDaemon | None, socket: Topic
     return Examination(findings, usable)
 
 
-def _told(options: DoctorOptions, daemon: RunningDaemon | None) -> StartOptions:
-    """Return what the daemon that runs was told, or what the next one is to be told."""
+def _start_options(options: DoctorOptions, daemon: RunningDaemon | None) -> StartOptions:
+    """Return the options of the running or last daemon, else those of the command line."""
     if options.config_file is None and options.workspace is None:
         owner = running.last_holder(options.socket_path) if daemon is None else daemon.holder
         if owner is not None and Path(owner.cwd).is_dir():
@@ -89,41 +78,44 @@ def _told(options: DoctorOptions, daemon: RunningDaemon | None) -> StartOptions:
 
 
 def _configs(
-    options: DoctorOptions, told: StartOptions, daemon: RunningDaemon | None, topic: Topic
+    options: DoctorOptions, started: StartOptions, daemon: RunningDaemon | None, topic: Topic
 ) -> list[AgentConfig]:
-    """Load the agents that are, or would be, served; all of them, or the one that is asked for."""
+    """Load the agents that a daemon serves or would serve, or only `options.agent`."""
     try:
-        with contextlib.chdir(told.cwd or Path()):
-            configs = load(told.config_file, agent=told.agent, workspace=told.workspace)
+        with contextlib.chdir(started.cwd or Path()):
+            configs = load(started.config_file, agent=started.agent, workspace=started.workspace)
             if daemon is not None:
                 have = {config.agent for config in configs}
                 added = [a for a in daemon.agents.values() if a.origin == "added"]
                 configs += [
-                    load_added(told.config_file, Path(summary.workspace_dir))
+                    load_added(started.config_file, Path(summary.workspace_dir))
                     for summary in added
                     if summary.agent not in have
                 ]
-    except (ConfigError, OSError) as error:
-        topic.error(str(error), "correct it; docs/configuration.md has all keys")
+    except ConfigError as error:
+        topic.error(error.message, error.hint or _CORRECT)
+        return []
+    except OSError as error:
+        topic.error(str(error), _CORRECT)
         return []
     if options.agent is None:
         return configs
     known = ", ".join(config.agent for config in configs)
     configs = [config for config in configs if config.agent == options.agent]
     if not configs:
-        topic.error(f"there is no agent {options.agent}", f"these are configured: {known}")
+        topic.error(f"no such agent: {options.agent}", f"configured agents: {known}")
     return configs
 
 
 def _check_file(topic: Topic, named: Path | None, configs: list[AgentConfig]) -> None:
-    """Check who gets at the configuration file. Values of headers are often secrets."""
+    """Check who can access the configuration file. Header values are often secrets."""
     secret = any(config.settings.remote.headers for config in configs)
     file = Path(paths.config_path()) if named is None else named
     permissions.check_readable(topic, file, secret=secret, what="the configuration")
 
 
 def _shared_files(socket_path: Path, daemon: RunningDaemon | None) -> list[Finding]:
-    """Check who gets at what all agents share."""
+    """Check who can access the files that all agents share."""
     topic, state = Topic("permissions"), Path(paths.state_dir())
     permissions.check_folder(topic, state, private=True)
     log = None if daemon is None or daemon.holder is None else daemon.holder.log_path
@@ -135,6 +127,5 @@ def _shared_files(socket_path: Path, daemon: RunningDaemon | None) -> list[Findi
     try:
         read_added(added)
     except AddedError as error:
-        message, _, fix = str(error).partition("; ")
-        topic.error(message, fix)
-    return topic.fine(f"what is in {state} is for its owner alone")
+        topic.error(error.message, error.hint)
+    return topic.fine(f"only its owner can read {state}")

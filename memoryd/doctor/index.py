@@ -1,4 +1,4 @@
-"""One agent's index: opened once, judged by itself, then held against the disk."""
+"""Checks of one agent's index: its file, rows and vectors, then the files on disk."""
 
 import asyncio
 import stat
@@ -23,13 +23,13 @@ from memoryd.index.store import StoreOptions
 from memoryd_client.shared.humanize import counted
 
 LOOKS = 3
-"""An index that is replaced while it is looked at is looked at again."""
+"""Maximum attempts if the index is replaced while it is read."""
 
 
 class IndexDoctor:
-    """Examines one agent's index. `daemon` is the one that has it open, None if none does.
+    """Checks of one agent's index. `daemon` has it open; None if none does.
 
-    `folders` counts those to watch, once it has run.
+    `folders` counts the folders to watch; it is set by `run`.
     """
 
     def __init__(self, config: AgentConfig, daemon: RunningDaemon | None) -> None:
@@ -38,7 +38,7 @@ class IndexDoctor:
         self._daemon = daemon
 
     def run(self) -> list[Finding]:
-        """Return what was found of the model, the index, its vectors and the disk."""
+        """Check the model, the index, its vectors and the disk."""
         options = asyncio.run(store_options(self._config))
         driver = self._topic("driver")
         configured = self._config.settings.store.vector.extension_path
@@ -49,17 +49,17 @@ class IndexDoctor:
             )
         for _ in range(LOOKS):
             try:
-                return driver.findings + self._look(options)
+                return driver.findings + self._check(options)
             except ChangedError:
                 continue
         topic = self._topic("index")
-        topic.warning("it changes again and again while it is read", "run the doctor once more")
+        topic.warning("the index keeps changing while it is read", "run the doctor again")
         return topic.findings
 
     def _topic(self, check: str) -> Topic:
         return Topic(check, self._config.agent)
 
-    def _look(self, options: StoreOptions) -> list[Finding]:
+    def _check(self, options: StoreOptions) -> list[Finding]:
         index, path = self._topic("index"), self._config.db_path
         try:
             if not stat.S_ISREG(path.stat().st_mode):
@@ -69,18 +69,20 @@ class IndexDoctor:
                     return self._examine(connection, index, options)
         except (FileNotFoundError, NotADirectoryError):
             if self._daemon is None:
-                index.warning(f"there is no index {path} yet", "the first start makes it")
+                index.warning(f"no such index yet: {path}", "the first start creates it")
             else:
-                index.error(f"the index {path} is gone from under memoryd", "memctl restart")
+                index.error(
+                    f"the index {path} is missing while memoryd has it open", "memctl restart"
+                )
         except (Error, OSError) as error:
-            _tell(index, error)
+            _report(index, error)
         return index.findings + self._model(self._resolved(StoredIdentity()))[0]
 
     def _examine(
         self, connection: Connection, index: Topic, options: StoreOptions
     ) -> list[Finding]:
         identity, peeked = None, StoredIdentity()
-        # One moment for all tables. The disk is compared file by file, each at its own.
+        # One snapshot of all tables. Files on disk are compared one by one, in later snapshots.
         with _guarded(index):
             connection.execute("BEGIN")
             if structure.check_file(connection, index):
@@ -100,7 +102,7 @@ class IndexDoctor:
         connection.execute("ROLLBACK")
         compared = compare(connection, self._config, identity, self._daemon)
         self.folders = compared.folders
-        return index.fine(f"{self._config.db_path} is whole") + findings + compared.findings
+        return index.fine(f"{self._config.db_path} is intact") + findings + compared.findings
 
     def _resolved(self, peeked: StoredIdentity) -> Resolved:
         return choose_provider(self._config.settings, peeked)
@@ -109,7 +111,7 @@ class IndexDoctor:
         topic = self._topic("model")
         provider = check_model(topic, self._config.settings, resolved)
         if provider is None:
-            return topic.fine("there is no provider: keywords alone are searched"), None
+            return topic.fine("no provider: only keywords are searched"), None
         where = f", at {provider.address}" if provider.address else ""
         return topic.fine(f"{provider.name} {provider.model}{where}"), provider
 
@@ -117,12 +119,12 @@ class IndexDoctor:
         self, index: Topic, identity: Identity, resolved: Resolved, provider: Provider | None
     ) -> None:
         if provider is None and resolved.provider != "none":
-            return  # told with the model
+            return  # reported with the model
         difference = wanted_identity(self._config, provider).difference(identity)
         if difference is not None:
             index.warning(
-                f"it was built with other settings: {difference}",
-                "memoryd builds a new one by itself; `memctl status` shows how far it is",
+                f"the index was built with other settings: {difference}",
+                "memoryd rebuilds it by itself; `memctl status` shows the progress",
             )
 
     def _vectors(
@@ -135,9 +137,8 @@ class IndexDoctor:
         topic = self._topic("vectors")
         number = 0
         with _guarded(topic):
-            vectors.check_cache(connection, topic, identity)
-            if options.extension_error is None:
-                vectors.check_table(connection, topic, identity)
+            vec = options.extension_error is None
+            vectors.check_vectors(connection, topic, identity, vec=vec)
             vectors.check_waiting(connection, topic, identity, embeds=resolved.provider != "none")
             number = connection.execute(
                 "SELECT count(*) FROM chunks WHERE vector_id IS NOT NULL"
@@ -147,16 +148,18 @@ class IndexDoctor:
 
 @contextmanager
 def _guarded(topic: Topic) -> Iterator[None]:
-    """Make a finding of what SQLite can't read; the checks of the block end there."""
+    """Turn an error of SQLite into a finding and end the block's checks."""
     try:
         with in_words():
             yield
     except Error as error:
-        _tell(topic, error)
+        _report(topic, error)
 
 
-def _tell(topic: Topic, error: Exception) -> None:
+def _report(topic: Topic, error: Exception) -> None:
     if fault_of(error) is Fault.DAMAGED:
-        topic.error(f"the file is damaged: {error}", structure.MOVED_ASIDE)
+        topic.error(f"the index is corrupt: {error}", structure.MOVED_ASIDE)
     else:
-        topic.error(f"it can't be read: {error}", "check the disk, and who may read the file")
+        topic.error(
+            f"the index can't be read: {error}", "check the disk and the file's permissions"
+        )

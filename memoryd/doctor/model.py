@@ -1,11 +1,10 @@
-"""Whether the provider can be used. Nothing is sent, no model loaded: `memctl probe` does that."""
+"""Offline check of the embedding provider; `memctl probe` tries it for real."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
 from memoryd.agent.factories import make_provider
-from memoryd.config.load import ConfigError
 from memoryd.config.settings import Settings
 from memoryd.doctor.finding import Topic
 from memoryd.embed.gguf import gguf_engine
@@ -13,12 +12,13 @@ from memoryd.embed.local import Engine, bundled
 from memoryd.embed.provider import Provider, ProviderError
 from memoryd.embed.resolve import Resolved
 from memoryd.embed.vendors.factory import APIS
+from memoryd.errors import ConfigError
 
-PROBE = "`memctl probe` tries it out"
+PROBE = "`memctl probe` tries it"
 
 
 def check_model(topic: Topic, settings: Settings, resolved: Resolved) -> Provider | None:
-    """Check the provider in use and the fallback; return the first if it can be made."""
+    """Check the current provider and the fallback; return the first, None if it is unusable."""
     provider = None
     try:
         provider = make_provider(settings, resolved.provider, fallback=resolved.is_fallback)
@@ -35,7 +35,7 @@ def check_model(topic: Topic, settings: Settings, resolved: Resolved) -> Provide
 
 
 def key_files(settings: Settings, environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the files that keys are, or may be, read from."""
+    """Yield the files that keys may be read from."""
     if settings.remote.api_key_file is not None:
         yield Path(settings.remote.api_key_file).expanduser()
     for make in APIS.values():
@@ -45,7 +45,7 @@ def key_files(settings: Settings, environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _check(name: str, settings: Settings, provider: Provider | None, *, own: bool) -> None:
-    """Raise what stands in the way of a provider."""
+    """Raise the error that keeps a provider from working."""
     if name in APIS:
         from memoryd.embed.vendors.remote import RemoteProvider  # and the HTTP library with it
 

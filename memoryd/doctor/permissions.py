@@ -1,4 +1,4 @@
-"""Who may read and write memoryd's files: their owner alone."""
+"""Permissions of memoryd's files: only their owner may read and write them."""
 
 import os
 import shlex
@@ -14,26 +14,26 @@ _OTHERS_WRITE = 0o022
 
 
 def check_private(topic: Topic, files: Iterable[Path]) -> None:
-    """Check files that nobody else may read, those that are there."""
+    """Check the existing ones of these private files."""
     for path in files:
-        if (found := _look(topic, path)) is None or not _is_ours(topic, path, found):
+        if (found := _stat(topic, path)) is None or not _is_ours(topic, path, found):
             continue
         mode = stat.S_IMODE(found.st_mode)
         if mode & _OTHERS:
             topic.error(
-                f"others can get at {path}: its mode is {mode:04o}", f"chmod 600 {_quoted(path)}"
+                f"others can access {path}: its mode is {mode:04o}", f"chmod 600 {_quoted(path)}"
             )
         elif not os.access(path, os.R_OK | os.W_OK):
-            topic.error(f"{path} can't be read and written", _writable(path, "600"))
+            topic.error(f"{path} is not readable and writable", _writable(path, "600"))
 
 
 def check_folder(topic: Topic, folder: Path, *, private: bool) -> None:
-    """Check a folder in which memoryd makes files; a `private` one is for the owner alone.
+    """Check a folder for memoryd's files; only its owner may enter a `private` one.
 
-    If it is not there, it is looked whether it can be made.
+    If it is missing, check whether it can be created.
     """
     known = len(topic.findings)
-    if (found := _look(topic, folder)) is not None:
+    if (found := _stat(topic, folder)) is not None:
         _check_own(topic, folder, found, private=private)
     if len(topic.findings) == known:
         _check_above(topic, folder)
@@ -49,35 +49,34 @@ def _check_own(topic: Topic, folder: Path, found: os.stat_result, *, private: bo
     mode = stat.S_IMODE(found.st_mode)
     fix = f"chmod 700 {_quoted(folder)}"
     if mode & _OTHERS_WRITE and not mode & stat.S_ISVTX:
-        topic.error(f"others can replace what is in {folder}: its mode is {mode:04o}", fix)
+        topic.error(f"others can replace the files in {folder}: its mode is {mode:04o}", fix)
     elif private and mode & _OTHERS:
-        topic.warning(f"others can look into {folder}: its mode is {mode:04o}", fix)
+        topic.warning(f"others can list {folder}: its mode is {mode:04o}", fix)
     if not os.access(folder, os.W_OK | os.X_OK):
-        topic.error(f"nothing can be written into {folder}", _writable(folder, "700"))
+        topic.error(f"{folder} is not writable", _writable(folder, "700"))
 
 
 def _check_above(topic: Topic, folder: Path) -> None:
-    """Check that a folder can be made where it is missing, and that nobody else can replace it."""
+    """Check that a missing folder can be created, and that nobody else can replace it."""
     place = folder
     while not os.path.exists(place) and place != place.parent:
         place = place.parent
     if place != folder and not os.access(place, os.W_OK | os.X_OK):
-        message = f"{folder} can't be made: nothing can be written into {place}"
+        message = f"{folder} can't be created: {place} is not writable"
         topic.error(message, _writable(place, "700"))
         return
     try:
-        reason = open_to_others(place)
+        problem = open_to_others(place)
     except OSError as error:
-        topic.error(f"{place} can't be looked at: {error.strerror}", f"ls -ld {_quoted(place)}")
+        topic.error(f"{place} can't be checked: {error.strerror}", f"ls -ld {_quoted(place)}")
         return
-    if reason is not None:
-        message, _, fix = reason.partition("; ")
-        topic.error(message, fix)
+    if problem is not None:
+        topic.error(problem.message, problem.hint)
 
 
 def check_readable(topic: Topic, path: Path, *, secret: bool, what: str) -> None:
-    """Check a file of the user's: nobody else may write it, or read it if it is `secret`."""
-    if (found := _look(topic, path)) is None:
+    """Check a user's file: nobody else may write it, nor read it if it is `secret`."""
+    if (found := _stat(topic, path)) is None:
         return
     mode = stat.S_IMODE(found.st_mode)
     fix = f"chmod 600 {_quoted(path)}"
@@ -87,13 +86,13 @@ def check_readable(topic: Topic, path: Path, *, secret: bool, what: str) -> None
         topic.warning(f"others can read {what} {path}: its mode is {mode:04o}", fix)
 
 
-def _look(topic: Topic, path: Path) -> os.stat_result | None:
+def _stat(topic: Topic, path: Path) -> os.stat_result | None:
     try:
         return os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        topic.error(f"{path} can't be looked at: {error.strerror}", f"ls -ld {_quoted(path)}")
+        topic.error(f"{path} can't be checked: {error.strerror}", f"ls -ld {_quoted(path)}")
         return None
 
 
@@ -102,13 +101,13 @@ def _is_ours(topic: Topic, path: Path, found: os.stat_result) -> bool:
         return True
     topic.error(
         f"{path} belongs to the user {found.st_uid}, not to {os.geteuid()}",
-        "run the doctor as the user who runs memoryd, or give the file back to that user",
+        "run the doctor as memoryd's user, or return the file to that user",
     )
     return False
 
 
 def _writable(path: Path, mode: str) -> str:
-    return f"chmod {mode} {_quoted(path)}; if that is not it, its file system is read-only"
+    return f"chmod {mode} {_quoted(path)}; if that does not help, its file system is read-only"
 
 
 def _quoted(path: Path) -> str:

@@ -1,7 +1,7 @@
-"""Opens an index for reading only: nothing is written, made or kept from a daemon.
+"""Read-only access to an index: it writes and creates nothing and blocks no daemon.
 
-SQLite makes `-wal` and `-shm` files even for a connection that only reads, and leaves them. So an
-index that is at rest is opened as one that can't change, and looked at again if it did meanwhile.
+SQLite creates `-wal` and `-shm` files even for a connection that only reads, and leaves them. So
+an idle index is opened as immutable, and read again if it changed meanwhile.
 """
 
 import os
@@ -15,7 +15,7 @@ from memoryd_client.shared import lock_holder
 
 
 class ChangedError(Exception):
-    """The index was replaced, or a daemon began to use it, while it was read."""
+    """The index was replaced or opened by a daemon while it was read."""
 
 
 class _State(NamedTuple):
@@ -26,9 +26,9 @@ class _State(NamedTuple):
 
 @contextmanager
 def opened(path: Path, extension: str | None) -> Iterator[Connection]:
-    """Give a connection. Raises `ChangedError` at the end if what was read can't be relied on.
+    """Yield a connection. Raises `ChangedError` at the end if the index changed meanwhile.
 
-    Raises the driver's error, or `OSError`. Without the `extension` if it can't be loaded.
+    Raises the driver's error, or `OSError`. Skips an `extension` that can't be loaded.
     """
     before = _state(path)
     at_rest = not _in_use(path)
@@ -39,7 +39,7 @@ def opened(path: Path, extension: str | None) -> Iterator[Connection]:
         try:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
             connection.execute("PRAGMA query_only = ON")
-            # Whatever stands there is compared, bytes that are no text included.
+            # Bytes that are not UTF-8 are compared too.
             connection.text_factory = _text
             if extension is not None:
                 with suppress(ExtensionError):
@@ -56,7 +56,7 @@ def opened(path: Path, extension: str | None) -> Iterator[Connection]:
 
 
 def is_held(lock: Path) -> bool:
-    """Say whether a daemon holds a lock file; one that can't be read is nobody's we know of."""
+    """Return whether a daemon holds a lock file; False if it can't be read."""
     try:
         return lock_holder.is_held(str(lock))
     except OSError:
@@ -69,13 +69,13 @@ def lock_of(path: Path) -> Path:
 
 
 def _in_use(path: Path) -> bool:
-    """Say whether a daemon has the index open, or one that was killed has left a log to read."""
+    """Return whether a daemon has the index open, or a killed one left a log to read."""
     wal = _side(path, "-wal")
     return is_held(lock_of(path)) or (wal.exists() and wal.stat().st_size > 0)
 
 
 def _remove(path: Path, made: list[Path]) -> None:
-    """Remove what SQLite has made for us, unless a daemon uses it by now."""
+    """Remove the files that SQLite created for us, unless a daemon uses them by now."""
     with suppress(OSError), lock_holder.free(str(lock_of(path))) as is_free:
         if is_free is not False:
             for side in made:

@@ -1,4 +1,4 @@
-"""The daemon that answers at a socket: who it is, and how it was started."""
+"""The daemon that answers at a socket, and its start options."""
 
 import argparse
 import os
@@ -11,12 +11,14 @@ from pathlib import Path
 
 from memoryd import __version__
 from memoryd.doctor.finding import Topic
+from memoryd.errors import SocketError
+from memoryd.server.unix_socket import check_path
 from memoryd_client import Client, MemorydError
 from memoryd_client.errors import DaemonNotRunningError
 from memoryd_client.schema.agents import AgentSummary
 from memoryd_client.shared import lock_holder
 from memoryd_client.shared.lock_holder import Holder
-from memoryd_client.shared.paths import SocketPathError, check_socket_path, lock_path
+from memoryd_client.shared.paths import lock_path
 
 ANSWER_S = 20.0
 SYNC_S = 60.0
@@ -25,7 +27,7 @@ STARTING_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class RunningDaemon:
-    """A daemon that answers, and the agents it serves. `holder` is who holds its lock."""
+    """A daemon that answers, and the agents it serves. `holder` holds its lock."""
 
     client: Client
     pid: int
@@ -35,7 +37,7 @@ class RunningDaemon:
 
 @dataclass(frozen=True, slots=True)
 class StartOptions:
-    """What a daemon was told when it was started, and in which folder."""
+    """Command-line options of a daemon, and its working directory."""
 
     config_file: Path | None = None
     agent: str | None = None
@@ -45,19 +47,19 @@ class StartOptions:
 
 @contextmanager
 def found(path: Path, topic: Topic) -> Iterator[RunningDaemon | None]:
-    """Give the daemon that answers at a socket, None if none does. Starts nothing."""
+    """Yield the daemon that answers at a socket, None if none does. Starts nothing."""
     lock, client = lock_path(str(path)), None
     try:
-        check_socket_path(str(path))
+        check_path(path)
         held, owner = lock_holder.is_held(lock), lock_holder.read(lock)
         there = _check_file(path, topic)
         if there or held:
             wait_s = STARTING_S if held else 0.0
             client = Client(str(path), autostart=False, timeout_s=ANSWER_S, wait_s=wait_s)
-    except SocketPathError as error:
+    except SocketError as error:
         topic.error(error.message, error.hint)
     except OSError as error:
-        topic.error(f"the lock {lock} can't be read: {error.strerror}", "check whose it is")
+        topic.error(f"the lock {lock} can't be read: {error.strerror}", "check its owner")
     if client is None:
         yield None
         return
@@ -68,21 +70,24 @@ def found(path: Path, topic: Topic) -> Iterator[RunningDaemon | None]:
 
 
 def _greet(client: Client, owner: Holder | None, path: Path, topic: Topic) -> RunningDaemon | None:
-    """Ask who listens at a socket; `owner` is who holds its lock."""
+    """Ask the process that listens at a socket; `owner` holds its lock."""
     try:
         answer = client.ping()
         agents = {summary.agent: summary for summary in client.agents().agents}
     except DaemonNotRunningError:
         if owner is not None:
-            message = f"process {owner.pid} holds the lock of {path}, and nobody answers"
+            message = f"process {owner.pid} holds the lock of {path} and does not answer"
             topic.error(message, "memctl restart")
         elif os.path.lexists(path):
             topic.warning(
-                f"{path} is stale: the memoryd that made it was killed", "the next start removes it"
+                f"{path} is stale: the memoryd that created it was killed",
+                "the next start removes it",
             )
         return None
     except MemorydError as error:
-        topic.error(f"who listens on {path} does not answer: {error}", "memctl restart")
+        topic.error(
+            f"the process that listens on {path} does not answer: {error}", "memctl restart"
+        )
         return None
     if owner is None:
         topic.error(
@@ -91,21 +96,21 @@ def _greet(client: Client, owner: Holder | None, path: Path, topic: Topic) -> Ru
         )
     elif answer.version != __version__:
         topic.warning(
-            f"the memoryd that runs is of version {answer.version}, not {__version__}",
+            f"the running memoryd has version {answer.version}, not {__version__}",
             "memctl restart",
         )
     return RunningDaemon(client, answer.pid, owner, agents)
 
 
 def last_holder(path: Path) -> Holder | None:
-    """Return who held the lock of a socket last, if that is known."""
+    """Return the last holder of a socket's lock, if known."""
     with suppress(OSError):
         return lock_holder.read(lock_path(str(path)))
     return None
 
 
 def started(owner: Holder) -> StartOptions:
-    """Return what the process that holds a lock was told on its command line."""
+    """Return the command-line options of the process that holds a lock."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for option in ("--config", "--workspace"):
         parser.add_argument(option, type=Path)
@@ -117,7 +122,7 @@ def started(owner: Holder) -> StartOptions:
 
 
 def in_sync(running: RunningDaemon, agent: str) -> str | None:
-    """Have the daemon read what has changed. Returns why it could not, or None."""
+    """Have the daemon read all changes. Returns the reason if it could not."""
     running.client.agent = agent
     try:
         running.client.sync(vectors=False, timeout_s=SYNC_S)
@@ -133,10 +138,10 @@ def _check_file(path: Path, topic: Topic) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
-        topic.error(f"{path} can't be looked at: {error.strerror}", "check whose it is")
+        topic.error(f"{path} can't be checked: {error.strerror}", "check its owner")
         return False
     if not stat.S_ISSOCK(found.st_mode):
-        topic.error(f"{path} is there and is not a socket", "move it away")
+        topic.error(f"{path} is not a socket", "move it away")
         return False
     mode = stat.S_IMODE(found.st_mode)
     if found.st_uid != os.geteuid():
@@ -146,7 +151,7 @@ def _check_file(path: Path, topic: Topic) -> bool:
         )
     elif mode & 0o077:
         topic.error(
-            f"others can get at {path}: its mode is {mode:04o}",
+            f"others can access {path}: its mode is {mode:04o}",
             f"chmod 600 {shlex.quote(str(path))}",
         )
     return True

@@ -1,4 +1,4 @@
-"""What the daemon says of an agent, and whether it serves the index that is meant."""
+"""The daemon's report on an agent, and checks that it serves the right index."""
 
 import os
 from collections.abc import Iterator
@@ -15,45 +15,45 @@ from memoryd_client.shared import lock_holder
 from memoryd_client.shared.humanize import counted
 
 LOOKS = 3
-TOLD = 10
-"""Files that can't be read, and texts that can't be embedded: as many are named."""
+NAMED_FAILURES = 10
+"""Maximum unreadable files and texts that can't be embedded to name."""
 _PROCESSES = Path("/proc")
 
 
 def check_serving(topic: Topic, daemon: RunningDaemon, agent: str, index: Path) -> None:
-    """Turn what the daemon says of an agent into findings."""
+    """Turn the daemon's report on an agent into findings."""
     summary = daemon.agents.get(agent)
     if summary is None:
-        topic.warning("the memoryd that runs does not serve it", "memctl reload")
+        topic.warning("the running memoryd does not serve this agent", "memctl reload")
         return
     if summary.db_path != str(index):
         topic.warning(
             f"memoryd has the index {summary.db_path} open, not {index}",
-            "`memctl reload`, or ask the doctor with the daemon's own XDG_STATE_HOME",
+            "`memctl reload`, or run the doctor with the daemon's own XDG_STATE_HOME",
         )
     match summary.state:
         case "ready":
             _check_status(topic, daemon, agent)
         case "failed":
             topic.error(
-                f"memoryd can't serve it: {summary.reason or 'no reason is known'}",
-                "it is tried again by itself; `memctl reload` tries at once",
+                f"memoryd can't serve this agent: {summary.reason or 'unknown reason'}",
+                "memoryd retries by itself; `memctl reload` retries now",
             )
         case state:
-            topic.warning(f"memoryd is {state} it", "ask again in a moment")
+            topic.warning(f"memoryd is {state} this agent", "run the doctor again in a moment")
 
 
 def check_open_file(topic: Topic, daemon: RunningDaemon, agent: str, index: Path) -> None:
-    """Check that the daemon has the file of this name open, not one that was there before."""
+    """Check that the daemon has the current file open, not one that was replaced."""
     for _ in range(LOOKS):
         if _has_open(daemon.pid, index) is not False:
             return
         in_sync(daemon, agent)  # it may be about to swap a new index in
-    topic.error(f"memoryd has another file open than {index}", "memctl restart")
+    topic.error(f"memoryd has a file open that is not {index}", "memctl restart")
 
 
 def is_rebuilding(daemon: RunningDaemon, agent: str, index: Path) -> bool:
-    """Say whether unfinished files may be there: a rebuild makes them, or a start sweeps them."""
+    """Return whether unfinished files may exist, as during a rebuild or at a start."""
     daemon.client.agent = agent
     for _ in range(LOOKS):
         try:
@@ -67,13 +67,13 @@ def is_rebuilding(daemon: RunningDaemon, agent: str, index: Path) -> bool:
 
 
 def check_others(topic: Topic, index: Path) -> None:
-    """Check that nobody has an index open that this daemon does not serve."""
+    """Check that no other process has an index open that this daemon does not serve."""
     if is_held(lock_of(index)):
         owner = lock_holder.read(str(lock_of(index)))
         process = "a process" if owner is None else f"process {owner.pid}"
         topic.warning(
-            f"{process} has the index open, which does not serve it at this socket",
-            "ask the doctor with the --socket of that memoryd",
+            f"{process} has the index open but does not serve it at this socket",
+            "run the doctor with the --socket of that memoryd",
         )
 
 
@@ -82,26 +82,26 @@ def _check_status(topic: Topic, daemon: RunningDaemon, agent: str) -> None:
     try:
         status = daemon.client.status()
     except MemorydError as error:
-        topic.error(f"memoryd does not tell how it is: {error.message}", "memctl logs")
+        topic.error(f"memoryd does not report its status: {error.message}", "memctl logs")
         return
     for line in _complaints(status):
-        topic.warning(line, "`memctl status` tells more; what may pass is tried again by itself")
+        topic.warning(line, "see `memctl status`; memoryd retries temporary failures by itself")
 
 
 def _complaints(status: StatusResult) -> Iterator[str]:
     yield from status.degraded
-    said = "\n".join(status.degraded)
+    reported = "\n".join(status.degraded)
     for failure in status.errors:
-        if failure.reason not in said:
+        if failure.reason not in reported:
             yield f"{failure.what}: {failure.reason}"
-    for failure in status.failures[:TOLD]:
+    for failure in status.failures[:NAMED_FAILURES]:
         yield f"{failure.what}: {failure.reason}"
-    if (rest := status.failure_count - TOLD) > 0:
+    if (rest := status.failure_count - NAMED_FAILURES) > 0:
         yield f"{counted(rest, 'more failure')}"
 
 
 def _has_open(pid: int, path: Path) -> bool | None:
-    """Say whether a process has a file open; None where that can't be seen, as on macOS."""
+    """Return whether a process has a file open; None if unknown, as on macOS."""
     try:
         wanted = path.stat()
         descriptors = list((_PROCESSES / str(pid) / "fd").iterdir())

@@ -12,6 +12,7 @@ import pwd
 import stat
 from pathlib import Path
 
+from memoryd.errors import SocketError
 from memoryd_client.shared import paths
 
 log = logging.getLogger(__name__)
@@ -19,10 +20,6 @@ log = logging.getLogger(__name__)
 _ELSEWHERE = "choose another --socket or store.path"
 MAX_LINKS = 40
 """Maximum symbolic links in one path, as on Linux."""
-
-
-class SocketError(Exception):
-    """Unusable place for a socket or index; the message has the reason and a fix."""
 
 
 def private_folder(folder: Path) -> None:
@@ -33,19 +30,19 @@ def private_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise SocketError(f"{folder} can't be created: {error.strerror}; {_ELSEWHERE}") from error
+        raise SocketError(f"{folder} can't be created: {error.strerror}", _ELSEWHERE) from error
     try:
         if str(folder) in paths.own_folders():
             _close_to_others(folder)
-        reason = open_to_others(folder)
+        problem = open_to_others(folder)
     except OSError as error:
-        raise SocketError(f"{folder} can't be used: {error.strerror}; {_ELSEWHERE}") from error
-    if reason is not None:
-        raise SocketError(reason)
+        raise SocketError(f"{folder} can't be used: {error.strerror}", _ELSEWHERE) from error
+    if problem is not None:
+        raise problem
 
 
-def open_to_others(folder: Path) -> str | None:
-    """Return why others could replace files in a directory, with a fix; None if they can't.
+def open_to_others(folder: Path) -> SocketError | None:
+    """Return an error if others could replace the files in a folder, else None.
 
     Checks the directory, its parents, and those that symbolic links lead through. Raises `OSError`.
     """
@@ -56,9 +53,10 @@ def open_to_others(folder: Path) -> str | None:
     while True:
         found = os.lstat(here)
         if found.st_uid not in trusted:
-            return (
+            return SocketError(
                 f"{here} belongs to another user (uid {found.st_uid}),"
-                f" who could replace files in {folder}; {_ELSEWHERE}"
+                f" who could replace files in {folder}",
+                _ELSEWHERE,
             )
         if stat.S_ISLNK(found.st_mode):
             links += 1
@@ -68,9 +66,9 @@ def open_to_others(folder: Path) -> str | None:
             names.extend(name for name in reversed(target.parts) if name != "/")
             here = Path("/") if target.is_absolute() else here.parent
         elif (whose := _writers(found)) is not None:
-            return (
-                f"{here} is writable by {whose}, who could replace files in {folder};"
-                f" `chmod go-w {here}`, or {_ELSEWHERE}"
+            return SocketError(
+                f"{here} is writable by {whose}, who could replace files in {folder}",
+                f"`chmod go-w {here}`, or {_ELSEWHERE}",
             )
         if not names:
             return None

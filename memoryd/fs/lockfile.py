@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from memoryd.fs.directories import SocketError, private_folder
+from memoryd.errors import AlreadyRunningError, SocketError
+from memoryd.fs.directories import private_folder
 from memoryd_client.shared import lock_holder as locks
 from memoryd_client.shared.lock_holder import Holder
 
@@ -19,11 +20,7 @@ log = logging.getLogger(__name__)
 
 _LOCK_PAUSE_S = 0.005
 _LOCK_TRIES = 400
-"""Maximum attempts: 2 s in all, far longer than clients share a lock."""
-
-
-class AlreadyRunningError(Exception):
-    """Lock held by another process, which the message names."""
+"""Two seconds in total; a shared lock is held for much less."""
 
 
 @contextmanager
@@ -62,8 +59,8 @@ def locked_index(path: Path, holder: Holder) -> Iterator[Callable[[], bool]]:
             names = 1
         if names > 1:
             raise SocketError(
-                f"the index {path} has {names} names (hard links), and is only safe with one;"
-                f" remove the others (`find / -samefile {path}`), or make this one a copy"
+                f"the index {path} has {names} names (hard links), and is only safe with one",
+                f"remove the others (`find / -samefile {path}`), or make this one a copy",
             )
         yield is_found
 
@@ -85,7 +82,7 @@ def _taken(path: Path, what: str) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)  # it was removed, and perhaps replaced, meanwhile
-    raise SocketError(f"{path} keeps disappearing; find out which program removes it")
+    raise SocketError(f"{path} keeps disappearing", "find out which program removes it")
 
 
 def _opened(path: Path) -> int:
@@ -101,19 +98,21 @@ def _opened(path: Path) -> int:
             descriptor = os.open(path, os.O_RDONLY | flags & ~(os.O_RDWR | os.O_CREAT))
     except OSError as error:
         linked = error.errno == errno.ELOOP
-        reason = "it is a symbolic link; remove it" if linked else error.strerror
-        raise SocketError(f"{path} can't be used as a lock: {reason}") from error
+        reason = "it is a symbolic link" if linked else error.strerror
+        message = f"{path} can't be used as a lock: {reason}"
+        raise SocketError(message, "remove it" if linked else "") from error
     found = os.fstat(descriptor)
-    reason = None
+    reason = hint = ""
     if not stat.S_ISREG(found.st_mode):
-        reason = "it is not a regular file; move it away"
+        reason, hint = "it is not a regular file", "move it away"
     elif found.st_uid != os.geteuid():
-        reason = f"it belongs to another user (uid {found.st_uid}); choose another place"
+        reason = f"it belongs to another user (uid {found.st_uid})"
+        hint = "choose another place"
     elif found.st_nlink > 1:
-        reason = "it has another name too (a hard link); remove it"
-    if reason is not None:
+        reason, hint = "it has another name too (a hard link)", "remove it"
+    if reason:
         os.close(descriptor)
-        raise SocketError(f"{path} can't be used as a lock: {reason}")
+        raise SocketError(f"{path} can't be used as a lock: {reason}", hint)
     if found.st_mode & 0o077:
         os.fchmod(descriptor, 0o600)  # whoever can open it can lock it
     return descriptor

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from memoryd.errors import IndexRefusedError
 from memoryd.identity import Choice, Identity
 from memoryd.index.cache import mean_vector, with_known_dims
 from memoryd.index.driver import (
@@ -109,10 +110,6 @@ UPDATE files SET hash = '', mtime_ns = -1;
 """SQL that migrates each version to the next one."""
 
 
-class IndexRefusedError(Exception):
-    """The file can't be used as the index and was not changed; the message says what to do."""
-
-
 def prepare(connection: Connection, workspace: Path, identity: Identity) -> Identity:
     """Create the tables of a new index, or check and migrate an old one; return its identity.
 
@@ -151,7 +148,7 @@ def check(connection: Connection, workspace: Path, identity: Identity | None = N
     Raises `IndexRefusedError` if it is not ours, `DamagedIndexError` if its identity is unreadable.
     """
     if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone():
-        raise IndexRefusedError("it is not an index of memoryd; set store.path to another file")
+        raise IndexRefusedError("it is not an index of memoryd", "set store.path to another file")
     owner = get_workspace(connection)
     if owner != str(workspace):
         raise of_another(owner, workspace)
@@ -174,15 +171,16 @@ def create(connection: Connection, workspace: Path) -> None:
 def newer(version: int) -> IndexRefusedError:
     """Return the error for an index that a newer memoryd has made."""
     return IndexRefusedError(
-        f"the index has schema version {version} and this memoryd knows {VERSION}; upgrade memoryd"
+        f"the index has schema version {version} and this memoryd knows {VERSION}",
+        "upgrade memoryd",
     )
 
 
 def of_another(owner: str | None, workspace: Path) -> IndexRefusedError:
     """Return the error for an index of another workspace."""
     return IndexRefusedError(
-        f"the index belongs to the workspace {owner}; set store.path to another file"
-        f" for {workspace}, or move this one away"
+        f"the index belongs to the workspace {owner}",
+        f"set store.path to another file for {workspace}, or move this one away",
     )
 
 

@@ -1,1 +1,1 @@
-"""The Unix socket, its connections and the service manager."""
+"""Unix socket, client connections and service manager."""

@@ -1,4 +1,4 @@
-"""One client connection: handshake, requests in flight, exactly one last frame per request."""
+"""One client connection: handshake, requests in flight, and one final frame per request."""
 
 import asyncio
 import contextlib
@@ -37,10 +37,9 @@ log = logging.getLogger(__name__)
 
 
 class Caller:
-    """The client behind a request: its choice of agent, and its way to get progress and items.
+    """The caller of a request, and the channel for its progress and streamed items.
 
-    `agent` is the agent that the request names, if any; `folder` is the client's current
-    directory, absolute, or "".
+    `agent` is the named agent, if any; `folder` the client's absolute current directory, or "".
     """
 
     def __init__(
@@ -52,7 +51,7 @@ class Caller:
         offer: Callable[[Frame], None],
         stream: Callable[[Frame], Awaitable[None]],
     ) -> None:
-        """Take `offer`, which drops frames for a slow client, and `stream`, which waits for it."""
+        """Take `offer`, which drops frames for slow clients, and `stream`, which waits."""
         self.agent = agent
         self.folder = folder
         self._id = request_id
@@ -60,11 +59,11 @@ class Caller:
         self._stream = stream
 
     def progress(self, completed: int, total: int, label: str) -> None:
-        """Send the progress of the request; dropped if the client reads slowly."""
+        """Send the progress of the request, unless the client reads slowly."""
         self._offer(Progress(self._id, completed, total, label))
 
     async def item(self, body: Body) -> None:
-        """Send one element of a streamed answer and wait until the client has room for more."""
+        """Send one element of a streamed answer, and wait until the client can take more."""
         await self._stream(Item(self._id, raw(body)))
 
 
@@ -73,7 +72,7 @@ WRITE_TIMEOUT_S = 10.0
 FRAME_TIMEOUT_S = 30.0
 """Maximum seconds between the first and the last byte of a frame."""
 CLOSE_TIMEOUT_S = 1.0
-"""Seconds to flush a closing connection; less than an actor has to end at a stop."""
+"""Less than the time that an actor has at a stop."""
 READ_BYTES = 64 * 1024
 
 PROGRESS_BACKLOG_BYTES = 64 * 1024
@@ -83,7 +82,7 @@ Handler = Callable[[Body, Caller], Awaitable[Body]]
 
 
 class ClientConnection:
-    """Serves one client until it disconnects, misbehaves or the server stops."""
+    """Connection of one client, until it disconnects, breaks the protocol or is closed."""
 
     def __init__(
         self,
@@ -109,21 +108,21 @@ class ClientConnection:
         self._stopping = False
 
     def incoming_bytes(self) -> int:
-        """Return the bytes of its requests in memory."""
+        """Return the bytes of requests in memory."""
         return self._in_flight_bytes + self._buffer.unfinished_bytes
 
     def outgoing_bytes(self) -> int:
-        """Return the bytes that the client has not read yet."""
+        """Return the bytes of answers that the client has not read yet."""
         return self._writer.transport.get_write_buffer_size()
 
     def idle_s(self) -> float:
-        """Return the seconds since its last request ended; 0 while it is busy."""
+        """Return the seconds since the last request ended; 0 while one is in flight."""
         if self._in_flight or self._idle_since_s is None or self._buffer.unfinished_bytes:
             return 0.0
         return asyncio.get_running_loop().time() - self._idle_since_s
 
     async def run(self) -> None:
-        """Serve until the connection ends, for any reason."""
+        """Serve the client. Returns normally however the connection ends."""
         self._load.clients.add(self)
         try:
             if await self._handshake():
@@ -145,13 +144,13 @@ class ClientConnection:
             await self._hang_up()
 
     async def refuse(self, code: ErrorCode, message: str) -> None:
-        """Send the reason for not serving this client, and close."""
+        """Send an error and close the connection."""
         with contextlib.suppress(ConnectionError, TimeoutError):
             await self._send(Error(code, message, retryable=code is ErrorCode.BUSY))
         await self._hang_up()
 
     async def _hang_up(self) -> None:
-        """Close, even if the client does not read its pending answers."""
+        """Close the connection, even if the client does not read the remaining data."""
         self._writer.close()
         try:
             with contextlib.suppress(ConnectionError, TimeoutError):
@@ -165,7 +164,7 @@ class ClientConnection:
         async with asyncio.timeout(HELLO_TIMEOUT_S):
             first = await self._reader.read(READ_BYTES)
             if first.startswith(NOT_OURS):
-                self._writer.write(b"This is the socket of memoryd; use memctl to talk to it.\n")
+                self._writer.write(b"This is memoryd's socket; use memctl to talk to it.\n")
                 return False
             data = await self._next_frame(first)
         if data is None:
@@ -173,7 +172,7 @@ class ClientConnection:
         try:
             hello = decode_client_frame(data)
         except msgspec.DecodeError as error:
-            await self._send(Error(ErrorCode.BAD_FRAME, f"not a memoryd frame: {error}"))
+            await self._send(Error(ErrorCode.BAD_FRAME, f"not a valid frame: {error}"))
             return False
         if not isinstance(hello, Hello):
             await self._send(Error(ErrorCode.BAD_FRAME, "the first frame must be hello"))
@@ -182,7 +181,7 @@ class ClientConnection:
             await self._send(
                 Error(
                     ErrorCode.UNSUPPORTED_PROTOCOL,
-                    f"memoryd supports protocol {PROTOCOL_MIN} to {PROTOCOL_MAX}, the client"
+                    f"this memoryd speaks protocol {PROTOCOL_MIN} to {PROTOCOL_MAX}, the client"
                     f" {hello.protocol_min} to {hello.protocol_max}; upgrade the older one",
                 )
             )
@@ -196,7 +195,7 @@ class ClientConnection:
             try:
                 frame = decode_client_frame(data)
             except msgspec.DecodeError as error:
-                await self._send(Error(ErrorCode.BAD_FRAME, f"not a memoryd frame: {error}"))
+                await self._send(Error(ErrorCode.BAD_FRAME, f"not a valid frame: {error}"))
                 return
             match frame:
                 case Request():
@@ -205,11 +204,11 @@ class ClientConnection:
                     if (task := self._in_flight.get(frame.id)) is not None:
                         task.cancel()
                 case Hello():
-                    await self._send(Error(ErrorCode.BAD_FRAME, "hello is allowed only once"))
+                    await self._send(Error(ErrorCode.BAD_FRAME, "hello may come only once"))
                     return
 
     async def _next_frame(self, data: bytes = b"") -> bytes | None:
-        """Return the next frame; None at the end of the stream or after a broken frame."""
+        """Return the next frame, or None at the end of the stream or after a bad frame."""
         try:
             self._frames += self._buffer.feed(data)
             whole_by_s: float | None = None
@@ -225,7 +224,7 @@ class ClientConnection:
                     await self._send(too_much())
                     return None
         except TimeoutError:
-            late = f"the rest of a frame did not arrive within {FRAME_TIMEOUT_S:g} s"
+            late = f"a frame was incomplete after {FRAME_TIMEOUT_S:g} s"
             await self._send(Error(ErrorCode.BAD_FRAME, late))
             return None
         except FrameError as error:
@@ -248,7 +247,7 @@ class ClientConnection:
                     ErrorCode.BUSY,
                     f"{MAX_IN_FLIGHT} requests are in flight on this connection",
                     request.id,
-                    hint="wait for an answer before sending the next request",
+                    hint="wait for an answer before you send the next request",
                     retryable=True,
                 )
             )
@@ -260,7 +259,7 @@ class ClientConnection:
                 return
             task = group.create_task(self._answer(request, size), name=f"request: {request.op}")
             self._in_flight[request.id] = task
-            # A task that is cancelled before its first step never runs and could not answer.
+            # A task that is cancelled before its first step never runs and sends no answer.
             await asyncio.sleep(0)
 
     async def _answer(self, request: Request, size: int) -> None:
@@ -269,16 +268,16 @@ class ClientConnection:
         except asyncio.CancelledError:
             if self._closing:
                 if self._stopping:
-                    self._say_stopping(request.id)
+                    self._send_stopping(request.id)
                 raise
             last = Error(ErrorCode.CANCELLED, "the request was cancelled", request.id)
-        # The id is free before the client can read the last frame, so it can reuse the id at once.
+        # Free the id before the client can read the final frame, so that it can reuse the id.
         del self._in_flight[request.id]
         self._in_flight_bytes -= size
         self._rest()
         try:
             self._write(last)
-            del last  # the transport keeps a copy until the client reads it
+            del last  # The pending data is kept once, not twice.
             await self._drain()
         except FrameTooLargeError as error:
             hint = "request less at a time"
@@ -287,11 +286,11 @@ class ClientConnection:
             self._writer.transport.abort()
 
     def _rest(self) -> None:
-        """Record the start of an idle time."""
+        """Record the time at which a request or the handshake ended."""
         self._idle_since_s = asyncio.get_running_loop().time()
 
-    def _say_stopping(self, request_id: int) -> None:
-        message = "memoryd is stopping; try again when it is running"
+    def _send_stopping(self, request_id: int) -> None:
+        message = "memoryd is stopping; retry when it is running again"
         with contextlib.suppress(ConnectionError):
             self._write(Error(ErrorCode.SHUTTING_DOWN, message, request_id, retryable=True))
 
@@ -321,15 +320,11 @@ class ClientConnection:
             )
         except Exception as error:
             if isinstance(error, TimeoutError) and limit.expired():
-                message = f"{op} exceeded its deadline of {request.deadline_ms} ms"
+                message = f"{op} took longer than its deadline of {request.deadline_ms} ms"
                 return Error(ErrorCode.DEADLINE, message, request.id, retryable=True)
             error_id = secrets.token_hex(4)
             log.exception("internal error %s in %s", error_id, op)
-            return Error(
-                ErrorCode.INTERNAL,
-                f"internal error {error_id}; see the log",
-                request.id,
-            )
+            return Error(ErrorCode.INTERNAL, f"internal error {error_id}; see the log", request.id)
 
     def _caller(self, request: Request) -> Caller:
         return Caller(
@@ -341,7 +336,7 @@ class ClientConnection:
         )
 
     def _offer(self, frame: Frame) -> None:
-        """Write an optional frame, unless too many bytes are pending for the client."""
+        """Write an optional frame, unless much data is pending for the client."""
         if self._writer.transport.get_write_buffer_size() < PROGRESS_BACKLOG_BYTES:
             with contextlib.suppress(ConnectionError):
                 self._write(frame)
@@ -361,7 +356,7 @@ class ClientConnection:
             await self._writer.drain()
 
     def _write(self, frame: Frame) -> None:
-        """Hand one frame to the transport. Raises `ConnectionError` if it is closed."""
+        """Pass one frame to the transport. Raises `ConnectionError` if it is closed."""
         data = pack(frame)
         if self._writer.is_closing():
             # asyncio's transports would drop the frame, uvloop's raise RuntimeError.
@@ -369,6 +364,6 @@ class ClientConnection:
         if self._load.is_too_much_for(self, len(data)):
             self._writer.transport.abort()
             raise ConnectionResetError(
-                "the client does not read, and too many bytes are pending for clients"
+                "the client does not read, and the clients' pending answers exceed the limit"
             )
         self._writer.write(data)

@@ -1,7 +1,7 @@
-"""The socket and its lock file, restored if they are removed.
+"""The socket and its lock file, restored after another process removes them.
 
-Otherwise, a cleaner of temporary folders would leave a daemon that no client can reach and that
-keeps every other daemon from its index.
+Otherwise a cleaner of temporary folders would leave a daemon that no client can reach, and that
+still locks its index.
 """
 
 import logging
@@ -21,16 +21,16 @@ log = logging.getLogger(__name__)
 
 
 class Endpoint:
-    """The listening socket under its lock, as a context manager.
+    """Context manager for the listening socket and its lock.
 
-    Entering and `restore` are blocking; they raise `SocketError` or `AlreadyRunningError`.
+    Entering it and `restore` block, and raise `SocketError` or `AlreadyRunningError`.
     """
 
     def __init__(self, path: Path, holder: Holder) -> None:
         self._path = path
         self._holder = holder
         self._lock, self._socket = ExitStack(), ExitStack()
-        # systemd owns the socket that it hands over.
+        # systemd manages a socket that it hands over.
         self._is_handed_over = is_handed_over(os.environ)
         self._is_lock_found: Callable[[], bool] = _never
         self._inode: int | None = None
@@ -55,24 +55,24 @@ class Endpoint:
 
     @property
     def listener(self) -> socket.socket:
-        """The socket that accepts clients; `restore` may replace it."""
+        """The listening socket; `restore` may replace it."""
         return self._listener
 
     def is_there(self) -> bool:
-        """Return whether the socket and the lock file exist. Blocking."""
+        """Return whether the socket and the lock file are still at their paths. Blocking."""
         return self._is_lock_found() and self._is_socket_found()
 
     def restore(self) -> None:
-        """Create the missing ones again. Can be retried after a failure."""
+        """Restore the lock file and the socket if they are missing. Can be retried."""
         if not self._is_lock_found():
             self._lock.close()
             self._is_lock_found = _never
             self._take_lock()
-            log.warning("the lock file of %s was removed; created it again", self._path)
+            log.warning("restored the lock file of %s, which was removed", self._path)
         if not self._is_socket_found():
             self._socket.close()
             self._listen()
-            log.warning("the socket %s was removed; created it again", self._path)
+            log.warning("restored the socket %s, which was removed", self._path)
 
     def _take_lock(self) -> None:
         lock = locked(Path(f"{self._path}.lock"), f"the socket {self._path}", self._holder)
@@ -88,7 +88,7 @@ class Endpoint:
 
 
 def _inode_at(path: Path) -> int | None:
-    """Return the inode of the file at a path; None without a file."""
+    """Return the inode at a path; None if there is no file."""
     try:
         return os.lstat(path).st_ino
     except (FileNotFoundError, NotADirectoryError):

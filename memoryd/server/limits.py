@@ -1,4 +1,4 @@
-"""Limits on the memory that all clients use together, and a rate limit for log warnings."""
+"""Memory limits for all clients together, and rate-limited log warnings."""
 
 import logging
 import time
@@ -9,47 +9,47 @@ from memoryd_client.wire.protocol import Error, ErrorCode
 
 MEBIBYTE = 1024 * 1024
 MAX_INCOMING_BYTES = 64 * MEBIBYTE
-"""Requests received in part or in progress."""
+"""Maximum bytes of incomplete and running requests."""
 MAX_OUTGOING_BYTES = 64 * MEBIBYTE
-"""Answers that clients have not read yet."""
+"""Maximum bytes of answers that clients have not read yet."""
 FAIR_BYTES = 256 * 1024
-"""Request bytes that each client may always use, whatever the others use."""
+"""Bytes of requests that every client may send regardless of the others."""
 
 
 class LimitedConnection(Protocol):
-    """A connection whose memory counts against the limits."""
+    """The memory use of one connection."""
 
     def incoming_bytes(self) -> int:
-        """Return the bytes of its requests in memory."""
+        """Return the bytes of requests in memory."""
 
     def outgoing_bytes(self) -> int:
-        """Return the bytes that the client has not read yet."""
+        """Return the bytes of answers that the client has not read yet."""
 
 
 class Load:
-    """Memory in use by all clients. A client with the smallest share is never refused."""
+    """Memory use of all clients. Clients below `FAIR_BYTES` are never refused."""
 
     def __init__(self) -> None:
         self.clients: set[LimitedConnection] = set()
 
     def is_too_much_from(self, client: LimitedConnection) -> bool:
-        """Return whether the client's next request must wait for memory."""
+        """Return whether a client's requests exceed the common limit."""
         if client.incoming_bytes() <= FAIR_BYTES:
             return False
         return sum(c.incoming_bytes() for c in self.clients) > MAX_INCOMING_BYTES
 
     def is_too_much_for(self, client: LimitedConnection, more: int) -> bool:
-        """Return whether `more` bytes are too many for a client with unread answers."""
+        """Return whether `more` bytes for a client that does not read exceed the limit."""
         if not client.outgoing_bytes():
             return False
         return sum(c.outgoing_bytes() for c in self.clients) + more > MAX_OUTGOING_BYTES
 
 
 def too_much(request_id: int | None = None) -> Error:
-    """Return the error for a client that must wait; without an id, it ends the connection."""
+    """Return the error for a refused request; without an id, the connection is closed."""
     return Error(
         ErrorCode.BUSY,
-        f"requests of {MAX_INCOMING_BYTES // MEBIBYTE} MiB are in progress",
+        f"requests of {MAX_INCOMING_BYTES // MEBIBYTE} MiB are in progress already",
         request_id,
         hint="send smaller requests, or fewer at a time",
         retryable=True,
@@ -57,7 +57,7 @@ def too_much(request_id: int | None = None) -> Error:
 
 
 class Seldom:
-    """Logs a recurring warning once per interval, with a count."""
+    """Rate limit for a repeated warning, with a count of the skipped ones."""
 
     def __init__(
         self,
@@ -70,14 +70,14 @@ class Seldom:
         self._every_s = every_s
         self._clock = clock
         self._next_s = 0.0
-        self._suppressed = 0
+        self._skipped = 0
 
     def warning(self, message: str, *arguments: object) -> None:
-        """Log a warning, or only count it within the interval after the last one."""
+        """Log a warning, or count it if one was logged less than `every_s` ago."""
         now_s = self._clock()
         if now_s < self._next_s:
-            self._suppressed += 1
+            self._skipped += 1
             return
-        more = f" ({self._suppressed} more since the last warning)" if self._suppressed else ""
+        more = f" ({self._skipped} more since the last time)" if self._skipped else ""
         self._log.warning(message + more, *arguments)
-        self._suppressed, self._next_s = 0, now_s + self._every_s
+        self._skipped, self._next_s = 0, now_s + self._every_s

@@ -1,4 +1,4 @@
-"""Accepts clients and owns their connections."""
+"""Server that accepts clients and owns their connections."""
 
 import asyncio
 import logging
@@ -6,9 +6,8 @@ import os
 import socket
 from collections.abc import Mapping
 
-from memoryd.fs.directories import SocketError
+from memoryd.errors import AlreadyRunningError, SocketError
 from memoryd.fs.hang import retrieve_error
-from memoryd.fs.lockfile import AlreadyRunningError
 from memoryd.server.connection import ClientConnection, Handler
 from memoryd.server.endpoint import Endpoint
 from memoryd.server.limits import Load, Seldom
@@ -19,14 +18,14 @@ log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 256
 IDLE_S = 60.0
-"""Idle seconds after which a connection may be closed to make room for a new one."""
+"""Seconds after which an idle connection may be closed in favour of a new one."""
 ACCEPT_PAUSE_S = 0.1
 CHECK_S = 5.0
 """Seconds between checks that the endpoint still exists."""
 
 
 class Server:
-    """Serves the clients of an endpoint until `run` is cancelled, which closes all connections."""
+    """Actor that serves the clients of an endpoint until cancelled."""
 
     def __init__(
         self, endpoint: Endpoint, *, handlers: Mapping[Op, Handler], welcome: Welcome
@@ -39,7 +38,7 @@ class Server:
         self._refusals, self._failures, self._losses = Seldom(log), Seldom(log), Seldom(log)
 
     async def run(self) -> None:
-        """Accept clients until cancelled; restore the endpoint if its files are removed."""
+        """Accept clients until cancelled, and restore a removed endpoint."""
         async with asyncio.TaskGroup() as group:
             while True:
                 accepting = group.create_task(self._accept(group), name="accept")
@@ -58,7 +57,7 @@ class Server:
             try:
                 client, _ = await loop.sock_accept(listener)
             except OSError as error:
-                # Out of descriptors, most likely: others may close theirs.
+                # Most likely out of descriptors: other clients may close theirs.
                 self._failures.warning("can't accept a client: %s", error)
                 await asyncio.sleep(ACCEPT_PAUSE_S)
                 continue
@@ -76,9 +75,9 @@ class Server:
             try:
                 await asyncio.shield(work)
             except (AlreadyRunningError, SocketError, OSError) as error:
-                self._losses.warning("clients can't connect, retrying: %s", error)
+                self._losses.warning("can't restore the socket, retrying: %s", error)
             except asyncio.CancelledError:
-                await asyncio.wait({work})  # closing the endpoint removes its socket
+                await asyncio.wait({work})  # so that its socket is removed
                 retrieve_error(work)
                 raise
             else:
@@ -86,7 +85,7 @@ class Server:
             await asyncio.sleep(CHECK_S)
 
     async def _receive(self, client: socket.socket) -> None:
-        """Serve a client; its errors don't affect other clients."""
+        """Serve a client; an error does not affect the others."""
         reader, writer = await asyncio.open_unix_connection(sock=client)
         connection = ClientConnection(
             reader, writer, handlers=self._handlers, welcome=self._welcome, load=self._load
@@ -94,7 +93,7 @@ class Server:
         try:
             await self._serve(client, connection)
         except Exception:
-            log.exception("a connection failed")
+            log.exception("connection failed")
         finally:
             writer.transport.abort()
 
@@ -110,7 +109,7 @@ class Server:
             )
         else:
             task = asyncio.current_task()
-            assert task is not None  # noqa: S101 - it runs in one
+            assert task is not None  # noqa: S101 - runs in a task
             self._serving[connection] = task
             try:
                 await connection.run()
@@ -118,7 +117,7 @@ class Server:
                 self._serving.pop(connection, None)
 
     def _make_room(self) -> bool:
-        """Close the connection that has been idle longest, if for `IDLE_S`."""
+        """Close the longest idle connection if it was idle for `IDLE_S`."""
         idlest = max(self._serving, key=ClientConnection.idle_s)
         if idlest.idle_s() < IDLE_S:
             return False

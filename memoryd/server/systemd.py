@@ -1,6 +1,6 @@
-"""Notifications to systemd and the socket that it hands over; inactive elsewhere.
+"""Notifications to systemd, and the socket that systemd hands over.
 
-Protocols: sd_notify(3) and sd_listen_fds(3), which systemd keeps stable.
+The protocols are sd_notify(3) and sd_listen_fds(3), which systemd keeps stable.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ _MICROSECONDS = re.compile("[0-9]{1,20}")
 
 
 class Notifier:
-    """Notifies the service manager, if there is one."""
+    """Notifications to the service manager, if there is one."""
 
     def __init__(self, environ: dict[str, str] | None = None) -> None:
         environ = dict(os.environ) if environ is None else environ
@@ -26,7 +26,7 @@ class Notifier:
             self._watchdog_s = int(usec) / 1e6 or None if _MICROSECONDS.fullmatch(usec) else None
 
     def send(self, *lines: str) -> None:
-        """Send assignments such as `READY=1`, ignoring a manager that does not listen."""
+        """Send assignments such as `READY=1`. Ignores a manager that does not listen."""
         if not self._address:
             return
         address = self._address
@@ -45,7 +45,10 @@ class Notifier:
         self.send("RELOADING=1", f"MONOTONIC_USEC={now_us}")
 
     async def run(self, healthy: Callable[[], Awaitable[bool]]) -> None:
-        """Feed the watchdog twice per period while `healthy` returns true. Never returns."""
+        """Feed the watchdog twice per period while `healthy` returns True.
+
+        Never returns.
+        """
         if self._watchdog_s is None or not self._address:
             await asyncio.Event().wait()
             return
@@ -58,12 +61,12 @@ class Notifier:
 
 
 def is_handed_over(environ: Mapping[str, str]) -> bool:
-    """Return whether systemd hands over a socket."""
+    """Return whether systemd has bound a socket for this process."""
     return environ.get("LISTEN_PID") == str(os.getpid()) and environ.get("LISTEN_FDS") == "1"
 
 
 def inherited_socket(environ: Mapping[str, str]) -> socket.socket | None:
-    """Return the listening socket from systemd, or None. Raises `OSError`."""
+    """Return the listening socket that systemd has bound, or None. Raises `OSError`."""
     if not is_handed_over(environ):
         return None
     os.set_inheritable(FIRST_DESCRIPTOR, False)

@@ -1,7 +1,7 @@
-"""The Unix socket: created or inherited from systemd, and removed.
+"""Creation, takeover from systemd and removal of the Unix socket.
 
-The caller takes a lock file first, so that a live daemon's socket is never stolen: asyncio, given a
-path, would unlink any file there.
+The caller takes a lock file first, so that a live daemon's socket is never replaced: asyncio,
+given a path, would unlink any file there.
 """
 
 import logging
@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from memoryd.fs.directories import SocketError
-from memoryd.fs.lockfile import AlreadyRunningError
+from memoryd.errors import AlreadyRunningError, SocketError
 from memoryd.server.systemd import inherited_socket
-from memoryd_client.shared.paths import check_socket_path
+from memoryd_client.shared.paths import SOCKET_PATH_MAX_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -23,20 +22,23 @@ BACKLOG = 1_024
 
 
 def check_path(path: Path) -> None:
-    """Raise `SocketError` if the path is too long for a socket address."""
-    try:
-        check_socket_path(str(path))
-    except ValueError as error:
-        raise SocketError(str(error)) from error
+    """Raise `SocketError` if the path is too long for a socket's address."""
+    length = len(os.fsencode(path))
+    if length > SOCKET_PATH_MAX_BYTES:
+        raise SocketError(
+            f"the socket path {path} is {length} bytes long, and this system allows"
+            f" {SOCKET_PATH_MAX_BYTES}",
+            "set MEMORYD_SOCKET (or --socket) to a shorter path",
+        )
 
 
 @contextmanager
 def inherited_or_listening(path: Path) -> Iterator[socket.socket]:
-    """Yield the socket inherited from systemd, which keeps its file, or bind `path`."""
+    """Yield the socket that systemd has bound and keeps, else bind `path`."""
     try:
         inherited = inherited_socket(dict(os.environ))
     except OSError as error:
-        raise SocketError(f"the socket inherited from systemd can't be used: {error}") from error
+        raise SocketError(f"the socket of the service manager can't be used: {error}") from error
     if inherited is None:
         with listening(path) as bound:
             yield bound
@@ -48,7 +50,7 @@ def inherited_or_listening(path: Path) -> Iterator[socket.socket]:
 
 @contextmanager
 def listening(path: Path) -> Iterator[socket.socket]:
-    """Bind the socket at `path` with mode 0600 and remove it at the end.
+    """Bind the socket at `path`, accessible only to its owner, and remove it at the end.
 
     The caller holds the lock. Raises `SocketError` or `AlreadyRunningError`.
     """
@@ -56,7 +58,7 @@ def listening(path: Path) -> Iterator[socket.socket]:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         listener.bind(str(path))
-        # No client can connect before listen(), so wider permissions never matter.
+        # Nobody can connect before listen(), so there is no moment with wider permissions.
         os.chmod(path, 0o600)
         listener.listen(BACKLOG)
         listener.setblocking(False)
@@ -76,17 +78,17 @@ def listening(path: Path) -> Iterator[socket.socket]:
 
 
 def _check_inherited(listener: socket.socket) -> None:
-    """Raise `SocketError` unless the socket is a listening Unix stream socket."""
+    """Raise `SocketError` unless systemd's socket is a listening Unix stream socket."""
     is_stream = (listener.family, listener.type) == (socket.AF_UNIX, socket.SOCK_STREAM)
     if not is_stream or not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         raise SocketError(
-            "the socket inherited from systemd is not a listening Unix stream socket;"
-            " its unit needs ListenStream= with a path, and no Accept=yes"
+            "the socket of the service manager is not a listening Unix stream socket",
+            "its unit needs ListenStream= with a path, and no Accept=yes",
         )
     path = listener.getsockname()
     if isinstance(path, str) and os.path.exists(path) and os.stat(path).st_mode & 0o077:
         log.warning(
-            "other users can open %s, but are refused; add SocketMode=0600 to its unit", path
+            "%s is open to other users, who are refused; its unit needs SocketMode=0600", path
         )
 
 
@@ -96,10 +98,10 @@ def _remove_stale(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(found.st_mode):
-        raise SocketError(f"{path} exists and is not a socket; move it away")
+        raise SocketError(f"{path} is not a socket", "move it away")
     if found.st_uid != os.geteuid():
         raise SocketError(
-            f"{path} is the socket of another user (uid {found.st_uid}); use another --socket"
+            f"{path} is the socket of another user (uid {found.st_uid})", "choose another --socket"
         )
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
@@ -108,11 +110,11 @@ def _remove_stale(path: Path) -> None:
         except ConnectionRefusedError:
             pass
         except OSError as error:
-            raise SocketError(f"can't test {path}: {error.strerror or error}") from error
+            raise SocketError(f"{path} can't be probed: {error.strerror or error}") from error
         else:
-            raise AlreadyRunningError(f"a process answers on {path} without holding its lock")
+            raise AlreadyRunningError(f"another process answers on {path} without holding its lock")
     try:
         os.unlink(path)
     except OSError as error:
-        raise SocketError(f"can't remove the stale socket {path}: {error.strerror}") from error
+        raise SocketError(f"{path} is stale and can't be removed: {error.strerror}") from error
     log.info("removed the stale socket %s of a memoryd that was killed", path)

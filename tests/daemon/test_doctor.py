@@ -28,7 +28,7 @@ def test_nothing_is_found_in_what_is_well(patient: Patient) -> None:
     assert bad(patient.doctor(code=0)) == []
     patient.kill()
     assert bad(patient.doctor(code=0)) == [
-        ("socket", "warning", f"{patient.socket} is stale: the memoryd that made it was killed")
+        ("socket", "warning", f"{patient.socket} is stale: the memoryd that created it was killed")
     ]
 
 
@@ -58,7 +58,7 @@ def test_the_doctor_leaves_no_file_behind(patient: Patient) -> None:
 def test_an_index_that_is_not_there_yet_is_no_error(patient: Patient) -> None:
     shutil.rmtree(patient.folder / "state")
     assert bad(patient.doctor(code=0)) == [
-        ("index", "warning", f"there is no index {patient.database} yet")
+        ("index", "warning", f"no such index yet: {patient.database}")
     ]
     assert not (patient.folder / "state").exists()
 
@@ -72,7 +72,7 @@ def test_files_that_others_can_read(patient: Patient, name: str) -> None:
     file.touch()
     file.chmod(0o644)
     found = patient.doctor(code=1)
-    message = f"others can get at {file}: its mode is 0644"
+    message = f"others can access {file}: its mode is 0644"
     assert errors(found) == [("permissions", "error", message)]
     fix = next(finding["fix"] for finding in found["findings"] if finding["message"] == message)
     assert fix == f"chmod 600 {file}"
@@ -86,18 +86,18 @@ def test_files_that_others_can_read_while_a_daemon_runs(patient: Patient) -> Non
     for file in (wal, patient.socket):
         file.chmod(0o666)
     assert bad(patient.doctor(code=1)) == [
-        ("socket", "error", f"others can get at {patient.socket}: its mode is 0666"),
-        ("permissions", "error", f"others can get at {wal}: its mode is 0666"),
+        ("socket", "error", f"others can access {patient.socket}: its mode is 0666"),
+        ("permissions", "error", f"others can access {wal}: its mode is 0666"),
     ]
 
 
 def test_folders_that_others_can_use(patient: Patient) -> None:
     state = patient.database.parent
     state.chmod(0o755)
-    looks = ("permissions", "warning", f"others can look into {state}: its mode is 0755")
+    looks = ("permissions", "warning", f"others can list {state}: its mode is 0755")
     assert bad(patient.doctor(code=0)) == [looks]
     state.chmod(0o777)
-    message = f"others can replace what is in {state}: its mode is 0777"
+    message = f"others can replace the files in {state}: its mode is 0777"
     assert bad(patient.doctor(code=1)) == [("permissions", "error", message)]
 
 
@@ -113,7 +113,7 @@ def test_a_folder_above_that_others_can_use(patient: Patient) -> None:
     assert code == 78
     for check, level, message in found:
         assert (check, level) in (("socket", "error"), ("permissions", "error"))
-        assert f"{patient.folder} is writable by everybody" in message
+        assert f"{patient.folder} can be written to by everybody" in message
     assert {check for check, _, _ in found} == {"socket", "permissions"}
 
 
@@ -132,7 +132,7 @@ def test_folders_that_can_not_be_made(patient: Patient) -> None:
     home.rmdir()
     assert done.returncode == 1
     found = json.loads(done.stdout)
-    why = f"can't be made: nothing can be written into {home}"
+    why = f"can't be created: {home} is not writable"
     assert errors(found) == [
         ("socket", "error", f"{home}/run {why}"),
         ("permissions", "error", f"{home}/state/memoryd {why}"),
@@ -142,7 +142,7 @@ def test_folders_that_can_not_be_made(patient: Patient) -> None:
 
 def test_a_folder_in_which_others_can_only_add(patient: Patient) -> None:
     patient.folder.chmod(0o1777)
-    message = f"others can look into {patient.folder}: its mode is 1777"
+    message = f"others can list {patient.folder}: its mode is 1777"
     found = bad(patient.doctor(code=0))
     patient.folder.chmod(0o700)
     assert found == [("socket", "warning", message)]
@@ -157,7 +157,7 @@ def test_a_folder_of_an_index_elsewhere(patient: Patient) -> None:
     patient.write_config()
     found = bad(patient.doctor(code=1))
     shutil.rmtree(elsewhere)
-    message = f"others can replace what is in {elsewhere}: its mode is 0777"
+    message = f"others can replace the files in {elsewhere}: its mode is 0777"
     assert found == [("permissions", "error", message)]
 
 
@@ -204,7 +204,7 @@ def test_a_configuration_that_cannot_be_used(patient: Patient, text: str, messag
 
 def test_a_configuration_that_is_not_there(patient: Patient) -> None:
     patient.config.unlink()
-    message = f"no such configuration file: {patient.config}"
+    message = f"{patient.config}: no such configuration file"
     assert bad(patient.doctor(code=78)) == [("configuration", "error", message)]
 
 
@@ -243,7 +243,7 @@ def test_one_agent_of_several_can_be_looked_at_alone(patient: Patient) -> None:
     agents = {finding["agent"] for finding in patient.doctor("--agent", "main")["findings"]}
     assert agents == {None, "main"}
     found = patient.doctor("--agent", "nobody", code=78)
-    assert bad(found) == [("configuration", "error", "there is no agent nobody")]
+    assert bad(found) == [("configuration", "error", "no such agent: nobody")]
 
 
 # Socket
@@ -253,11 +253,11 @@ def test_what_is_at_the_place_of_the_socket(patient: Patient) -> None:
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(str(patient.socket))
         patient.socket.chmod(0o600)
-    message = f"{patient.socket} is stale: the memoryd that made it was killed"
+    message = f"{patient.socket} is stale: the memoryd that created it was killed"
     assert bad(patient.doctor(code=0)) == [("socket", "warning", message)]
     patient.socket.unlink()
     patient.socket.write_text("")
-    message = f"{patient.socket} exists and is not a socket"
+    message = f"{patient.socket} is not a socket"
     assert bad(patient.doctor(code=1)) == [("socket", "error", message)]
 
 
@@ -278,7 +278,7 @@ def test_an_index_that_another_daemon_has_open(patient: Patient) -> None:
     assert patient.process is not None
     patient.sync()
     message = (
-        f"process {patient.process.pid} has the index open, which does not serve it at this socket"
+        f"process {patient.process.pid} has the index open but does not serve it at this socket"
     )
     found = patient.doctor("--socket", str(patient.folder / "s2"), code=0)
     assert bad(found) == [("daemon", "warning", message)]
@@ -287,7 +287,7 @@ def test_an_index_that_another_daemon_has_open(patient: Patient) -> None:
     patient.write_config()
     message = f"memoryd has the index {patient.database} open, not {elsewhere}"
     assert bad(patient.doctor(code=0)) == [
-        ("index", "warning", f"there is no index {elsewhere} yet"),
+        ("index", "warning", f"no such index yet: {elsewhere}"),
         ("daemon", "warning", message),
     ]
 
@@ -322,15 +322,15 @@ def test_a_full_disk(patient: Patient) -> None:
             (state / "filler").write_bytes(bytes(6 * 1024 * 1024))
         (state / "filler").write_bytes(bytes(4 * 1024 * 1024))
         folder = patient.database.parent
-        message = f"1 MiB are free beside the index of 2 MiB in {folder}: it can't be rebuilt"
+        message = f"1 MiB are free beside the index of 2 MiB in {folder}: too few for a rebuild"
         assert bad(patient.doctor(code=0)) == [("limits", "warning", message)]
         with contextlib.suppress(OSError):
             (state / "more").write_bytes(bytes(8 * 1024 * 1024))
-        message = f"the disk of {folder} is full: nothing can be written"
+        message = f"the disk of {folder} is full"
         assert bad(patient.doctor(code=1)) == [("limits", "error", message)]
         subprocess.run(["mount", "-o", "remount,ro", str(state)], check=True)
         found = errors(patient.doctor(code=1))
-        assert ("permissions", "error", f"nothing can be written into {folder}") in found
+        assert ("permissions", "error", f"{folder} is not writable") in found
     finally:
         subprocess.run(["umount", str(state)], check=True)
 
@@ -340,7 +340,7 @@ def test_few_files_may_be_open(patient: Patient) -> None:
     command = [*few, *patient.command("doctor", "--config", str(patient.config))]
     done = subprocess.run(command, env=patient.environment, capture_output=True, text=True)
     assert "!  limits" in done.stdout
-    assert "only 200 files may be open at a time" in done.stdout
+    assert "at most 200 files can be open at a time" in done.stdout
     assert done.returncode == 0
 
 
@@ -375,7 +375,7 @@ def test_a_provider_that_cannot_be_used(
 def test_other_settings_than_the_index_was_built_with(patient: Patient) -> None:
     patient.settings += "\nchunking = { tokens = 200 }"
     patient.write_config()
-    message = "it was built with other settings: chunk_tokens 400 → 200"
+    message = "the index was built with other settings: chunk_tokens 400 → 200"
     assert bad(patient.doctor(code=0)) == [("index", "warning", message)]
 
 
@@ -388,7 +388,7 @@ def test_an_extension_that_does_not_load(patient: Patient) -> None:
     patient.start()
     (_, (check, level, message)) = bad(patient.doctor(code=0))
     assert (check, level) == ("daemon", "warning")
-    assert message.startswith("sqlite-vec is off, search uses the vectors in memory: /nowhere/vec")
+    assert message.startswith("sqlite-vec is off, vectors are searched in memory: /nowhere/vec")
 
 
 # Beside a daemon at work
@@ -473,7 +473,7 @@ def test_an_agent_that_memoryd_cannot_serve(patient: Patient) -> None:
         ("permissions", "error", f"{patient.config} is not a folder")
     ]
     (message,) = [message for check, _, message in found if check == "daemon"]
-    assert message.startswith("memoryd can't serve it: ")
+    assert message.startswith("memoryd can't serve this agent: ")
 
 
 # Leftovers, and what the daemon says
@@ -486,8 +486,8 @@ def test_what_rebuilds_and_damage_leave_behind(patient: Patient) -> None:
     other = patient.database.with_name("main.sqlite.bak")
     for file in (aside, Path(f"{aside}-wal"), other):
         file.touch(0o600)
-    of_damage = f"beside the index there is what was damaged: {aside.name}"
-    of_others = f"beside the index there are files of others: {other.name}"
+    of_damage = f"beside the index are corrupt copies: {aside.name}"
+    of_others = f"beside the index are unknown files: {other.name}"
     found = bad(patient.doctor(code=0))
     assert [(check, level) for check, level, _ in found] == 3 * [("daemon", "warning")]
     assert left.name in found[0][2]
@@ -498,7 +498,7 @@ def test_what_rebuilds_and_damage_leave_behind(patient: Patient) -> None:
     assert [message for _, _, message in found] == [of_damage, of_others]
     shutil.copy(patient.database, left)
     ((check, _, message),) = errors(patient.doctor(code=1))
-    assert (check, message) == ("daemon", f"no rebuild is under way that {left.name} is of")
+    assert (check, message) == ("daemon", f"{left.name} belongs to no rebuild in progress")
 
 
 def test_another_file_in_the_place_of_an_open_index(patient: Patient) -> None:
@@ -507,14 +507,14 @@ def test_another_file_in_the_place_of_an_open_index(patient: Patient) -> None:
     copy = patient.folder / "copy"
     shutil.copy(patient.database, copy)
     copy.replace(patient.database)
-    message = f"memoryd has another file open than {patient.database}"
+    message = f"memoryd has a file open that is not {patient.database}"
     assert ("daemon", "error", message) in errors(patient.doctor(code=1))
 
 
 def test_a_deleted_index_under_a_running_daemon(patient: Patient) -> None:
     patient.start()
     patient.database.unlink()
-    message = f"the index {patient.database} is gone from under memoryd"
+    message = f"the index {patient.database} is missing while memoryd has it open"
     assert ("index", "error", message) in errors(patient.doctor(code=1))
 
 
@@ -527,7 +527,7 @@ def test_people_get_a_line_for_each_finding_and_what_to_do(patient: Patient) -> 
     lines = printed.splitlines()
     at = next(at for at, line in enumerate(lines) if line.startswith("✗"))
     assert " ".join(lines[at].split()) == (
-        f"✗ permissions main others can get at {patient.database}: its mode is 0644"
+        f"✗ permissions main others can access {patient.database}: its mode is 0644"
     )
     assert lines[at + 1] == f"   fix: chmod 600 {patient.database}"
     assert lines[-1] == "1 error, 0 warnings"
@@ -541,7 +541,7 @@ def test_programs_get_one_document(patient: Patient) -> None:
         "check": "socket",
         "level": "ok",
         "agent": None,
-        "message": f"no memoryd runs at {patient.socket}",
+        "message": f"memoryd is not running at {patient.socket}",
         "fix": None,
     }
     checks = [(finding["check"], finding["agent"]) for finding in found["findings"]]

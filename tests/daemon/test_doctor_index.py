@@ -35,20 +35,20 @@ def test_flipped_bits(patient: Patient) -> None:
         found = errors(patient.doctor(code=1))
         # Nothing is said of the rows of a damaged file.
         assert [check for check, _, _ in found] == ["index"], (name, found)
-        assert found[0][2].startswith("the file is damaged: "), (name, found)
+        assert found[0][2].startswith("the index is corrupt: "), (name, found)
 
 
 def test_a_file_that_was_cut_short(patient: Patient) -> None:
     os.truncate(patient.database, patient.database.stat().st_size // 2)
     ((check, _, message),) = bad(patient.doctor(code=1))
     assert check == "index"
-    assert message.startswith("the file is damaged: ")
+    assert message.startswith("the index is corrupt: ")
 
 
 def test_a_file_that_is_no_database(patient: Patient) -> None:
     patient.database.write_bytes(b"no database at all " * 1000)
     ((check, _, message),) = bad(patient.doctor(code=1))
-    assert (check, message) == ("index", "the file is damaged: file is not a database")
+    assert (check, message) == ("index", "the index is corrupt: file is not a database")
     patient.database.unlink()
     patient.database.mkdir()
     found = bad(patient.doctor(code=1))
@@ -58,14 +58,14 @@ def test_a_file_that_is_no_database(patient: Patient) -> None:
 def test_another_schema_or_owner(patient: Patient) -> None:
     patient.sql("PRAGMA user_version = 99")
     ((check, _, message),) = bad(patient.doctor(code=1))
-    assert (check, message[:26]) == ("index", "its schema version is 99 a")
+    assert (check, message[:26]) == ("index", "the index has schema versi")
     patient.restore()
     patient.sql("UPDATE meta SET value = '/elsewhere' WHERE key = 'workspace'")
-    message = f"it belongs to the workspace /elsewhere, not to {patient.workspace}"
+    message = f"the index belongs to the workspace /elsewhere, not to {patient.workspace}"
     assert bad(patient.doctor(code=1)) == [("index", "error", message)]
     patient.restore()
     patient.sql("DROP INDEX chunks_hash")
-    assert errors(patient.doctor(code=1)) == [("index", "error", "the file lacks chunks_hash")]
+    assert errors(patient.doctor(code=1)) == [("index", "error", "the index lacks chunks_hash")]
 
 
 def test_an_index_of_an_older_version_is_for_the_next_start(patient: Patient) -> None:
@@ -75,84 +75,87 @@ def test_an_index_of_an_older_version_is_for_the_next_start(patient: Patient) ->
     connection.executescript(fixture.read_text())
     connection.close()
     patient.database.chmod(0o600)
-    assert bad(patient.doctor(code=0)) == [("index", "warning", "its schema version is 1")]
+    assert bad(patient.doctor(code=0)) == [("index", "warning", "the index has schema version 1")]
 
 
 GARDEN = "memory/garden.md:1-3"
 BROKEN = {
     "a batch job's texts": (
         "INSERT INTO batch_jobs VALUES ('k', 'openai', 'm', 'p', 0, 1, NULL, '[\"cut')",
-        [("index", "batch jobs whose texts are not known: 1")],
+        [("index", "batch jobs with unreadable texts: 1")],
     ),
     "a vector is not given to its chunk": (
         "UPDATE chunks SET vector_id = NULL WHERE vector_id = 1",
         [
-            ("vectors", "vectors of sqlite-vec that no chunk has: 1"),
+            ("vectors", "vectors of sqlite-vec without a chunk: 1"),
             ("vectors", "1 text without a vector yet"),
-            ("vectors", "chunks without the vector that the cache has for them: 1"),
+            ("vectors", "chunks without their cached vector: 1"),
         ],
     ),
     "a chunk is deleted": (
         "DELETE FROM chunks WHERE text LIKE '%apple%'",
         [
-            ("index", "keyword entries of no chunk: 1"),
-            ("vectors", "vectors of sqlite-vec that no chunk has: 1"),
-            ("disk", "1 note with other chunks in the index than the text gives: memory/garden.md"),
+            ("index", "keywords without a chunk: 1"),
+            ("vectors", "vectors of sqlite-vec without a chunk: 1"),
+            (
+                "disk",
+                "1 note with chunks in the index that do not match the text: memory/garden.md",
+            ),
         ],
     ),
     "words are deleted": (
         "DELETE FROM chunks_fts WHERE chunks_fts MATCH 'apple'",
-        [("index", "chunks that keywords don't find: 1")],
+        [("index", "chunks without keywords: 1")],
     ),
     "words are others": (
         "UPDATE chunks_fts SET body = 'pear' WHERE chunks_fts MATCH 'apple'",
-        [("index", f"chunks whose words are not those of its text: {GARDEN}")],
+        [("index", f"chunks with changed keywords: {GARDEN}")],
     ),
     "words on disk differ from their index": (
         "UPDATE chunks_fts_content SET c0 = 'pear' WHERE c0 LIKE '%apple%'",
-        [("index", "the keyword table is damaged"), ("index", "chunks whose words")],
+        [("index", "the keyword table is corrupt"), ("index", "chunks with changed keywords")],
     ),
     "a text is another": (
         "UPDATE chunks SET text = 'pear' WHERE text LIKE '%apple%'",
-        [("index", f"chunks whose text is not the one that was written: {GARDEN}")],
+        [("index", f"chunks with a changed text: {GARDEN}")],
     ),
     "lines are others": (
         "UPDATE chunks SET end_line = 4 WHERE text LIKE '%apple%'",
-        [("index", "chunks whose id does not fit: memory/garden.md:1-4")],
+        [("index", "chunks with an id of another place: memory/garden.md:1-4")],
     ),
     "a file's remarks": (
         "UPDATE files SET remarks = '[' WHERE path = 'MEMORY.md'",
-        [("index", "files with notes that can't be read: MEMORY.md")],
+        [("index", "files with unreadable remarks: MEMORY.md")],
     ),
     "a file's hash is another": (
         "UPDATE files SET hash = 'x' WHERE path = 'MEMORY.md'",
-        [("disk", "1 note other than in the index: MEMORY.md")],
+        [("disk", "1 note different from the index: MEMORY.md")],
     ),
     "a file is no more": (
         "DELETE FROM files WHERE path = 'MEMORY.md'",
-        [("index", "chunks of no file: 1"), ("disk", "1 note not in the index")],
+        [("index", "chunks with no file: "), ("disk", "1 note not in the index")],
     ),
     "a vector is missing": (
         "DELETE FROM embedding_cache WHERE vector_id = 1",
-        [("index", "chunks whose vector is not there: 1")],
+        [("index", "chunks with no vector: ")],
     ),
     "a vector is another": (
         "UPDATE embedding_cache SET embedding = (SELECT embedding FROM embedding_cache"
         " WHERE vector_id = 2) WHERE vector_id = 1",
-        [("vectors", "sqlite-vec has other vectors than the cache: of the texts ")],
+        [("vectors", "vectors that differ from their copies in sqlite-vec: of the texts ")],
     ),
     "a vector is of no length": (
         "UPDATE embedding_cache SET embedding = zeroblob(2048) WHERE vector_id = 1",
-        [("vectors", "vectors that are damaged: of the texts ")],
+        [("vectors", "corrupt vectors: of the texts ")],
     ),
     "a vector has other dimensions": (
         # Of length 1: the first number is 1.0, all others are 0.
         "UPDATE embedding_cache SET dims = 2, embedding = x'0000803f00000000'",
-        [("vectors", "vectors that have 2 dimensions, not 512")],
+        [("vectors", "vectors with 2 dimensions, not 512")],
     ),
     "a vector is cut": (
         "UPDATE embedding_cache SET embedding = substr(embedding, 1, 2047) WHERE vector_id = 1",
-        [("vectors", "vectors that are damaged: of the texts ")],
+        [("vectors", "corrupt vectors: of the texts ")],
     ),
     "a vector is of another model": (
         "UPDATE embedding_cache SET model = 'x' WHERE vector_id = 1",
@@ -160,15 +163,15 @@ BROKEN = {
     ),
     "vectors are exchanged": (
         "UPDATE chunks SET vector_id = 3 - vector_id",
-        [("index", "chunks with the vector of another text: 2")],
+        [("index", "chunks with the vector of another text: ")],
     ),
     "ids would be given again": (
         "UPDATE sqlite_sequence SET seq = 0 WHERE name = 'chunks'",
-        [("index", "row ids of chunks would be given a second time")],
+        [("index", "row ids of chunks would be used twice")],
     ),
-    "identity": (
+    "what it was built with": (
         """UPDATE meta SET value = '{"provider": 1}' WHERE key = 'identity'""",
-        [("index", "the identity of the index is unreadable")],
+        [("index", "the index's identity can't be read")],
     ),
 }
 
@@ -191,7 +194,7 @@ def test_a_chunk_of_another_model(patient: Patient) -> None:
     id_ = hashlib.sha256(f"memory:{path}:{start}:{end}:{digest}:other".encode()).hexdigest()
     patient.sql(f"UPDATE chunks SET model = 'other', id = '{id_}' WHERE hash = '{digest}'")
     found = errors(patient.doctor(code=1))
-    message = "chunks whose model is not use-multilingual-v3: MEMORY.md:1-3"
+    message = "chunks with another model than use-multilingual-v3: MEMORY.md:1-3"
     assert ("index", "error", message) in found
     assert [check for check, _, _ in found] == ["index", "disk"]
 
@@ -210,7 +213,7 @@ def test_texts_that_cannot_be_embedded(patient: Patient) -> None:
 
 def test_sqlite_vec_against_the_cache(patient: Patient) -> None:
     patient.sql("DELETE FROM chunks_vec WHERE rowid = 1", vec=True)
-    message = "vectors that sqlite-vec lacks: 1"
+    message = "vectors missing in sqlite-vec: 1"
     assert bad(patient.doctor(code=1)) == [("vectors", "error", message)]
     patient.restore()
     patient.sql(
@@ -220,10 +223,10 @@ def test_sqlite_vec_against_the_cache(patient: Patient) -> None:
     )
     ((check, level, message),) = bad(patient.doctor(code=1))
     assert (check, level) == ("vectors", "error")
-    assert message.startswith("sqlite-vec has other vectors than the cache: of the texts ")
+    assert message.startswith("vectors that differ from their copies in sqlite-vec: of the texts ")
     patient.restore()
     patient.sql("DROP TABLE chunks_vec", vec=True)
-    message = "there is no table of sqlite-vec"
+    message = "the table of sqlite-vec is missing"
     assert bad(patient.doctor(code=1)) == [("vectors", "error", message)]
     patient.sql("CREATE VIRTUAL TABLE chunks_vec USING vec0(embedding float[8])", vec=True)
     message = "the table of sqlite-vec has other dimensions"
@@ -238,9 +241,9 @@ def test_what_changed_while_no_daemon_ran_is_for_the_next_start(patient: Patient
     patient.write("memory/new.md", "new\n")
     (patient.workspace / "memory/garden.md").unlink()
     assert bad(patient.doctor(code=0)) == [
-        ("disk", "warning", "1 note other than in the index: MEMORY.md"),
+        ("disk", "warning", "1 note different from the index: MEMORY.md"),
         ("disk", "warning", "1 note not in the index: memory/new.md"),
-        ("disk", "warning", "1 note in the index, but not on disk: memory/garden.md"),
+        ("disk", "warning", "1 note in the index but not on disk: memory/garden.md"),
     ]
     patient.start()
     patient.sync()
@@ -256,7 +259,7 @@ def test_what_a_daemon_does_not_see_is_an_error(patient: Patient) -> None:
     note.write_text(NOTE.replace("1.5", "2.5"))
     os.utime(note, ns=(known.st_atime_ns, known.st_mtime_ns))
     assert bad(patient.doctor(code=1)) == [
-        ("disk", "error", "1 note other than in the index: MEMORY.md")
+        ("disk", "error", "1 note different from the index: MEMORY.md")
     ]
 
 
@@ -284,7 +287,7 @@ def test_notes_whose_disk_is_not_there_are_not_gone(patient: Patient) -> None:
         subprocess.run(["umount", str(memory)], check=True)
     ((check, level, message),) = bad(patient.doctor(code=0))
     assert (check, level) == ("disk", "warning")
-    assert message.startswith(f"{memory} is empty and not the folder that was indexed")
+    assert message.startswith(f"{memory} is empty, and not the folder that was indexed")
 
 
 NO_OVERRIDE = "-dac_override,-dac_read_search"
@@ -304,19 +307,19 @@ def test_what_cannot_be_looked_into_is_not_gone(patient: Patient) -> None:
     done = subprocess.run(command, env=patient.environment, capture_output=True, text=True)
     (patient.workspace / "memory/locked").chmod(0o700)
     assert bad(json.loads(done.stdout)) == [
-        ("permissions", "error", f"{patient.database} can't be read and written"),
+        ("permissions", "error", f"{patient.database} is not readable and writable"),
         (
             "disk",
             "warning",
             f"{patient.workspace}/memory/locked can't be read: Permission denied;"
-            " its indexed text is kept",
+            " what the index has of it is kept",
         ),
     ]
 
 
 def test_a_note_that_cannot_be_read(patient: Patient) -> None:
     patient.write("memory/binary.md", b"\x00\x01\x02" * 100)
-    message = "1 note that can't be read: memory/binary.md (not text)"
+    message = "1 note unreadable: memory/binary.md (not text)"
     assert bad(patient.doctor(code=0)) == [("disk", "warning", message)]
     patient.start()
     assert bad(patient.doctor(code=0)) == [
@@ -357,7 +360,7 @@ def test_transcripts(talking: Patient) -> None:
     assert any(finding["check"] == "transcripts" for finding in found["findings"])
     say(talking, "all others were on time")
     assert bad(talking.doctor(code=0)) == [
-        ("transcripts", "warning", "1 transcript other than in the index: sessions/chats/a.jsonl")
+        ("transcripts", "warning", "1 transcript different from the index: sessions/chats/a.jsonl")
     ]
     talking.start()
     assert errors(talking.doctor(code=0)) == []
@@ -367,10 +370,10 @@ def test_transcripts(talking: Patient) -> None:
     )
     found = errors(talking.doctor(code=1))
     name = "sessions/chats/a.jsonl"
-    message = f"1 transcript with other chunks in the index than the text gives: {name}"
+    message = f"1 transcript with chunks in the index that do not match the text: {name}"
     assert ("transcripts", "error", message) in found
     (talking.folder / "chats/a.jsonl").unlink()
-    message = f"1 transcript in the index, but not on disk: {name}"
+    message = f"1 transcript in the index but not on disk: {name}"
     assert ("transcripts", "warning", message) in bad(talking.doctor())
 
 
@@ -396,7 +399,7 @@ def test_a_chat_that_is_one_document(patient: Patient) -> None:
     assert patient.stop() == 0
     assert bad(patient.doctor(code=0)) == []
     chat.write_text(chat.read_text().replace("late", "full"))
-    message = "1 transcript other than in the index: sessions/chats/g1.json5"
+    message = "1 transcript different from the index: sessions/chats/g1.json5"
     assert bad(patient.doctor(code=0)) == [("transcripts", "warning", message)]
 
 
@@ -404,4 +407,4 @@ def test_a_transcript_whose_line_map_is_wrong(talking: Patient) -> None:
     talking.sql("UPDATE chunks SET line_map = '1' WHERE line_map LIKE '%,%'")
     found = errors(talking.doctor(code=1))
     assert [check for check, _, _ in found] == ["index"], found
-    assert found[0][2].startswith("chunks whose lines can't be: sessions/chats/a.jsonl")
+    assert found[0][2].startswith("chunks with impossible lines: sessions/chats/a.jsonl")

@@ -297,7 +297,7 @@ def test_without_descriptors_nothing_is_given_up(daemon: Daemon) -> None:
     before = indexed(daemon)
     assert len(before) == 50
     # The check of the index has connections of its own, which it closes.
-    eventually(lambda: "is whole" in daemon.log())
+    eventually(lambda: "is intact" in daemon.log())
     with daemon.client() as client:
         client.ping()
         limit = ["prlimit", "--pid", str(pid(daemon))]

@@ -11,7 +11,8 @@ import pytest
 from harness import Daemon
 from waiting import PATIENCE_S, eventually
 
-from memoryd.config.load import ConfigError, load
+from memoryd.config.load import load
+from memoryd.errors import ConfigError
 from memoryd_client.launcher import logs
 from memoryd_client.launcher.autostart import is_enabled
 from memoryd_client.launcher.errors import NoLogError

@@ -91,7 +91,7 @@ def test_a_socket_whose_lock_file_was_removed_is_not_taken_from_who_listens(
         str(daemon.workspace),
         XDG_STATE_HOME=str(daemon.folder / "elsewhere"),
     )
-    assert (code, "a process answers on" in said) == (3, True)
+    assert (code, "another process answers on" in said) == (3, True)
     with daemon.client() as client:
         client.ping()
 
@@ -190,7 +190,7 @@ def test_a_folder_that_everybody_may_change_is_no_place_for(daemon: Daemon, what
         variables = {}
     code, said = second(daemon, *options, **variables)
     assert code == 78
-    assert f"{shared} is writable by everybody" in said
+    assert f"{shared} can be written to by everybody" in said
     assert f"`chmod go-w {shared}`" in said
     shared.chmod(0o1777)
     daemon.variables = variables

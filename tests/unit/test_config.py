@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from memoryd.config import load as config
-from memoryd.config.load import AgentConfig, ConfigError
+from memoryd.config.load import AgentConfig
 from memoryd.config.settings import Settings
+from memoryd.errors import ConfigError
 
 
 @pytest.fixture

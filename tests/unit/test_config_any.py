@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryd.config.load import ConfigError, load
+from memoryd.config.load import load
 from memoryd.config.settings import Section, Settings
+from memoryd.errors import ConfigError
 from memoryd.source.notes.roots import extra_root
 from memoryd.text.redact import PatternError, Redactor
 

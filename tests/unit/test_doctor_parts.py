@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from memoryd.doctor import comparing, limits
+from memoryd.doctor.agent import check_leftovers
 from memoryd.doctor.disk import Difference, Differences, What, changed_since
 from memoryd.doctor.finding import Tally, Topic
-from memoryd.doctor.leftovers import check_leftovers
 from memoryd.doctor.reading import ChangedError, opened
 from memoryd.doctor.running import RunningDaemon, StartOptions, started
 from memoryd.index.driver import Connection, sqlite
@@ -165,7 +165,7 @@ def test_a_log_that_is_never_written_back(index: Path) -> None:
     os.truncate(f"{index}-wal", limits.LOG_BYTES + 1)
     limits.check_log(topic, index)
     (finding,) = topic.findings
-    assert finding.message == f"the write-ahead log of {index} has 256 MiB"
+    assert finding.message == f"the write-ahead log of {index} has grown to 256 MiB"
 
 
 def test_a_name_that_is_too_long(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from memoryd.fs.lockfile import AlreadyRunningError, locked
+from memoryd.errors import AlreadyRunningError
+from memoryd.fs.lockfile import locked
 from memoryd.server import endpoint as doors
 from memoryd.server import unix_socket as sockets
 from memoryd.server.endpoint import Endpoint
@@ -86,7 +87,7 @@ def test_the_socket_of_systemd_is_left_to_it(path: Path, monkeypatch: pytest.Mon
 def test_a_door_that_can_not_be_opened_keeps_no_lock(path: Path) -> None:
     with locked(Path(f"{path}.lock"), "it"), listening(path):
         Path(f"{path}.lock").unlink()
-        with pytest.raises(AlreadyRunningError, match="a process answers"):
+        with pytest.raises(AlreadyRunningError, match="another process answers"):
             Endpoint(path, this_process()).__enter__()
         with locked(Path(f"{path}.lock"), "it"):
             pass

@@ -8,8 +8,8 @@ from descriptors import path_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.config.load import ConfigError
 from memoryd.config.settings import ExtraPath
+from memoryd.errors import ConfigError
 from memoryd.source.notes.discover import Discovery
 from memoryd.source.notes.ignore import Patterns
 from memoryd.source.notes.roots import Selection

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from memoryd.fs.directories import SocketError, open_to_others, private_folder
+from memoryd.errors import SocketError
+from memoryd.fs.directories import open_to_others, private_folder
 
 REPOSITORY = Path(__file__).parents[2]
 US = 4321

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from memoryd.errors import AlreadyRunningError, SocketError
 from memoryd.fs import lockfile as locking
-from memoryd.fs.directories import SocketError
-from memoryd.fs.lockfile import AlreadyRunningError, locked, locked_index
+from memoryd.fs.lockfile import locked, locked_index
 from memoryd_client.shared.lock_holder import Holder, is_held, read, this_process
 
 HOLD = """

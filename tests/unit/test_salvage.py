@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from memoryd.errors import IndexRefusedError
 from memoryd.identity import Choice, Identity
 from memoryd.index import schema
 from memoryd.index.cache import put_vec
@@ -29,10 +30,9 @@ from memoryd.index.repair.recover import (
     Recovered,
     copies,
     finish,
-    look,
+    inspect,
     recover,
 )
-from memoryd.index.schema import IndexRefusedError
 from memoryd.text.tokenize import TOKENIZER
 
 WORKSPACE = Path("/home/ann/work")
@@ -184,7 +184,7 @@ def test_a_page_of_what_was_forgotten_is_lost_and_told(path: Path) -> None:
     put_right(path)
     found = note(path)
     assert not found.whole
-    assert "could not be read whole" in found.message
+    assert "forgotten could be read" in found.message
     assert TOMBSTONES - 200 < found.tombstones < TOMBSTONES
     assert ("sessions/a/safe.jsonl",) in rows(path, "SELECT value FROM forgotten")
 
@@ -387,7 +387,7 @@ def test_what_is_no_file_is_refused_and_never_opened(tmp_path: Path, kind: str) 
     else:
         os.mkfifo(path if kind == "pipe" else f"{path}-wal")
     with pytest.raises(IndexRefusedError, match="not a file"):
-        look(path)
+        inspect(path)
 
 
 def test_headers_that_no_index_has(path: Path, sound: bytes) -> None:
@@ -398,7 +398,7 @@ def test_headers_that_no_index_has(path: Path, sound: bytes) -> None:
         path.write_bytes(data)
         assert header_problem(path) is not None, at
         assert seems_ours(path)
-        finding = look(path)
+        finding = inspect(path)
         assert finding is not None
         put_right(path, finding, at_s=NOON_S + at * 7200)
         assert rows(path, "SELECT count(*) FROM embedding_cache") == [(VECTORS,)], at
@@ -416,9 +416,9 @@ def test_headers_of_other_databases_are_no_problem(tmp_path: Path, page_bytes: i
 
 def test_no_file_and_an_empty_one_are_no_problem(tmp_path: Path) -> None:
     path = tmp_path / "main.sqlite"
-    assert look(path) is None
+    assert inspect(path) is None
     path.touch()
-    assert look(path) is None
+    assert inspect(path) is None
 
 
 def test_what_only_the_log_holds_is_salvaged_though_the_file_is_empty(
@@ -431,7 +431,7 @@ def test_what_only_the_log_holds_is_salvaged_though_the_file_is_empty(
     kept.touch()
     Path(f"{kept}-wal").write_bytes(Path(f"{path}-wal").read_bytes())
     held.close()
-    finding = look(kept)
+    finding = inspect(kept)
     assert finding is not None
     put_right(kept, finding)
     assert rows(kept, "SELECT count(*) FROM embedding_cache") == [(VECTORS,)]
@@ -469,7 +469,7 @@ def test_the_third_time_within_an_hour_is_a_failing_disk(path: Path) -> None:
     put_right(path)
     put_right(path, at_s=NOON_S + 1_000)
     before = path.read_bytes()
-    with pytest.raises(FailingDiskError, match="disk failing"):
+    with pytest.raises(FailingDiskError, match="disk may be failing"):
         put_right(path, at_s=NOON_S + 3_000)
     assert path.read_bytes() == before
     assert fault_of(FailingDiskError("x")) is Fault.SURROUNDINGS

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from memoryd.errors import IndexRefusedError
 from memoryd.identity import Identity
 from memoryd.index import cache, schema, statements
 from memoryd.index.catalog import load_catalog
@@ -20,7 +21,6 @@ from memoryd.index.driver import (
     bundled_extension,
     run_at_once,
 )
-from memoryd.index.schema import IndexRefusedError
 from memoryd.index.statements import DerivedTables
 from memoryd.messages import Chunk, FileKey, FileStat, MountPoints, ParsedFile
 from memoryd.text.tokenize import TOKENIZER, fts_columns

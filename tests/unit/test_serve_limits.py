@@ -82,7 +82,7 @@ def test_a_warning_that_comes_again_is_counted_and_told_later(
     seldom.warning("no room for %s", "a third")
     assert [record.getMessage() for record in caplog.records] == [
         "no room for a client",
-        "no room for another (4 more since the last warning)",
+        "no room for another (4 more since the last time)",
         "no room for a third",
     ]
 
@@ -229,7 +229,7 @@ async def test_a_fault_in_one_connection_is_no_matter_to_the_others(
         with pytest.raises(ConnectionError):
             await other.greet()
     assert isinstance(await guest.ping(), Result)
-    assert [record.getMessage() for record in caplog.records] == ["a connection failed"]
+    assert [record.getMessage() for record in caplog.records] == ["connection failed"]
 
 
 async def test_small_requests_that_are_worked_on_take_no_more_than_their_share(

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 from waiting import settle
 
+from memoryd.errors import IndexRefusedError
 from memoryd.identity import Identity
 from memoryd.index import queries, statements
 from memoryd.index.driver import Connection, Error, bundled_extension
 from memoryd.index.readers import POOL_SIZE
-from memoryd.index.schema import IndexRefusedError
 from memoryd.index.store import Store, StoreOptions
 from memoryd.index.writer import Writer
 from memoryd.messages import (

@@ -9,9 +9,10 @@ import pytest
 from keywords import IDENTITY
 from writing import Bench, file, key, opened, texts
 
+from memoryd.errors import IndexRefusedError
 from memoryd.index import store as stores
 from memoryd.index.driver import Connection, Database, Error, sqlite
-from memoryd.index.schema import VERSION, IndexRefusedError
+from memoryd.index.schema import VERSION
 from memoryd.index.statements import STEP_CHUNKS, text_hash
 from memoryd.index.transactions import Transactions
 from memoryd.index.write_outage import Outage

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 
 from yarl import URL
 
-from memoryd.config.load import ConfigError
 from memoryd.config.settings import Remote, Settings
 from memoryd.config.validate import is_web_address
 from memoryd.embed.batch.api import BatchApi
@@ -19,6 +18,7 @@ from memoryd.embed.vendors.ollama import OllamaApi
 from memoryd.embed.vendors.openai import OpenAiApi, OpenAiBatch
 from memoryd.embed.vendors.remote import RemoteProvider
 from memoryd.embed.vendors.voyage import VoyageApi, VoyageBatch
+from memoryd.errors import ConfigError
 
 APIS: Mapping[str, Callable[[], Api]] = {
     "openai": OpenAiApi,

@@ -1,10 +1,9 @@
-"""Checks the open index after each start and once a day, beside all other work."""
+"""Background check of the open index, after each start and once a day."""
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from typing import Any
 
@@ -18,10 +17,13 @@ from memoryd.index.driver import (
 )
 from memoryd.index.repair.checks import (
     Problem,
-    check_chunks,
     check_pages,
-    check_vectors,
     check_words,
+    chunk_problems,
+    end_of_portion,
+    read_chunks,
+    read_vectors,
+    vector_problems,
 )
 from memoryd.index.store import Store
 
@@ -29,25 +31,17 @@ log = logging.getLogger(__name__)
 
 DAY_S = 86_400.0
 AGAIN_S = 600.0
-"""After a check that could not be made: the disk is full, or fails."""
+"""Seconds until the next try if the check failed, as on a full disk."""
 _REST = 4.0
-"""So many times as long as a portion takes the checker rests after it."""
+"""Rest after a portion, as a multiple of the time that it took."""
 _WITH_FTS5 = (3, 44)
-"""From this SQLite on, the check of pages is one of FTS5's tables too."""
+"""First SQLite whose check of pages covers FTS5's tables."""
 
 Portion = Callable[[Connection, int], tuple[int | None, Problem | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class CheckerStats:
-    """How many checks were made, and how long the last one took, with its rests."""
-
-    checks: int
-    last_took_s: float | None
-
-
 class Checker:
-    """In: the index, read in portions. Out: the first problem, to `found`; then it waits."""
+    """Actor that checks the index in portions, passes a problem to `found`, and then stops."""
 
     def __init__(
         self,
@@ -59,14 +53,11 @@ class Checker:
         self._store = store
         self._found = found
         self._sleep = sleep
-        self._checks = 0
-        self._last_took_s: float | None = None
 
     async def run(self) -> None:
         """Check until cancelled."""
         await self._store.matrix_ready.wait()
         while True:
-            started_s = time.monotonic()
             try:
                 problem = await self.check()
             except (TypeError, ValueError) as error:
@@ -74,25 +65,19 @@ class Checker:
             except Error as error:
                 if fault_of(error) is Fault.DAMAGED:
                     raise
-                log.info("%s can't be checked now: %s", self._store.path, error)
+                log.info("can't check index %s now: %s", self._store.path, error)
                 await self._sleep(AGAIN_S)
                 continue
-            self._checks += 1
-            self._last_took_s = time.monotonic() - started_s
             if problem is not None:
                 self._found(problem)
                 await asyncio.get_running_loop().create_future()
-            log.info("%s is whole", self._store.path)
+            log.info("index %s is intact", self._store.path)
             await self._sleep(DAY_S)
 
-    def stats(self) -> CheckerStats:
-        """Return the counters."""
-        return CheckerStats(self._checks, self._last_took_s)
-
     async def check(self) -> Problem | None:
-        """Return what is wrong with the index, or None. Raises what SQLite says of damaged pages.
+        """Return the index's first problem, or None. Raises SQLite's error for corrupt pages.
 
-        An index that takes this one's place meanwhile is checked from its beginning.
+        If a rebuild replaces the index meanwhile, the check starts over.
         """
         generation = None
         while generation != self._store.generation:
@@ -106,30 +91,58 @@ class Checker:
         if derived is not None and derived.table is None:
             return derived
         words, vec = store.tables.fts, store.tables.vec
-        # Terms of another memoryd may be others; a rebuild is on its way then.
+        # Another memoryd's terms may differ; a rebuild is pending then.
         same_terms = store.identity.tokenizer == store.wanted.tokenizer
         for portion in (
-            partial(check_chunks, words=words and same_terms),
-            partial(check_vectors, vec=vec),
+            partial(_check_chunks, words and same_terms),
+            partial(_check_vectors, vec),
         ):
             after: int | None = 0
             while after is not None and generation == store.generation:
                 started_s = time.monotonic()
-                after, problem = await store.readers.read(partial(_portion, portion, after))
+                after, problem = await store.readers.read(partial(_call, portion, after))
                 if problem is not None and problem.table is None:
                     return problem
                 derived = derived or problem
                 await self._sleep(_REST * (time.monotonic() - started_s))
         if derived is None and words and store.writable and _version() < _WITH_FTS5:
             derived = await store.database.run(check_words)
-        # Told last: what is filled again from damaged rows can't be compared with them any more.
+        # Reported last: tables refilled from corrupt rows would hide the corruption.
         return derived
 
 
-def _portion(
-    check: Portion, after: int, connection: Connection
+def _call(
+    portion: Portion, after: int, connection: Connection
 ) -> tuple[int | None, Problem | None]:
-    return check(connection, after)
+    return portion(connection, after)
+
+
+def _check_chunks(
+    words: bool, connection: Connection, after: int
+) -> tuple[int | None, Problem | None]:
+    last = end_of_portion(connection, "chunks", "row_id", after)
+    if last is None:
+        return None, None
+    chunks = read_chunks(connection, words=words, after=after, last=last)
+    return last, _first(p for chunk in chunks for p in chunk_problems(chunk, words=words))
+
+
+def _check_vectors(
+    vec: bool, connection: Connection, after: int
+) -> tuple[int | None, Problem | None]:
+    last = end_of_portion(connection, "embedding_cache", "vector_id", after)
+    if last is None:
+        return None, None
+    vectors = read_vectors(connection, vec=vec, after=after, last=last)
+    return last, _first(p for vector in vectors for p in vector_problems(vector))
+
+
+def _first(problems: Iterator[Problem]) -> Problem | None:
+    """Return the first problem that is not limited to a derived table, else the first one."""
+    derived = next(problems, None)
+    if derived is None or derived.table is None:
+        return derived
+    return next((problem for problem in problems if problem.table is None), derived)
 
 
 def _version() -> tuple[int, ...]:

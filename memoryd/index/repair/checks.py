@@ -1,11 +1,13 @@
-"""Checks of an index: whether SQLite can read it, and whether its rows are what memoryd writes.
+"""Checks of an index: its pages by SQLite, and its rows against the hashes that memoryd wrote.
 
-Flipped bits inside of a text or a vector break no page, so that is looked at too. Pure reading, in
-portions, so that it can be done beside other work.
+Flipped bits inside a text or a vector break no page, so rows are checked too. The checks only
+read. The checker takes the first problem, in portions beside other work; the doctor takes all.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -25,31 +27,71 @@ TRUTH = (
     "batch_jobs",
 )
 DERIVED = ("chunks_fts", "chunks_vec")
+ALL = 2**63 - 1
+"""The highest id: read all rows."""
+NO_KEYWORDS = "no keywords"
+CORRUPT_VECTOR = "corrupt vectors"
+OTHER_COPY = "vectors that differ from their copies in sqlite-vec"
 PORTION_ROWS = 256
-"""Read and compared in a few milliseconds."""
+"""Rows that are read and compared in a few milliseconds."""
 _LENGTH_ERROR = 1e-4
-"""By which a vector's length may differ from 1; one in float32 differs by 1e-6."""
+"""Maximum difference of a vector's length from 1; float32 rounding makes 1e-6."""
 _MEAN_ERROR = 1e-6
-"""Of each number: another release of numpy may round the length of a mean otherwise."""
+"""Relative, for each number: another numpy release may round the length of a mean differently."""
 _HASH = re.compile(r"[0-9a-f]{64}")
 _VTAB_CORRUPT = 267
-"""SQLITE_CORRUPT_VTAB: the content of FTS5's tables, not their pages."""
+"""SQLITE_CORRUPT_VTAB: corrupt content of FTS5's tables, not of their pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with an index: in a word, for file names, and for people.
+    """A problem of an index: one word for file names, a message for people.
 
-    `table` names the derived table that alone is damaged; None: it may be anything.
+    `table` names the only corrupt table, a derived one; None: any table may be corrupt. `kind`
+    groups the problems of chunks and vectors.
     """
 
     word: str
     message: str
     table: str | None = None
+    kind: str = ""
+
+
+class ChunkRow(NamedTuple):
+    """A chunk beside its file, the hash of its vector's text and its keyword columns."""
+
+    row_id: int
+    id: str
+    source: str
+    path: str
+    start_line: int
+    end_line: int
+    hash: str
+    model: str
+    heading: str
+    text: str
+    line_map: str
+    vector_id: int | None
+    vector_hash: str | None
+    body: str | None
+    headings: str | None
+
+
+class VectorRow(NamedTuple):
+    """A cached embedding beside sqlite-vec's copy of it."""
+
+    vector_id: int
+    hash: str
+    provider: str
+    model: str
+    provider_key: str
+    dims: int
+    embedding: bytes
+    copy: bytes | None
 
 
 def problem_of(error: Exception) -> Problem:
-    """Return what an error of a damaged index says about it."""
+    """Return the problem that an error of a corrupt index reports."""
     table = getattr(error, "table", None)
     if getattr(error, "sqlite_errorcode", None) == _VTAB_CORRUPT or "fts5" in str(error):
         table = "chunks_fts"
@@ -57,15 +99,15 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, DamagedIndexError):
         word = "content" if table is None else "words"
     elif not hasattr(error, "sqlite_errorcode"):
-        word = "content"  # a text that is none any more
+        word = "content"  # a text that is not UTF-8
     return Problem(word, _in_one_line(str(error)), table)
 
 
 def check_pages(connection: Connection) -> Problem | None:
-    """Look at the pages and indexes of the file.
+    """Check the pages and indexes of the file.
 
-    0.2 s for 10,000 chunks, 2.4 s for 100,000 with SQLite 3.53. From 3.44 on, it checks FTS5's
-    tables too; without, it takes half as long.
+    Takes 0.2 s for 10,000 chunks and 2.4 s for 100,000 with SQLite 3.53. Since 3.44, SQLite checks
+    FTS5's tables too, which takes half of that time.
     """
     pages, words = _check(connection, "")
     if pages:
@@ -73,25 +115,25 @@ def check_pages(connection: Connection) -> Problem | None:
     return Problem("words", words[0], "chunks_fts") if words else None
 
 
-def damaged_tables(connection: Connection) -> set[str]:
-    """Return the tables that are damaged, derived ones by the name they have for us.
+def corrupt_tables(connection: Connection) -> set[str]:
+    """Return the corrupt tables, derived ones by memoryd's name for them.
 
-    `""` stands for what belongs to no table.
+    `""` stands for pages of no table.
     """
     names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema").fetchall()}
-    damaged = {name for name in TRUTH if name not in names or _check(connection, name)[0]}
+    corrupt = {name for name in TRUTH if name not in names or _check(connection, name)[0]}
     for table in DERIVED:
         parts = [name for name in names if name.startswith(f"{table}_")]
         if any(any(_check(connection, part)) for part in parts):
-            damaged.add(table)
+            corrupt.add(table)
     pages, words = _check(connection, "")
     if words:
-        damaged.add("chunks_fts")
-    return {""} if pages and not damaged else damaged
+        corrupt.add("chunks_fts")
+    return {""} if pages and not corrupt else corrupt
 
 
 def _check(connection: Connection, table: str) -> tuple[list[str], list[str]]:
-    """Return what SQLite says of a table, of all if it is "": of pages, and of FTS5's content."""
+    """Return SQLite's findings for a table, for all if it is "": pages, and FTS5's content."""
     try:
         found = connection.execute(
             f"PRAGMA integrity_check('{table}')" if table else "PRAGMA integrity_check"
@@ -104,9 +146,9 @@ def _check(connection: Connection, table: str) -> tuple[list[str], list[str]]:
 
 
 def check_words(connection: Connection) -> Problem | None:
-    """Look at FTS5's index. For the writer: SQLite takes it for a change.
+    """Check FTS5's index on the writer's connection, because SQLite treats it as a change.
 
-    A sixth of a second for 10,000 chunks, two seconds for 100,000.
+    Takes 0.17 s for 10,000 chunks, 2 s for 100,000.
     """
     try:
         connection.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('integrity-check')")
@@ -117,90 +159,103 @@ def check_words(connection: Connection) -> Problem | None:
     return None
 
 
-def check_chunks(
-    connection: Connection, after: int, *, words: bool
-) -> tuple[int | None, Problem | None]:
-    """Compare the next chunks with their hashes, and with what FTS5 holds of them if `words`.
+def end_of_portion(connection: Connection, table: str, key: str, after: int) -> int | None:
+    """Return the last id of the next `PORTION_ROWS` rows, None behind the last row."""
+    (last,) = connection.execute(
+        f"SELECT max(id) FROM (SELECT {key} AS id FROM {table} WHERE {key} > ?"
+        f" ORDER BY {key} LIMIT {PORTION_ROWS})",
+        (after,),
+    ).fetchone()
+    return cast(int | None, last)
 
-    Returns the last row that was looked at, None at the end, and what is wrong: of derived tables
-    only if nothing else is.
-    """
-    rows = connection.execute(
+
+def read_chunks(
+    connection: Connection, *, words: bool, after: int = 0, last: int = ALL
+) -> Iterator[ChunkRow]:
+    """Yield chunks in the order of their ids, with their keyword columns if `words`."""
+    cursor = connection.execute(
         "SELECT row_id, chunks.id, source, path, start_line, end_line, chunks.hash, chunks.model,"
-        f" heading, text, vector_id, e.hash, {'c0, c1' if words else 'NULL, NULL'} FROM chunks"
-        " LEFT JOIN files USING (file_id) LEFT JOIN embedding_cache AS e USING (vector_id)"
+        f" heading, text, line_map, vector_id, e.hash, {'c0, c1' if words else 'NULL, NULL'}"
+        " FROM chunks LEFT JOIN files USING (file_id)"
+        " LEFT JOIN embedding_cache AS e USING (vector_id)"
         + (" LEFT JOIN chunks_fts_content AS words ON words.id = row_id" if words else "")
-        + " WHERE row_id > ? ORDER BY row_id LIMIT ?",
-        (after, PORTION_ROWS),
-    ).fetchall()
-    found = None
-    for row_id, id_, source, path, start, end, digest, model, heading, text, *more in rows:
-        vector_id, of, *kept = more
-        problem = None
-        if path is None:
-            problem = Problem("content", f"chunk {row_id} belongs to no file")
-        elif text_hash(text) != digest:
-            problem = Problem("content", f"the text of chunk {row_id} of {path} is changed")
-        elif chunk_id(FileKey(source, path), Chunk(start, end, "", ""), digest, model) != id_:
-            problem = Problem("content", f"the place of chunk {row_id} of {path} is changed")
-        elif vector_id is not None and of != digest:
-            problem = Problem("content", f"chunk {row_id} of {path} has another text's vector")
-        elif words:
-            problem = _compare_words(row_id, tuple(kept), fts_columns(text, path, heading))
-        if problem is not None and problem.table is None:
-            return row_id, problem
-        found = found or problem
-    return (rows[-1][0] if len(rows) == PORTION_ROWS else None), found
+        + " WHERE row_id > ? AND row_id <= ? ORDER BY row_id",
+        (after, last),
+    )
+    while rows := cursor.fetchmany(PORTION_ROWS):
+        yield from map(ChunkRow._make, rows)
 
 
-def _compare_words(row_id: int, kept: tuple[str, ...], wanted: tuple[str, str]) -> Problem | None:
-    if kept[1] not in (wanted[1], None):
-        # Nobody can tell which of both is right.
-        return Problem("content", f"the headings of chunk {row_id} are changed")
-    if kept != wanted:
-        return Problem("words", f"the words of chunk {row_id} are changed", "chunks_fts")
-    return None
+def chunk_problems(chunk: ChunkRow, *, words: bool) -> Iterator[Problem]:
+    """Compare a chunk with its hashes, its vector's hash and, if `words`, its keyword columns."""
+
+    def problem(kind: str, table: str | None = None) -> Problem:
+        word = "content" if table is None else "words"
+        of = "" if chunk.path is None else f" of {chunk.path}"
+        return Problem(word, f"chunk {chunk.row_id}{of} has {kind}", table, kind)
+
+    if chunk.path is None:
+        yield problem("no file")
+        return
+    if text_hash(chunk.text) != chunk.hash:
+        yield problem("a changed text")
+        return
+    place = Chunk(chunk.start_line, chunk.end_line, "", "")
+    if chunk_id(FileKey(chunk.source, chunk.path), place, chunk.hash, chunk.model) != chunk.id:
+        yield problem("an id of another place")
+    if chunk.vector_id is not None and chunk.vector_hash != chunk.hash:
+        yield problem("no vector" if chunk.vector_hash is None else "the vector of another text")
+    if words:
+        kept = chunk.body, chunk.headings
+        expected = fts_columns(chunk.text, chunk.path, chunk.heading)
+        if chunk.headings not in (expected[1], None):
+            # The heading of the chunk or of the keyword table: either may be the changed one.
+            yield problem("a changed heading")
+        elif kept != expected:
+            yield problem(NO_KEYWORDS if chunk.body is None else "changed keywords", "chunks_fts")
 
 
-def check_vectors(
-    connection: Connection, after: int, *, vec: bool
-) -> tuple[int | None, Problem | None]:
-    """Look at the next embeddings, and compare them with those of sqlite-vec if `vec`.
+def read_vectors(
+    connection: Connection, *, vec: bool, after: int = 0, last: int = ALL
+) -> Iterator[VectorRow]:
+    """Yield the cached embeddings in the order of their ids, with sqlite-vec's copy if `vec`."""
+    copy, join = "v.embedding", " LEFT JOIN chunks_vec AS v ON v.rowid = vector_id"
+    cursor = connection.execute(
+        "SELECT vector_id, hash, provider, model, provider_key, dims, e.embedding,"
+        f" {copy if vec else 'NULL'} FROM embedding_cache AS e{join if vec else ''}"
+        " WHERE vector_id > ? AND vector_id <= ? ORDER BY vector_id",
+        (after, last),
+    )
+    while rows := cursor.fetchmany(PORTION_ROWS):
+        yield from map(VectorRow._make, rows)
 
-    Returns as `check_chunks` does.
-    """
-    other = "v.embedding", " LEFT JOIN chunks_vec AS v ON v.rowid = vector_id"
-    column, join = other if vec else ("NULL", "")
-    rows = connection.execute(
-        f"SELECT vector_id, dims, e.embedding, {column} FROM embedding_cache AS e{join}"
-        " WHERE vector_id > ? ORDER BY vector_id LIMIT ?",
-        (after, PORTION_ROWS),
-    ).fetchall()
-    found = None
-    for vector_id, dims, embedding, other in rows:
-        if not is_embedding(embedding, dims):
-            return vector_id, Problem("content", f"vector {vector_id} is damaged")
-        if other is not None and not is_same(embedding, dims, other):
-            if is_embedding(other, dims):
-                text = f"vector {vector_id} is not the one of sqlite-vec"
-                return vector_id, Problem("content", text)
-            text = f"vector {vector_id} of sqlite-vec is damaged"
-            found = found or Problem("vectors", text, "chunks_vec")
-    return (rows[-1][0] if len(rows) == PORTION_ROWS else None), found
+
+def vector_problems(vector: VectorRow) -> Iterator[Problem]:
+    """Check an embedding, and compare it with sqlite-vec's copy if there is one."""
+    number, dims, copy = vector.vector_id, vector.dims, vector.copy
+    if not is_embedding(vector.embedding, dims):
+        yield Problem("content", f"vector {number} is corrupt", kind=CORRUPT_VECTOR)
+    elif copy is not None and not is_same(vector.embedding, dims, copy):
+        if is_embedding(copy, dims):
+            text = f"vector {number} differs from its copy in sqlite-vec"
+            yield Problem("content", text, kind=OTHER_COPY)
+        else:
+            text = f"the copy of vector {number} in sqlite-vec is corrupt"
+            yield Problem("vectors", text, "chunks_vec", OTHER_COPY)
 
 
 def is_hash(value: object) -> bool:
-    """Say whether this is a SHA-256 as hex."""
+    """Return whether this is a SHA-256 in hex."""
     return isinstance(value, str) and _HASH.fullmatch(value) is not None
 
 
 def is_embedding(value: object, dims: object) -> bool:
-    """Say whether this is one vector or more of `dims` numbers, each of length 1."""
+    """Return whether this is one or more vectors of `dims` numbers, each of length 1."""
     if not isinstance(value, bytes) or not isinstance(dims, int) or dims < 1:
         return False
     if not value or len(value) % (4 * dims):
         return False
-    with np.errstate(invalid="ignore"):  # one that signals is still to be looked at
+    with np.errstate(invalid="ignore"):  # signaling NaNs are checked below
         vectors = np.frombuffer(value, "<f4").reshape(-1, dims).astype(np.float64)
     if not np.isfinite(vectors).all():
         return False
@@ -208,12 +263,12 @@ def is_embedding(value: object, dims: object) -> bool:
 
 
 def is_same(embedding: bytes, dims: int, mean: bytes) -> bool:
-    """Say whether sqlite-vec has the mean of an embedding's vectors; of a single one, itself."""
+    """Return whether sqlite-vec has an embedding's mean vector, or its only vector."""
     if len(embedding) == len(mean):
         return embedding == mean
-    wanted = np.frombuffer(mean_vector(embedding, dims), "<f4")
+    expected = np.frombuffer(mean_vector(embedding, dims), "<f4")
     found = np.frombuffer(mean, "<f4")
-    return wanted.shape == found.shape and np.allclose(found, wanted, rtol=_MEAN_ERROR, atol=0)
+    return expected.shape == found.shape and np.allclose(found, expected, rtol=_MEAN_ERROR, atol=0)
 
 
 def _in_one_line(text: str) -> str:

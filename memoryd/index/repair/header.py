@@ -1,7 +1,7 @@
-"""The first bytes of an index file: whether it is one, whether it is ours, and what they must be.
+"""Check and repair of an index file's header, and of its kind and owner.
 
-A file is known before SQLite reads it: a pipe would keep SQLite waiting for ever, and a file that
-is somebody else's must not be moved away.
+These checks come before SQLite reads the file: a pipe would block SQLite forever, and a file of
+another program must not be moved away.
 """
 
 import os
@@ -9,7 +9,8 @@ import shutil
 import stat
 from pathlib import Path
 
-from memoryd.index.schema import VERSION, IndexRefusedError
+from memoryd.errors import IndexRefusedError
+from memoryd.index.schema import VERSION
 
 HEADER_BYTES = 100
 PAGE_BYTES = 4096
@@ -24,31 +25,31 @@ _CERTAIN = {
     60: VERSION.to_bytes(4, "big"),
     64: (1).to_bytes(4, "big"),  # incremental vacuum
 }
-"""By offset: what stands there in every index. https://sqlite.org/fileformat2.html#the_database_header"""
+"""Bytes of every index, by offset. https://sqlite.org/fileformat2.html#the_database_header"""
 _OURS = b"CREATE TABLE embedding_cache"
 _READ_BYTES = 1024 * 1024
 
 
 def check_kind(path: Path) -> None:
-    """Raise `IndexRefusedError` where there is something else than a file. Blocking."""
+    """Raise `IndexRefusedError` where the path is not a regular file. Blocking."""
     for part in (path, *(Path(f"{path}{suffix}") for suffix in ("-wal", "-shm", "-journal"))):
         try:
             mode = part.lstat().st_mode
         except FileNotFoundError:
             continue
         if stat.S_ISLNK(mode):
-            raise IndexRefusedError(f"{part} is a symbolic link, not a file; move it away")
+            raise IndexRefusedError(f"{part} is a symbolic link, not a file", "move it away")
         if not stat.S_ISREG(mode):
             kind = "a folder" if stat.S_ISDIR(mode) else "a pipe, socket or device"
             raise IndexRefusedError(
-                f"{part} is {kind}, not a file; set store.path to another file, or move it away"
+                f"{part} is {kind}, not a file", "set store.path to another file, or move it away"
             )
 
 
 def header_problem(path: Path) -> str | None:
-    """Say what about the first bytes of a file no index can have, or None. Blocking.
+    """Return the problem of a file's header, or None. Blocking.
 
-    An empty file has no problem, unless it has lost what its write-ahead log goes on with.
+    An empty file has no problem, unless its write-ahead log has content.
     """
     try:
         with open(path, "rb") as file:
@@ -58,13 +59,13 @@ def header_problem(path: Path) -> str | None:
         return None
     if not header:
         log = Path(f"{path}-wal")
-        return "it is empty" if log.exists() and log.stat().st_size else None
+        return "the file is empty" if log.exists() and log.stat().st_size else None
     if not header.startswith(_MAGIC):
-        return "it does not begin as a database does"
+        return "the file has no database header"
     page = int.from_bytes(header[16:18], "big")
     page = 65_536 if page == 1 else page
     if size < max(page, HEADER_BYTES):
-        return f"it has {size} bytes, less than a page"
+        return f"the file has {size} bytes, less than a page"
     version = int.from_bytes(header[60:64], "big")
     possible = (
         page >= 512 and page & (page - 1) == 0,
@@ -74,14 +75,14 @@ def header_problem(path: Path) -> str | None:
         int.from_bytes(header[56:60], "big") <= 3,
         version < 256,
     )
-    return None if all(possible) else "its header is damaged"
+    return None if all(possible) else "the header is corrupt"
 
 
 def seems_ours(path: Path) -> bool:
-    """Say whether a file that can't be read as a database was an index of memoryd. Blocking.
+    """Return whether a file that is no readable database was an index of memoryd. Blocking.
 
-    It is where our tables are named in it, or in its write-ahead log; where nothing but zeros is
-    left, as after a power loss; or where no more than a header is left that is like ours.
+    True if the file or its write-ahead log names memoryd's tables, if the file has only zeros, as
+    after a power loss, or if only a header like memoryd's remains.
     """
     for part in (path, Path(f"{path}-wal")):
         zeros = True
@@ -105,7 +106,7 @@ def seems_ours(path: Path) -> bool:
 
 
 def copy_mended(path: Path, to: Path) -> None:
-    """Copy a file, and its write-ahead log, with the header that an index has. Blocking."""
+    """Copy a file and its write-ahead log, with a valid header. Blocking."""
     for suffix in ("", "-wal"):
         if os.path.exists(f"{path}{suffix}"):
             descriptor = os.open(f"{to}{suffix}", os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)

@@ -1,7 +1,8 @@
-"""A damaged index is moved aside, and a new one with all that could be salvaged takes its place.
+"""Replacement of a corrupt index by a new one with all salvaged data.
 
-The new file is made first, beside the damaged one, and gets a name that says that it is whole; then
-the damaged one is renamed, then the new one. Whenever the process dies, the next start goes on.
+The new file is built beside the corrupt one and renamed to `.salvaged-…` when it is complete. Then
+the corrupt file is moved aside, and the new one takes its place. After a crash, the next start
+continues from there.
 """
 
 import asyncio
@@ -17,10 +18,11 @@ from pathlib import Path
 
 import msgspec
 
+from memoryd.errors import IndexRefusedError
 from memoryd.index import schema
 from memoryd.index.driver import Connection, Database, Error, Fault, fault_of, transaction
 from memoryd.index.forget import Tombstone
-from memoryd.index.repair.checks import DERIVED, Problem, damaged_tables
+from memoryd.index.repair.checks import DERIVED, Problem, corrupt_tables
 from memoryd.index.repair.header import check_kind, copy_mended, header_problem, seems_ours
 from memoryd.index.repair.salvage import (
     Salvaged,
@@ -33,31 +35,31 @@ from memoryd.index.repair.salvage import (
 log = logging.getLogger(__name__)
 
 MAX_COPIES = 3
-"""Damaged files that are kept; older ones are removed."""
+"""Maximum corrupt files to keep; older ones are removed."""
 AGAIN_S = 3600.0
 MAX_AGAIN = 2
-"""So often within that time an index is repaired, and moved aside: then the disk is to blame."""
+"""Maximum repairs, and maximum moves, within `AGAIN_S`; after that the disk is suspected."""
 _STAMP = "%Y%m%dT%H%M%SZ"
 _FILES = ("-wal", "-shm", "")
 _NOTE, _REPAIRS = "recovered", "repaired"
 
 
 class FailingDiskError(OSError):
-    """An index is found damaged again and again; the message says what to do."""
+    """An index is corrupt again and again; the message includes the next step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Corruption:
-    """An index was found damaged; `tombstones` are all that were in memory, if they were."""
+    """A corrupt index. `tombstones` are all tombstones in memory, None if not loaded."""
 
     problem: Problem
     tombstones: frozenset[Tombstone] | None = None
 
 
 class Recovered(msgspec.Struct, frozen=True):
-    """What became of a damaged index: where it is, why, and what the new one has of it.
+    """Result of a replacement: the corrupt file, the reason, and counts of salvaged data.
 
-    `whole`: all that was forgotten is known.
+    `whole`: all tombstones are known.
     """
 
     copy: str
@@ -68,23 +70,23 @@ class Recovered(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """Say it to people, in one line."""
-        said = (
-            f"the index was damaged ({self.why}) and is built anew; the damaged file is kept:"
-            f" {self.copy}; {self.embeddings} embeddings were taken over"
+        """The result in one line."""
+        text = (
+            f"the index was corrupt ({self.why}) and is being rebuilt; the corrupt file is kept:"
+            f" {self.copy}; {self.embeddings} embeddings were salvaged"
         )
         if not self.whole:
-            said += (
-                ". What was forgotten could not be read whole: look at"
-                " `memctl sessions` whether something has come back and forget it again"
+            text += (
+                ". Not everything that was forgotten could be read: check `memctl sessions` for"
+                " transcripts that came back, and forget them again"
             )
-        return said
+        return text
 
 
-def look(path: Path) -> Corruption | None:
-    """Look at a file before it is opened; finish first what a former process has begun. Blocking.
+def inspect(path: Path) -> Corruption | None:
+    """Finish an interrupted replacement, then check the file's header. Blocking.
 
-    Raises `IndexRefusedError` where there is something else than a file.
+    Raises `IndexRefusedError` if the path is not a regular file.
     """
     check_kind(path)
     finish(path)
@@ -100,17 +102,18 @@ async def recover(
     extension: str | None = None,
     clock: Callable[[], float] = time.time,
 ) -> None:
-    """Repair a damaged index in place if only derived tables are, else build a new one.
+    """Repair an index in place if only derived tables are corrupt, else build a new one.
 
-    Raises `IndexRefusedError` for a file that is another's, `FailingDiskError` for one that is
-    damaged again and again, and the error of the disk when nothing can be written now. Then the
-    file stays as it is.
+    Raises `IndexRefusedError` for a file of another program, `FailingDiskError` for an index that
+    is corrupt again and again, and the disk's error if it can't be written now. In these cases the
+    file stays unchanged.
     """
     problem = finding.problem
     if not await asyncio.to_thread(seems_ours, path):
-        raise schema.IndexRefusedError(
+        raise IndexRefusedError(
             f"{path} can't be read ({problem.message}) and nothing in it says that it is an index"
-            " of memoryd; set store.path to another file, or move it away"
+            " of memoryd",
+            "set store.path to another file, or move it away",
         )
     if problem.word not in ("header", "content") and await _repair(path, problem, extension, clock):
         return
@@ -126,18 +129,18 @@ async def recover(
     await asyncio.to_thread(finish, path)
     log.warning("%s: %s; moved to %s", path, problem.message, copy)
     log.warning(
-        "%s: taken over: %d embeddings, %d batch jobs, %d marks of what was forgotten",
+        "%s: salvaged %d embeddings, %d batch jobs, %d tombstones",
         path,
         kept.embeddings,
         kept.jobs,
         kept.tombstones,
     )
     if not kept.whole:
-        log.error("%s: what was forgotten could not be read whole", copy)
+        log.error("%s: not all tombstones could be read", copy)
 
 
 def finish(path: Path) -> None:
-    """Put a salvaged index in the place of the damaged one, which is moved aside. Blocking."""
+    """Move the corrupt index aside and the salvaged one into its place. Blocking."""
     for salvaged in sorted(_beside(path, "salvaged-*")):
         copy = f"{path}.damaged-{salvaged.name.partition('.salvaged-')[2]}"
         for suffix in _FILES:
@@ -152,22 +155,22 @@ def finish(path: Path) -> None:
 
 
 def copies(path: Path) -> list[Path]:
-    """Return the damaged files that were moved aside, oldest first."""
+    """Return the corrupt files that were moved aside, oldest first."""
     return sorted(
         found for found in _beside(path, "damaged-*") if not found.name.endswith(("-wal", "-shm"))
     )
 
 
 def remove_copies(path: Path) -> None:
-    """Remove all damaged files that were moved aside: they hold what is forgotten. Blocking."""
+    """Remove all corrupt files, which may contain forgotten transcripts. Blocking."""
     for copy in copies(path):
         _remove(copy)
 
 
 def take_note(connection: Connection, path: Path) -> Recovered | None:
-    """Return what became of the damaged index, to be told until the next start.
+    """Return the result of the last replacement, to be reported until the next start.
 
-    Where not all is known of what was forgotten, it is told as long as the damaged file is there.
+    If tombstones are missing, it is reported as long as the corrupt file exists.
     """
     try:
         note = msgspec.json.decode(schema.get_note(connection, _NOTE) or "", type=Recovered)
@@ -182,18 +185,18 @@ def take_note(connection: Connection, path: Path) -> Recovered | None:
 async def _repair(
     path: Path, problem: Problem, extension: str | None, clock: Callable[[], float]
 ) -> bool:
-    """Drop derived tables that alone are damaged; opening fills them again. Returns whether."""
+    """Drop the corrupt tables if all are derived; opening refills them. Returns success."""
     try:
         async with Database(path, extension=extension) as database:
-            return await database.run(lambda c: _drop_damaged(c, problem, clock()))
+            return await database.run(lambda c: _drop_corrupt(c, problem, clock()))
     except (Error, msgspec.MsgspecError) as error:
         if fault_of(error) is Fault.SURROUNDINGS:
             raise
         return False
 
 
-def _drop_damaged(connection: Connection, problem: Problem, now_s: float) -> bool:
-    tables = damaged_tables(connection) or {problem.table or ""}
+def _drop_corrupt(connection: Connection, problem: Problem, now_s: float) -> bool:
+    tables = corrupt_tables(connection) or {problem.table or ""}
     if not tables <= set(DERIVED):
         return False
     before = msgspec.json.decode(schema.get_note(connection, _REPAIRS) or "[]", type=list[float])
@@ -207,16 +210,16 @@ def _drop_damaged(connection: Connection, problem: Problem, now_s: float) -> boo
                 connection.execute(f"DROP TABLE IF EXISTS {table}")
     except Error:
         _cut_out(connection)
-    if damaged_tables(connection):
+    if corrupt_tables(connection):
         return False
-    log.warning("%s; filled again: %s", problem.message, ", ".join(sorted(tables)))
+    log.warning("%s; refilling %s", problem.message, ", ".join(sorted(tables)))
     return True
 
 
 def _cut_out(connection: Connection) -> None:
-    """Take derived tables that can't even be dropped out of the schema, and their pages away.
+    """Remove derived tables that can't be dropped from the schema, and free their pages.
 
-    All of them: rows of sqlite-vec's table have no numbers that VACUUM keeps.
+    Removes all of them, because VACUUM does not keep the row ids of sqlite-vec's table.
     """
     connection.execute("PRAGMA writable_schema = ON")
     try:
@@ -239,18 +242,18 @@ async def _salvage(
     copy: Path,
     extension: str | None,
 ) -> Salvaged:
-    """Make a new index, closed, of what can be read of the damaged one."""
+    """Build a new index from the readable data of the corrupt one, and close it."""
     async with AsyncExitStack() as stack:
         target = await stack.enter_async_context(Database(partial))
         await target.run(lambda c: _begin(c, workspace))
         kept = Salvaged()
         mend = finding.problem.word == "header"
-        if (damaged := await _readable(path, mend, extension, stack)) is None:
-            log.warning("%s: nothing can be read of it", path)
+        if (corrupt := await _readable(path, mend, extension, stack)) is None:
+            log.warning("%s: no data can be read", path)
             kept.tombstones = await insert_tombstones(target, finding.tombstones or ())
         else:
-            await damaged.run(lambda c: check_owner(c, workspace))
-            kept = await salvage(damaged, target, finding.tombstones or ())
+            await corrupt.run(lambda c: check_owner(c, workspace))
+            kept = await salvage(corrupt, target, finding.tombstones or ())
         kept.whole = kept.whole or finding.tombstones is not None
         why = finding.problem.message
         note = Recovered(str(copy), why, kept.embeddings, kept.tombstones, kept.whole)
@@ -261,7 +264,7 @@ async def _salvage(
 async def _readable(
     path: Path, mend: bool, extension: str | None, stack: AsyncExitStack
 ) -> Database | None:
-    """Open a damaged file to read it: as it is, else a copy with a header as it must be."""
+    """Open a corrupt file for reading: as it is, else a copy with a valid header."""
     if not mend and (found := await _try(path, extension, stack)) is not None:
         return found
     mended = Path(f"{path}.salvaging-copy")
@@ -291,14 +294,14 @@ def _commit(connection: Connection, note: Recovered) -> None:
 
 
 def _new_stamp(path: Path, word: str, clock: Callable[[], float]) -> str:
-    """Return when and why, for the name of a damaged file. Raises `FailingDiskError`."""
+    """Return time and reason for the name of a corrupt file. Raises `FailingDiskError`."""
     now_s = clock()
     recent = [copy for copy in copies(path) if abs(now_s - _moved_at(copy)) < AGAIN_S]
     if len(recent) >= MAX_AGAIN:
         raise FailingDiskError(
-            f"the index {path} is damaged again, {len(recent)} times within an hour: is the disk"
-            f" failing? It is left as it is; the damaged ones are {', '.join(map(str, recent))}."
-            " When the disk is in order, remove these, and it is built anew"
+            f"the index {path} is corrupt again, {len(recent)} times within an hour; the disk may"
+            " be failing. memoryd leaves it unchanged. When the disk works, remove the earlier"
+            f" corrupt files, and memoryd rebuilds the index: {', '.join(map(str, recent))}"
         )
     while True:
         moment = datetime.datetime.fromtimestamp(now_s, datetime.UTC)

@@ -1,8 +1,8 @@
-"""Reads what a damaged index still holds of what can't be made again from the files.
+"""Salvage of data from a corrupt index that can't be rebuilt from the files.
 
-That are embeddings, which have been paid for; what was forgotten, which must not come back; batch
-jobs; and who chose the provider. Pages that can't be read are stepped over, and what is read is
-looked at before it is taken.
+These data are embeddings, which cost money; tombstones, so that forgotten transcripts stay away;
+batch jobs; and the choice of the provider. Unreadable pages are skipped, and rows are validated
+before they are copied.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -22,7 +22,7 @@ from memoryd.index.repair.checks import is_embedding, is_hash, is_same
 
 READ_ROWS = 256
 _TRIES = 2_000_000
-"""Of rows that can't be read, one by one: a few seconds."""
+"""Maximum single reads of unreadable rows: a few seconds."""
 _LEAST_ROW_BYTES = 128
 _CACHE = "provider, model, provider_key, hash, dims, embedding, used_at"
 _JOBS = "key, provider, model, provider_key, created_at, attempts, remote_id, hashes"
@@ -32,7 +32,7 @@ SalvagedRow = tuple[Any, ...]
 
 
 class RowSpan(NamedTuple):
-    """Rows with ids up to `reached`; `lost` ids could not be read, if there was a row at all."""
+    """Rows with ids up to `reached`; `lost` ids were unreadable, with or without a row."""
 
     rows: list[SalvagedRow]
     reached: int
@@ -41,7 +41,7 @@ class RowSpan(NamedTuple):
 
 @dataclass(slots=True)
 class Salvaged:
-    """What was kept. `whole`: all that was forgotten is known."""
+    """Counts of salvaged data. `whole`: all tombstones are known."""
 
     embeddings: int = 0
     jobs: int = 0
@@ -50,7 +50,7 @@ class Salvaged:
 
 
 def check_owner(connection: Connection, workspace: Path) -> None:
-    """Raise `IndexRefusedError` for an index that says that it is another's, or newer."""
+    """Raise `IndexRefusedError` for an index of another workspace or a newer memoryd."""
     with suppress(Error):
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if schema.VERSION < version < 256:
@@ -64,10 +64,10 @@ def check_owner(connection: Connection, workspace: Path) -> None:
 async def salvage(
     source: Database, target: Database, tombstones: Collection[Tombstone]
 ) -> Salvaged:
-    """Copy what can be read of a damaged index into a new one.
+    """Copy the readable data of a corrupt index into a new one.
 
-    `tombstones` are those that are known from elsewhere. What can't be read of the old one is left
-    out; errors of the new one are raised. Call it within a transaction of that.
+    `tombstones` are known from memory. Unreadable data is left out; errors of the new index are
+    raised. Call it within a transaction of the new index.
     """
     found, whole = await source.run(_read_tombstones)
     found |= set(tombstones)
@@ -83,13 +83,13 @@ async def salvage(
 
 
 async def insert_tombstones(target: Database, tombstones: Collection[Tombstone]) -> int:
-    """Write down what was forgotten. Returns how many marks that are."""
+    """Insert tombstones. Returns their number."""
     await _insert(target, "forgotten", 2, sorted(tombstones))
     return len(tombstones)
 
 
 def open_to_salvage(connection: Connection) -> None:
-    """Let the connection read what it can. Raises the driver's error if that is nothing."""
+    """Allow reads of a corrupt file. Raises the driver's error if nothing is readable."""
     # Without this, SQLite refuses a file that is shorter than its header says.
     connection.execute("PRAGMA writable_schema = ON")
     connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
@@ -105,12 +105,12 @@ def _read_meta(connection: Connection) -> list[SalvagedRow]:
 
 
 def _read_tombstones(connection: Connection) -> tuple[set[Tombstone], bool]:
-    """Return the tombstones that can be read, and whether these are all."""
+    """Return the readable tombstones, and whether they are complete."""
     query = "SELECT kind, value FROM forgotten"
     rows, whole = _scan(connection, query)
     with suppress(Error):
         if connection.execute("PRAGMA user_version").fetchone()[0] == 1:
-            return set(), True  # nothing could be forgotten then
+            return set(), True  # version 1 had no `forget`
     with suppress(Error):
         whole = whole and _is_sound(connection, "forgotten")
     if not whole:
@@ -136,7 +136,7 @@ def _read_set_aside(connection: Connection) -> set[tuple[str, str]]:
 
 
 def _prefixes() -> Iterable[tuple[str, str]]:
-    """Yield bounds that part hashes, so that one bad page hides no more than its neighbours."""
+    """Yield bounds that divide hashes, so that a bad page hides only its neighbours."""
     for first in _HEX:
         for second in _HEX:
             yield first + second, first + second + "g"
@@ -145,7 +145,7 @@ def _prefixes() -> Iterable[tuple[str, str]]:
 def _scan(
     connection: Connection, query: str, parameters: SalvagedRow = ()
 ) -> tuple[list[SalvagedRow], bool]:
-    """Return the rows up to the first that can't be read, and whether there is none such."""
+    """Return the rows before the first unreadable one, and whether all could be read."""
     rows: list[SalvagedRow] = []
     try:
         for row in connection.execute(query, parameters):
@@ -167,7 +167,7 @@ async def _copy_rows(
     columns: str,
     good: Callable[[Connection, list[SalvagedRow]], list[SalvagedRow]],
 ) -> int:
-    """Copy the good rows of a table that is read by number. Returns how many were new."""
+    """Copy the valid rows of a table, read by id. Returns the number of new rows."""
     last = await source.run(partial(_last_id, table=table, key=key, path=source.path))
     after = lost = kept = 0
     while after < last and lost < _TRIES:
@@ -181,7 +181,7 @@ async def _copy_rows(
 
 
 def _last_id(connection: Connection, table: str, key: str, path: Path) -> int:
-    """Return a number that no row's is above, as far as can be told."""
+    """Return an upper bound of the row ids, as far as it can be read."""
     found = [0]
     for query, parameters in (
         (f"SELECT max({key}) FROM {table}", ()),
@@ -193,7 +193,7 @@ def _last_id(connection: Connection, table: str, key: str, path: Path) -> int:
                 found.append(row[0])
     if max(found) == 0:
         rows, whole = _scan(connection, f"SELECT {key} FROM {table} LIMIT 1")
-        # Its last page can't be read, and no row is smaller.
+        # The last page is unreadable: estimate from the file's size and the smallest row.
         found.append(0 if whole and not rows else path.stat().st_size // _LEAST_ROW_BYTES)
     return max(found)
 
@@ -201,7 +201,7 @@ def _last_id(connection: Connection, table: str, key: str, path: Path) -> int:
 def read_span(
     connection: Connection, *, table: str, key: str, columns: str, after: int, last: int
 ) -> RowSpan:
-    """Read the next rows by number, past those that can't be read."""
+    """Read the next rows by id, skipping unreadable ones."""
     query = f"SELECT {key}, {columns} FROM {table} WHERE {key} > ? AND {key} <= ? ORDER BY {key}"
     rows, whole = _scan(connection, f"{query} LIMIT {READ_ROWS}", (after, last))
     lost = 0
@@ -210,7 +210,7 @@ def read_span(
     else:
         reached = min(last, after + READ_ROWS)
         rows, lost = _read_halves(connection, query, after, reached)
-    # A damaged page may name any number: never go back.
+    # A corrupt page may contain any id: never go back.
     reached = min(last, max(after + 1, reached)) if isinstance(reached, int) else after + READ_ROWS
     return RowSpan(rows, reached, lost)
 
@@ -230,7 +230,7 @@ def _read_halves(
 
 
 async def _insert(target: Database, into: str, width: int, rows: list[SalvagedRow]) -> int:
-    """Insert rows that are not there yet. Returns how many that were."""
+    """Insert rows that do not exist yet. Returns their number."""
     if not rows:
         return 0
     statement = f"INSERT OR IGNORE INTO {into} VALUES ({', '.join('?' * width)})"
@@ -246,7 +246,7 @@ def _call(
 
 
 def _good_cached(connection: Connection, rows: list[SalvagedRow]) -> list[SalvagedRow]:
-    """Return embeddings that are whole, and the same as sqlite-vec's where that has them."""
+    """Return valid embeddings that match sqlite-vec's copy where there is one."""
     good: list[SalvagedRow] = []
     for vector_id, *values in rows:
         if not _is_cached(*values):

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 
-from memoryd.config.load import ConfigError
 from memoryd.config.settings import ExtraPath
+from memoryd.errors import ConfigError
 from memoryd.fs.hang import tick
 from memoryd.source.filenames import (
     MAGIC,

@@ -3,7 +3,8 @@
 from contextlib import suppress
 
 from fuzz.scratch import folder
-from memoryd.config.load import ConfigError, load, load_added
+from memoryd.config.load import load, load_added
+from memoryd.errors import ConfigError
 from memoryd.source.notes.roots import extra_root
 from memoryd.text.redact import PatternError, Redactor
 from memoryd_client.launcher import autostart

@@ -13,6 +13,7 @@ from memoryd.agent.recovery import Recovery
 from memoryd.api.status import read_index_stats
 from memoryd.config.load import AgentConfig, load
 from memoryd.doctor.index import IndexDoctor
+from memoryd.errors import IndexRefusedError
 from memoryd.identity import Choice, Identity
 from memoryd.index import batch_jobs, schema, statements
 from memoryd.index.driver import (
@@ -27,7 +28,7 @@ from memoryd.index.driver import (
 from memoryd.index.forget import load_tombstones, message_hash
 from memoryd.index.queries import find_text, peek
 from memoryd.index.repair.recover import FailingDiskError
-from memoryd.index.schema import IndexRefusedError, get_places
+from memoryd.index.schema import get_places
 from memoryd.index.store import Store, StoreOptions
 from memoryd.messages import (
     BatchJobRow,
