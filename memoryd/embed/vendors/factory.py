@@ -3,8 +3,6 @@
 import os
 from collections.abc import Callable, Mapping
 
-from yarl import URL
-
 from memoryd.config.settings import Remote, Settings
 from memoryd.config.validate import is_web_address
 from memoryd.embed.batch.api import BatchApi
@@ -12,7 +10,6 @@ from memoryd.embed.provider import Provider, prefixes
 from memoryd.embed.vendors.api import Api, RequestOptions
 from memoryd.embed.vendors.credentials import KeySource
 from memoryd.embed.vendors.gemini import GeminiApi, GeminiBatch
-from memoryd.embed.vendors.http import Http, KeyHeaders
 from memoryd.embed.vendors.mistral import MistralApi
 from memoryd.embed.vendors.ollama import OllamaApi
 from memoryd.embed.vendors.openai import OpenAiApi, OpenAiBatch
@@ -49,6 +46,11 @@ def make_remote(name: str, settings: Settings, *, own: bool = True) -> RemotePro
     `own` False: as a fallback, without the address, key and model that the settings name for the
     first provider.
     """
+    # A daemon with a local model needs this module, but neither library.
+    from yarl import URL
+
+    from memoryd.embed.vendors.http import Http, KeyHeaders
+
     api = APIS[name]()
     remote = settings.remote if own else Remote(batch=settings.remote.batch)
     elsewhere = remote.base_url or (api.url_name and os.environ.get(api.url_name))

@@ -7,7 +7,6 @@ https://ai.google.dev/api/batch-api
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, BinaryIO
 
-import aiohttp
 import msgspec
 
 from memoryd.embed.batch.api import (
@@ -105,6 +104,8 @@ class GeminiBatch(OpenAiBatch):
 
     async def submit(self, lines: BinaryIO, key: str) -> str:
         """Upload the lines and create a job from them. Returns its name."""
+        import aiohttp  # a daemon with a local model does without it
+
         name = _job_name(key)
         with aiohttp.MultipartWriter("related") as parts:
             parts.append_json({"file": {"displayName": name, "mimeType": "application/jsonl"}})

@@ -5,9 +5,8 @@ https://platform.openai.com/docs/api-reference/batch
 """
 
 from collections.abc import AsyncGenerator, Mapping
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-import aiohttp
 import msgspec
 
 from memoryd.embed.batch.api import (
@@ -25,7 +24,9 @@ from memoryd.embed.batch.api import (
 from memoryd.embed.provider import ProviderError, RetryableError
 from memoryd.embed.vendors.api import Api, EmbeddedRows, Purpose, RequestOptions, bearer
 from memoryd.embed.vendors.decode import JsonDecoder, JsonVector, in_order, matrix
-from memoryd.embed.vendors.http import Http
+
+if TYPE_CHECKING:
+    from memoryd.embed.vendors.http import Http
 
 _FAILED = ("failed", "expired", "cancelled", "canceled")
 """States of a batch job."""
@@ -115,7 +116,7 @@ class OpenAiBatch:
     window = "24h"
     number_field = "custom_id"
 
-    def __init__(self, http: Http, api: Api, options: RequestOptions) -> None:
+    def __init__(self, http: "Http", api: Api, options: RequestOptions) -> None:
         self._http = http
         self._api = api
         self._options = options
@@ -131,6 +132,8 @@ class OpenAiBatch:
 
     async def submit(self, lines: BinaryIO, key: str) -> str:
         """Upload the lines and create a job from them. Returns its id."""
+        import aiohttp  # a daemon with a local model does without it
+
         form = aiohttp.FormData()
         form.add_field("purpose", "batch")
         form.add_field(
@@ -221,7 +224,7 @@ def row(vendor: str, vector: Any) -> Any:
     return rows[0]
 
 
-async def streamed(http: Http, url: Any) -> AsyncGenerator[bytes, None]:
+async def streamed(http: "Http", url: Any) -> AsyncGenerator[bytes, None]:
     """Yield the lines of a download, none longer than `MAX_LINE_BYTES`."""
     rest = bytearray()
     async with http.request("GET", url, timeout_s=UPLOAD_S) as response:

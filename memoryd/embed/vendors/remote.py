@@ -5,12 +5,15 @@ import hashlib
 import ipaddress
 from collections.abc import Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from memoryd.embed.provider import Calibration, FloatMatrix, utf8_bytes
 from memoryd.embed.vendors.api import Api, EmbeddedRows, Purpose, RequestOptions
-from memoryd.embed.vendors.http import Http
+
+if TYPE_CHECKING:
+    from memoryd.embed.vendors.http import Http
 
 TIMEOUT_S = 120.0
 QUERY_TIMEOUT_S = 60.0
@@ -32,7 +35,7 @@ class RemoteProvider:
     def __init__(
         self,
         api: Api,
-        http: Http,
+        http: "Http",
         options: RequestOptions,
         *,
         batch_items: int,
@@ -90,7 +93,7 @@ class RemoteProvider:
         return answer.rows
 
 
-def _identity_key(http: Http, options: RequestOptions, key_of: Mapping[str, str]) -> str:
+def _identity_key(http: "Http", options: RequestOptions, key_of: Mapping[str, str]) -> str:
     """Return a hash of all that determines vectors, except model, provider and secrets."""
     base = http.base.with_user(None)
     said = {name: value for name, value in msgspec.to_builtins(options).items() if value}
