@@ -21,10 +21,10 @@ import msgspec
 
 from memoryd import __version__
 from memoryd.config.load import AgentConfig, default_agent, load, usable
+from memoryd.config.validate import ConfigError
 from memoryd.daemon.log_writer import FLUSH_S, flushed, log_to
 from memoryd.daemon.malloc import keep_heaps_few
 from memoryd.daemon.process import Signals, leave, occupy_standard_streams, run_until_stopped
-from memoryd.errors import ConfigError
 from memoryd.fs.hang import LOOK_S, within
 from memoryd_client.shared import paths
 
@@ -78,8 +78,8 @@ def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Imported late, so that memoryd reports an invalid configuration at once.
     from memoryd.app import RunOptions, run
+    from memoryd.daemon.agents import EXPLAINED
     from memoryd.errors import AlreadyRunningError, IndexRefusedError, SocketError
-    from memoryd.index.driver import Error
     from memoryd.supervisor import ActorFailedError
 
     sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -101,7 +101,7 @@ def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
         return _complain(f"{error}; stop it first or choose another --socket", EXIT_LOCKED)
     except (ConfigError, SocketError, IndexRefusedError) as error:
         return _complain(str(error), EXIT_CONFIG)
-    except (ActorFailedError, OSError, Error) as error:
+    except (ActorFailedError, *EXPLAINED) as error:
         logging.getLogger(__name__).debug("cause", exc_info=error)
         reason = error.__cause__ or error
         return _complain(f"{error}: {reason}" if reason is not error else str(error), EXIT_CRASHED)

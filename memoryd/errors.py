@@ -29,10 +29,6 @@ class HintedError(Exception):
         self.hint = hint
 
 
-class ConfigError(HintedError):
-    """The configuration can't be used; the message names the file and the key."""
-
-
 class SocketError(HintedError):
     """The socket, a lock or the index can't be placed at its path."""
 

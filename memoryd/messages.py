@@ -11,7 +11,7 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -330,14 +330,3 @@ def split_lines(text: str) -> list[str]:
     if lines[-1] == "":
         lines.pop()
     return lines
-
-
-async def first_of(*waits: Awaitable[Any]) -> None:
-    """Wait for the first to finish, then cancel all that are not tasks."""
-    made = [asyncio.ensure_future(wait) for wait in waits if not isinstance(wait, asyncio.Task)]
-    tasks = [wait for wait in waits if isinstance(wait, asyncio.Task)]
-    try:
-        await asyncio.wait([*made, *tasks], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for future in made:
-            future.cancel()

@@ -2,11 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
-
-from memoryd.messages import first_of
 
 JITTER = 0.2
 
@@ -71,3 +69,14 @@ class Backoff:
         if (pause_s := self.retry_in_s) is not None:
             await first_of(self.sleep(pause_s), self._woken.wait())
             self._woken.clear()
+
+
+async def first_of(*waits: Awaitable[Any]) -> None:
+    """Wait for the first to finish, then cancel all that are not tasks."""
+    made = [asyncio.ensure_future(wait) for wait in waits if not isinstance(wait, asyncio.Task)]
+    tasks = [wait for wait in waits if isinstance(wait, asyncio.Task)]
+    try:
+        await asyncio.wait([*made, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for future in made:
+            future.cancel()

@@ -17,7 +17,7 @@ from pathlib import Path
 from bench.figures import Report
 from bench.quality import options, workspace
 from bench.quality.runner import NAMES, Run
-from memoryd.errors import ConfigError
+from memoryd.config.validate import ConfigError
 from memoryd_client import MemorydError
 
 DATA_ENV = "MEMORYD_BENCH_DATA"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from memoryd.errors import ConfigError
+from memoryd.config.validate import ConfigError
 
 Options = dict[str, Any]
 SEARCH_ONLY = "query."

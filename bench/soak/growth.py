@@ -45,7 +45,7 @@ class Growth(NamedTuple):
 
     @property
     def is_flat(self) -> bool:
-        """Whether the reading doesn't grow measurably."""
+        """True if the reading does not grow measurably."""
         return self.change <= self.bound
 
 

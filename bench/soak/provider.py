@@ -42,7 +42,7 @@ class FailingProvider:
 
     @property
     def is_out(self) -> bool:
-        """Whether an outage is on, in which every request fails."""
+        """True during an outage, in which every request fails."""
         age_s = asyncio.get_running_loop().time() - self._started_s
         return age_s % OUT_EVERY_S >= OUT_EVERY_S - OUT_FOR_S
 

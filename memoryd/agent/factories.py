@@ -9,6 +9,7 @@ from pathlib import Path
 
 from memoryd.config.load import AgentConfig
 from memoryd.config.settings import Settings
+from memoryd.config.validate import ConfigError
 from memoryd.embed.batch.api import BatchApi
 from memoryd.embed.gguf import gguf_engine
 from memoryd.embed.local import LocalProvider
@@ -16,7 +17,6 @@ from memoryd.embed.provider import PermanentError, Provider
 from memoryd.embed.rate_limit import RateLimits
 from memoryd.embed.resolve import Resolved, resolve
 from memoryd.embed.vendors.factory import APIS, key_origin
-from memoryd.errors import ConfigError
 from memoryd.fs.hang import LOOK_S, tick, within
 from memoryd.identity import Choice, Identity
 from memoryd.index.driver import ExtensionError, bundled_extension

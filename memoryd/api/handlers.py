@@ -11,7 +11,7 @@ from memoryd.api import files, get, probe, search, transcripts
 from memoryd.api.forget import MAX_NAMED_CHARS, forget
 from memoryd.api.status import Status
 from memoryd.embed.provider import ProviderError
-from memoryd.errors import ECHO_CHARS, ConfigError, RequestFailedError
+from memoryd.errors import ECHO_CHARS, HintedError, RequestFailedError
 from memoryd.fs.hang import LOOK_S, retrieve_error
 from memoryd.identity import Choice
 from memoryd.index.rebuild.actor import RebuildRequest
@@ -144,7 +144,7 @@ class Operations:
                 hint="`memctl status` names the file in a moment",
                 retryable=True,
             ) from None
-        except (ConfigError, ProviderError) as error:
+        except (HintedError, ProviderError) as error:
             raise RequestFailedError(protocol.ErrorCode.BAD_REQUEST, str(error)) from error
         await self._while_writable(self._choose(choice))
         resolved = agent.embedding.resolved

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from memoryd.agent.agent import Agent
 from memoryd.agent.transcripts import Transcripts
+from memoryd.fs.display import shown_path
 from memoryd.fs.hang import tick
 from memoryd.messages import FileKey
 from memoryd.source.transcripts.locations import SOURCE, Found, owner_of
-from memoryd.text.display import shown_path
 from memoryd_client.schema.transcripts import SessionEntry, SessionsBody, SessionsResult
 
 OPENCLAW_STORE = "openclaw-agent.sqlite"

@@ -19,10 +19,9 @@ from typing import Any, Literal
 import msgspec
 
 from memoryd.config.settings import Section, Settings
-from memoryd.config.validate import choices, mistakes
-from memoryd.errors import ConfigError
+from memoryd.config.validate import ConfigError, choices, mistakes
+from memoryd.fs.display import shown_path
 from memoryd.fs.hang import LOOK_S, within
-from memoryd.text.display import shown_path
 from memoryd_client.shared import paths, toml
 from memoryd_client.shared.safe_open import open_regular
 

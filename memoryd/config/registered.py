@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from memoryd.errors import ConfigError
+from memoryd.config.validate import ConfigError
 from memoryd.fs.atomic_replace import rename_over
 from memoryd_client.shared.safe_open import open_regular
 

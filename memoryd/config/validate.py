@@ -9,9 +9,15 @@ from urllib.parse import urlsplit
 import msgspec
 
 from memoryd.config.settings import Settings
+from memoryd.errors import HintedError
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """RFC 9110, 5.6.2."""
+
+
+class ConfigError(HintedError):
+    """The configuration can't be used; the message names the file and the key."""
+
 
 Mistake = tuple[str, str]
 """(dotted key, problem)"""

@@ -13,13 +13,8 @@ from typing import Literal
 from memoryd.agent.agent import Agent
 from memoryd.api.handlers import Operations
 from memoryd.config.load import AgentConfig, default_agent
-from memoryd.errors import (
-    AlreadyRunningError,
-    ConfigError,
-    IndexRefusedError,
-    RequestFailedError,
-    SocketError,
-)
+from memoryd.config.validate import ConfigError
+from memoryd.errors import AlreadyRunningError, IndexRefusedError, RequestFailedError, SocketError
 from memoryd.fs.hang import DiskWaits
 from memoryd.index.driver import Connection, Error, Fault, fault_of
 from memoryd.index.write_outage import reason

@@ -11,9 +11,10 @@ from typing import Any
 from memoryd import __version__
 from memoryd.api.handlers import Operations
 from memoryd.config.load import AgentConfig, real_path
+from memoryd.config.validate import ConfigError
 from memoryd.daemon.agents import AgentSlot, AgentSupervisor
 from memoryd.daemon.reload import Reloader
-from memoryd.errors import ConfigError, RequestFailedError
+from memoryd.errors import RequestFailedError
 from memoryd.events import KINDS, MAX_LISTENERS, EventBus
 from memoryd.server.connection import Caller, Handler
 from memoryd_client.schema import agents as wire

@@ -14,8 +14,9 @@ from memoryd.agent.factories import check_workspace
 from memoryd.api.health import exposed_hint
 from memoryd.config.load import AgentConfig, load, load_added, usable
 from memoryd.config.registered import AddedError, read_added, unfinished, write_added
+from memoryd.config.validate import ConfigError
 from memoryd.daemon.agents import AgentSlot, AgentSupervisor
-from memoryd.errors import ConfigError, RequestFailedError
+from memoryd.errors import RequestFailedError
 from memoryd_client.schema.agents import ReloadResult
 from memoryd_client.wire.protocol import ErrorCode
 

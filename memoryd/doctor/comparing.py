@@ -7,12 +7,12 @@ from typing import Protocol
 from memoryd.agent.factories import note_reader
 from memoryd.agent.transcripts import Transcripts
 from memoryd.config.load import AgentConfig
+from memoryd.config.validate import ConfigError
 from memoryd.doctor.conversations import Conversations
 from memoryd.doctor.disk import Differences, Notes, What, changed_since
 from memoryd.doctor.finding import Finding, Tally, Topic
 from memoryd.doctor.running import RunningDaemon, in_sync
 from memoryd.doctor.structure import REBUILD
-from memoryd.errors import ConfigError
 from memoryd.identity import Identity
 from memoryd.index.driver import Connection, Error
 from memoryd.source.notes.discover import Discovery

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from memoryd.config.load import AgentConfig, load, load_added
 from memoryd.config.registered import AddedError, read_added
+from memoryd.config.validate import ConfigError
 from memoryd.doctor import limits, permissions, running
 from memoryd.doctor.agent import AgentDoctor
 from memoryd.doctor.finding import Examination, Finding, Topic
 from memoryd.doctor.running import RunningDaemon, StartOptions
-from memoryd.errors import ConfigError
 from memoryd_client.launcher import logs
 from memoryd_client.shared import paths
 from memoryd_client.shared.humanize import counted

@@ -6,13 +6,13 @@ from typing import cast
 
 from memoryd.agent.factories import make_provider
 from memoryd.config.settings import Settings
+from memoryd.config.validate import ConfigError
 from memoryd.doctor.finding import Topic
 from memoryd.embed.gguf import gguf_engine
 from memoryd.embed.local import Engine, bundled
 from memoryd.embed.provider import Provider, ProviderError
 from memoryd.embed.resolve import Resolved
 from memoryd.embed.vendors.factory import APIS
-from memoryd.errors import ConfigError
 
 PROBE = "`memctl probe` tries it"
 

@@ -11,7 +11,8 @@ from typing import NamedTuple, Protocol
 
 from memoryd.embed.pool import EmbedPool
 from memoryd.identity import Identity
-from memoryd.messages import Embedded, GivesDims, SyncMarker, Text, ToFeeder, ToWriter, first_of
+from memoryd.messages import Embedded, GivesDims, SyncMarker, Text, ToFeeder, ToWriter
+from memoryd.retry import first_of
 
 READ_ROWS = 256
 GATHER_S = 1.0
@@ -42,7 +43,7 @@ class BatchJobs(Protocol):
 
     @property
     def on(self) -> bool:
-        """Whether jobs are made."""
+        """True if texts go into batch jobs."""
 
     def wanted(self, waiting: int) -> bool:
         """Return whether so many texts are worth a job."""

@@ -13,7 +13,7 @@ ORDER = ("openai", "gemini", "voyage", "mistral")
 """Providers that `auto` chooses if it finds their key, in this order."""
 
 
-class ProviderCandidate(NamedTuple):
+class Considered(NamedTuple):
     """A provider that was considered; `passed_over` is the reason against it, None if chosen."""
 
     provider: str
@@ -25,7 +25,7 @@ class Resolved(NamedTuple):
 
     provider: str
     choice: Choice | None
-    considered: list[ProviderCandidate]
+    considered: list[Considered]
 
     @property
     def is_fallback(self) -> bool:
@@ -56,28 +56,28 @@ def resolve(
     if kept is not None and kept.instead_of == configured:
         still = kept.by != "fallback" or kept.provider == fallback
         if still and (configured == "auto" or kept.by == "fallback"):
-            return Resolved(kept.provider, kept, [ProviderCandidate(kept.provider, None)])
+            return Resolved(kept.provider, kept, [Considered(kept.provider, None)])
     if configured != "auto":
-        return Resolved(configured, None, [ProviderCandidate(configured, None)])
+        return Resolved(configured, None, [Considered(configured, None)])
     if built_with not in (None, "none"):
         choice = Choice(str(built_with), "found", "the index was built with it", "auto")
-        return Resolved(choice.provider, choice, [ProviderCandidate(choice.provider, None)])
-    considered: list[ProviderCandidate] = []
+        return Resolved(choice.provider, choice, [Considered(choice.provider, None)])
+    considered: list[Considered] = []
     provider, why = "local", "no key of another provider was found"
     if model_path is None:
-        considered.append(ProviderCandidate("local (GGUF)", "local.model_path is not set"))
+        considered.append(Considered("local (GGUF)", "local.model_path is not set"))
     elif is_file(model_path):
         why = f"local.model_path is {model_path}"
         return _found("local", why, considered)
     else:
-        considered.append(ProviderCandidate("local (GGUF)", f"{model_path} is not a file"))
+        considered.append(Considered("local (GGUF)", f"{model_path} is not a file"))
     for name in ORDER:
         if (origin := key_origin(name)) is not None:
             return _found(name, f"its key was found in {origin}", considered)
-        considered.append(ProviderCandidate(name, "no key was found"))
+        considered.append(Considered(name, "no key was found"))
     return _found(provider, why, considered)
 
 
-def _found(provider: str, why: str, considered: list[ProviderCandidate]) -> Resolved:
+def _found(provider: str, why: str, considered: list[Considered]) -> Resolved:
     choice = Choice(provider, "found", why, "auto")
-    return Resolved(provider, choice, [*considered, ProviderCandidate(provider, None)])
+    return Resolved(provider, choice, [*considered, Considered(provider, None)])

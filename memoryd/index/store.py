@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """How to open an index file.
+    """Options for opening an index file.
 
     `extension` None means without sqlite-vec, for the reason `extension_error`. `cache_max_entries`
     None means no limit. `is_locked` returns whether the lock file is still in place; it blocks.
@@ -92,7 +92,7 @@ class Store:
 
     @property
     def writable(self) -> bool:
-        """Whether there is a write connection, which may still fail."""
+        """True if there is a write connection, which may still fail."""
         return self._database is not None
 
     @property

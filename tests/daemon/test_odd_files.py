@@ -12,7 +12,7 @@ from harness import Daemon
 from waiting import PATIENCE_S, eventually
 
 from memoryd.config.load import load
-from memoryd.errors import ConfigError
+from memoryd.config.validate import ConfigError
 from memoryd_client.launcher import logs
 from memoryd_client.launcher.autostart import is_enabled
 from memoryd_client.launcher.errors import NoLogError

@@ -8,7 +8,7 @@ import pytest
 from memoryd.config import load as config
 from memoryd.config.load import AgentConfig
 from memoryd.config.settings import Settings
-from memoryd.errors import ConfigError
+from memoryd.config.validate import ConfigError
 
 
 @pytest.fixture

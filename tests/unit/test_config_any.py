@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memoryd.config.load import load
 from memoryd.config.settings import Section, Settings
-from memoryd.errors import ConfigError
+from memoryd.config.validate import ConfigError
 from memoryd.source.notes.roots import extra_root
 from memoryd.text.redact import PatternError, Redactor
 

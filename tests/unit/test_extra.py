@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.config.settings import ExtraPath
-from memoryd.errors import ConfigError
+from memoryd.config.validate import ConfigError
 from memoryd.source.notes.discover import Discovery
 from memoryd.source.notes.ignore import Patterns
 from memoryd.source.notes.roots import Selection

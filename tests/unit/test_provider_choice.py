@@ -10,7 +10,7 @@ import pytest
 from memoryd.config.settings import ExtraPath, Local, Remote, Settings, StoreSettings
 from memoryd.config.validate import mistakes
 from memoryd.embed.provider import PermanentError
-from memoryd.embed.resolve import ORDER, ProviderCandidate, Resolved, resolve
+from memoryd.embed.resolve import ORDER, Considered, Resolved, resolve
 from memoryd.embed.vendors.credentials import Key, KeySource
 from memoryd.identity import Choice
 
@@ -53,7 +53,7 @@ def test_a_model_file_counts_more_than_every_key() -> None:
     resolved = choose(model_path="m.gguf", files=("m.gguf",), keys=ORDER)
     assert resolved.provider == "local"
     assert resolved.choice == found("local", "local.model_path is m.gguf")
-    assert resolved.considered == [ProviderCandidate("local", None)]
+    assert resolved.considered == [Considered("local", None)]
 
 
 @pytest.mark.parametrize("number", range(len(ORDER)))
@@ -63,9 +63,9 @@ def test_the_first_key_counts_and_why_others_were_passed_over_is_told(number: in
     assert resolved.provider == name
     assert resolved.choice == found(name, f"its key was found in {name.upper()}_API_KEY")
     assert resolved.considered == [
-        ProviderCandidate("local (GGUF)", "local.model_path is not set"),
-        *(ProviderCandidate(other, "no key was found") for other in ORDER[:number]),
-        ProviderCandidate(name, None),
+        Considered("local (GGUF)", "local.model_path is not set"),
+        *(Considered(other, "no key was found") for other in ORDER[:number]),
+        Considered(name, None),
     ]
     assert not resolved.is_fallback
 
@@ -84,7 +84,7 @@ def test_without_any_key_the_bundled_model_is_taken() -> None:
 def test_a_model_file_that_is_not_there_is_passed_over() -> None:
     resolved = choose(model_path="m.gguf", keys=("voyage",))
     assert resolved.provider == "voyage"
-    assert resolved.considered[0] == ProviderCandidate("local (GGUF)", "m.gguf is not a file")
+    assert resolved.considered[0] == Considered("local (GGUF)", "m.gguf is not a file")
 
 
 def test_ollama_is_never_found() -> None:
@@ -101,7 +101,7 @@ def test_a_choice_is_kept_over_keys_that_come_and_go(by: Any, keys: tuple[str, .
     resolved = choose(
         kept=kept, built_with="gemini", keys=keys, model_path="m.gguf", files=("m.gguf",)
     )
-    assert resolved == Resolved("gemini", kept, [ProviderCandidate("gemini", None)])
+    assert resolved == Resolved("gemini", kept, [Considered("gemini", None)])
 
 
 def test_what_was_found_once_is_found_no_more() -> None:
@@ -123,7 +123,7 @@ def test_a_choice_for_another_configuration_is_not_kept() -> None:
 def test_auto_stays_with_what_an_index_was_built_with(built_with: str) -> None:
     resolved = choose(built_with=built_with, keys=ORDER)
     assert resolved.choice == found(built_with, "the index was built with it")
-    assert resolved.considered == [ProviderCandidate(built_with, None)]
+    assert resolved.considered == [Considered(built_with, None)]
 
 
 def test_an_index_of_keywords_alone_was_built_with_nothing() -> None:
@@ -145,14 +145,12 @@ def test_a_named_provider_is_taken_whatever_there_is(name: str) -> None:
             model_path="m",
             files=("m",),
         )
-        assert resolved == Resolved(name, None, [ProviderCandidate(name, None)])
+        assert resolved == Resolved(name, None, [Considered(name, None)])
 
 
 def test_a_request_for_the_configured_provider_needs_no_choice() -> None:
     kept = Choice("openai", "asked", "it was asked for by request", "openai")
-    assert choose("openai", kept=kept) == Resolved(
-        "openai", None, [ProviderCandidate("openai", None)]
-    )
+    assert choose("openai", kept=kept) == Resolved("openai", None, [Considered("openai", None)])
 
 
 # The fallback
@@ -163,14 +161,14 @@ FALLEN = Choice("mistral", "fallback", "openai failed: bad key", "openai")
 
 def test_a_fallback_is_kept_although_the_first_provider_works_again() -> None:
     resolved = choose("openai", fallback="mistral", kept=FALLEN, keys=ORDER, built_with="openai")
-    assert resolved == Resolved("mistral", FALLEN, [ProviderCandidate("mistral", None)])
+    assert resolved == Resolved("mistral", FALLEN, [Considered("mistral", None)])
     assert resolved.is_fallback
 
 
 def test_a_fallback_of_auto_is_kept_too() -> None:
     kept = Choice("local", "fallback", "openai failed: bad key", "auto")
     resolved = choose("auto", fallback="local", kept=kept, keys=ORDER, built_with="openai")
-    assert resolved == Resolved("local", kept, [ProviderCandidate("local", None)])
+    assert resolved == Resolved("local", kept, [Considered("local", None)])
     assert resolved.is_fallback
 
 
@@ -181,7 +179,7 @@ def test_a_fallback_that_is_configured_no_more_ends(fallback: str) -> None:
 
 def test_another_configured_provider_ends_a_fallback() -> None:
     resolved = choose("voyage", fallback="mistral", kept=FALLEN)
-    assert resolved == Resolved("voyage", None, [ProviderCandidate("voyage", None)])
+    assert resolved == Resolved("voyage", None, [Considered("voyage", None)])
 
 
 def test_going_back_on_request_ends_a_fallback() -> None:

@@ -21,7 +21,7 @@ from bench.quality.scoring import (
     reciprocal_rank,
 )
 from bench.quality.workspace import key_of
-from memoryd.errors import ConfigError
+from memoryd.config.validate import ConfigError
 from memoryd_client.schema.memory import Hit
 
 TODAY = datetime.date(2026, 3, 1)

@@ -11,11 +11,11 @@ from remotes import KEY, NAMES, VENDORS, WITH_KEY, clear, double_of, remote, set
 from vendors import Double, Fault, GeminiDouble, OllamaDouble, OpenAiDouble, Seen, embedding
 
 from memoryd.config.settings import Remote, Settings
+from memoryd.config.validate import ConfigError
 from memoryd.embed.provider import FloatMatrix, PermanentError, utf8_bytes
 from memoryd.embed.vendors.api import RequestOptions
 from memoryd.embed.vendors.factory import APIS, is_secret_header, key_origin, make_remote
 from memoryd.embed.vendors.remote import LARGE_BYTES
-from memoryd.errors import ConfigError
 
 TEXTS = ["one", "two three", 'four "quoted" 漢字 🦭']
 INDEXED = ("openai", "voyage", "mistral")

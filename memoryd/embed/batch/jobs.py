@@ -23,8 +23,8 @@ from memoryd.embed.batch.files import BatchFile, Output, collect, download_outpu
 from memoryd.embed.provider import BatchTooLargeError, PermanentError, ProviderError, RetryableError
 from memoryd.embed.provider_client import ProviderClient
 from memoryd.identity import Identity
-from memoryd.messages import BatchJobRow, JobChange, Text, ToWriter, first_of
-from memoryd.retry import Backoff
+from memoryd.messages import BatchJobRow, JobChange, Text, ToWriter
+from memoryd.retry import Backoff, first_of
 
 log = logging.getLogger(__name__)
 

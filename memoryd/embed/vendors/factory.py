@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 
 from memoryd.config.settings import Remote, Settings
-from memoryd.config.validate import is_web_address
+from memoryd.config.validate import ConfigError, is_web_address
 from memoryd.embed.batch.api import BatchApi
 from memoryd.embed.provider import Provider, prefixes
 from memoryd.embed.vendors.api import Api, RequestOptions
@@ -15,7 +15,6 @@ from memoryd.embed.vendors.ollama import OllamaApi
 from memoryd.embed.vendors.openai import OpenAiApi, OpenAiBatch
 from memoryd.embed.vendors.remote import RemoteProvider
 from memoryd.embed.vendors.voyage import VoyageApi, VoyageBatch
-from memoryd.errors import ConfigError
 
 APIS: Mapping[str, Callable[[], Api]] = {
     "openai": OpenAiApi,

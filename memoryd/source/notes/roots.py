@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from memoryd.config.settings import ExtraPath
-from memoryd.errors import ConfigError
+from memoryd.config.validate import ConfigError
 from memoryd.fs.hang import tick
 from memoryd.source.filenames import (
     MAGIC,

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from memoryd.fs.display import shown_path
 from memoryd.fs.hang import tick
 from memoryd.fs.safe_open import Descent
 from memoryd.messages import FileKey, FileStat, file_stat
 from memoryd.source.filenames import IGNORE_FILE, NOT_UTF8, is_markdown, is_utf8
 from memoryd.source.notes.ignore import IgnoreFiles, Rules
 from memoryd.source.notes.roots import Root
-from memoryd.text.display import shown_path
 
 LINK = "a symbolic link; links are not followed"
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from memoryd.fs.display import shown_path
 from memoryd.fs.hang import LOOK_S, tick, within
 from memoryd.fs.safe_open import Descent, open_file, stat_file, unlink_file
 from memoryd.messages import FileKey, FileStat, file_stat
 from memoryd.source.filenames import MAGIC, NOT_UTF8, is_utf8
-from memoryd.text.display import shown_path
 
 SOURCE = "sessions"
 USUAL = {

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from memoryd.fs.display import shown_path
 from memoryd.fs.hang import tick
 from memoryd.messages import (
     FileGone,
@@ -33,7 +34,6 @@ from memoryd.source.transcripts.delta import TranscriptDelta
 from memoryd.source.transcripts.format import LeftOutError
 from memoryd.source.transcripts.locations import SOURCE, Found, is_archive
 from memoryd.source.transcripts.openclaw_json5 import BeingWrittenError
-from memoryd.text.display import shown_path
 
 log = logging.getLogger(__name__)
 

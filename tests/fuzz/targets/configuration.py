@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from fuzz.scratch import folder
 from memoryd.config.load import load, load_added
-from memoryd.errors import ConfigError
+from memoryd.config.validate import ConfigError
 from memoryd.source.notes.roots import extra_root
 from memoryd.text.redact import PatternError, Redactor
 from memoryd_client.launcher import autostart
