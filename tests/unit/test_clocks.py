@@ -59,7 +59,7 @@ class StuckApi:
         self.looks = 0
         self.cancelled = 0
 
-    async def look(self, remote_id: str) -> JobState:
+    async def state(self, remote_id: str) -> JobState:
         self.looks += 1
         return JobState("running", "in_progress")
 
