@@ -157,7 +157,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "status": Command("Show the status of the daemon and all agents (or of --agent)."),
     "files": Command(
-        "List the indexed files, or the skipped, unreadable or remarked ones.",
+        "List indexed, skipped, unreadable or remarked files.",
         options=(
             Option(
                 "--skipped", "state", "files that are not memory, with the reason", value="skipped"
@@ -219,7 +219,7 @@ COMMANDS: dict[str, Command] = {
         ),
     ),
     "config": Command("Print the effective settings and the origin of each."),
-    "agents": Command("List the agents of the daemon; * marks the one that you use here."),
+    "agents": Command("List the agents of the daemon; * marks the one you use here."),
     "add": Command("Serve another workspace.", "DIR", 1, 1),
     "drop": Command("Stop serving a workspace that `add` registered.", "AGENT|DIR", 1, 1),
     "reload": Command("Reload the configuration."),

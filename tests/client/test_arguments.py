@@ -82,7 +82,7 @@ def test_a_value_may_begin_with_a_dash() -> None:
     ("line", "complaint"),
     [
         ("", "no command given. Commands: search, get, "),
-        ("--json", "say what to do"),
+        ("--json", "no command given"),
         ("serch tea", "unknown command 'serch'; did you mean search?"),
         ("search", "search needs QUERY…"),
         ("get", "get needs PATH"),

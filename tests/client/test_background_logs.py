@@ -198,7 +198,7 @@ def test_a_log_of_somebody_else_is_told(socket: str, monkeypatch: pytest.MonkeyP
     log.parent.mkdir(parents=True)
     log.touch()
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(NoLogError, match="can't be read"):
+    with pytest.raises(NoLogError, match="can't read the log"):
         logs.current(socket)
 
 

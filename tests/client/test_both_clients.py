@@ -299,7 +299,7 @@ def test_an_answer_of_another_shape_is_told_and_the_connection_goes_on(
     connect: Connect,
 ) -> None:
     with FakeDaemon(answering(GOT, PONG)) as daemon, connect(daemon.path) as client:
-        with pytest.raises(errors.ProtocolMismatchError, match=r"ping .*`pid`"):
+        with pytest.raises(errors.ProtocolMismatchError, match=r"ping: .*`pid`"):
             client.ping()
         assert client.ping() == PONG
 

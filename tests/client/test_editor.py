@@ -228,7 +228,7 @@ def test_a_file_that_is_gone_is_not_made_anew(
     monkeypatch.setenv("EDITOR", str(editor("vim")))
     os.unlink(workspace / "MEMORY.md")
     assert search(workspace, 2) == 4
-    assert f"{workspace / 'MEMORY.md'} is gone" in capfd.readouterr().err
+    assert f"{workspace / 'MEMORY.md'} no longer exists" in capfd.readouterr().err
     assert not (workspace.parent / "noted").exists()
 
 

@@ -161,8 +161,8 @@ def test_usage_errors(capsys: Captured) -> None:
 def test_an_impossible_socket_path_is_a_usage_error(capsys: Captured) -> None:
     assert memctl.main(["ping", "--socket", "/" + "x" * 200]) == 2
     message, hint = capsys.readouterr().err.splitlines()
-    assert message.startswith("memctl: the socket path has 201 bytes long")
-    assert hint.startswith("hint: Set MEMORYD_SOCKET")
+    assert message.startswith("memctl: the socket path has 201 bytes, the maximum is")
+    assert hint.startswith("hint: set MEMORYD_SOCKET")
 
 
 @pytest.mark.parametrize(

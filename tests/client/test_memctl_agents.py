@@ -301,13 +301,13 @@ def test_reload(run: Run) -> None:
     changed = ReloadResult(files, ["new", "newer"], ["old"], ["main"], ["same"], [])
     assert run("reload", changed) == (
         0,
-        "Configuration read: /home/ada/.config/memoryd/config.toml\n"
+        "Configuration reloaded: /home/ada/.config/memoryd/config.toml\n"
         "Started: new, newer\nStopped: old\nRestarted: main\n",
         "",
     )
     assert run("reload", ReloadResult([], [], [], [], ["main"], [])) == (
         0,
-        "Configuration read: no file\nNothing changed\n",
+        "Configuration reloaded: no file\nNo changes\n",
         "",
     )
 

@@ -86,7 +86,7 @@ def test_start_of_what_runs_already_is_no_failure(
     assert capsys.readouterr() == (text, "")
     assert memctl.main(["start", "--workspace", "/w"]) == 0
     out, err = capsys.readouterr()
-    assert (out, err.startswith("note: what runs keeps its own options")) == (text, True)
+    assert (out, err.startswith("note: memoryd keeps its options")) == (text, True)
     assert memctl.main(["start", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "pid": 4711,

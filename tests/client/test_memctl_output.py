@@ -51,9 +51,9 @@ def test_search(run: Run) -> None:
     assert run("search dentist", FOUND) == (
         """\
 1. memory/2026-08-14.md:12-14  0.88  (vector 0.62, text 0.91)
-   words: bm25 0.50, coverage 1.00, adjacency 0.75, verbatim 0.00 (place 1)
-   meaning: cosine 0.25 (place 3)
-   strength 2.25, age leaves 50%
+   keywords: bm25 0.50, coverage 1.00, adjacency 0.75, verbatim 0.00 (rank 1)
+   vector: cosine 0.25 (rank 3)
+   strength 2.25, age factor 50%
    12 │ ## Health
    13 │
    14 │ Dentist — 3 pm, bring the card.
@@ -315,7 +315,7 @@ def test_status_json(run: Run) -> None:
 def test_index(run: Run) -> None:
     assert run("index --force", golden("index_result", IndexResult)) == (
         "Memory index rebuilt: 12 files · 345 chunks · 300 embedded, 45 reused · 1.2 s\n"
-        "2 vectors still to come\n",
+        "2 vectors pending\n",
         "warning: 1 text was refused\n",
     )
     assert run("index", IndexResult(1, 1, 0, 1, 0.04)) == (
@@ -340,7 +340,7 @@ def test_index_json(run: Run) -> None:
 
 def test_sync(run: Run) -> None:
     assert run("sync", golden("sync_result", SyncResult)) == (
-        "In sync: 12 files · 345 chunks\n2 vectors still to come\n",
+        "In sync: 12 files · 345 chunks\n2 vectors pending\n",
         "warning: the provider is out of quota\n",
     )
 

@@ -135,7 +135,7 @@ def lisbon(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         (INDEXED, "indexed    main  memory/a\ufffdb.md  3 chunks"),
         (Event("noticed", "main", AT, "x.md"), "noticed    main  x.md"),
         (Event("embedded", "main", AT, count=1), "embedded   main  1 vector"),
-        (Event("searched", "main", AT, count=2, text="tea"), "searched   main  2 hits  tea"),
+        (Event("searched", "main", AT, count=2, text="tea"), "searched   main  2 results  tea"),
         (Event("degraded", "main", AT, text="no\nquota"), "degraded   main  no quota"),
         (Event("missed", "", AT, count=7), "missed     7 events"),
     ],

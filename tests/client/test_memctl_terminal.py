@@ -20,7 +20,7 @@ STATUS = golden("status_result", StatusResult)
 
 def test_a_terminal_gets_emphasis() -> None:
     first_line, why, *_, second_line = search(FOUND, Style(colour=True)).splitlines()[:5]
-    assert why.startswith("   \x1b[2mwords: bm25 0.50, ")
+    assert why.startswith("   \x1b[2mkeywords: bm25 0.50, ")
     assert first_line == (
         "1. \x1b[1mmemory/2026-08-14.md:12-14\x1b[0m  0.88  \x1b[2m(vector 0.62, text 0.91)\x1b[0m"
     )

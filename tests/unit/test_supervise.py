@@ -143,7 +143,7 @@ async def test_a_drain_that_hangs_is_cut_off(
     daemon.stop.set()
     await daemon.run(drain=forever)
     assert daemon.diary == ["stopping", "a stopped", "b stopped", "c stopped"]
-    assert "resumed at the next start" in caplog.text
+    assert "which the next start resumes" in caplog.text
 
 
 async def test_an_actor_that_does_not_stop_is_left_behind(
