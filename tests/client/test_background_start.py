@@ -167,7 +167,7 @@ def test_a_log_that_cannot_be_written_is_told(
 ) -> None:
     (folder / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(folder / "file"))
-    with pytest.raises(StartFailedError, match="can't write the log .*: Not a directory"):
+    with pytest.raises(StartFailedError, match=r"can't write the log .*: Not a directory"):
         start(folder)
 
 
