@@ -288,15 +288,18 @@ def test_a_service_is_left_to_its_manager(home: Daemon) -> None:
     with subprocess.Popen(
         ["sh", "-c", shell, sys.executable], stderr=subprocess.DEVNULL
     ) as process:
-        with home.client() as client:
-            assert client.ping().pid == process.pid
-        with pytest.raises(ManagedError, match="run by systemd"):
-            stop(home)
-        with pytest.raises(ManagedError, match="run by systemd"):
-            restart(home)
-        assert process.poll() is None
-        process.terminate()
-        assert process.wait(timeout=PATIENCE_S) == 0
+        try:
+            with home.client() as client:
+                assert client.ping().pid == process.pid
+            with pytest.raises(ManagedError, match="systemd runs this"):
+                stop(home)
+            with pytest.raises(ManagedError, match="systemd runs this"):
+                restart(home)
+            assert process.poll() is None
+            process.terminate()
+            assert process.wait(timeout=PATIENCE_S) == 0
+        finally:
+            process.kill()
 
 
 def test_a_daemon_started_from_a_desktop_is_no_service(

@@ -183,7 +183,7 @@ def test_a_socket_path_that_is_too_long_leaves_nothing(daemon: Daemon) -> None:
         timeout=PATIENCE_S,
     )
     assert done.returncode == 78
-    assert "Set MEMORYD_SOCKET (or --socket) to a shorter path." in done.stderr
+    assert "set MEMORYD_SOCKET (or --socket) to a shorter path" in done.stderr
     assert not folder.exists()
 
 

@@ -130,7 +130,7 @@ def test_other_dims_after_a_stop_found_by_a_question(daemon: Daemon, double: Dou
     found = daemon.search("word3")
     assert (found.mode, found.results[0].path) == ("keyword", "memory/3.md")
     (warning,) = found.warnings
-    assert f"now gives vectors of {NEW} dimensions and the index has {OLD}" in warning
+    assert f"gives vectors of {NEW} dimensions now, and the index has some of {OLD}" in warning
     eventually(lambda: has_moved_on(daemon, dims=NEW))
     is_whole(daemon, dims=NEW, chunks=NOTES)
 

@@ -292,7 +292,7 @@ def test_another_index_in_its_place_is_opened_and_nothing_is_paid_twice(disk: Da
     disk.start().sync()
     yesterday.rename(disk.database)
     disk.write("memory/another.md", "another note of today\n")
-    eventually(lambda: "was replaced by another file while it was open" in disk.log())
+    eventually(lambda: "was replaced by another file; opening the new file" in disk.log())
     eventually(finds(disk, "orchid", "memory/new.md"))
     disk.sync()
     assert disk.stop() == 0
@@ -419,7 +419,7 @@ def test_a_workspace_that_can_not_be_written_down_is_not_served(daemon: Daemon) 
     in_the_way = daemon.database.parent / f"added{suffix}.json.new"
     in_the_way.mkdir()
     refused = daemon.memctl("add", str(other), code=1)
-    assert "can't be written" in refused.stderr
+    assert "can't write " in refused.stderr
     assert "the workspace is not served" in refused.stderr
     assert "other" not in daemon.memctl("agents").stdout
     assert "Traceback" not in daemon.log()

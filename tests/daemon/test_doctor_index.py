@@ -287,7 +287,7 @@ def test_notes_whose_disk_is_not_there_are_not_gone(patient: Patient) -> None:
         subprocess.run(["umount", str(memory)], check=True)
     ((check, level, message),) = bad(patient.doctor(code=0))
     assert (check, level) == ("disk", "warning")
-    assert message.startswith(f"{memory} is empty, and not the folder that was indexed")
+    assert message.startswith(f"{memory} is empty and not the folder that was indexed")
 
 
 NO_OVERRIDE = "-dac_override,-dac_read_search"
@@ -312,7 +312,7 @@ def test_what_cannot_be_looked_into_is_not_gone(patient: Patient) -> None:
             "disk",
             "warning",
             f"{patient.workspace}/memory/locked can't be read: Permission denied;"
-            " what the index has of it is kept",
+            " its indexed text is kept",
         ),
     ]
 

@@ -190,7 +190,7 @@ def test_a_folder_that_everybody_may_change_is_no_place_for(daemon: Daemon, what
         variables = {}
     code, said = second(daemon, *options, **variables)
     assert code == 78
-    assert f"{shared} can be written to by everybody" in said
+    assert f"{shared} is writable by everybody" in said
     assert f"`chmod go-w {shared}`" in said
     shared.chmod(0o1777)
     daemon.variables = variables

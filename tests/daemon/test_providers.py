@@ -413,7 +413,7 @@ def test_an_address_that_is_none_is_told(daemon: Daemon, url: str) -> None:
     daemon.start(wait=False)
     assert daemon.process is not None
     assert daemon.process.wait(60) == 78
-    assert "OPENAI_BASE_URL must be an address like https://host/v1" in daemon.log()
+    assert "OPENAI_BASE_URL must be a URL like https://host/v1" in daemon.log()
     assert "Traceback" not in daemon.log()
 
 

@@ -119,12 +119,12 @@ def test_an_explanation_for_people(hybrid: Daemon) -> None:
     hybrid.start().sync()
     shown = hybrid.memctl("search", "--explain", "lighthouse keeper").stdout
     assert re.search(
-        r"words: bm25 0\.\d\d, coverage 1\.00, adjacency 1\.00, verbatim 1\.00 \(place 1\)\n"
-        r" +meaning: cosine 0\.\d\d \(place 1\)\n"
-        r" +strength \d\.\d\d, age leaves 100%\n",
+        r"keywords: bm25 0\.\d\d, coverage 1\.00, adjacency 1\.00, verbatim 1\.00 \(rank 1\)\n"
+        r" +vector: cosine 0\.\d\d \(rank 1\)\n"
+        r" +strength \d\.\d\d, age factor 100%\n",
         shown,
     )
-    assert "words:" not in hybrid.memctl("search", "lighthouse keeper").stdout
+    assert "keywords:" not in hybrid.memctl("search", "lighthouse keeper").stdout
     answer = hybrid.memctl_json("search", "--explain", "lighthouse keeper")
     (hit,) = answer["results"]
     why = hit["explanation"]

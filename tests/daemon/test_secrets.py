@@ -370,7 +370,7 @@ def test_a_password_in_an_address_is_refused_and_not_shown(daemon: Daemon, where
     daemon.start(wait=False)
     assert daemon.process is not None
     assert daemon.process.wait(timeout=PATIENCE_S) == 78
-    assert "without a user name or password" in daemon.log()
+    assert "without user name or password" in daemon.log()
     assert "plantedpassword" not in daemon.log()
 
 

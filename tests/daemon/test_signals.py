@@ -295,7 +295,7 @@ def test_a_configuration_that_can_not_be_used_is_told_and_the_old_one_kept(
     send(daemon, signal.SIGHUP)
     eventually(lambda: "the old configuration stays active" in daemon.log())
     with daemon.client() as client:
-        assert any("configuration can't be read" in line for line in client.status().degraded)
+        assert any("configuration can't be reloaded" in line for line in client.status().degraded)
         assert len(client.search("number0").results) == 1
     put_back(daemon)
     send(daemon, signal.SIGHUP)

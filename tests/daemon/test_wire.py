@@ -73,7 +73,7 @@ def test_a_request_before_hello_ends_the_connection(peer: Peer) -> None:
 @pytest.mark.parametrize("greeting", [b"GET / HTTP/1.1\r\n\r\n", b'{"jsonrpc": "2.0"}\n'])
 def test_another_protocol_gets_a_friendly_line(peer: Peer, greeting: bytes) -> None:
     peer.socket.sendall(greeting)
-    assert peer.socket.recv(1000) == b"This is the socket of memoryd; use memctl to talk to it.\n"
+    assert peer.socket.recv(1000) == b"This is memoryd's socket; use memctl to talk to it.\n"
 
 
 def test_four_gibibytes_are_refused_before_they_come(peer: Peer) -> None:

@@ -57,8 +57,7 @@ def make_remote(name: str, settings: Settings, *, own: bool = True) -> RemotePro
     base_url = f"{api.url(address)}{query}{rest}"  # Azure addresses have a query
     if not is_web_address(base_url):
         raise ConfigError(
-            f"{api.url_name} must be an address like https://host/v1, without a user name or"
-            " password"
+            f"{api.url_name} must be a URL like https://host/v1, without user name or password"
         )
     # The environment's key for Ollama's cloud must not go to the user's own server.
     cloud = name != "ollama" or URL(base_url).host == _OLLAMA_CLOUD
