@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from identities import identity
 from waiting import until
 
-from memoryd.identity import Identity
 from memoryd.index import statements
 from memoryd.index.driver import bundled_extension, run_at_once, sqlite
 from memoryd.index.repair import checks
@@ -17,18 +17,8 @@ from memoryd.index.repair.checker import AGAIN_S, DAY_S, Checker
 from memoryd.index.repair.checks import Problem
 from memoryd.index.store import Store, StoreOptions
 from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
-from memoryd.text.tokenize import TOKENIZER
 
-IDENTITY = Identity(
-    provider="local",
-    model="use",
-    provider_key="k",
-    dims=4,
-    max_input_bytes=8000,
-    chunk_tokens=400,
-    chunk_overlap=80,
-    tokenizer=TOKENIZER,
-)
+IDENTITY = identity(dims=4)
 TEXTS = [f"boiler number{n}" for n in range(2 * checks.PORTION_ROWS + 10)]
 UNIT = struct.pack("<4f", 1, 0, 0, 0)
 OTHER = struct.pack("<4f", 0, 1, 0, 0)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from identities import identity
 from numpy.typing import NDArray
 
 from memoryd.config.settings import Hybrid, QuerySettings
-from memoryd.identity import Identity
 from memoryd.index import statements
 from memoryd.index.catalog import FileRow
 from memoryd.index.driver import Connection, run_at_once
@@ -21,16 +21,7 @@ from memoryd.search.retrievers import RetrieverError, VectorRetriever
 from memoryd_client.schema.memory import SearchBody
 
 DIMS = 8
-IDENTITY = Identity(
-    provider="p",
-    model="m",
-    provider_key="",
-    dims=DIMS,
-    max_input_bytes=8_000,
-    chunk_tokens=400,
-    chunk_overlap=80,
-    tokenizer="t",
-)
+IDENTITY = identity("p", "m", dims=DIMS, provider_key="")
 
 
 def vector(text: str) -> NDArray[np.float32]:

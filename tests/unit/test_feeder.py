@@ -5,22 +5,14 @@ from collections.abc import AsyncIterator
 from types import SimpleNamespace
 
 import pytest
+from identities import identity
 
 from memoryd.embed.feeder import Feeder
 from memoryd.embed.pool import EmbedOutcome
 from memoryd.identity import Identity
 from memoryd.messages import Embedded, SyncMarker, ToFeeder, ToWriter
 
-IDENTITY = Identity(
-    provider="p",
-    model="m",
-    provider_key="",
-    dims=1,
-    max_input_bytes=100,
-    chunk_tokens=1,
-    chunk_overlap=0,
-    tokenizer="t",
-)
+IDENTITY = identity("p", "m", dims=1, provider_key="")
 
 
 class Pool:

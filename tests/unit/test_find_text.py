@@ -7,24 +7,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from identities import KEYWORDS_ONLY
 
 from memoryd.chunk.transcript import Position, TranscriptChunker
-from memoryd.identity import Identity
 from memoryd.index import schema, statements
 from memoryd.index.driver import run_at_once, sqlite
 from memoryd.index.queries import find_text
 from memoryd.messages import FileKey, FileStat, ParsedFile
 
-IDENTITY = Identity(
-    provider="none",
-    model="fts-only",
-    provider_key="",
-    dims=None,
-    max_input_bytes=8_000,
-    chunk_tokens=400,
-    chunk_overlap=0,
-    tokenizer="t",
-)
+IDENTITY = KEYWORDS_ONLY
 WORDS = [
     "one",
     "two",

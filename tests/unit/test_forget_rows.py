@@ -3,23 +3,14 @@
 from pathlib import Path
 
 import numpy as np
+from identities import identity
 
-from memoryd.identity import Identity
 from memoryd.index import schema, statements
 from memoryd.index.driver import run_at_once, sqlite
 from memoryd.index.forget import forget
 from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
 
-IDENTITY = Identity(
-    provider="openai",
-    model="m",
-    provider_key="",
-    dims=2,
-    max_input_bytes=8_000,
-    chunk_tokens=400,
-    chunk_overlap=0,
-    tokenizer="t",
-)
+IDENTITY = identity("openai", "m", dims=2, provider_key="")
 VECTOR = np.array([1, 0], "<f4").tobytes()
 
 

@@ -3,22 +3,13 @@
 from pathlib import Path
 
 import pytest
+from identities import identity
 
-from memoryd.identity import Identity
 from memoryd.index import batch_jobs, schema
 from memoryd.index.driver import DamagedIndexError, sqlite
 from memoryd.messages import BatchJobRow, JobChange
 
-IDENTITY = Identity(
-    provider="openai",
-    model="m",
-    provider_key="k",
-    dims=2,
-    max_input_bytes=8_000,
-    chunk_tokens=400,
-    chunk_overlap=0,
-    tokenizer="t",
-)
+IDENTITY = identity("openai", "m", dims=2)
 
 
 @pytest.mark.parametrize("hashes", ["", "[[]]", '["x', "null", "[" * 100_000])

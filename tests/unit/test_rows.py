@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from identities import identity
 
-from memoryd.identity import Identity
 from memoryd.index import cache, queries, schema, statements
 from memoryd.index.catalog import load_catalog
 from memoryd.index.driver import (
@@ -25,18 +25,8 @@ from memoryd.index.driver import (
 from memoryd.index.rebuild import carry_over
 from memoryd.index.statements import DerivedTables, RowChanges
 from memoryd.messages import Chunk, FileGone, FileKey, FileStat, ParsedFile
-from memoryd.text.tokenize import TOKENIZER
 
-IDENTITY = Identity(
-    provider="local",
-    model="use",
-    provider_key="k",
-    dims=2,
-    max_input_bytes=8000,
-    chunk_tokens=400,
-    chunk_overlap=80,
-    tokenizer=TOKENIZER,
-)
+IDENTITY = identity(dims=2)
 LEGS = DerivedTables(IDENTITY, fts=True, vec=True)
 STAT = FileStat(1, 2, 3)
 TEXTS = ["boiler", "valve", "今天玩", "gasket\nvalve", "", "İ x"]

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from identities import identity
 
 from memoryd.errors import IndexRefusedError
-from memoryd.identity import Choice, Identity
+from memoryd.identity import Choice
 from memoryd.index import schema
 from memoryd.index.cache import put_vec
 from memoryd.index.driver import DamagedIndexError, Database, Fault, bundled_extension, fault_of
@@ -33,19 +34,9 @@ from memoryd.index.repair.recover import (
     inspect,
     recover,
 )
-from memoryd.text.tokenize import TOKENIZER
 
 WORKSPACE = Path("/home/ann/work")
-IDENTITY = Identity(
-    provider="local",
-    model="use",
-    provider_key="k",
-    dims=64,
-    max_input_bytes=8000,
-    chunk_tokens=400,
-    chunk_overlap=80,
-    tokenizer=TOKENIZER,
-)
+IDENTITY = identity(dims=64)
 VECTORS = 300
 TOMBSTONES = 2_000
 NOON_S = 1_795_867_200.0

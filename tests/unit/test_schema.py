@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from identities import identity
 
 from memoryd.errors import IndexRefusedError
 from memoryd.identity import Identity
@@ -23,18 +24,9 @@ from memoryd.index.driver import (
 )
 from memoryd.index.statements import DerivedTables
 from memoryd.messages import Chunk, FileKey, FileStat, MountPoints, ParsedFile
-from memoryd.text.tokenize import TOKENIZER, fts_columns
+from memoryd.text.tokenize import fts_columns
 
-IDENTITY = Identity(
-    provider="local",
-    model="use",
-    provider_key="k",
-    dims=4,
-    max_input_bytes=8000,
-    chunk_tokens=400,
-    chunk_overlap=80,
-    tokenizer=TOKENIZER,
-)
+IDENTITY = identity(dims=4)
 WORKSPACE = Path("/home/ann/work")
 VERSION_1 = Path(__file__).with_name("index_version_1.sql")
 VERSION_2 = Path(__file__).with_name("index_version_2.sql")

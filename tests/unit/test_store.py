@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from identities import identity
 from waiting import settle
 
 from memoryd.errors import IndexRefusedError
@@ -32,18 +33,8 @@ from memoryd.messages import (
     ToFeeder,
     ToWriter,
 )
-from memoryd.text.tokenize import TOKENIZER
 
-IDENTITY = Identity(
-    provider="local",
-    model="use",
-    provider_key="k",
-    dims=2,
-    max_input_bytes=8000,
-    chunk_tokens=400,
-    chunk_overlap=80,
-    tokenizer=TOKENIZER,
-)
+IDENTITY = identity(dims=2)
 OTHER = msgspec.structs.replace(IDENTITY, model="other", dims=4)
 UNKNOWN = msgspec.structs.replace(IDENTITY, dims=None)
 STAT = FileStat(1, 2, 3)

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
+from identities import identity
+
 from memoryd.embed.batch.api import BatchApi, JobState
 from memoryd.embed.batch.files import download_output
 from memoryd.embed.provider import ProviderError
@@ -14,7 +16,6 @@ from memoryd.embed.vendors.gemini import GeminiApi, GeminiBatch
 from memoryd.embed.vendors.http import Http, decoded
 from memoryd.embed.vendors.openai import OpenAiApi, OpenAiBatch
 from memoryd.embed.vendors.voyage import VoyageApi, VoyageBatch
-from memoryd.identity import Identity
 from memoryd.messages import BatchJobRow, Embedded, ToWriter
 
 SEEDS = [
@@ -40,16 +41,7 @@ DICTIONARY += [
 DICTIONARY += [b"SUCCEEDED", b"FAILED", b'"output":', b'"dest":', b'"state":', b"9" * 30, b"null"]
 DICTIONARY += [b'"operations":', b'"batches":', b'"message":', b'"total_tokens":', b"NaN", b"\n"]
 MAX_BYTES = 2_048
-_IDENTITY = Identity(
-    provider="openai",
-    model="m",
-    provider_key="",
-    dims=None,
-    max_input_bytes=8_000,
-    chunk_tokens=400,
-    chunk_overlap=80,
-    tokenizer="t",
-)
+_IDENTITY = identity("openai", "m", dims=None, provider_key="")
 _JOB = BatchJobRow("ours", "openai", "m", "", 0.0, ["hash of one", "hash of two"])
 
 

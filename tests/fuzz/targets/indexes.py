@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from identities import identity
 
 from fuzz.scratch import folder
 from memoryd.agent.recovery import Recovery
@@ -14,7 +15,7 @@ from memoryd.api.status import read_index_stats
 from memoryd.config.load import AgentConfig, load
 from memoryd.doctor.index import IndexDoctor
 from memoryd.errors import IndexRefusedError
-from memoryd.identity import Choice, Identity
+from memoryd.identity import Choice
 from memoryd.index import batch_jobs, schema, statements
 from memoryd.index.driver import (
     Connection,
@@ -39,7 +40,6 @@ from memoryd.messages import (
     MountPoints,
     ParsedFile,
 )
-from memoryd.text.tokenize import TOKENIZER
 
 COLUMNS = (
     ("meta", "value"),
@@ -92,16 +92,7 @@ DICTIONARY += [
 ]
 MAX_BYTES = 2_048
 VECTOR = np.array([0.6, 0.8], "<f4").tobytes()
-IDENTITY = Identity(
-    provider="none",
-    model="fts-only",
-    provider_key="",
-    dims=2,
-    max_input_bytes=8_000,
-    chunk_tokens=400,
-    chunk_overlap=80,
-    tokenizer=TOKENIZER,
-)
+IDENTITY = identity("none", "fts-only", dims=2, provider_key="")
 
 
 def check(data: bytes) -> None:

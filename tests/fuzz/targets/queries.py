@@ -4,7 +4,8 @@ import datetime
 import time
 from pathlib import Path
 
-from memoryd.identity import Identity
+from identities import KEYWORDS_ONLY
+
 from memoryd.index import schema, statements
 from memoryd.index.driver import Connection, run_at_once, sqlite
 from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
@@ -13,7 +14,7 @@ from memoryd.search.lexical import read_corpus
 from memoryd.search.query import date_of, parse
 from memoryd.search.results import LineReader, cut_snippet, highlights
 from memoryd.search.text_match import exactness, verbatim_units
-from memoryd.text.tokenize import MAX_QUERY_TERMS, TOKENIZER, query_terms
+from memoryd.text.tokenize import MAX_QUERY_TERMS, query_terms
 
 SEEDS = [
     b'what did "the cat" eat -fish path:memory/*.md source:memory since:2026-01-01',
@@ -32,16 +33,7 @@ TEXTS = (
     "漢字とは何か。한국어 문장 ภาษาไทย हिन्दी क्षेत्र",
     "don't İSTANBUL straße ﬁn naïve e\u0301 \ufffd",
 )
-_IDENTITY = Identity(
-    provider="none",
-    model="fts-only",
-    provider_key="",
-    dims=None,
-    max_input_bytes=8_000,
-    chunk_tokens=400,
-    chunk_overlap=80,
-    tokenizer=TOKENIZER,
-)
+_IDENTITY = KEYWORDS_ONLY
 
 
 def _index() -> Connection:
