@@ -14,7 +14,7 @@ from memoryd.fs.display import shown_path
 from memoryd.fs.hang import LOOK_S, tick, within
 from memoryd.fs.safe_open import Descent, open_file, stat_file, unlink_file
 from memoryd.messages import FileKey, FileStat, file_stat
-from memoryd.source.filenames import MAGIC, NOT_UTF8, is_utf8
+from memoryd.source.filenames import NOT_UTF8, is_utf8, split_glob
 
 SOURCE = "sessions"
 USUAL = {
@@ -206,10 +206,9 @@ def _usual(formats: Collection[str], agent: str, environ: Mapping[str, str]) -> 
 
 def _split(path: str) -> tuple[Path, str]:
     """Return the directory and the glob below it; a plain directory or file is taken whole."""
-    parts = path.split("/")
-    for position, part in enumerate(parts):
-        if MAGIC.search(part):
-            return Path("/".join(parts[:position]) or "/"), "/".join(parts[position:])
+    folder, pattern = split_glob(path)
+    if pattern:
+        return Path(folder), pattern
     # Judged by its name if it is missing, because its disk may be unmounted.
     if _is_folder(path) or not is_transcript(path):
         return Path(path), "**/*.json*"
