@@ -72,7 +72,6 @@ class QuietPeriod:
         return min(last + self.period_s, first + CEILING_PERIODS * self.period_s)
 
 
-IN_CLOEXEC = os.O_CLOEXEC
 IN_DELETE_SELF = 0x400
 WATCHES = "the limit of watched folders is reached; raise it: sysctl fs.inotify.max_user_watches"
 INSTANCES = (
@@ -86,7 +85,7 @@ def check_watches() -> None:
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None, use_errno=True)
-    descriptor = libc.inotify_init1(IN_CLOEXEC)
+    descriptor = libc.inotify_init1(os.O_CLOEXEC)
     if descriptor < 0:
         return  # the limit of instances, which our own watcher has passed
     try:
@@ -99,13 +98,10 @@ def check_watches() -> None:
 
 def explained(error: Exception) -> str:
     """Return the meaning of a watch error, with a fix."""
-    number = getattr(error, "errno", None)
-    text = str(error)
-    if number == errno.ENOSPC or f"(os error {errno.ENOSPC})" in text:
-        return WATCHES
-    if number == errno.EMFILE or f"(os error {errno.EMFILE})" in text:
-        return INSTANCES
-    return text
+    for number, meaning in ((errno.ENOSPC, WATCHES), (errno.EMFILE, INSTANCES)):
+        if getattr(error, "errno", None) == number or f"(os error {number})" in str(error):
+            return meaning
+    return str(error)
 
 
 STEP_MS = 20
