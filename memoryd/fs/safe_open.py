@@ -10,7 +10,7 @@ import io
 import os
 import stat as stat_module
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import takewhile
 
 from memoryd.fs.hang import tick
@@ -179,11 +179,10 @@ def _check_regular(found: os.stat_result, path: StrPath) -> None:
 
 
 def _is_link(name: str, folder: int) -> bool:
-    try:
+    with suppress(OSError):
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except OSError:
-        return False
-    return stat_module.S_ISLNK(found.st_mode)
+        return stat_module.S_ISLNK(found.st_mode)
+    return False
 
 
 def _link(path: StrPath) -> LinkError:

@@ -278,9 +278,8 @@ def _read(path: Path, base: str) -> FileContent:
             digest, decoder = _decode_file(file)
             _wait_for_clock(before.st_mtime_ns)
             after = os.fstat(file.fileno())
-            if (after.st_mtime_ns, after.st_size) == (before.st_mtime_ns, before.st_size):
-                break
-            if after.st_size > AGAIN_BYTES:
+            is_same = (after.st_mtime_ns, after.st_size) == (before.st_mtime_ns, before.st_size)
+            if is_same or after.st_size > AGAIN_BYTES:
                 break
     idle()
     return FileContent(file_stat(before), digest, decoder.lines.finish(), decoder.remarks())

@@ -8,7 +8,7 @@ because a bind mount can put it into itself.
 import os
 import stat as stat_module
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -281,7 +281,6 @@ def _hidden(path: str, folder: _Folder, *, is_folder: bool) -> bool:
 
 
 def _leads_to_folder(link: os.DirEntry[str]) -> bool:
-    try:
+    with suppress(OSError):  # a loop, or no permission
         return link.is_dir()
-    except OSError:
-        return False  # a loop, or no permission
+    return False

@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import errno
 import logging
+import math
 import os
 import sys
 import threading
@@ -51,17 +52,11 @@ class QuietPeriod:
         self._changed[path] = first, now
 
     def take(self, now: float) -> frozenset[Path]:
-        """Remove and return the paths that are due."""
+        """Remove and return the paths that are due by then."""
         due = frozenset(path for path, seen in self._changed.items() if self._due(seen) <= now)
         for path in due:
             del self._changed[path]
         return due
-
-    def take_all(self) -> frozenset[Path]:
-        """Remove and return all paths."""
-        taken = frozenset(self._changed)
-        self._changed.clear()
-        return taken
 
     def next_due(self) -> float | None:
         """Return the time of the next due path, None without one."""
@@ -253,7 +248,7 @@ class Watcher:
     def _on_events(self, paths: frozenset[Path]) -> None:
         now = self._last_event = self._clock()
         if EVERYWHERE not in self._quiet and len(self._quiet) + len(paths) > MANY_PATHS:
-            self._quiet.take_all()
+            self._quiet.take(math.inf)
             paths = frozenset({EVERYWHERE})
         for path in {EVERYWHERE} if EVERYWHERE in self._quiet else paths:
             self._quiet.note(path, now)
@@ -273,8 +268,7 @@ class Watcher:
             if self._scan_for is not None:
                 reason, self._scan_for = self._scan_for, None
                 await self._hints.put(Hint(reason=reason))
-            now = self._clock()
-            paths = self._quiet.take_all() if self._flush else self._quiet.take(now)
+            paths = self._quiet.take(math.inf if self._flush else self._clock())
             self._flush = False
             if EVERYWHERE in paths:
                 await self._hints.put(Hint(reason="many changes"))
