@@ -20,24 +20,17 @@ _MARKER_CHARS = 4096
 def chunk_markdown(
     lines: Iterable[str], *, tokens: int = 400, overlap: int = 80, max_bytes: int = 8000
 ) -> list[Chunk]:
-    """Cut `lines` into chunks; the same lines always give the same chunks.
+    """Cut lines without their ends into chunks; the same lines always give the same chunks.
 
-    Sizes are estimates in quarter tokens (`weigh`); a line costs its weight and 1 for its end.
-    A chunk ends where the next line would make it too large, or before a heading once it is
-    half full, but never between a heading and its text. It repeats the last lines of the chunk
-    before it, unless it starts with a heading. A line too long for one chunk is cut at
-    sentences or words; its parts follow each other without a line end.
+    A chunk weighs at most `tokens` (less than 8 counts as 8), except a single character made of
+    many code points, and takes at most `max_bytes` in UTF-8. Sizes are estimates in quarter tokens
+    (`weigh`); a line costs its weight and 1 for its end.
 
-    Args:
-        lines: The file's lines without their ends; the first one is line 1.
-        tokens: The most a chunk weighs, in tokens; less than 8 counts as 8. Only a single
-            character made of many code points can weigh more.
-        overlap: The most a chunk repeats, in tokens; never half a chunk or more.
-        max_bytes: The most a chunk takes in UTF-8.
-
-    Raises:
-        ValueError: An argument is out of range.
-
+    A chunk ends where the next line would make it too large, or before a heading once it is half
+    full, but never between a heading and its text. It repeats the last lines of the chunk before
+    it, up to `overlap` tokens and half a chunk, unless it starts with a heading.
+    A line too long for one chunk is cut at sentences or words; its parts follow each other without
+    a line end. Raises `ValueError` for an argument out of range.
     """
     if tokens < 1:
         raise ValueError(f"tokens is {tokens}: set it to 1 or more (400 suits most models)")
@@ -77,19 +70,16 @@ class _Outline:
 
     def read(self, line: str) -> bool:
         """Read the next line; return whether it is a heading (CommonMark 0.31, 4.2 and 4.5)."""
-        if line[:1] not in _MARKER_STARTS:
-            return False
-        marker = _MARKER.match(line)
-        if marker is None:
+        if line[:1] not in _MARKER_STARTS or (marker := _MARKER.match(line)) is None:
             return False
         hashes, fence = marker.groups()
+        rest = line[marker.end() :]
         if fence:
-            self._read_fence(fence, line[marker.end() :])
-            return False
-        if self._fence:
-            return False
-        self._read_heading(len(hashes), line[marker.end() :])
-        return True
+            self._read_fence(fence, rest)
+        elif not self._fence:
+            self._read_heading(len(hashes), rest)
+            return True
+        return False
 
     def _read_fence(self, fence: str, rest: str) -> None:
         if not self._fence:

@@ -76,9 +76,7 @@ def _drained(lines: list[str]) -> Iterator[str]:
 
 
 def parse_some(
-    changes: Sequence[FileChanged],
-    read: Callable[[Path], FileContent],
-    options: ChunkOptions,
+    changes: Sequence[FileChanged], read: Callable[[Path], FileContent], options: ChunkOptions
 ) -> list[Parsed]:
     """Read and chunk the first files, up to the limits of one job."""
     parsed: list[Parsed] = []

@@ -64,15 +64,13 @@ class TranscriptChunker:
         return self._chunks, tail
 
     def _lines(self, at: Position, text: str) -> list[_Line]:
+        units, max_bytes = self._budget - 1, self._max_size - 1  # without a line end
         lines: list[_Line] = []
         for line in wrapped(text, chars=LINE_CHARS):
-            whole = weigh(line) < self._budget and len(line.encode()) < self._max_size
-            parts = (line,) if whole else self._parts(line)
+            is_whole = weigh(line) <= units and len(line.encode()) <= max_bytes
+            parts = (line,) if is_whole else pieces(line, units=units, max_bytes=max_bytes)
             lines += (_Line(at, part, weigh(part) + 1, len(part.encode()) + 1) for part in parts)
         return lines
-
-    def _parts(self, line: str) -> tuple[str, ...]:
-        return tuple(pieces(line, units=self._budget - 1, max_bytes=self._max_size - 1))
 
     def _fits(self, units: int, size: int) -> bool:
         return self._units + units <= self._budget and self._size + size <= self._max_size

@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import stat
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -28,32 +29,6 @@ from memoryd_client.shared.safe_open import open_regular
 HIDDEN = "…"
 """Replacement for the values of headers and of query parameters in addresses."""
 _QUERY_VALUE = re.compile(r"(^|&)([^=&]*=)?[^&]+")
-
-
-def shown_settings(settings: Settings) -> list[tuple[str, Any]]:
-    """Return every setting as (dotted key, value), in table order."""
-    remote = settings.remote
-    hidden: dict[str, Any] = {"remote.headers": dict.fromkeys(remote.headers, HIDDEN)}
-    if remote.base_url is not None:
-        hidden["remote.base_url"] = _address(remote.base_url)
-    return [(key, hidden.get(key, value)) for key, value in _leaves(settings)]
-
-
-def _address(url: str) -> str:
-    address, mark, query = url.partition("?")
-    return address + mark + _QUERY_VALUE.sub(rf"\1\2{HIDDEN}", query)
-
-
-def _leaves(section: Section, at: str = "") -> list[tuple[str, Any]]:
-    leaves: list[tuple[str, Any]] = []
-    for f in msgspec.structs.fields(section):
-        name, value = f.encode_name, getattr(section, f.name)
-        if isinstance(value, Section):
-            leaves += _leaves(value, f"{at}{name}.")
-        else:
-            leaves.append((f"{at}{name}", value))
-    return leaves
-
 
 Table = dict[str, Any]
 Origin = Literal["configuration", "command line", "added"]
@@ -80,15 +55,28 @@ class AgentConfig:
 
     def values(self) -> list[tuple[str, Any, str]]:
         """Return every effective setting as (dotted key, value, origin), in table order."""
-        resolved: Table = {"workspace": str(self.workspace), "store.path": str(self.db_path)}
+        remote = self.settings.remote
+        shown: Table = {"workspace": str(self.workspace), "store.path": str(self.db_path)}
+        shown["remote.headers"] = dict.fromkeys(remote.headers, HIDDEN)
+        if remote.base_url is not None:
+            address, mark, query = remote.base_url.partition("?")
+            shown["remote.base_url"] = address + mark + _QUERY_VALUE.sub(rf"\1\2{HIDDEN}", query)
         return [
-            (key, resolved.get(key, value), self._origin(key))
-            for key, value in shown_settings(self.settings)
+            (key, shown.get(key, value), self._origin(key)) for key, value in _leaves(self.settings)
         ]
 
     def _origin(self, key: str) -> str:
         inside = next((o for k, o in self.origins.items() if k.startswith(f"{key}.")), "default")
         return self.origins.get(key, inside)
+
+
+def _leaves(section: Section, at: str = "") -> Iterator[tuple[str, Any]]:
+    for f in msgspec.structs.fields(section):
+        key, value = f"{at}{f.encode_name}", getattr(section, f.name)
+        if isinstance(value, Section):
+            yield from _leaves(value, f"{key}.")
+        else:
+            yield key, value
 
 
 def load(
@@ -208,15 +196,18 @@ class _Source:
         if workspace is not None:
             _merge(merged, {"workspace": str(workspace)}, "--workspace", origins)
         settings = _convert(merged, origins, self.file)
-        _check(settings, origins, self.file)
+        for key, mistake in mistakes(settings):
+            raise ConfigError(f"{origins.get(key, self.file)}: {key}: {mistake}")
         origins.setdefault("workspace", "current directory")
         given = Path(settings.workspace or ".").expanduser()
-        root, reason = _seen(given)
-        problem = None
-        if reason is not None:
-            origin = origins["workspace"]
-            problem = f"workspace {given} ({origin}) {reason}; create it or name another"
-        _check_utf8(root)
+        root, problem = _seen(given)
+        if problem is not None:
+            named = f"workspace {given} ({origins['workspace']})"
+            problem = f"{named} {problem}; create it or name another"
+        if (shown := shown_path(root)) != str(root):  # no index or answer can hold it
+            raise ConfigError(
+                f"the path of the workspace {shown} is not UTF-8", "rename the folder"
+            )
         return AgentConfig(
             agent=name or DEFAULT_AGENT,
             workspace=root,
@@ -244,13 +235,6 @@ def real_path(path: Path) -> Path | None:
         return Path(os.path.abspath(expanded))
     except (RuntimeError, ValueError):  # unknown user, or NUL
         return None
-
-
-def _check_utf8(workspace: Path) -> None:
-    """Raise `ConfigError` for a path that an index or an answer can't hold."""
-    shown = shown_path(workspace)
-    if shown != str(workspace):
-        raise ConfigError(f"the path of the workspace {shown} is not UTF-8", "rename the folder")
 
 
 def _seen(path: Path) -> tuple[Path, str | None]:
@@ -327,11 +311,6 @@ def _convert(merged: Table, origins: dict[str, str], file: Path) -> Settings:
         raise ConfigError(message, hint) from error
 
 
-def _check(settings: Settings, origins: dict[str, str], file: Path) -> None:
-    for key, problem in mistakes(settings):
-        raise ConfigError(f"{origins.get(key, file)}: {key}: {problem}")
-
-
 def _check_keys(
     table: Table, section: type[Section], origins: dict[str, str], file: Path, at: str = ""
 ) -> None:
@@ -349,13 +328,11 @@ def _check_keys(
             _check_keys(value, fields[key], origins, file, f"{dotted}.")
 
 
-def _all_keys(section: type[Section], at: str = "") -> list[str]:
-    keys: list[str] = []
+def _all_keys(section: type[Section], at: str = "") -> Iterator[str]:
     for f in msgspec.structs.fields(section):
-        keys.append(f"{at}{f.encode_name}")
+        yield f"{at}{f.encode_name}"
         if isinstance(f.type, type) and issubclass(f.type, Section):
-            keys += _all_keys(f.type, f"{at}{f.encode_name}.")
-    return keys
+            yield from _all_keys(f.type, f"{at}{f.encode_name}.")
 
 
 def _db_path(settings: Settings, name: str) -> Path:

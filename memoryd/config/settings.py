@@ -1,6 +1,6 @@
 """All settings with type, bounds and default, under the keys of the configuration file."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Struct, field
 
@@ -15,6 +15,8 @@ class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 Remotes = Literal["openai", "gemini", "voyage", "mistral", "ollama"]
 """Providers over HTTP."""
+Formats = Literal["openclaw", "claude", "codex", "plain"]
+"""Formats of transcripts."""
 
 
 class Batch(Section, frozen=True):
@@ -178,12 +180,7 @@ class Sessions(Section, frozen=True):
     enabled: bool = False
     visibility: Literal["self", "agent", "all"] = "agent"
     paths: tuple[str, ...] = ()
-    formats: tuple[Literal["openclaw", "claude", "codex", "plain"], ...] = (
-        "openclaw",
-        "claude",
-        "codex",
-        "plain",
-    )
+    formats: tuple[Formats, ...] = get_args(Formats)
 
 
 class Redact(Section, frozen=True):

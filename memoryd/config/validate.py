@@ -57,10 +57,7 @@ def _homes(settings: Settings) -> Iterator[Mistake]:
         ("store.path", settings.store.path or ""),
         ("remote.api_key_file", settings.remote.api_key_file or ""),
         ("local.model_path", settings.local.model_path or ""),
-        *(
-            ("extra_paths", extra if isinstance(extra, str) else extra.path)
-            for extra in settings.extra_paths
-        ),
+        *(("extra_paths", e if isinstance(e, str) else e.path) for e in settings.extra_paths),
     ]
     for key, path in named:
         if "\0" in path:

@@ -52,17 +52,17 @@ class DiskWaits:
         self._wall_clock = wall_clock
         self._reached: dict[int, tuple[StrPath, float]] = {}
 
-    def note(self, path: StrPath | None) -> None:
-        """Note the path that the calling thread waits for; None: it waits for no disk."""
-        if path is None:
-            self._reached.pop(threading.get_ident(), None)
-        else:
-            self._reached[threading.get_ident()] = path, self._clock()
+    def tick(self, path: StrPath | None = None) -> None:
+        """Note progress of the calling thread. `path` is the next path, None the same one."""
+        thread = threading.get_ident()
+        if path is None and (reached := self._reached.get(thread)):
+            path, _ = reached
+        if path is not None:
+            self._reached[thread] = path, self._clock()
 
-    def note_progress(self) -> None:
-        """Note that the calling thread has made progress at the same path."""
-        if (reached := self._reached.get(threading.get_ident())) is not None:
-            self.note(reached[0])
+    def idle(self) -> None:
+        """Note that the calling thread waits for no disk until it ticks with a path."""
+        self._reached.pop(threading.get_ident(), None)
 
     def overdue(self, seconds: float = HUNG_S) -> dict[str, float]:
         """Return the paths without progress for at least `seconds`, and for how long."""
@@ -100,17 +100,14 @@ def tick(path: StrPath | None = None) -> None:
 
     A job that ticks at least every `HUNG_S` seconds is not reported as hung.
     """
-    if (waits := _thread.waits) is not None:
-        if path is None:
-            waits.note_progress()
-        else:
-            waits.note(path)
+    if _thread.waits is not None:
+        _thread.waits.tick(path)
 
 
 def idle() -> None:
     """Note that the thread's job waits for no disk until its next tick with a path."""
-    if (waits := _thread.waits) is not None:
-        waits.note(None)
+    if _thread.waits is not None:
+        _thread.waits.idle()
 
 
 class DiskThreads(ThreadPoolExecutor):
@@ -132,11 +129,11 @@ class DiskThreads(ThreadPoolExecutor):
 
     def _run(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         _thread.waits = self.waits
-        self.waits.note(self.place)
+        self.waits.tick(self.place)
         try:
             return fn(*args, **kwargs)
         finally:
-            self.waits.note(None)
+            self.waits.idle()
 
 
 class _Place(DiskThreads):
@@ -178,7 +175,7 @@ class PlaceThreads:
         job = threads.submit(function, *arguments)
         job.add_done_callback(lambda _: threads.free.release())
         result = asyncio.wrap_future(job)
-        result.add_done_callback(_retrieve)
+        result.add_done_callback(retrieve_error)
         return await asyncio.shield(result)
 
     def warnings(self) -> list[str]:
@@ -196,12 +193,6 @@ class PlaceThreads:
         if place not in self._places:
             self._places[place] = _Place(self._agent, place)
         return self._places[place]
-
-
-def _retrieve(result: asyncio.Future[T]) -> None:
-    """Take the exception of an abandoned job, which asyncio would log otherwise."""
-    if not result.cancelled():
-        result.exception()
 
 
 _abandoned = threading.BoundedSemaphore(MAX_ABANDONED)

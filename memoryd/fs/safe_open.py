@@ -9,6 +9,9 @@ import errno
 import io
 import os
 import stat as stat_module
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import takewhile
 
 from memoryd.fs.hang import tick
 from memoryd_client.shared.paths import StrPath
@@ -33,12 +36,8 @@ def open_file(path: StrPath, below: StrPath) -> int:
     The path begins with the directory `below`, which may be reached through links. Raises
     `OSError`.
     """
-    tick(path)
-    folder, name = _folder_of(path, below)
-    try:
+    with _folder_of(path, below) as (folder, name):
         return _open_regular(name, folder, path)
-    finally:
-        os.close(folder)
 
 
 class RegularFile(io.FileIO):
@@ -56,26 +55,18 @@ class RegularFile(io.FileIO):
 
 def stat_file(path: StrPath, below: StrPath) -> os.stat_result:
     """Return the stat of a file or link. Raises `OSError`."""
-    tick(path)
-    folder, name = _folder_of(path, below)
-    try:
+    with _folder_of(path, below) as (folder, name):
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
-    finally:
-        os.close(folder)
 
 
 def unlink_file(path: StrPath, below: StrPath, identity: tuple[int, int]) -> None:
     """Remove a regular file with this (device, inode). Raises `OSError`."""
-    tick(path)
-    folder, name = _folder_of(path, below)
-    try:
+    with _folder_of(path, below) as (folder, name):
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         _check_regular(found, path)
         if (found.st_dev, found.st_ino) != identity:
             raise OSError(errno.ESTALE, "it has been replaced by another file", str(path))
         os.unlink(name, dir_fd=folder)
-    finally:
-        os.close(folder)
 
 
 class Descent:
@@ -97,11 +88,8 @@ class Descent:
         `listed`: open it for `os.scandir`, which needs read permission. Raises `OSError`.
         """
         *on_the_way, last = ["."] if path == self._below else _names(path, self._below)
-        common = 0
-        for ours, wanted in zip(self._names, on_the_way, strict=False):
-            if ours != wanted:
-                break
-            common += 1
+        pairs = zip(self._names, on_the_way, strict=False)
+        common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         self._leave(common)
         tick(path)
         for name in on_the_way[common:]:
@@ -136,17 +124,19 @@ def _names(path: StrPath, below: StrPath) -> list[str]:
     return names
 
 
-def _folder_of(path: StrPath, below: StrPath) -> tuple[int, str]:
-    """Return the descriptor of a file's directory, and the file's name."""
+@contextmanager
+def _folder_of(path: StrPath, below: StrPath) -> Iterator[tuple[int, str]]:
+    """Yield the descriptor of a file's directory, and the file's name."""
+    tick(path)
     *folders, name = _names(path, below)
     descriptor = os.open(below, _ON_THE_WAY)
-    for folder in folders:
-        try:
-            inner = _step(folder, descriptor, _THROUGH, path)
-        finally:
-            os.close(descriptor)
-        descriptor = inner
-    return descriptor, name
+    try:
+        for folder in folders:
+            outer, descriptor = descriptor, _step(folder, descriptor, _THROUGH, path)
+            os.close(outer)
+        yield descriptor, name
+    finally:
+        os.close(descriptor)
 
 
 def _step(name: str, folder: int, flags: int, path: StrPath) -> int:
@@ -189,11 +179,10 @@ def _check_regular(found: os.stat_result, path: StrPath) -> None:
 
 
 def _is_link(name: str, folder: int) -> bool:
-    try:
+    with suppress(OSError):
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except OSError:
-        return False
-    return stat_module.S_ISLNK(found.st_mode)
+        return stat_module.S_ISLNK(found.st_mode)
+    return False
 
 
 def _link(path: StrPath) -> LinkError:

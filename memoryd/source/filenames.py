@@ -10,11 +10,7 @@ MEMORY_FOLDER = "memory"
 IGNORE_FILE = ".memoryignore"
 SUFFIX = ".md"
 NOT_UTF8 = "its name is not UTF-8"
-MAGIC = re.compile(r"[*?\[]")
-"""The characters that make a path a glob."""
-TOOL_FOLDERS = frozenset(
-    {"node_modules", "bower_components", "__pycache__", "site-packages", "venv"}
-)
+TOOL_FOLDERS = {"node_modules", "bower_components", "__pycache__", "site-packages", "venv"}
 
 
 def is_markdown(name: str) -> bool:
@@ -29,13 +25,24 @@ def is_tool_folder(name: str) -> bool:
 
 def is_utf8(name: str) -> bool:
     """Return whether an index and the wire can represent a name or path as UTF-8."""
-    if name.isascii():
-        return True
     try:
         name.encode()
     except UnicodeEncodeError:
         return False
     return True
+
+
+def split_glob(path: str) -> tuple[str, str]:
+    """Return the directory before the first part with `*`, `?` or `[`, and the glob from there on.
+
+    Returns the path and "" if it has none of these.
+    """
+    parts = path.split("/")
+    for position, part in enumerate(parts):
+        if re.search(r"[*?\[]", part):
+            folder = "/".join(parts[:position]) or ("/" if position else ".")
+            return folder, "/".join(parts[position:])
+    return path, ""
 
 
 def is_real_folder(path: Path) -> bool:

@@ -7,37 +7,18 @@ missing together with its file system. Its indexed files are kept until a user c
 
 import os
 import stat as stat_module
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from memoryd.fs.hang import tick
 from memoryd.messages import FileKey
 from memoryd.source.filenames import is_utf8
+from memoryd.source.notes.walk import Scan
+from memoryd.source.transcripts.locations import Found
 
 DeviceInode = tuple[int, int]
 MEANT = "its indexed text is kept; to remove it: `memctl index`"
-
-
-class Seen(Protocol):
-    """Result of a scan: the files are `stats`, the rest is as in `Scan`."""
-
-    @property
-    def roots(self) -> Collection[Path]:
-        """All scanned locations, present or not."""
-
-    @property
-    def places(self) -> Mapping[Path, DeviceInode]:
-        """The (device, inode) of the directory at each location."""
-
-    @property
-    def unread(self) -> Collection[Path]:
-        """Paths below which nothing is known."""
-
-    @property
-    def stats(self) -> Collection[FileKey]:
-        """The files found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +44,8 @@ class Mounts:
         workspace: Path | None = None,
     ) -> None:
         """Take the recorded locations; `locate` returns the path of a file."""
+        self.locate = locate
         self._recorded = {Path(path): identity for path, identity in recorded.items()}
-        self._locate = locate
         self._workspace = workspace
         self._seen: dict[Path, DeviceInode | None] = {}
 
@@ -76,7 +57,9 @@ class Mounts:
         """Return all known locations."""
         return list(self._recorded)
 
-    def judge(self, scan: Seen, known: Collection[FileKey], *, meant: bool = False) -> Verdict:
+    def judge(
+        self, scan: Scan | Found, known: Collection[FileKey], *, meant: bool = False
+    ) -> Verdict:
         """Compare a scan with the record. Blocking.
 
         `known` are the indexed files. `meant`: missing files were deleted on purpose.
@@ -96,11 +79,8 @@ class Mounts:
                 unknown.add(path)
             elif path in recorded and not meant:
                 reason = _suspect(path, recorded[path], now[path])
-                if (
-                    reason
-                    and self._any_below(path, known)
-                    and not self._any_below(path, scan.stats)
-                ):
+                lost = reason and self._any_below(path, known)
+                if lost and not self._any_below(path, scan.stats):
                     away[path] = f"{path} {reason}; {MEANT}"
                     unknown.add(path)
         kept = {p: i for p, i in recorded.items() if _is_below(p, unknown)}
@@ -119,36 +99,31 @@ class Mounts:
 
     def away(self, path: Path) -> bool:
         """Return whether a file may be missing because its disk is. Blocking."""
-        workspace = self._workspace
-        if workspace is not None and path.is_relative_to(workspace) and not identity_of(workspace):
-            return True
-        return any(
-            path.is_relative_to(place) and _suspect(place, identity, identity_of(place)) is not None
-            for place, identity in self._recorded.items()
-        )
+        return any(self._suspects(path))
 
     def why_away(self, path: Path) -> str | None:
         """Return why a missing file may be on an unmounted disk, None if it is deleted.
 
         Blocking. Unlike a scan, it doesn't know other files: any non-empty directory is trusted.
         """
-        workspace = self._workspace
-        if workspace is not None and path.is_relative_to(workspace) and not identity_of(workspace):
-            return f"the workspace {workspace} is missing"
-        for place, identity in sorted(self._recorded.items()):
-            if path.is_relative_to(place):
-                now = identity_of(place)
-                reason = _suspect(place, identity, now)
-                if reason is not None and (now is None or _is_empty(place)):
-                    return f"{place} {reason}"
+        for place, reason in self._suspects(path):
+            if identity_of(place) is None or _is_empty(place):
+                return reason
         return None
 
-    def locate(self, key: FileKey) -> Path | None:
-        """Return the path of a file."""
-        return self._locate(key)
+    def _suspects(self, path: Path) -> Iterator[tuple[Path, str]]:
+        """Yield the locations of a file that look unmounted, with the reasons."""
+        workspace = self._workspace
+        if workspace is not None and path.is_relative_to(workspace) and not identity_of(workspace):
+            yield workspace, f"the workspace {workspace} is missing"
+        for place, identity in sorted(self._recorded.items()):
+            if path.is_relative_to(place) and (
+                reason := _suspect(place, identity, identity_of(place))
+            ):
+                yield place, f"{place} {reason}"
 
     def _any_below(self, place: Path, keys: Collection[FileKey]) -> bool:
-        paths = map(self._locate, keys)
+        paths = map(self.locate, keys)
         return any(path is not None and path.is_relative_to(place) for path in paths)
 
 
@@ -164,12 +139,13 @@ def identity_of(folder: Path) -> DeviceInode | None:
 
 def cannot_be_seen(path: Path) -> str | None:
     """Return why a missing file may still exist, None if it is deleted. Blocking."""
-    checks: list[tuple[Path, Callable[[Path], object]]] = [(path, os.lstat)]
-    checks += [(folder, _list) for folder in path.parents]
-    for place, check in checks:
+    for place in (path, *path.parents):
         tick(place)
         try:
-            check(place)
+            if place == path:
+                os.lstat(path)
+            else:
+                os.scandir(place).close()
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
@@ -184,10 +160,6 @@ def _is_empty(folder: Path) -> bool:
         return next(entries, None) is None
 
 
-def _list(folder: Path) -> None:
-    os.scandir(folder).close()
-
-
 def _suspect(place: Path, recorded: DeviceInode, now: DeviceInode | None) -> str | None:
     """Return why a location looks unmounted, None if it doesn't."""
     if now == recorded:
@@ -200,7 +172,7 @@ def _suspect(place: Path, recorded: DeviceInode, now: DeviceInode | None) -> str
     return "is missing, and so is its file system"
 
 
-def _is_scanned(place: Path, scan: Seen) -> bool:
+def _is_scanned(place: Path, scan: Scan | Found) -> bool:
     return any(root.is_relative_to(place) or place.is_relative_to(root) for root in scan.roots)
 
 

@@ -76,21 +76,16 @@ def well_formed(text: str) -> str:
 
 
 def pieces(text: str, *, units: int, max_bytes: int) -> Iterator[str]:
-    """Yield consecutive parts of `text`, made well-formed, each as long as both limits allow.
+    """Yield consecutive parts of a line, made well-formed, each as long as both limits allow.
 
-    A part ends after a sentence or else a word, if one ends in its second half. It never ends
-    within a character as a reader sees it (a letter and its accents, an emoji family, a flag):
-    one that weighs more than `units` is a part of its own. Only `max_bytes` cuts such a
-    character, between code points.
-
-    Args:
-        text: One line. No call reads more than `_WINDOW_CHARS` of it or a multiple of
-            `max_bytes`, because a call on millions holds up every other thread.
-        units: The most a part weighs, in quarter tokens; at least 4.
-        max_bytes: The most a part takes in UTF-8; at least 4.
-
+    A part weighs at most `units` quarter tokens and takes at most `max_bytes` in UTF-8, both at
+    least 4. It ends after a sentence or else a word, if one ends in its second half. It never ends
+    within a character as a reader sees it (a letter and its accents, an emoji family, a flag): one
+    that weighs more than `units` is a part of its own. Only `max_bytes` cuts such a character,
+    between code points.
     """
-    # One character more than a part can have: it decides whether the part may end before it.
+    # One character more than a part can have: it decides whether the part may end before it. No
+    # call reads more than a window, because a call on millions holds up every other thread.
     ahead = max_bytes + 1
     size = max(_WINDOW_CHARS, 4 * ahead)
     position = 0

@@ -96,8 +96,8 @@ def test_keys_and_paths_are_inverse(workspace: Path) -> None:
     discovery = Discovery(workspace, (str(outside.parent),))
     files = discovery.scan().files
     assert {key.path for key in files} == {"memory/a.md", str(outside)}
-    for key, (path, _) in files.items():
-        assert discovery.key(path) == key
+    for key, (path, stat) in files.items():
+        assert discovery.look(path) == (key, stat)
         assert discovery.real_path(key) == path
 
 

@@ -16,10 +16,10 @@ def state(offset: int, inode: int = 7) -> TranscriptState:
     ("stat", "known", "read_to", "expected"),
     [
         (FileStat(1, 50, 7), FileStat(1, 50, 7), state(50), None),
-        (FileStat(1, 50, 7), None, None, Pending(50, again=False)),
-        (FileStat(2, 80, 7), FileStat(1, 50, 7), state(45), Pending(35, again=False)),
-        (FileStat(2, 30, 7), FileStat(1, 50, 7), state(45), Pending(30, again=True)),
-        (FileStat(2, 80, 8), FileStat(1, 50, 7), state(45), Pending(80, again=True)),
+        (FileStat(1, 50, 7), None, None, Pending(0, 50)),
+        (FileStat(2, 80, 7), FileStat(1, 50, 7), state(45), Pending(45, 35)),
+        (FileStat(2, 30, 7), FileStat(1, 50, 7), state(45), Pending(0, 30, again=True)),
+        (FileStat(2, 80, 8), FileStat(1, 50, 7), state(45), Pending(0, 80, again=True)),
     ],
 )
 def test_what_is_pending(
@@ -44,10 +44,10 @@ def test_what_is_pending(
 def test_whichever_comes_first(
     size: int, messages: int, idle_s: float, archive: bool, due: bool
 ) -> None:
-    what = Pending(size, again=False)
+    what = Pending(0, size)
     assert due is is_due(what, messages=messages, idle_s=idle_s, archive=archive, thresholds=LIMITS)
 
 
 def test_another_file_or_a_shorter_one_is_read_at_once() -> None:
-    what = Pending(1, again=True)
+    what = Pending(0, 1, again=True)
     assert is_due(what, messages=0, idle_s=0.0, archive=False, thresholds=LIMITS)

@@ -36,7 +36,7 @@ def scan(workspace: Path, *extra_paths: str | ExtraPath) -> Scan:
     result = discovery.scan()
     for path in workspace.parent.rglob("*.md"):
         looked = discovery.look(path)
-        assert (looked is not None) == (discovery.key(path) in result.files), path
+        assert (looked is not None) == (path in {file for file, _ in result.files.values()}), path
     return result
 
 

@@ -42,7 +42,7 @@ class Discovery:
         walk = Walk(
             self.workspace, self._ignore_files, top=self._top, base=self.base, key=self._key
         )
-        walk.start(self.workspace)
+        walk.start()
         for root in self._roots():
             walk.visit(root)
         return walk.scan
@@ -73,12 +73,8 @@ class Discovery:
             folder, folder=True
         )
 
-    def key(self, path: Path) -> FileKey:
-        """Return a file's key: its path relative to the workspace if inside, else absolute."""
-        return self._key(str(path))
-
     def real_path(self, key: FileKey) -> Path:
-        """Return the path of a key's file: the inverse of `key`."""
+        """Return the path of a file."""
         return self.workspace / key.path
 
     def base(self, path: str) -> str:
@@ -88,6 +84,7 @@ class Discovery:
         return os.path.dirname(self._top(Path(path)))
 
     def _key(self, path: str) -> FileKey:
+        """Return a file's key: its path relative to the workspace if inside, else absolute."""
         return FileKey(SOURCE, path.removeprefix(self._prefix))
 
     def _expand(self, *, look: bool = True) -> list[Root]:

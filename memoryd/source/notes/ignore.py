@@ -97,17 +97,7 @@ def _parse_pattern(line: str) -> _Pattern | None:
     if segments[-1] == "*":
         # For a lone `*`, pathspec's expression matches any path, even a part of one.
         segments[-1] = "?*"
-    return _compiled(negation + "/".join(segments), folders_only)
-
-
-def _simplified(segment: str) -> str:
-    """Return a segment with each run of stars, equivalent to one, replaced by one."""
-    if len(segment) > 1 and not segment.strip("*"):
-        return "**"
-    return re.sub(r"\*{2,}", "*", segment)
-
-
-def _compiled(text: str, folders_only: bool) -> _Pattern | None:
+    text = negation + "/".join(segments)
     if _NESTED_SET.search(text):
         raise IgnorePatternError("its brackets are not supported")
     try:
@@ -118,6 +108,13 @@ def _compiled(text: str, folders_only: bool) -> _Pattern | None:
         return None
     # A name may contain line ends.
     return _Pattern(re.compile(found.regex.pattern, re.DOTALL), found.include, folders_only)
+
+
+def _simplified(segment: str) -> str:
+    """Return a segment with each run of stars, equivalent to one, replaced by one."""
+    if len(segment) > 1 and not segment.strip("*"):
+        return "**"
+    return re.sub(r"\*{2,}", "*", segment)
 
 
 MAX_BYTES = 1024 * 1024
@@ -178,8 +175,7 @@ class IgnoreFiles:
         file is temporarily unreadable.
         """
         path = os.path.join(folder, IGNORE_FILE)
-        found = self._find(path)
-        if found is None:
+        if (found := self._find(path)) is None:
             return above
         if found.problem is not None and problems is not None:
             problems[path] = found.problem
@@ -211,8 +207,7 @@ class IgnoreFiles:
             if error.errno in PASSING:
                 raise
             self._kept.pop(path, None)
-            missing = isinstance(error, FileNotFoundError | NotADirectoryError)
-            if missing:
+            if isinstance(error, FileNotFoundError | NotADirectoryError):
                 return None
             return _IgnoreFile((0, 0, 0, 0), None, _hides_nothing(error.strerror or str(error)))
         signature = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
@@ -233,7 +228,15 @@ class IgnoreFiles:
 def _read(path: str, base: str, found: os.stat_result, signature: _Signature) -> _IgnoreFile:
     patterns, problem = None, None
     try:
-        patterns, problem = Patterns.lenient(split_lines(_text(path, base, found)))
+        if stat_module.S_ISLNK(found.st_mode):
+            raise OSError(errno.ELOOP, "a symbolic link; links are not followed")
+        if not stat_module.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        with RegularFile(path, base) as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise OSError(errno.EFBIG, "larger than 1 MiB")
+        patterns, problem = Patterns.lenient(split_lines(data.decode("utf-8-sig")))
     except UnicodeDecodeError:
         problem = _hides_nothing("not UTF-8")
     except OSError as error:
@@ -241,18 +244,6 @@ def _read(path: str, base: str, found: os.stat_result, signature: _Signature) ->
             raise
         problem = _hides_nothing(error.strerror or str(error))
     return _IgnoreFile(signature, patterns, problem)
-
-
-def _text(path: str, base: str, found: os.stat_result) -> str:
-    if stat_module.S_ISLNK(found.st_mode):
-        raise OSError(errno.ELOOP, "a symbolic link; links are not followed")
-    if not stat_module.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "not a regular file")
-    with RegularFile(path, base) as file:
-        data = file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise OSError(errno.EFBIG, "larger than 1 MiB")
-    return data.decode("utf-8-sig")
 
 
 def _hides_nothing(problem: str) -> str:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,27 +72,20 @@ def _mask(line: str, depth: int, placeholder: str) -> tuple[str, int]:
     return "".join(shown), depth
 
 
-def _tags(line: str) -> list[_Tag]:
-    found: list[_Tag] = []
+def _tags(line: str) -> Iterator[_Tag]:
     at = line.find("<")
     while at >= 0:
         if match := _TAG.match(line, at):
             depth = -1 if match[1] is None else 0 if match[2] else 1
-            found.append(_Tag(at, match.end(), depth, _is_quoted(line, match)))
+            quoted = line[at - 1 : at] == "`" == line[match.end() : match.end() + 1]
+            yield _Tag(at, match.end(), depth, quoted)
         at = line.find("<", at + 1)
-    return found
-
-
-def _is_quoted(line: str, tag: re.Match[str]) -> bool:
-    return line[tag.start() - 1 : tag.start()] == "`" == line[tag.end() : tag.end() + 1]
 
 
 _UTF8_BOM = codecs.BOM_UTF8
 _CONTROLS = bytes(set(range(32)) - set(b"\b\t\n\v\f\r\x1b"))
 """Control bytes that text files don't contain; in packed files, every tenth byte is one."""
 _REPLACEMENT = "\ufffd"
-
-_Decode = Callable[[bytes, str, bool], tuple[str, int]]
 
 
 class Lines:
@@ -136,7 +129,7 @@ class Decoder:
     def __init__(self) -> None:
         self.lines = Lines()
         self._begun = False
-        self._decode: _Decode = codecs.utf_8_decode
+        self._decode: Callable[[bytes, str, bool], tuple[str, int]] = codecs.utf_8_decode
         self._encoding = "UTF-8"
         self._rest = b""
         self._bytes = 0
@@ -285,9 +278,8 @@ def _read(path: Path, base: str) -> FileContent:
             digest, decoder = _decode_file(file)
             _wait_for_clock(before.st_mtime_ns)
             after = os.fstat(file.fileno())
-            if (after.st_mtime_ns, after.st_size) == (before.st_mtime_ns, before.st_size):
-                break
-            if after.st_size > AGAIN_BYTES:
+            is_same = (after.st_mtime_ns, after.st_size) == (before.st_mtime_ns, before.st_size)
+            if is_same or after.st_size > AGAIN_BYTES:
                 break
     idle()
     return FileContent(file_stat(before), digest, decoder.lines.finish(), decoder.remarks())

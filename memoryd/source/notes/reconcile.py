@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -98,8 +98,8 @@ class ReconcileStats:
     that were read recently.
     """
 
-    scans: int
-    last_scan_s_ago: float | None
+    scans: int = 0
+    last_scan_s_ago: float | None = None
     sources: dict[str, int] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     problem: str | None = None
@@ -108,21 +108,19 @@ class ReconcileStats:
 
 
 class _Found(NamedTuple):
-    """Summary of a scan: the number of files and the differences from the index.
+    """Result of a scan: its stats and the differences from the index.
 
     `arrived`: sent files that the index has by now. `watch`: the new directories to watch.
     """
 
-    files: int
+    stats: ReconcileStats
     arrived: frozenset[FileKey]
     folders: dict[Path, tuple[int, int]]
     watch: frozenset[Path] | None
-    skipped: list[tuple[str, str]]
     changed: list[FileChanged]
     gone: list[FileChanged | FileGone]
-    problem: str | None
     verdict: Verdict
-    doubled: frozenset[FileKey]
+    doubled: set[FileKey]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +164,9 @@ class Reconciler:
         self._watched: dict[Path, tuple[int, int]] = {}
         # Files on their way to the index, which a scan does not know yet.
         self._sent: set[FileKey] = set()
-        self._last: _Found | None = None
+        self._doubled: set[FileKey] = set()
+        self._stats = ReconcileStats()
         self._last_at: float | None = None
-        self._scans = 0
-        self._problem: str | None = None
 
     async def run(self) -> None:
         """Reconcile until cancelled; the first scan needs no hint."""
@@ -179,45 +176,25 @@ class Reconciler:
 
     def stats(self) -> ReconcileStats:
         """Return the result of the last full scan."""
-        scan = self._last
-        return ReconcileStats(
-            scans=self._scans,
-            last_scan_s_ago=None if self._last_at is None else time.monotonic() - self._last_at,
-            sources={} if scan is None else {SOURCE: scan.files},
-            skipped=[] if scan is None else scan.skipped,
-            problem=self._problem,
-            away=scan is not None and bool(scan.verdict.away),
-            waiting=len(self._pace),
-        )
+        s_ago = None if self._last_at is None else time.monotonic() - self._last_at
+        return replace(self._stats, last_scan_s_ago=s_ago, waiting=len(self._pace))
 
     async def _next(self) -> list[ToReconcile]:
         """Return all waiting messages, so that requests share a scan; none after a while."""
+        now, scan_at = time.monotonic(), None
+        if self._interval_s is not None and self._last_at is not None:
+            scan_at = self._last_at + self._interval_s
+        pulse_at = None if self._pulse_s is None else now + self._pulse_s
+        moments = [at for at in (scan_at, pulse_at, self._pace.next_due()) if at is not None]
         messages: list[ToReconcile] = []
-        try:
-            async with asyncio.timeout(self._patience_s()):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, min(moments) - now) if moments else None):
                 messages.append(await self._inbox.get())
-        except TimeoutError:
-            pass
-        if self._scan_is_due():
+        if scan_at is not None and time.monotonic() >= scan_at:
             messages.append(Hint(reason="timer"))
         while not self._inbox.empty():
             messages.append(self._inbox.get_nowait())
         return messages
-
-    def _patience_s(self) -> float | None:
-        """Return how long to wait for messages, None for ever."""
-        now, next_due = time.monotonic(), self._pace.next_due()
-        waits = [] if self._pulse_s is None else [self._pulse_s]
-        if self._interval_s is not None and self._last_at is not None:
-            waits.append(self._last_at + self._interval_s - now)
-        if next_due is not None:
-            waits.append(next_due - now)
-        return max(0.0, min(waits)) if waits else None
-
-    def _scan_is_due(self) -> bool:
-        if self._interval_s is None or self._last_at is None:
-            return False
-        return time.monotonic() >= self._last_at + self._interval_s
 
     async def _reconcile(self, messages: list[ToReconcile]) -> None:
         markers = [message for message in messages if isinstance(message, SyncMarker)]
@@ -257,7 +234,6 @@ class Reconciler:
     def _check_in_thread(self, paths: frozenset[Path]) -> list[FileChanged | FileGone] | None:
         known = self._known()
         owners = {stat.inode: key for key, stat in known.items()}
-        doubled = frozenset() if self._last is None else self._last.doubled
         changes: list[FileChanged | FileGone] = []
         for path in paths:
             try:
@@ -270,7 +246,8 @@ class Reconciler:
                 continue
             key, stat = seen
             before = known.get(key)
-            if key in doubled and (before is None or stat is None or stat.inode != before.inode):
+            replaced = before is None or stat is None or stat.inode != before.inode
+            if replaced and key in self._doubled:
                 return None  # only a scan finds its other name, which counts now
             if stat is None and self._mounts.away(path):
                 return None
@@ -287,11 +264,18 @@ class Reconciler:
         loop = asyncio.get_running_loop()
         sent = frozenset(self._sent)
         found = await loop.run_in_executor(self._thread, self._scan_in_thread, sent, meant)
-        self._last, self._last_at = found, time.monotonic()
-        self._scans += 1
-        await self._plan_watching(found)
+        self._doubled, self._last_at = found.doubled, time.monotonic()
+        if found.stats.problem not in (None, self._stats.problem):
+            log.warning("scan: %s; nothing is removed from the index", found.stats.problem)
+        self._stats = found.stats
+        if found.watch is not None:
+            self._watched = found.folders
+            if self._folders is not None:
+                # Only the newest set matters; the queue holds one.
+                with contextlib.suppress(asyncio.QueueEmpty):
+                    self._folders.get_nowait()
+                await self._folders.put(found.watch)
         self._sent -= found.arrived
-        self._note(found.problem)
         if self._mounts.record(found.verdict):
             await self._writer.put(MountPoints(SOURCE, self._mounts.recorded()))
         # One by one from the end: freeing thousands at once would hold up the event loop.
@@ -334,23 +318,19 @@ class Reconciler:
         problem = problems[0] if problems else None
         if len(problems) > 1:
             problem = f"{problem} (and {len(problems) - 1} more)"
-        skipped = list(scan.skipped.items())
+        stats = ReconcileStats(
+            self._stats.scans + 1,
+            sources={SOURCE: len(scan.stats)},
+            skipped=list(scan.skipped.items()),
+            problem=problem,
+            away=bool(verdict.away),
+        )
         watch = None
         if scan.folders != self._watched:
             # The watcher takes UTF-8 only, and other names are skipped anyway.
             watch = frozenset(path for path in scan.folders if is_utf8(str(path)))
-        return _Found(
-            len(scan.stats),
-            sent & known.keys(),
-            scan.folders,
-            watch,
-            skipped,
-            changed,
-            gone,
-            problem,
-            verdict,
-            frozenset(scan.doubled),
-        )
+        arrived = sent & known.keys()
+        return _Found(stats, arrived, scan.folders, watch, changed, gone, verdict, scan.doubled)
 
     def _gone(self, key: FileKey, known: FileStat | None) -> FileChanged | FileGone:
         """Return the change for a file that was not found; it may have returned since."""
@@ -363,22 +343,6 @@ class Reconciler:
         if stat is not None and stat != known:
             return FileChanged(key, path, stat.size)
         return FileGone(key, None if os.path.lexists(path) else path)
-
-    async def _plan_watching(self, found: _Found) -> None:
-        if found.watch is None:
-            return
-        self._watched = found.folders
-        if self._folders is None:
-            return
-        # Only the newest set matters; the queue holds one.
-        with contextlib.suppress(asyncio.QueueEmpty):
-            self._folders.get_nowait()
-        await self._folders.put(found.watch)
-
-    def _note(self, problem: str | None) -> None:
-        if problem is not None and problem != self._problem:
-            log.warning("scan: %s; nothing is removed from the index", problem)
-        self._problem = problem
 
 
 def _is_large(change: FileChanged | FileGone) -> bool:

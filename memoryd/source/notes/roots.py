@@ -9,12 +9,12 @@ from memoryd.config.settings import ExtraPath
 from memoryd.config.validate import ConfigError
 from memoryd.fs.hang import tick
 from memoryd.source.filenames import (
-    MAGIC,
     MEMORY_FOLDER,
     ROOT_FILES,
     SUFFIX,
     is_markdown,
     is_tool_folder,
+    split_glob,
 )
 from memoryd.source.notes.ignore import IgnorePatternError, Patterns
 
@@ -60,6 +60,9 @@ class Selection:
         if self._exclude.verdict(path, folder=False):
             return False
         return taken or bool(self._pattern.verdict(path, folder=False))
+
+
+_cached_selection = lru_cache(maxsize=1_000)(Selection)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,7 @@ def extra_root(workspace: Path, extra: str | ExtraPath, *, look: bool = True) ->
     """
     expand = partial(_expand, workspace) if look else partial(_lexical, workspace)
     if isinstance(extra, str):
-        head, tail = _split_glob(extra)
+        head, tail = split_glob(extra)
         if tail and not (look and _is_there(expand(extra))):
             return _root(expand(head), f"/{tail}", ())
         return _root(expand(extra), ALL, ())
@@ -133,24 +136,9 @@ def _root(path: Path, pattern: str, exclude: tuple[str, ...]) -> Root:
         return Root(path, str(path))
     shown = str(path) if pattern == ALL else os.path.join(path, pattern.lstrip("/"))
     try:
-        return Root(path, shown, selection=_selection(pattern, exclude))
+        return Root(path, shown, selection=_cached_selection(pattern, exclude))
     except IgnorePatternError as error:
         raise ConfigError(f"extra_paths: {shown}: {error}") from error
-
-
-@lru_cache(maxsize=1_000)
-def _selection(pattern: str, exclude: tuple[str, ...]) -> Selection:
-    return Selection(pattern, exclude)
-
-
-def _split_glob(text: str) -> tuple[str, str]:
-    parts = text.split("/")
-    for position, part in enumerate(parts):
-        if MAGIC.search(part):
-            return "/".join(parts[:position]) or ("/" if position else "."), "/".join(
-                parts[position:]
-            )
-    return text, ""
 
 
 def _is_there(path: Path) -> bool:

@@ -8,7 +8,7 @@ because a bind mount can put it into itself.
 import os
 import stat as stat_module
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -105,16 +105,16 @@ class Walk:
         self._walked: dict[tuple[Root | None, int, int], str] = {}
         self._matched = False
 
-    def start(self, workspace: Path) -> None:
+    def start(self) -> None:
         """Check the workspace itself."""
+        workspace = self.scan.workspace
         self.scan.roots.append(workspace)
-        identity = self.note_folder(workspace)
-        if identity is None:
+        if (identity := self._note_folder(workspace)) is None:
             self._watch_parent(workspace)
         else:
             self.scan.places[workspace] = identity
 
-    def note_folder(self, folder: Path) -> tuple[int, int] | None:
+    def _note_folder(self, folder: Path) -> tuple[int, int] | None:
         """Note a directory to watch; return its (device, inode), None if it is missing."""
         tick(folder)
         try:
@@ -133,17 +133,13 @@ class Walk:
         tick(root.path)
         try:
             found = os.lstat(root.path)
+            folder = stat_module.S_ISDIR(found.st_mode)
+            rules, hidden = self._rules_above(root.path, folder=folder)
         except (FileNotFoundError, NotADirectoryError):
             if not root.optional:
                 self.scan.skip(root.shown, "missing")
                 self._watch_parent(root.path)
             return
-        except OSError as error:
-            self.scan.unreadable(str(root.path), error)
-            return
-        folder = stat_module.S_ISDIR(found.st_mode)
-        try:
-            rules, hidden = self._rules_above(root.path, folder=folder)
         except OSError as error:
             self.scan.unreadable(str(root.path), error)
             return
@@ -167,15 +163,14 @@ class Walk:
                 self.scan.skip(str(root.path), "not a Markdown file (.md)")
             else:
                 self._add(str(root.path), found)
-            identity = self.note_folder(root.path.parent)
-            if identity is not None:
+            if (identity := self._note_folder(root.path.parent)) is not None:
                 self.scan.places[root.path.parent] = identity
 
     def _watch_parent(self, path: Path) -> None:
         for ancestor in path.parents:
             tick(ancestor)
             if os.path.isdir(ancestor):
-                self.note_folder(ancestor)
+                self._note_folder(ancestor)
                 break
 
     def _rules_above(self, path: Path, *, folder: bool) -> tuple[Rules | None, bool]:
@@ -184,7 +179,7 @@ class Walk:
             if not ancestor.is_relative_to(top):
                 break
             if ancestor not in self.scan.folders:
-                self.note_folder(ancestor)  # an ignore file may appear here
+                self._note_folder(ancestor)  # an ignore file may appear here
         return self._ignore_files.on_the_way(
             str(top), str(path), folder=folder, problems=self.scan.skipped
         )
@@ -209,7 +204,7 @@ class Walk:
         except FileNotFoundError:
             return  # removed meanwhile
         except OSError as error:
-            self.note_folder(Path(folder.path))
+            self._note_folder(Path(folder.path))
             self.scan.unreadable(folder.path, error)
             return
         prefix = folder.path.rstrip("/") + "/"
@@ -286,7 +281,6 @@ def _hidden(path: str, folder: _Folder, *, is_folder: bool) -> bool:
 
 
 def _leads_to_folder(link: os.DirEntry[str]) -> bool:
-    try:
+    with suppress(OSError):  # a loop, or no permission
         return link.is_dir()
-    except OSError:
-        return False  # a loop, or no permission
+    return False

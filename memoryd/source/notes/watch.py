@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import errno
 import logging
+import math
 import os
 import sys
 import threading
@@ -51,17 +52,11 @@ class QuietPeriod:
         self._changed[path] = first, now
 
     def take(self, now: float) -> frozenset[Path]:
-        """Remove and return the paths that are due."""
+        """Remove and return the paths that are due by then."""
         due = frozenset(path for path, seen in self._changed.items() if self._due(seen) <= now)
         for path in due:
             del self._changed[path]
         return due
-
-    def take_all(self) -> frozenset[Path]:
-        """Remove and return all paths."""
-        taken = frozenset(self._changed)
-        self._changed.clear()
-        return taken
 
     def next_due(self) -> float | None:
         """Return the time of the next due path, None without one."""
@@ -72,7 +67,6 @@ class QuietPeriod:
         return min(last + self.period_s, first + CEILING_PERIODS * self.period_s)
 
 
-IN_CLOEXEC = os.O_CLOEXEC
 IN_DELETE_SELF = 0x400
 WATCHES = "the limit of watched folders is reached; raise it: sysctl fs.inotify.max_user_watches"
 INSTANCES = (
@@ -86,7 +80,7 @@ def check_watches() -> None:
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None, use_errno=True)
-    descriptor = libc.inotify_init1(IN_CLOEXEC)
+    descriptor = libc.inotify_init1(os.O_CLOEXEC)
     if descriptor < 0:
         return  # the limit of instances, which our own watcher has passed
     try:
@@ -99,13 +93,10 @@ def check_watches() -> None:
 
 def explained(error: Exception) -> str:
     """Return the meaning of a watch error, with a fix."""
-    number = getattr(error, "errno", None)
-    text = str(error)
-    if number == errno.ENOSPC or f"(os error {errno.ENOSPC})" in text:
-        return WATCHES
-    if number == errno.EMFILE or f"(os error {errno.EMFILE})" in text:
-        return INSTANCES
-    return text
+    for number, meaning in ((errno.ENOSPC, WATCHES), (errno.EMFILE, INSTANCES)):
+        if getattr(error, "errno", None) == number or f"(os error {number})" in str(error):
+            return meaning
+    return str(error)
 
 
 STEP_MS = 20
@@ -257,7 +248,7 @@ class Watcher:
     def _on_events(self, paths: frozenset[Path]) -> None:
         now = self._last_event = self._clock()
         if EVERYWHERE not in self._quiet and len(self._quiet) + len(paths) > MANY_PATHS:
-            self._quiet.take_all()
+            self._quiet.take(math.inf)
             paths = frozenset({EVERYWHERE})
         for path in {EVERYWHERE} if EVERYWHERE in self._quiet else paths:
             self._quiet.note(path, now)
@@ -277,8 +268,7 @@ class Watcher:
             if self._scan_for is not None:
                 reason, self._scan_for = self._scan_for, None
                 await self._hints.put(Hint(reason=reason))
-            now = self._clock()
-            paths = self._quiet.take_all() if self._flush else self._quiet.take(now)
+            paths = self._quiet.take(math.inf if self._flush else self._clock())
             self._flush = False
             if EVERYWHERE in paths:
                 await self._hints.put(Hint(reason="many changes"))

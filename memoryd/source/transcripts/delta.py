@@ -144,13 +144,7 @@ def read_delta(
 
 
 def read_records(
-    path: Path,
-    *,
-    options: DeltaOptions,
-    start_line: int,
-    max_lines: int,
-    max_chars: int,
-    raw: bool,
+    path: Path, *, options: DeltaOptions, start_line: int, max_lines: int, max_chars: int, raw: bool
 ) -> TranscriptExcerpt:
     """Return the messages from line `start_line` on, or with `raw` the records themselves.
 

@@ -14,7 +14,7 @@ from memoryd.fs.display import shown_path
 from memoryd.fs.hang import LOOK_S, tick, within
 from memoryd.fs.safe_open import Descent, open_file, stat_file, unlink_file
 from memoryd.messages import FileKey, FileStat, file_stat
-from memoryd.source.filenames import MAGIC, NOT_UTF8, is_utf8
+from memoryd.source.filenames import NOT_UTF8, is_utf8, split_glob
 
 SOURCE = "sessions"
 USUAL = {
@@ -115,10 +115,8 @@ class TranscriptLocations:
         parts = key.path.split("/", 2)
         if len(parts) < 3 or parts[0] != SOURCE or ".." in parts[2].split("/"):
             return None
-        for place in self.places:
-            if place.label == parts[1]:
-                return place.folder / parts[2]
-        return None
+        folders = (place.folder for place in self.places if place.label == parts[1])
+        return next((folder / parts[2] for folder in folders), None)
 
     def base(self, path: Path) -> Path:
         """Return the innermost location of a path, below which no links are allowed.
@@ -206,10 +204,9 @@ def _usual(formats: Collection[str], agent: str, environ: Mapping[str, str]) -> 
 
 def _split(path: str) -> tuple[Path, str]:
     """Return the directory and the glob below it; a plain directory or file is taken whole."""
-    parts = path.split("/")
-    for position, part in enumerate(parts):
-        if MAGIC.search(part):
-            return Path("/".join(parts[:position]) or "/"), "/".join(parts[position:])
+    folder, pattern = split_glob(path)
+    if pattern:
+        return Path(folder), pattern
     # Judged by its name if it is missing, because its disk may be unmounted.
     if _is_folder(path) or not is_transcript(path):
         return Path(path), "**/*.json*"

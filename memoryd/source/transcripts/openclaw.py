@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from memoryd.source.transcripts.format import Message, Record
 from memoryd.source.transcripts.strip import said
 
-_FROM_PEOPLE = "external_user"
-
 
 class OpenClaw:
     """`{"type": "message", "id", "parentId", "timestamp", "message": {"role", "content"}}`."""
@@ -46,4 +44,4 @@ def _is_of_tree(record: Record) -> bool:
 
 def _is_from_a_session(provenance: object) -> bool:
     kind = provenance.get("kind") if isinstance(provenance, dict) else None
-    return isinstance(kind, str) and kind != _FROM_PEOPLE
+    return isinstance(kind, str) and kind != "external_user"

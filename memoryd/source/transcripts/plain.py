@@ -29,10 +29,7 @@ class Plain:
         """Return a message of the user or the assistant."""
         inner = _inner(record)
         return said(
-            inner.get("role"),
-            inner.get("content"),
-            inner.get("timestamp"),
-            record.get("timestamp"),
+            inner.get("role"), inner.get("content"), inner.get("timestamp"), record.get("timestamp")
         )
 
 

@@ -6,12 +6,10 @@ proportional to the text, whatever the text is.
 
 import re
 from datetime import UTC, datetime
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from memoryd.source.transcripts.format import Message
 
-_Role: TypeAlias = Literal["user", "assistant"]
-_ROLES: tuple[_Role, ...] = ("user", "assistant")
 _TEXT_BLOCKS = ("text", "input_text", "output_text")
 
 _MILLISECONDS_FROM = 1e11
@@ -36,10 +34,7 @@ _OPENING_OF_LINE = re.compile("^" + _OPENING, re.MULTILINE)
 _INTERNAL_END = "<<<END_OPENCLAW_INTERNAL_CONTEXT>>>"
 
 _LABEL = r"[A-Z][^\n:()]{0,80}\(untrusted(?: metadata|, [^()\n]{0,80})\):[ \t]*"
-_METADATA = re.compile(
-    rf"^(?:\[[^\]\n]{{1,200}}\] )?{_LABEL}\n[ \t]*```json[ \t]*$",
-    re.MULTILINE,
-)
+_METADATA = re.compile(rf"^(?:\[[^\]\n]{{1,200}}\] )?{_LABEL}\n[ \t]*```json[ \t]*$", re.MULTILINE)
 _FENCE_END = "\n```"
 _CONTEXT_TO_THE_END = re.compile(
     r"^Untrusted context \(metadata, [^()\n]*\):\n"
@@ -91,11 +86,11 @@ def said(role: object, content: object, *times: object) -> Message | None:
 
     `content` is a text or a list of blocks, of which text blocks count.
     """
-    speaker = next((known for known in _ROLES if known == role), None)
-    if speaker is None:
-        return None
-    text = clean(speaker, block_text(content))
-    return Message(speaker, text, seconds(*times)) if text else None
+    match role:
+        case "user" | "assistant":
+            text = clean(role, block_text(content))
+            return Message(role, text, seconds(*times)) if text else None
+    return None
 
 
 def block_text(content: object) -> str:
@@ -133,10 +128,7 @@ def seconds(*values: object) -> float | None:
 
     A time is an RFC 3339 text (UTC without a zone), or a number of seconds or milliseconds.
     """
-    for value in values:
-        if (found := _seconds(value)) is not None:
-            return found
-    return None
+    return next((found for found in map(_seconds, values) if found is not None), None)
 
 
 def _seconds(value: object) -> float | None:

@@ -5,12 +5,13 @@ transcript is read before the first scan of notes has passed the parser.
 """
 
 import asyncio
+import contextlib
 import errno
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -49,10 +50,11 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """Unindexed bytes of a transcript. `again`: it was replaced or truncated."""
+    """Unindexed bytes of a transcript, from `offset` on. `again`: it was replaced or truncated."""
 
+    offset: int
     bytes: int
-    again: bool
+    again: bool = False
 
 
 def pending(
@@ -62,10 +64,11 @@ def pending(
     if stat == known:
         return None
     if state is None:
-        return Pending(stat.size, again=False)
-    if stat.size < state.offset or stat.inode != _inode(state):
-        return Pending(stat.size, again=True)
-    return Pending(stat.size - state.offset, again=False)
+        return Pending(0, stat.size)
+    inode = state.inode & (2**63 - 1)  # as in `file_stat`
+    if stat.size < state.offset or stat.inode != inode:
+        return Pending(0, stat.size, again=True)
+    return Pending(state.offset, stat.size - state.offset)
 
 
 def is_due(
@@ -79,11 +82,6 @@ def is_due(
         or messages >= thresholds.delta_messages
         or idle_s >= thresholds.idle_s
     )
-
-
-def _inode(state: TranscriptState) -> int:
-    # as in `file_stat`
-    return state.inode & (2**63 - 1)
 
 
 POLL_S = 5.0
@@ -140,13 +138,10 @@ class _Job(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    files: int
+    stats: TrackerStats
     due: list[_Job]
-    waiting: dict[FileKey, int]
     gone: list[FileKey]
-    problems: list[str]
     verdict: Verdict
-    skipped: dict[str, str]
 
 
 class TranscriptTracker:
@@ -178,7 +173,6 @@ class TranscriptTracker:
         self._reading = asyncio.Lock()
         self._refused: dict[FileKey, FileStat] = {}
         self._stats = TrackerStats(0, 0)
-        self._waiting: dict[FileKey, int] = {}
         self._left_out: dict[FileKey, str] = {}
         self._to_read = 0
 
@@ -197,16 +191,8 @@ class TranscriptTracker:
 
     def stats(self) -> TrackerStats:
         """Return the state of the transcripts on disk."""
-        last = self._stats
-        return TrackerStats(
-            last.looks,
-            last.files,
-            self._to_read,
-            dict(self._waiting),
-            dict(self._left_out),
-            last.problems,
-            last.skipped,
-        )
+        waiting, left_out = dict(self._stats.pending), dict(self._left_out)
+        return replace(self._stats, to_read=self._to_read, pending=waiting, left_out=left_out)
 
     def why_away(self, path: Path) -> str | None:
         """Return why a missing transcript may be on an unmounted disk. Blocking."""
@@ -214,11 +200,9 @@ class TranscriptTracker:
 
     async def _next(self) -> list[ToReconcile]:
         messages: list[ToReconcile] = []
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(POLL_S):
                 messages.append(await self._inbox.get())
-        except TimeoutError:
-            return messages
         while not self._inbox.empty():
             messages.append(self._inbox.get_nowait())
         return messages
@@ -234,10 +218,12 @@ class TranscriptTracker:
         plan = await loop.run_in_executor(
             self._thread, self._plan, dict(self._transcripts.known()), wanted, everything, meant
         )
-        self._note(plan)
+        for problem in plan.stats.problems:
+            if problem not in self._stats.problems:
+                log.warning("transcripts: %s", problem)
+        self._stats = plan.stats
         if self._mounts.record(plan.verdict):
             await self._writer.put(MountPoints(SOURCE, self._mounts.recorded()))
-        self._waiting = plan.waiting
         await self._read_all(plan.due)
         for key in plan.gone:
             self._refused.pop(key, None)
@@ -245,14 +231,6 @@ class TranscriptTracker:
             await self._writer.put(FileGone(key))
         for marker in markers:
             await self._writer.put(marker)
-
-    def _note(self, plan: _Plan) -> None:
-        for problem in plan.problems:
-            if problem not in self._stats.problems:
-                log.warning("transcripts: %s", problem)
-        self._stats = TrackerStats(
-            self._stats.looks + 1, plan.files, problems=plan.problems, skipped=plan.skipped
-        )
 
     def _plan(self, known: Known, wanted: frozenset[Path], everything: bool, meant: bool) -> _Plan:
         """Compare disk and index, in a thread."""
@@ -271,12 +249,19 @@ class TranscriptTracker:
             seen = last if last is not None and last[0] == stat else (stat, self._clock())
             self._unchanged[key] = seen
             idle_s = self._idle_s(*seen)
-            if everything or path in wanted or self._is_due(path, stat, state, what, idle_s):
+            if everything or path in wanted or self._is_due(path, what, idle_s):
                 due.append(_Job(key, path, stat, state))
         gone, problems = self._gone(known.keys() - found.files.keys(), found, verdict, meant)
         # Newest first, because users ask about these.
         due.sort(key=lambda job: job.stat.mtime_ns, reverse=True)
-        return _Plan(len(found.files), due, waiting, gone, problems, verdict, found.skipped)
+        stats = TrackerStats(
+            self._stats.looks + 1,
+            len(found.files),
+            pending=waiting,
+            problems=problems,
+            skipped=found.skipped,
+        )
+        return _Plan(stats, due, gone, verdict)
 
     def _gone(
         self, unseen: Collection[FileKey], found: Found, verdict: Verdict, meant: bool
@@ -290,12 +275,11 @@ class TranscriptTracker:
         gone: list[FileKey] = []
         reasons: dict[str, None] = {}
         for key in unseen:
-            path = self._mounts.locate(key)
-            if path is None:
-                gone.append(key)
-                continue
-            reason = next((problems[f] for f in problems if path.is_relative_to(f)), None)
-            if (reason := reason or cannot_be_seen(path)) is None:
+            reason = None
+            if (path := self._mounts.locate(key)) is not None:
+                reason = next((problems[f] for f in problems if path.is_relative_to(f)), None)
+                reason = reason or cannot_be_seen(path)
+            if reason is None:
                 gone.append(key)
             else:
                 reasons[reason] = None
@@ -308,19 +292,11 @@ class TranscriptTracker:
         """
         return max(self._wall_clock() - stat.mtime_ns / 1e9, self._clock() - since_s)
 
-    def _is_due(
-        self,
-        path: Path,
-        stat: FileStat,
-        state: TranscriptState | None,
-        what: Pending,
-        idle_s: float,
-    ) -> bool:
-        offset = 0 if state is None or what.again else state.offset
+    def _is_due(self, path: Path, what: Pending, idle_s: float) -> bool:
         small = what.bytes < self._thresholds.delta_bytes
         return is_due(
             what,
-            messages=self._count_lines(path, offset) if small else 0,
+            messages=self._count_lines(path, what.offset) if small else 0,
             idle_s=idle_s,
             archive=is_archive(str(path)),
             thresholds=self._thresholds,
@@ -373,7 +349,7 @@ class TranscriptTracker:
             return  # still pending for the next poll
         except OSError as error:
             self._refused[job.key] = job.stat
-            self._waiting.pop(job.key, None)
+            self._stats.pending.pop(job.key, None)
             reason = error.strerror or str(error)
             if error.errno == errno.EILSEQ:
                 # Readable, but not a transcript: remove its earlier chunks.
@@ -383,6 +359,7 @@ class TranscriptTracker:
             else:
                 await self._writer.put(Unreadable(job.key, reason))
             return
+        committed: asyncio.Future[None] = loop.create_future()
         parsed = ParsedFile(
             job.key,
             delta.stat,
@@ -391,10 +368,9 @@ class TranscriptTracker:
             from_line=delta.from_line,
             transcript=delta.state,
             extends=job.base,
-            committed=loop.create_future(),
+            committed=committed,
         )
         await self._writer.put(parsed)
-        assert parsed.committed is not None  # noqa: S101 - it was made above
-        await parsed.committed
-        self._waiting.pop(job.key, None)
+        await committed
+        self._stats.pending.pop(job.key, None)
         self._left_out.pop(job.key, None)
