@@ -106,7 +106,7 @@ def _read_option(arguments: Arguments, word: str, rest: Iterator[str]) -> None:
     except ValueError:
         message = f"{flag} {option.kind.must} (got {value!r})"
         raise UsageError(message, command=command) from None
-    if option.repeats:
+    if option.kind.repeats:
         converted = [*(getattr(arguments, option.field) or ()), converted]
     setattr(arguments, option.field, converted)
 
@@ -115,10 +115,9 @@ def _check(arguments: Arguments) -> None:
     if not arguments.command:
         raise UsageError("no command given. Commands: " + ", ".join(COMMANDS))
     command = COMMANDS[arguments.command]
-    count = len(arguments.words)
-    if count < command.min_words:
+    if command.max_words and not arguments.words:
         raise UsageError(f"{arguments.command} needs {command.words}", command=arguments.command)
-    if count > command.max_words:
+    if len(arguments.words) > command.max_words:
         extra = arguments.words[int(command.max_words)]
         message = f"{arguments.command} takes no argument {extra!r}"
         raise UsageError(message, command=arguments.command)

@@ -10,12 +10,13 @@ from msgspec import Struct
 class Kind(Struct, frozen=True):
     """Type of an option's value. `convert` raises `ValueError` for an invalid one.
 
-    An error reads: the flag, then `must`.
+    An error reads: the flag, then `must`. An option that `repeats` collects its values.
     """
 
     metavar: str
     must: str
     convert: Callable[[str], object] = str
+    repeats: bool = False
 
 
 class Option(Struct, frozen=True):
@@ -28,16 +29,14 @@ class Option(Struct, frozen=True):
     field: str
     help: str
     kind: Kind | None = None
-    repeats: bool = False
     value: object = True
 
 
 class Command(Struct, frozen=True):
-    """One command: its summary, its words as the usage line shows them, and their number."""
+    """One command. `words` is for its usage line; it needs one unless `max_words` is 0."""
 
     summary: str
     words: str = ""
-    min_words: int = 0
     max_words: float = 0
     options: tuple[Option, ...] = ()
 
@@ -67,22 +66,29 @@ def _date(text: str) -> str:
     return text
 
 
+_AGENT = Kind("ID", "needs an agent id")
 _DATE = Kind("DATE", "must be a date like 2026-11-28", _date)
 _DIR = Kind("DIR", "needs a folder")
+_EVENT = Kind("K", "needs a kind of event", repeats=True)
+_FILE = Kind("FILE", "needs a path")
+_GLOB = Kind("GLOB", "needs a pattern")
+_ID = Kind("ID", "needs an id")
+_MODE = Kind("M", "must be hybrid, keyword or vector")
+_NAME = Kind("NAME", "needs a name")
 _PATH = Kind("PATH", "needs a path")
+_PROVIDER = Kind("NAME", "needs the name of a provider")
+_SCOPE = Kind("V", "must be self, agent or all")
+_SCORE = Kind("X", "must be a number", _finite)
 _SECONDS = Kind("SECONDS", "must be a number of seconds", _seconds)
+_SOURCE = Kind("NAME", "needs the name of a source", repeats=True)
+_TEXT = Kind("TEXT", "needs a text")
 _WHOLE = Kind("N", "must be a whole number of at least 1", _whole)
 
-_CONFIG = Option("--config", "config", "configuration file", Kind("FILE", "needs a path"))
+_CONFIG = Option("--config", "config", "configuration file", _FILE)
 
 GENERAL_OPTIONS = (
     Option("--json", "json", "print JSON, including errors"),
-    Option(
-        "--agent",
-        "agent",
-        "agent to use; default: by current folder",
-        Kind("ID", "needs an agent id"),
-    ),
+    Option("--agent", "agent", "agent to use; default: by current folder", _AGENT),
     Option("--socket", "socket", "socket of memoryd", _PATH),
     Option("--timeout", "timeout_s", "maximum time to wait for the answer", _SECONDS),
     Option("--wait", "wait_s", "maximum time to wait for memoryd to start", _SECONDS),
@@ -94,49 +100,19 @@ COMMANDS: dict[str, Command] = {
     "search": Command(
         "Search memory and print cited snippets, best first.",
         "QUERY…",
-        1,
         math.inf,
         (
             Option("--max-results", "max_results", "maximum number of results", _WHOLE),
-            Option(
-                "--min-score",
-                "min_score",
-                "minimum score of a result",
-                Kind("X", "must be a number", _finite),
-            ),
-            Option(
-                "--source",
-                "sources",
-                "search only this source; can be repeated",
-                Kind("NAME", "needs the name of a source"),
-                repeats=True,
-            ),
-            Option(
-                "--path",
-                "path_glob",
-                "search only paths that match",
-                Kind("GLOB", "needs a pattern"),
-            ),
+            Option("--min-score", "min_score", "minimum score of a result", _SCORE),
+            Option("--source", "sources", "search only this source; can be repeated", _SOURCE),
+            Option("--path", "path_glob", "search only paths that match", _GLOB),
             Option("--since", "since", "exclude anything before this day", _DATE),
             Option("--until", "until", "exclude anything after this day", _DATE),
             Option(
-                "--visibility",
-                "visibility",
-                "transcripts to search: self, agent or all",
-                Kind("V", "must be self, agent or all"),
+                "--visibility", "visibility", "transcripts to search: self, agent or all", _SCOPE
             ),
-            Option(
-                "--session",
-                "session",
-                "session that `self` refers to",
-                Kind("ID", "needs an id"),
-            ),
-            Option(
-                "--mode",
-                "mode",
-                "hybrid, keyword or vector",
-                Kind("M", "must be hybrid, keyword or vector"),
-            ),
+            Option("--session", "session", "session that `self` refers to", _ID),
+            Option("--mode", "mode", "hybrid, keyword or vector", _MODE),
             Option(
                 "--max-chars", "max_chars", "maximum characters of all snippets together", _WHOLE
             ),
@@ -147,7 +123,6 @@ COMMANDS: dict[str, Command] = {
     "get": Command(
         "Print lines of a memory file.",
         "PATH",
-        1,
         1,
         (
             Option("--from", "start_line", "first line (default: 1)", _WHOLE),
@@ -172,14 +147,9 @@ COMMANDS: dict[str, Command] = {
     "forget": Command(
         "Permanently forget transcripts, or messages in them.",
         options=(
-            Option("--session", "session", "forget this session", Kind("ID", "needs an id")),
-            Option("--path", "path_glob", "forget this transcript", Kind("NAME", "needs a name")),
-            Option(
-                "--match",
-                "match",
-                "forget messages that contain this text",
-                Kind("TEXT", "needs a text"),
-            ),
+            Option("--session", "session", "forget this session", _ID),
+            Option("--path", "path_glob", "forget this transcript", _NAME),
+            Option("--match", "match", "forget messages that contain this text", _TEXT),
             Option("--dry-run", "dry_run", "only list the transcripts and messages"),
             Option("--delete-source", "delete_source", "also delete the transcripts' files"),
             Option("--yes", "yes", "delete files without asking"),
@@ -193,7 +163,7 @@ COMMANDS: dict[str, Command] = {
                 "--provider",
                 "provider",
                 "embedding provider from now on; auto: choose again",
-                Kind("NAME", "needs the name of a provider"),
+                _PROVIDER,
             ),
         ),
     ),
@@ -202,26 +172,17 @@ COMMANDS: dict[str, Command] = {
         options=(Option("--no-vectors", "no_vectors", "don't wait for vectors"),),
     ),
     "probe": Command("Test everything that a search needs, and suggest fixes."),
-    "doctor": Command(
-        "Diagnose problems and suggest fixes.",
-        options=(_CONFIG,),
-    ),
+    "doctor": Command("Diagnose problems and suggest fixes.", options=(_CONFIG,)),
     "events": Command(
         "Show events as they happen, until interrupted.",
         options=(
-            Option(
-                "--kind",
-                "kinds",
-                "show only this kind of event; can be repeated",
-                Kind("K", "needs a kind of event"),
-                repeats=True,
-            ),
+            Option("--kind", "kinds", "show only this kind of event; can be repeated", _EVENT),
         ),
     ),
     "config": Command("Print the effective settings and the origin of each."),
     "agents": Command("List the agents of the daemon; * marks the one you use here."),
-    "add": Command("Serve another workspace.", "DIR", 1, 1),
-    "drop": Command("Stop serving a workspace that `add` registered.", "AGENT|DIR", 1, 1),
+    "add": Command("Serve another workspace.", "DIR", 1),
+    "drop": Command("Stop serving a workspace that `add` registered.", "AGENT|DIR", 1),
     "reload": Command("Reload the configuration."),
     "start": Command(
         "Start memoryd in the background and wait until it is ready.",

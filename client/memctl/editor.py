@@ -8,45 +8,19 @@ from memctl.output import say
 from memoryd_client.errors import MemorydError, NotFoundError
 from memoryd_client.schema.memory import SearchResult
 
-_PLUS = frozenset(
-    {
-        "emacs",
-        "emacsclient",
-        "ex",
-        "gvim",
-        "joe",
-        "kak",
-        "mcedit",
-        "mg",
-        "micro",
-        "mvim",
-        "nano",
-        "nvim",
-        "pico",
-        "vi",
-        "view",
-        "vim",
-    }
+_SYNTAXES = (
+    (
+        "emacs emacsclient ex gvim joe kak mcedit mg micro mvim nano nvim pico vi view vim",
+        ("+{line}", "{path}"),
+    ),
+    ("helix hx lapce subl sublime_text zed zeditor", ("{path}:{line}",)),
+    ("code code-insiders code-oss codium cursor vscodium windsurf", ("--goto", "{path}:{line}")),
+    (
+        "clion goland idea kate kwrite mate phpstorm pycharm rider rubymine rustrover webstorm",
+        ("--line", "{line}", "{path}"),
+    ),
 )
-_COLON = frozenset({"helix", "hx", "lapce", "subl", "sublime_text", "zed", "zeditor"})
-_GOTO = frozenset({"code", "code-insiders", "code-oss", "codium", "cursor", "vscodium", "windsurf"})
-_LINE = frozenset(
-    {
-        "clion",
-        "goland",
-        "idea",
-        "kate",
-        "kwrite",
-        "mate",
-        "phpstorm",
-        "pycharm",
-        "rider",
-        "rubymine",
-        "rustrover",
-        "webstorm",
-    }
-)
-"""Editors by their syntax for a line: `+N file`, `file:N`, `--goto file:N`, `--line N file`."""
+"""Names of editors, and the words with which they open a file at a line."""
 
 
 def open_hit(result: SearchResult, number: int) -> None:
@@ -98,14 +72,9 @@ def command(editor: list[str], path: str, line: int) -> list[str] | None:
     """
     # Names such as Debian's vim.basic and JetBrains' pycharm.sh begin with the editor's name.
     name = os.path.basename(editor[0]).partition(".")[0].lower()
-    if name in _PLUS:
-        return [*editor, f"+{line}", path]
-    if name in _GOTO:
-        return [*editor, "--goto", f"{path}:{line}"]
-    if name in _COLON:
-        return [*editor, f"{path}:{line}"]
-    if name in _LINE:
-        return [*editor, "--line", str(line), path]
+    for names, syntax in _SYNTAXES:
+        if name in names.split():
+            return [*editor, *(word.format(line=line, path=path) for word in syntax)]
     return None
 
 

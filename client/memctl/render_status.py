@@ -12,7 +12,8 @@ from memoryd_client.schema.status import (
 from memoryd_client.shared.humanize import counted, duration, size
 from memoryd_client.shared.style import Style, printable_name
 
-LabelledValue = tuple[str, str]
+Row = tuple[str, str | None]
+"""A label and its value; a row without a value is not shown."""
 
 
 def overview(agents: list[StatusResult | AgentSummary], style: Style) -> str:
@@ -32,7 +33,7 @@ def status(result: StatusResult, style: Style) -> str:
 
 
 def _not_ready(agent: AgentSummary, style: Style) -> str:
-    rows = [
+    rows: list[Row] = [
         ("State", _because(agent.state, agent.reason)),
         ("Store", agent.db_path),
         ("Workspace", agent.workspace_dir),
@@ -40,158 +41,129 @@ def _not_ready(agent: AgentSummary, style: Style) -> str:
     return _block(agent.agent, rows, style)
 
 
-def _block(agent_id: str, rows: list[LabelledValue], style: Style) -> str:
-    width = max(len(label) for label, _ in rows)
+def _block(agent_id: str, rows: list[Row], style: Style) -> str:
+    shown = [(label, value) for label, value in rows if value is not None]
+    width = max(len(label) for label, _ in shown)
     lines = [style.bold(f"Memory Search ({printable_name(agent_id)})")]
     last = ""
-    for label, value in rows:
-        shown = "" if label == last else label
-        lines.append(f"{style.dim(f'{shown:<{width}}')}  {printable_name(value)}".rstrip())
+    for label, value in shown:
+        name = style.dim(f"{'' if label == last else label:<{width}}")
+        lines.append(f"{name}  {printable_name(value)}".rstrip())
         last = label
     return "\n".join(lines) + "\n"
 
 
-def _index_rows(result: StatusResult) -> list[LabelledValue]:
-    dirty = _because("yes", "; ".join(result.dirty_reasons)) if result.dirty else "no"
-    rows = [
+def _index_rows(result: StatusResult) -> list[Row]:
+    files, vectors = result.pending_files, result.pending_vectors
+    pending = f"{counted(files, 'file')} · {counted(vectors, 'vector')}"
+    done = None
+    if rebuild := result.rebuild:
+        done = f"{rebuild.label} {rebuild.completed}/{rebuild.total}".strip()
+        done += f" ({rebuild.reason})"
+    return [
         ("Provider", f"{result.provider} (requested: {result.requested_provider})"),
         ("Model", result.model),
         ("Sources", ", ".join(result.sources)),
-    ]
-    if result.extra_paths:
-        rows.append(("Extra paths", ", ".join(result.extra_paths)))
-    rows += [
+        ("Extra paths", ", ".join(result.extra_paths) or None),
         ("Indexed", _amount(result.files, result.total_files, result.chunks)),
-        ("Dirty", dirty),
-    ]
-    if result.pending_files or result.pending_vectors:
-        files, vectors = result.pending_files, result.pending_vectors
-        rows.append(("Pending", f"{counted(files, 'file')} · {counted(vectors, 'vector')}"))
-    if rebuild := result.rebuild:
-        done = f"{rebuild.label} {rebuild.completed}/{rebuild.total}".strip()
-        rows.append(("Rebuild", f"{done} ({rebuild.reason})"))
-    rows += [
+        ("Dirty", _because("yes", "; ".join(result.dirty_reasons)) if result.dirty else "no"),
+        ("Pending", pending if files or vectors else None),
+        ("Rebuild", done),
         ("Store", f"{result.db_path} ({size(result.db_bytes)})"),
         ("Workspace", result.workspace_dir),
     ]
-    return rows
 
 
 def _amount(files: int, total_files: int, chunks: int) -> str:
     return f"{files}/{counted(total_files, 'file')} · {counted(chunks, 'chunk')}"
 
 
-def _part_rows(result: StatusResult) -> list[LabelledValue]:
-    custom = result.custom
+def _part_rows(result: StatusResult) -> list[Row]:
+    custom, cache, fts = result.custom, result.cache, result.fts
     identity = custom.index_identity
-    rows = [
+    traffic = f"{cache.entries} entries, {cache.hits} hits, {cache.misses} misses"
+    cap = str(cache.max_entries) if cache.max_entries else "none"
+    return [
         ("Embeddings", _because(custom.provider_state, custom.provider_unavailable_reason)),
         *([] if result.embedding is None else _embedding_rows(result.embedding)),
         ("Index identity", _because(identity.status, identity.reason)),
+        *(
+            ("By source", f"{c.source} · {_amount(c.files, c.total_files, c.chunks)}")
+            for c in result.source_counts
+        ),
+        ("Fallback", result.fallback or None),
+        *_vector_rows(result.vector),
+        ("FTS", _because(_ready(fts.available), fts.error) if fts.enabled else "disabled"),
+        ("Embedding cache", f"enabled ({traffic})" if cache.enabled else "disabled"),
+        ("Cache cap", cap if cache.enabled else None),
+        *_batch_rows(result.batch),
     ]
-    rows += [
-        ("By source", f"{c.source} · {_amount(c.files, c.total_files, c.chunks)}")
-        for c in result.source_counts
-    ]
-    if result.fallback:
-        rows.append(("Fallback", result.fallback))
-    rows += _vector_rows(result.vector)
-    if not result.fts.enabled:
-        rows.append(("FTS", "disabled"))
-    else:
-        rows.append(("FTS", _because(_ready(result.fts.available), result.fts.error)))
-    cache = result.cache
-    if cache.enabled:
-        traffic = f"{cache.entries} entries, {cache.hits} hits, {cache.misses} misses"
-        rows.append(("Embedding cache", f"enabled ({traffic})"))
-        rows.append(("Cache cap", str(cache.max_entries) if cache.max_entries else "none"))
-    else:
-        rows.append(("Embedding cache", "disabled"))
-    rows += _batch_rows(result.batch)
-    return rows
 
 
-def _vector_rows(vector: VectorStatus) -> list[LabelledValue]:
+def _vector_rows(vector: VectorStatus) -> list[Row]:
     if not vector.enabled:
         return [("Vector store", "disabled")]
-    rows = [
+    return [
         ("Vector store", _ready(vector.store_available)),
         ("Semantic vectors", f"{_ready(vector.semantic_available)} ({vector.in_memory} in memory)"),
+        ("Vector dims", None if vector.dims is None else str(vector.dims)),
+        ("Vector path", vector.extension_path or None),
+        ("Vector error", vector.load_error or None),
     ]
-    if vector.dims is not None:
-        rows.append(("Vector dims", str(vector.dims)))
-    if vector.extension_path:
-        rows.append(("Vector path", vector.extension_path))
-    if vector.load_error:
-        rows.append(("Vector error", vector.load_error))
-    return rows
 
 
-def _embedding_rows(embedding: EmbeddingStatus) -> list[LabelledValue]:
+def _embedding_rows(embedding: EmbeddingStatus) -> list[Row]:
     traffic = [
         counted(embedding.requests, "request"),
         counted(embedding.items, "item"),
         counted(embedding.tokens, "token"),
-        *(
-            f"{number} {name}"
-            for number, name in ((embedding.retries, "retried"), (embedding.failures, "failed"))
-            if number
-        ),
     ]
+    if embedding.retries:
+        traffic.append(f"{embedding.retries} retried")
+    if embedding.failures:
+        traffic.append(f"{embedding.failures} failed")
     if embedding.waits:
         traffic.append(f"{embedding.waits} held back for {duration(embedding.waited_s)}")
     if embedding.cost is not None:
         traffic.append(f"cost {embedding.cost:.4f}")
-    rows = [("Traffic", " · ".join(traffic))]
-    if embedding.address is not None:
-        where = "another machine" if embedding.leaves_machine else "this machine"
-        rows.append(("Texts go to", f"{embedding.address} ({where})"))
-    if embedding.chosen_because is not None:
-        rows.append(("Chosen", embedding.chosen_because))
-    return rows
+    where = "another machine" if embedding.leaves_machine else "this machine"
+    return [
+        ("Traffic", " · ".join(traffic)),
+        ("Texts go to", None if embedding.address is None else f"{embedding.address} ({where})"),
+        ("Chosen", embedding.chosen_because),
+    ]
 
 
-def _batch_rows(batch: BatchStatus) -> list[LabelledValue]:
+def _batch_rows(batch: BatchStatus) -> list[Row]:
     if not batch.supported:
         return [("Batch", "not supported by this provider")]
     state = "enabled" if batch.enabled else "disabled"
     failures = f"failures {batch.failures}/{batch.limit}" if batch.failures else None
-    rows = [("Batch", _because(state, batch.off_reason or failures))]
-    if batch.last_error is not None:
-        rows.append(("Batch error", batch.last_error))
-    rows += [
-        ("Batch job", f"{job.id}: {job.state}, {counted(job.texts, 'text')}, {duration(job.age_s)}")
-        for job in batch.jobs
+    return [
+        ("Batch", _because(state, batch.off_reason or failures)),
+        ("Batch error", batch.last_error),
+        *(
+            ("Batch job", f"{j.id}: {j.state}, {counted(j.texts, 'text')}, {duration(j.age_s)}")
+            for j in batch.jobs
+        ),
     ]
-    return rows
 
 
-def _daemon_rows(result: StatusResult) -> list[LabelledValue]:
-    rows = [("Watching", _watch(result.watch))]
-    if result.last_scan_s_ago is not None:
-        rows.append(("Last scan", f"{duration(result.last_scan_s_ago)} ago"))
-    rows += [
-        (
-            "Queue",
-            f"{queue.name} {queue.depth}/{queue.size}, {queue.high_water} at most",
-        )
-        for queue in result.queues
-        if queue.depth
-    ]
-    rows += [
-        (
-            "Daemon",
-            f"memoryd {result.version}, pid {result.pid}, up {duration(result.uptime_s)}, "
-            f"{size(result.rss_bytes)}",
+def _daemon_rows(result: StatusResult) -> list[Row]:
+    scan, up, memory = result.last_scan_s_ago, duration(result.uptime_s), size(result.rss_bytes)
+    sqlite = f"SQLite {result.sqlite_version} ({result.sqlite_driver})"
+    return [
+        ("Watching", _watch(result.watch)),
+        ("Last scan", None if scan is None else f"{duration(scan)} ago"),
+        *(
+            ("Queue", f"{queue.name} {queue.depth}/{queue.size}, {queue.high_water} at most")
+            for queue in result.queues
+            if queue.depth
         ),
-        (
-            "Runs on",
-            f"Python {result.python_version}, SQLite {result.sqlite_version} "
-            f"({result.sqlite_driver})",
-        ),
+        ("Daemon", f"memoryd {result.version}, pid {result.pid}, up {up}, {memory}"),
+        ("Runs on", f"Python {result.python_version}, {sqlite}"),
         ("Socket", result.socket_path),
     ]
-    return rows
 
 
 def _watch(watch: WatchStatus) -> str:
@@ -204,16 +176,17 @@ def _watch(watch: WatchStatus) -> str:
     return _because(f"{counted(watch.folders, 'folder')}{ago}", watch.error)
 
 
-def _trouble(result: StatusResult) -> list[LabelledValue]:
-    rows = [("Degraded", reason) for reason in result.degraded]
-    rows += [("Error", _failure(error)) for error in result.errors]
-    rows += [("Failure", _failure(failure)) for failure in result.failures]
-    rows += _more("Failure", result.failure_count - len(result.failures))
-    rows += [("Skipped", f"{path.path} ({path.reason})") for path in result.skipped_paths]
-    rows += _more("Skipped", result.skipped_count - len(result.skipped_paths))
-    rows += [("Remark", _failure(remark)) for remark in result.remarks]
-    rows += _more("Remark", result.remark_count - len(result.remarks))
-    return rows
+def _trouble(result: StatusResult) -> list[Row]:
+    return [
+        *(("Degraded", reason) for reason in result.degraded),
+        *(("Error", _failure(error)) for error in result.errors),
+        *(("Failure", _failure(failure)) for failure in result.failures),
+        ("Failure", _more(result.failure_count - len(result.failures))),
+        *(("Skipped", f"{path.path} ({path.reason})") for path in result.skipped_paths),
+        ("Skipped", _more(result.skipped_count - len(result.skipped_paths))),
+        *(("Remark", _failure(remark)) for remark in result.remarks),
+        ("Remark", _more(result.remark_count - len(result.remarks))),
+    ]
 
 
 def _failure(failure: Failure) -> str:
@@ -225,8 +198,8 @@ def _failure(failure: Failure) -> str:
     return text
 
 
-def _more(label: str, count: int) -> list[LabelledValue]:
-    return [(label, f"and {count} more")] if count > 0 else []
+def _more(count: int) -> str | None:
+    return f"and {count} more" if count > 0 else None
 
 
 def _ready(available: bool) -> str:

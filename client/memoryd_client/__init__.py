@@ -78,19 +78,13 @@ __all__ = [
     "errors",
 ]
 
-_MODULE_OF_NAME = {
-    "AddResult": "schema.agents",
-    "AgentSummary": "schema.agents",
-    "AgentsResult": "schema.agents",
-    "AsyncClient": "aio",
-    "Client": "client",
-    "DropResult": "schema.agents",
-    "MemorydError": "errors",
-    "ReloadResult": "schema.agents",
-    "ForgetResult": "schema.transcripts",
-    "SessionEntry": "schema.transcripts",
-    "SessionsResult": "schema.transcripts",
-    "StatusResult": "schema.status",
+_NAMES_OF_MODULE = {
+    "aio": ("AsyncClient",),
+    "client": ("Client",),
+    "errors": ("MemorydError",),
+    "schema.agents": ("AddResult", "AgentSummary", "AgentsResult", "DropResult", "ReloadResult"),
+    "schema.status": ("StatusResult",),
+    "schema.transcripts": ("ForgetResult", "SessionEntry", "SessionsResult"),
 }
 """Everything else in `__all__` lives in `schema.memory`."""
 
@@ -101,8 +95,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "errors":
         return import_module(f"{__name__}.errors")
-    module = import_module(f"{__name__}.{_MODULE_OF_NAME.get(name, 'schema.memory')}")
-    return getattr(module, name)
+    modules = (module for module, names in _NAMES_OF_MODULE.items() if name in names)
+    return getattr(import_module(f"{__name__}.{next(modules, 'schema.memory')}"), name)
 
 
 def __dir__() -> list[str]:

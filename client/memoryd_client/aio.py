@@ -16,6 +16,7 @@ from memoryd_client.schema.memory import (
     IndexResult,
     PingResult,
     ProbeResult,
+    SearchBody,
     SearchResult,
     SessionStartResult,
     SyncResult,
@@ -80,15 +81,15 @@ class AsyncClient:
 
     async def ping(self, *, timeout_s: float | None = None) -> PingResult:
         """Return the version, pid and uptime of the daemon."""
-        return await self._run(requests.ping(), timeout_s)
+        return await self._run(requests.PING, timeout_s)
 
     async def status(self, *, timeout_s: float | None = None) -> StatusResult:
         """Return the status of the index and the daemon."""
-        return await self._run(requests.status(), timeout_s)
+        return await self._run(requests.STATUS, timeout_s)
 
     async def config(self, *, timeout_s: float | None = None) -> ConfigResult:
         """Return the effective settings and their origins."""
-        return await self._run(requests.config(), timeout_s)
+        return await self._run(requests.CONFIG, timeout_s)
 
     async def search(
         self,
@@ -109,8 +110,8 @@ class AsyncClient:
         timeout_s: float | None = None,
     ) -> SearchResult:
         """Return cited snippets that answer `query`, best first; see `SearchBody`."""
-        call = requests.search(
-            query,
+        body = SearchBody(
+            query=query,
             max_results=max_results,
             min_score=min_score,
             sources=sources,
@@ -124,7 +125,7 @@ class AsyncClient:
             explain=explain,
             highlight=highlight,
         )
-        return await self._run(call, timeout_s)
+        return await self._run(requests.search(body), timeout_s)
 
     async def get(
         self,
@@ -226,7 +227,7 @@ class AsyncClient:
 
     async def probe(self, *, timeout_s: float | None = None) -> ProbeResult:
         """Test everything that a search needs and return the checks."""
-        return await self._run(requests.probe(), timeout_s)
+        return await self._run(requests.PROBE, timeout_s)
 
     async def session_start(
         self, session: str = "", *, timeout_s: float | None = None
@@ -242,7 +243,7 @@ class AsyncClient:
 
     async def agents(self, *, timeout_s: float | None = None) -> AgentsResult:
         """Return the agents of the daemon, and the agent of this client."""
-        return await self._run(requests.agents(), timeout_s)
+        return await self._run(requests.AGENTS, timeout_s)
 
     async def add(self, workspace: paths.StrPath, *, timeout_s: float | None = None) -> AddResult:
         """Serve another workspace, across restarts of the daemon, until `drop`."""
@@ -254,7 +255,7 @@ class AsyncClient:
 
     async def reload(self, *, timeout_s: float | None = None) -> ReloadResult:
         """Reload the daemon's configuration and return the changes."""
-        return await self._run(requests.reload(), timeout_s)
+        return await self._run(requests.RELOAD, timeout_s)
 
     def events(self, kinds: list[str] | None = None) -> AsyncGenerator[Event, None]:
         """Yield events as they happen; see `Event`.

@@ -16,6 +16,7 @@ from memoryd_client.schema.memory import (
     IndexResult,
     PingResult,
     ProbeResult,
+    SearchBody,
     SearchResult,
     SessionStartResult,
     SyncResult,
@@ -90,15 +91,15 @@ class Client:
 
     def ping(self, *, timeout_s: float | None = None) -> PingResult:
         """Return the version, pid and uptime of the daemon."""
-        return self._run(requests.ping(), timeout_s)
+        return self._run(requests.PING, timeout_s)
 
     def status(self, *, timeout_s: float | None = None) -> StatusResult:
         """Return the status of the index and the daemon."""
-        return self._run(requests.status(), timeout_s)
+        return self._run(requests.STATUS, timeout_s)
 
     def config(self, *, timeout_s: float | None = None) -> ConfigResult:
         """Return the effective settings and their origins."""
-        return self._run(requests.config(), timeout_s)
+        return self._run(requests.CONFIG, timeout_s)
 
     def search(
         self,
@@ -119,8 +120,8 @@ class Client:
         timeout_s: float | None = None,
     ) -> SearchResult:
         """Return cited snippets that answer `query`, best first; see `SearchBody`."""
-        call = requests.search(
-            query,
+        body = SearchBody(
+            query=query,
             max_results=max_results,
             min_score=min_score,
             sources=sources,
@@ -134,7 +135,7 @@ class Client:
             explain=explain,
             highlight=highlight,
         )
-        return self._run(call, timeout_s)
+        return self._run(requests.search(body), timeout_s)
 
     def get(
         self,
@@ -228,7 +229,7 @@ class Client:
 
     def probe(self, *, timeout_s: float | None = None) -> ProbeResult:
         """Test everything that a search needs and return the checks."""
-        return self._run(requests.probe(), timeout_s)
+        return self._run(requests.PROBE, timeout_s)
 
     def session_start(
         self, session: str = "", *, timeout_s: float | None = None
@@ -244,7 +245,7 @@ class Client:
 
     def agents(self, *, timeout_s: float | None = None) -> AgentsResult:
         """Return the agents of the daemon, and the agent of this client."""
-        return self._run(requests.agents(), timeout_s)
+        return self._run(requests.AGENTS, timeout_s)
 
     def add(self, workspace: paths.StrPath, *, timeout_s: float | None = None) -> AddResult:
         """Serve another workspace, across restarts of the daemon, until `drop`."""
@@ -256,7 +257,7 @@ class Client:
 
     def reload(self, *, timeout_s: float | None = None) -> ReloadResult:
         """Reload the daemon's configuration and return the changes."""
-        return self._run(requests.reload(), timeout_s)
+        return self._run(requests.RELOAD, timeout_s)
 
     def events(self, kinds: list[str] | None = None) -> Generator[Event, None, None]:
         """Yield events as they happen; see `Event`.

@@ -136,20 +136,7 @@ class ShuttingDownError(RequestError):
     retryable = True
 
 
-_CLASSES: tuple[type[RequestError], ...] = (
-    BadRequestError,
-    UnknownOpError,
-    TooLargeError,
-    NotFoundError,
-    UnknownAgentError,
-    DeniedError,
-    BusyError,
-    UnavailableError,
-    CancelledRequestError,
-    DeadlineError,
-    ShuttingDownError,
-)
-_CLASS_OF_CODE = {cls.code: cls for cls in _CLASSES}
+_CLASS_OF_CODE = {cls.code: cls for cls in RequestError.__subclasses__()}
 
 
 def from_frame(frame: Error) -> MemorydError:

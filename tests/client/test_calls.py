@@ -7,7 +7,7 @@ import pytest
 
 from memoryd_client import errors
 from memoryd_client.schema.agents import AddBody, DropBody
-from memoryd_client.schema.memory import TranscriptUpdatedBody
+from memoryd_client.schema.memory import SearchBody, TranscriptUpdatedBody
 from memoryd_client.schema.transcripts import ForgetBody
 from memoryd_client.wire import requests
 from memoryd_client.wire.codec import Conversation
@@ -16,27 +16,13 @@ from memoryd_client.wire.requests import FOREVER_S, Call, ProgressReport, TimeLi
 
 
 def search(query: str, *, since: str | None = None) -> Call[Any]:
-    return requests.search(
-        query,
-        max_results=None,
-        min_score=None,
-        sources=None,
-        path_glob=None,
-        since=since,
-        until=None,
-        visibility=None,
-        session=None,
-        mode=None,
-        max_chars=None,
-        explain=False,
-        highlight=False,
-    )
+    return requests.search(SearchBody(query, since=since))
 
 
 ALL: list[Call[Any]] = [
-    requests.ping(),
-    requests.status(),
-    requests.config(),
+    requests.PING,
+    requests.STATUS,
+    requests.CONFIG,
     search("tea"),
     requests.get("MEMORY.md", start_line=1, lines=None, raw=False),
     requests.sync(vectors=True),
@@ -45,14 +31,14 @@ ALL: list[Call[Any]] = [
     requests.files("indexed", after=None, limit=200),
     requests.sessions(after=None, limit=200),
     requests.forget(ForgetBody(match="x")),
-    requests.probe(),
+    requests.PROBE,
     requests.session_start(""),
     requests.transcript_updated("/1.jsonl"),
     requests.events(None),
-    requests.agents(),
+    requests.AGENTS,
     requests.add("/notes"),
     requests.drop("notes"),
-    requests.reload(),
+    requests.RELOAD,
 ]
 
 
@@ -74,15 +60,15 @@ def test_what_takes_long_has_its_own_time() -> None:
 @pytest.mark.parametrize(
     ("call", "timeout_s", "default_s", "limit_s"),
     [
-        (requests.ping(), None, 30.0, 30.0),
-        (requests.ping(), 2.0, 30.0, 2.0),
-        (requests.ping(), math.inf, 30.0, None),
-        (requests.ping(), -1.0, 30.0, 0.0),
-        (requests.ping(), None, None, None),
+        (requests.PING, None, 30.0, 30.0),
+        (requests.PING, 2.0, 30.0, 2.0),
+        (requests.PING, math.inf, 30.0, None),
+        (requests.PING, -1.0, 30.0, 0.0),
+        (requests.PING, None, None, None),
         (requests.sync(vectors=True), None, 30.0, None),
         (requests.sync(vectors=True), 2.0, 30.0, 2.0),
-        (requests.probe(), None, 30.0, 120.0),
-        (requests.probe(), None, None, 120.0),
+        (requests.PROBE, None, 30.0, 120.0),
+        (requests.PROBE, None, None, 120.0),
     ],
 )
 def test_the_limit_of_a_call(
@@ -185,7 +171,7 @@ def test_half_an_emoji_is_searched_as_a_question_mark() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "agent"), [(search("tea", since="\udcff"), None), (requests.ping(), "\udcff")]
+    ("call", "agent"), [(search("tea", since="\udcff"), None), (requests.PING, "\udcff")]
 )
 def test_other_arguments_without_utf_8_are_refused(call: Call[Any], agent: str | None) -> None:
     with pytest.raises(errors.BadRequestError, match=f"an argument of {call.op}"):

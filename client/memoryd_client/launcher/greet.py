@@ -1,34 +1,17 @@
 """Identification of the process at a socket: one connection, one hello, no request."""
 
-import errno
 import socket
 import struct
 import sys
 import time
 
-import msgspec
 from msgspec import Struct
 
-from memoryd_client.errors import (
-    DaemonNotRunningError,
-    DeniedError,
-    MemorydError,
-    ProtocolMismatchError,
-)
-from memoryd_client.errors import from_frame as error_from_frame
+from memoryd_client.errors import DeniedError, MemorydError, ProtocolMismatchError, from_frame
+from memoryd_client.transport.dial import NOT_LISTENING_ERRNOS, not_running
 from memoryd_client.transport.peer import check_listener
-from memoryd_client.wire.framing import FrameBuffer, FrameError, pack
-from memoryd_client.wire.protocol import (
-    PROTOCOL_MAX,
-    PROTOCOL_MIN,
-    Error,
-    Hello,
-    Welcome,
-    decode_server_frame,
-)
-
-_RECEIVE_BYTES = 64 * 1024
-_NOT_LISTENING_ERRNOS = frozenset({errno.ENOENT, errno.ECONNREFUSED})
+from memoryd_client.wire.codec import RECEIVE_BYTES, Conversation
+from memoryd_client.wire.protocol import Error, ServerFrame, Welcome
 
 
 class Greeting(Struct, frozen=True):
@@ -57,13 +40,9 @@ def greet(path: str, *, limit_s: float) -> Greeting | None:
         except BlockingIOError:
             return Greeting()  # the queue of clients is full
         except OSError as error:
-            if error.errno in _NOT_LISTENING_ERRNOS:
+            if error.errno in NOT_LISTENING_ERRNOS:
                 return None
-            raise DaemonNotRunningError(
-                f"cannot connect to memoryd at {path}: {error.strerror or error}",
-                hint="check who owns the socket and its folder, or set MEMORYD_SOCKET",
-                retryable=False,
-            ) from error
+            raise not_running(path, error) from error
         peer_pid = _peer_pid(connection)
         try:
             check_listener(connection, path)
@@ -72,37 +51,31 @@ def greet(path: str, *, limit_s: float) -> Greeting | None:
             return Greeting(None, peer_pid, error)
         except OSError:
             return Greeting(peer_pid=peer_pid)  # no answer in time, or closed
-        except (FrameError, msgspec.DecodeError):
+        except ProtocolMismatchError:
             answer = None
     if isinstance(answer, Welcome):
         return Greeting(answer.pid, peer_pid)
     if isinstance(answer, Error):
-        return Greeting(None, peer_pid, error_from_frame(answer))
-    return Greeting(
-        None,
-        peer_pid,
-        ProtocolMismatchError(
-            f"the process at {path} does not use memoryd's protocol",
-            hint="use another --socket, or set MEMORYD_SOCKET",
-        ),
+        return Greeting(None, peer_pid, from_frame(answer))
+    refusal = ProtocolMismatchError(
+        f"the process at {path} does not use memoryd's protocol",
+        hint="use another --socket, or set MEMORYD_SOCKET",
     )
+    return Greeting(None, peer_pid, refusal)
 
 
-def _ask(connection: socket.socket, end: float) -> object:
-    """Return the first frame. Raises `TimeoutError`, `OSError` or a decoding error."""
-    buffer = FrameBuffer()
+def _ask(connection: socket.socket, end: float) -> ServerFrame:
+    """Return the first frame. Raises `OSError` or `ProtocolMismatchError`."""
+    conversation = Conversation("memctl", "")
     connection.settimeout(max(0.001, end - time.monotonic()))
-    connection.sendall(pack(Hello(PROTOCOL_MIN, PROTOCOL_MAX, "memctl")))
-    while True:
-        left_s = end - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError
+    connection.sendall(conversation.hello())
+    while (left_s := end - time.monotonic()) > 0:
         connection.settimeout(left_s)
-        data = connection.recv(_RECEIVE_BYTES)
-        if not data:
+        if not (data := connection.recv(RECEIVE_BYTES)):
             raise ConnectionResetError
-        for body in buffer.feed(data):
-            return decode_server_frame(body)
+        if frames := conversation.feed(data):
+            return frames[0]
+    raise TimeoutError
 
 
 def _peer_pid(connection: socket.socket) -> int | None:

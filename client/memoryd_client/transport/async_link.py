@@ -6,34 +6,11 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import NamedTuple
 
-from memoryd_client.errors import (
-    ConnectionLostError,
-    ProtocolMismatchError,
-    ShuttingDownError,
-    from_frame,
-)
+from memoryd_client import errors
 from memoryd_client.schema.memory import Event, EventsResult
 from memoryd_client.transport.dial import Dialler, Target, greeting_limit_s, start_daemon
-from memoryd_client.wire.codec import (
-    RECEIVE_BYTES,
-    Conversation,
-    cancel,
-    event,
-    is_farewell,
-    lost,
-    no_greeting,
-    outcome,
-    timed_out,
-)
-from memoryd_client.wire.protocol import (
-    Error,
-    ErrorCode,
-    Item,
-    Progress,
-    Result,
-    ServerFrame,
-    Welcome,
-)
+from memoryd_client.wire import codec
+from memoryd_client.wire.protocol import Error, Item, Progress, Result, ServerFrame, Welcome
 from memoryd_client.wire.requests import Call, ProgressCallback, ResultT, TimeLimit
 
 CLOSE_TIMEOUT_S = 1.0
@@ -48,7 +25,7 @@ class Streams(NamedTuple):
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
-    conversation: Conversation
+    conversation: codec.Conversation
 
 
 async def open_streams(
@@ -66,7 +43,7 @@ async def open_streams(
         elif isinstance(dialled, float):
             await asyncio.sleep(dialled)
         else:
-            conversation = Conversation(target.name, target.folder)
+            conversation = codec.Conversation(target.name, target.folder)
             # If the daemon has closed already, its reason can still be read.
             with suppress(BrokenPipeError, ConnectionResetError):
                 dialled.send(conversation.hello())
@@ -74,7 +51,7 @@ async def open_streams(
             streams = Streams(reader, writer, conversation)
             try:
                 await _greet(streams, target, greeting_limit_s(wait_s, limit_s))
-            except (ConnectionLostError, ShuttingDownError) as error:
+            except (errors.ConnectionLostError, errors.ShuttingDownError) as error:
                 # The daemon is stopping and has no request of ours yet.
                 await asyncio.sleep(dialler.pause_s(error))
             else:
@@ -88,17 +65,17 @@ async def _greet(streams: Streams, target: Target, greeting_s: float) -> None:
         async with asyncio.timeout(greeting_s):
             frames: list[ServerFrame] = []
             while not frames:
-                data = await reader.read(RECEIVE_BYTES)
+                data = await reader.read(codec.RECEIVE_BYTES)
                 if not data:
-                    raise lost()
+                    raise codec.lost()
                 frames = conversation.feed(data)
         conversation.welcome(frames[0])
     except BaseException as error:
         writer.close()
         if isinstance(error, TimeoutError):
-            raise no_greeting(target.path, greeting_s) from None
+            raise codec.no_greeting(target.path, greeting_s) from None
         if isinstance(error, OSError):
-            raise lost(error) from error
+            raise codec.lost(error) from error
         raise
 
 
@@ -120,17 +97,17 @@ async def follow(
         request_id, data = conversation.request(call, agent, None)
         try:
             writer.write(data)
-            while data := await reader.read(RECEIVE_BYTES):
+            while data := await reader.read(codec.RECEIVE_BYTES):
                 for frame in conversation.feed(data):
                     if isinstance(frame, Item):
-                        yield event(frame)
+                        yield codec.event(frame)
                     elif isinstance(frame, Error):
-                        raise from_frame(frame)
+                        raise errors.from_frame(frame)
                     elif isinstance(frame, Result):
                         return
-            raise lost()
+            raise codec.lost()
         except OSError as error:
-            raise lost(error) from error
+            raise codec.lost(error) from error
         finally:
             _cancel(writer, request_id)
     finally:
@@ -141,7 +118,7 @@ def _cancel(writer: asyncio.StreamWriter, request_id: int) -> None:
     """Ask the daemon to stop a request."""
     # uvloop's closed transports raise instead of dropping data.
     if not writer.is_closing():
-        writer.write(cancel(request_id))
+        writer.write(codec.cancel(request_id))
 
 
 async def _hang_up(writer: asyncio.StreamWriter) -> None:
@@ -213,7 +190,7 @@ class AsyncLink:
                 answer = await end
         except TimeoutError:
             _cancel(self._writer, request_id)
-            raise timed_out(call, limit) from None
+            raise codec.timed_out(call, limit) from None
         except asyncio.CancelledError:
             _cancel(self._writer, request_id)
             raise
@@ -221,19 +198,19 @@ class AsyncLink:
             del self._waiters[request_id]
         if isinstance(answer, Exception):
             raise answer
-        return outcome(call, answer)
+        return codec.outcome(call, answer)
 
     async def _read(self) -> None:
         farewell: Error | None = None
         fault: OSError | None = None
         try:
-            while farewell is None and (data := await self._reader.read(RECEIVE_BYTES)):
+            while farewell is None and (data := await self._reader.read(codec.RECEIVE_BYTES)):
                 for frame in self._conversation.feed(data):
-                    if is_farewell(frame):
+                    if codec.is_farewell(frame):
                         farewell = frame
                     else:
                         self._deliver(frame)
-        except ProtocolMismatchError as error:
+        except errors.ProtocolMismatchError as error:
             farewell = Error(error.code, error.message, hint=error.hint)
         except OSError as error:
             fault = error
@@ -242,13 +219,13 @@ class AsyncLink:
             self._writer.close()
             for waiter in self._waiters.values():
                 if not waiter.end.done():
-                    waiter.end.set_result(farewell or lost(fault))
+                    waiter.end.set_result(farewell or codec.lost(fault))
 
     def _deliver(self, frame: ServerFrame) -> None:
         """Hand a frame to its waiter; drop the late end of an abandoned request."""
         if isinstance(frame, Welcome) or frame.id is None:
             return
-        if isinstance(frame, Error) and frame.code == ErrorCode.SHUTTING_DOWN:
+        if isinstance(frame, Error) and frame.code == errors.ShuttingDownError.code:
             self.is_ending = True
         waiter = self._waiters.get(frame.id)
         if waiter is None or waiter.end.done():

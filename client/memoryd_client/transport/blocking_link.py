@@ -5,25 +5,10 @@ import time
 from collections.abc import Generator
 from contextlib import suppress
 
-from memoryd_client.errors import (
-    ConnectionLostError,
-    ProtocolMismatchError,
-    ShuttingDownError,
-    from_frame,
-)
+from memoryd_client import errors
 from memoryd_client.schema.memory import Event, EventsResult
 from memoryd_client.transport.dial import Dialler, Target, greeting_limit_s, start_daemon
-from memoryd_client.wire.codec import (
-    RECEIVE_BYTES,
-    Conversation,
-    cancel,
-    event,
-    is_farewell,
-    lost,
-    no_greeting,
-    outcome,
-    timed_out,
-)
+from memoryd_client.wire import codec
 from memoryd_client.wire.protocol import Error, Item, Progress, Result, ServerFrame, Welcome
 from memoryd_client.wire.requests import Call, ProgressCallback, ResultT, TimeLimit
 
@@ -48,7 +33,7 @@ def open_link(
         else:
             try:
                 return BlockingLink(dialled, target, greeting_limit_s(wait_s, limit_s))
-            except (ConnectionLostError, ShuttingDownError) as error:
+            except (errors.ConnectionLostError, errors.ShuttingDownError) as error:
                 # The daemon is stopping and has no request of ours yet.
                 time.sleep(dialler.pause_s(error))
 
@@ -75,14 +60,14 @@ class BlockingLink:
 
     def __init__(self, connection: socket.socket, target: Target, greeting_s: float) -> None:
         self._socket = connection
-        self._conversation = Conversation(target.name, target.folder)
+        self._conversation = codec.Conversation(target.name, target.folder)
         self._frames: list[ServerFrame] = []
         try:
             self._send(self._conversation.hello(), greeting_s)
             self._conversation.welcome(self._next_frame(time.monotonic() + greeting_s))
         except _TimeUpError:
             self.close()
-            raise no_greeting(target.path, greeting_s) from None
+            raise codec.no_greeting(target.path, greeting_s) from None
         except BaseException:
             self.close()
             raise
@@ -101,17 +86,17 @@ class BlockingLink:
 
         Reads and drops the late ends of abandoned requests.
         """
-        if self.is_closed or any(is_farewell(frame) for frame in self._frames):
+        if self.is_closed or any(codec.is_farewell(frame) for frame in self._frames):
             return True
         self._frames.clear()
         self._socket.settimeout(0)
         try:
-            while data := self._socket.recv(RECEIVE_BYTES):
-                if any(is_farewell(frame) for frame in self._conversation.feed(data)):
+            while data := self._socket.recv(codec.RECEIVE_BYTES):
+                if any(codec.is_farewell(frame) for frame in self._conversation.feed(data)):
                     return True
         except BlockingIOError:
             return False
-        except (OSError, ProtocolMismatchError):
+        except (OSError, errors.ProtocolMismatchError):
             return True
         except BaseException:
             self.close()
@@ -134,7 +119,7 @@ class BlockingLink:
             answer = self._answer(request_id, end, on_progress)
         except _TimeUpError:
             self._cancel(request_id)
-            raise timed_out(call, limit) from None
+            raise codec.timed_out(call, limit) from None
         except Exception:
             self._cancel(request_id)
             raise
@@ -143,7 +128,7 @@ class BlockingLink:
             # An interrupt may come between receiving bytes and storing them.
             self.close()
             raise
-        return outcome(call, answer)
+        return codec.outcome(call, answer)
 
     def events(self, call: Call[EventsResult], agent: str | None) -> Generator[Event, None, None]:
         """Send `call` and yield its events; closes the connection at the end."""
@@ -152,8 +137,8 @@ class BlockingLink:
             self._send(data, None)
             while not isinstance(frame := self._next_frame(None), Result | Error):
                 if isinstance(frame, Item):
-                    yield event(frame)
-            outcome(call, frame)
+                    yield codec.event(frame)
+            codec.outcome(call, frame)
         finally:
             self._cancel(request_id)
             self.close()
@@ -176,13 +161,13 @@ class BlockingLink:
             data = self._receive(end)
             try:
                 self._frames = self._conversation.feed(data)
-            except ProtocolMismatchError:
+            except errors.ProtocolMismatchError:
                 self.close()
                 raise
         frame = self._frames.pop(0)
-        if is_farewell(frame):
+        if codec.is_farewell(frame):
             self.close()
-            raise from_frame(frame)
+            raise errors.from_frame(frame)
         return frame
 
     def _receive(self, end: float | None) -> bytes:
@@ -191,15 +176,15 @@ class BlockingLink:
             raise _TimeUpError
         try:
             self._socket.settimeout(left_s)
-            data = self._socket.recv(RECEIVE_BYTES)
+            data = self._socket.recv(codec.RECEIVE_BYTES)
         except TimeoutError:
             raise _TimeUpError from None
         except OSError as error:
             self.close()
-            raise lost(error) from error
+            raise codec.lost(error) from error
         if not data:
             self.close()
-            raise lost()
+            raise codec.lost()
         return data
 
     def _send(self, data: bytes, limit_s: float | None) -> None:
@@ -214,7 +199,7 @@ class BlockingLink:
             raise _TimeUpError from None
         except OSError as error:
             self.close()
-            raise lost(error) from error
+            raise codec.lost(error) from error
         except BaseException:
             self.close()
             raise
@@ -222,8 +207,8 @@ class BlockingLink:
     def _cancel(self, request_id: int) -> None:
         if self.is_closed:
             return
-        with suppress(_TimeUpError, ConnectionLostError):
-            self._send(cancel(request_id), CANCEL_TIMEOUT_S)
+        with suppress(_TimeUpError, errors.ConnectionLostError):
+            self._send(codec.cancel(request_id), CANCEL_TIMEOUT_S)
 
 
 class _TimeUpError(Exception):

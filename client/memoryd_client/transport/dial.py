@@ -13,10 +13,10 @@ from memoryd_client.wire.protocol import HELLO_TIMEOUT_S
 _FIRST_PAUSE_S = 0.01
 _LONGEST_PAUSE_S = 0.25
 
-_NOT_LISTENING_ERRNOS = frozenset({errno.ENOENT, errno.ECONNREFUSED})
+NOT_LISTENING_ERRNOS = frozenset({errno.ENOENT, errno.ECONNREFUSED})
 """No socket, or the stale socket of a daemon that has exited."""
 
-_STARTING_ERRNOS = _NOT_LISTENING_ERRNOS | {errno.EAGAIN}
+_STARTING_ERRNOS = NOT_LISTENING_ERRNOS | {errno.EAGAIN}
 """As above, or a socket whose queue is full at the moment."""
 
 
@@ -52,10 +52,10 @@ class Dialler:
         try:
             return _connect(self._path)
         except OSError as error:
-            if self._may_start and error.errno in _NOT_LISTENING_ERRNOS:
+            if self._may_start and error.errno in NOT_LISTENING_ERRNOS:
                 self._may_start = False
                 return None
-            failure = _not_running(self._path, error)
+            failure = not_running(self._path, error)
             if error.errno not in _STARTING_ERRNOS:
                 raise failure from error
             return self.pause_s(failure)
@@ -102,12 +102,13 @@ def _connect(path: str) -> socket.socket:
     return connection
 
 
-def _not_running(path: str, error: OSError) -> DaemonNotRunningError:
+def not_running(path: str, error: OSError) -> DaemonNotRunningError:
+    """Return the error for a failed connection to the socket at `path`."""
     if error.errno == errno.EAGAIN:
         return DaemonNotRunningError(
             f"the queue of clients at {path} is full", hint="try again, or wait longer"
         )
-    if error.errno in _NOT_LISTENING_ERRNOS:
+    if error.errno in NOT_LISTENING_ERRNOS:
         return DaemonNotRunningError(
             f"no memoryd is running at {path}",
             hint="start one with `memctl start` or `memoryd --workspace DIR`, "

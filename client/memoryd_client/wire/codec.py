@@ -28,6 +28,8 @@ from memoryd_client.wire.requests import Call, ResultT, TimeLimit
 RECEIVE_BYTES = 64 * 1024
 """Maximum bytes per read from the socket."""
 
+_UPGRADE = "upgrade memoryd and memoryd-client to the same version"
+
 
 class Conversation:
     """Numbers requests, and splits and decodes the daemon's bytes.
@@ -60,7 +62,7 @@ class Conversation:
             raise errors.ProtocolMismatchError(
                 f"{frame.server} uses protocol {frame.protocol}, this client supports "
                 f"{PROTOCOL_MIN} to {PROTOCOL_MAX}",
-                hint="upgrade memoryd and memoryd-client to the same version",
+                hint=_UPGRADE,
             )
         self._send_limit_bytes = frame.max_frame_bytes
 
@@ -117,23 +119,20 @@ def outcome(call: Call[ResultT], frame: Result | Error) -> ResultT:
     """
     if isinstance(frame, Error):
         raise errors.from_frame(frame)
-    try:
-        return decode_body(frame.body, call.result)
-    except msgspec.DecodeError as error:
-        raise errors.ProtocolMismatchError(
-            f"this client can't read the answer to {call.op}: {error}",
-            hint="upgrade memoryd and memoryd-client to the same version",
-        ) from error
+    return _decoded(frame, call.result, f"the answer to {call.op}")
 
 
 def event(frame: Item) -> Event:
     """Return the event in a frame. Raises `ProtocolMismatchError`."""
+    return _decoded(frame, Event, "an event")
+
+
+def _decoded(frame: Result | Item, form: type[ResultT], what: str) -> ResultT:
     try:
-        return decode_body(frame.body, Event)
+        return decode_body(frame.body, form)
     except msgspec.DecodeError as error:
         raise errors.ProtocolMismatchError(
-            f"this client can't read an event: {error}",
-            hint="upgrade memoryd and memoryd-client to the same version",
+            f"this client can't read {what}: {error}", hint=_UPGRADE
         ) from error
 
 

@@ -122,53 +122,17 @@ class ProgressReport:
             raise
 
 
-def ping() -> Call[PingResult]:
-    """Ask whether the daemon answers."""
-    return Call(Op.PING, Empty(), PingResult)
+PING = Call(Op.PING, Empty(), PingResult)
+STATUS = Call(Op.STATUS, Empty(), StatusResult)
+CONFIG = Call(Op.CONFIG, Empty(), ConfigResult)
+PROBE = Call(Op.PROBE, Empty(), ProbeResult, patience_s=PROBE_LIMIT_S)
+AGENTS = Call(Op.AGENTS, Empty(), AgentsResult)
+RELOAD = Call(Op.RELOAD, Empty(), ReloadResult, repeatable=False)
 
 
-def status() -> Call[StatusResult]:
-    """Ask for the status of the index and the daemon."""
-    return Call(Op.STATUS, Empty(), StatusResult)
-
-
-def config() -> Call[ConfigResult]:
-    """Ask for the effective settings."""
-    return Call(Op.CONFIG, Empty(), ConfigResult)
-
-
-def search(
-    query: str,
-    *,
-    max_results: int | None,
-    min_score: float | None,
-    sources: list[str] | None,
-    path_glob: str | None,
-    since: str | None,
-    until: str | None,
-    visibility: str | None,
-    session: str | None,
-    mode: str | None,
-    max_chars: int | None,
-    explain: bool,
-    highlight: bool,
-) -> Call[SearchResult]:
-    """Search memory for `query`; see `SearchBody`."""
-    body = SearchBody(
-        query=encodable(query),
-        max_results=max_results,
-        min_score=min_score,
-        sources=sources,
-        path_glob=path_glob,
-        since=since,
-        until=until,
-        visibility=visibility,
-        session=session,
-        mode=mode,
-        max_chars=max_chars,
-        explain=explain,
-        highlight=highlight,
-    )
+def search(body: SearchBody) -> Call[SearchResult]:
+    """Search memory; see `SearchBody`."""
+    body.query = encodable(body.query)
     return Call(Op.SEARCH, body, SearchResult)
 
 
@@ -205,11 +169,6 @@ def files(state: str, *, after: str | None, limit: int) -> Call[FilesResult]:
     return Call(Op.FILES, FilesBody(encodable(state), after, limit), FilesResult)
 
 
-def probe() -> Call[ProbeResult]:
-    """Test everything that a search needs."""
-    return Call(Op.PROBE, Empty(), ProbeResult, patience_s=PROBE_LIMIT_S)
-
-
 def session_start(session: str) -> Call[SessionStartResult]:
     """Report that an agent's session begins."""
     return Call(Op.SESSION_START, SessionStartBody(encodable(session)), SessionStartResult)
@@ -226,11 +185,6 @@ def events(kinds: list[str] | None) -> Call[EventsResult]:
     return Call(Op.EVENTS, EventsBody(kinds), EventsResult, patience_s=FOREVER_S, repeatable=False)
 
 
-def agents() -> Call[AgentsResult]:
-    """Ask for the agents of the daemon."""
-    return Call(Op.AGENTS, Empty(), AgentsResult)
-
-
 def add(workspace: StrPath) -> Call[AddResult]:
     """Serve another workspace."""
     return Call(Op.ADD, AddBody(_absolute(workspace)), AddResult, repeatable=False)
@@ -242,11 +196,6 @@ def drop(agent: StrPath) -> Call[DropResult]:
     is_path = os.sep in named or named in (".", "..") or named.startswith("~")
     body = DropBody(_absolute(named) if is_path else encodable(named))
     return Call(Op.DROP, body, DropResult, repeatable=False)
-
-
-def reload() -> Call[ReloadResult]:
-    """Reload the daemon's configuration."""
-    return Call(Op.RELOAD, Empty(), ReloadResult, repeatable=False)
 
 
 def encodable(text: str) -> str:

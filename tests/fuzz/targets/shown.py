@@ -26,20 +26,20 @@ from memoryd_client.wire.protocol import Error, Item, Op, Progress, Result, Welc
 from memoryd_client.wire.requests import Call, ProgressReport, TimeLimit
 
 CALLS: list[Callable[[], Call[Any]]] = [
-    requests.ping,
-    requests.status,
-    requests.config,
+    lambda: requests.PING,
+    lambda: requests.STATUS,
+    lambda: requests.CONFIG,
     lambda: requests.get("x", start_line=1, lines=None, raw=False),
     lambda: requests.sync(vectors=True),
     lambda: requests.index(force=False, provider=None),
     lambda: requests.sessions(after=None, limit=1),
     lambda: requests.forget(ForgetBody(match="x")),
     lambda: requests.files("indexed", after=None, limit=1),
-    requests.probe,
-    requests.agents,
+    lambda: requests.PROBE,
+    lambda: requests.AGENTS,
     lambda: requests.add("/x"),
     lambda: requests.drop("x"),
-    requests.reload,
+    lambda: requests.RELOAD,
     lambda: Call(Op.SEARCH, SearchBody("x"), SearchResult),
     lambda: requests.events(None),
 ]
