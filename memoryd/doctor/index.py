@@ -16,7 +16,7 @@ from memoryd.doctor.running import RunningDaemon
 from memoryd.embed.provider import Provider
 from memoryd.embed.resolve import Resolved
 from memoryd.identity import Identity
-from memoryd.index.driver import Connection, Error, Fault, fault_of, in_words
+from memoryd.index.driver import Connection, Error, Fault, fault_of, in_words, one_value
 from memoryd.index.queries import StoredIdentity
 from memoryd.index.schema import get_choice
 from memoryd.index.store import StoreOptions
@@ -140,9 +140,8 @@ class IndexDoctor:
             vec = options.extension_error is None
             vectors.check_vectors(connection, topic, identity, vec=vec)
             vectors.check_waiting(connection, topic, identity, embeds=resolved.provider != "none")
-            number = connection.execute(
-                "SELECT count(*) FROM chunks WHERE vector_id IS NOT NULL"
-            ).fetchone()[0]
+            embedded = "SELECT count(*) FROM chunks WHERE vector_id IS NOT NULL"
+            number = one_value(connection, embedded)
         return topic.fine(f"{counted(number, 'chunk')} with a vector")
 
 

@@ -18,7 +18,7 @@ import msgspec
 from memoryd.identity import Identity
 from memoryd.index.cache import keep_vectors, put_vec, take_vectors
 from memoryd.index.catalog import encode_remarks, encode_transcript
-from memoryd.index.driver import Connection, run_at_once, transaction
+from memoryd.index.driver import Connection, one_value, run_at_once, transaction
 from memoryd.messages import Chunk, FileGone, FileKey, FileStat, ParsedFile
 from memoryd.text.tokenize import fts_columns
 
@@ -195,9 +195,7 @@ def _replace(
     changed.chunks = len(seen)
     if parsed.from_line > 1:
         before = "SELECT count(*) FROM chunks WHERE file_id = ? AND start_line < ?"
-        changed.chunks += connection.execute(
-            before, (changed.file_id, parsed.from_line)
-        ).fetchone()[0]
+        changed.chunks += one_value(connection, before, changed.file_id, parsed.from_line)
     yield from _delete_chunks(connection, tables, old, changed)
 
 
@@ -315,9 +313,9 @@ def _delete_chunks(
 def _delete_chunk(
     connection: Connection, tables: DerivedTables, row_id: int, changed: RowChanges
 ) -> None:
-    (vector_id,) = connection.execute(
-        "DELETE FROM chunks WHERE row_id = ? RETURNING vector_id", (row_id,)
-    ).fetchone()
+    vector_id = one_value(
+        connection, "DELETE FROM chunks WHERE row_id = ? RETURNING vector_id", row_id
+    )
     if tables.fts:
         connection.execute("DELETE FROM chunks_fts WHERE rowid = ?", (row_id,))
     if vector_id is not None and tables.vec:
@@ -342,9 +340,8 @@ def last_id(connection: Connection, table: str, *, of: str = "main") -> int:
     Code that inserts many rows numbers them from here on, because the statement returns no ids.
     `of` is the database, which may be an attached one.
     """
-    rows = connection.execute(f"SELECT seq FROM {of}.sqlite_sequence WHERE name = ?", (table,))
-    row = rows.fetchone()
-    return 0 if row is None else int(row[0])
+    last = one_value(connection, f"SELECT seq FROM {of}.sqlite_sequence WHERE name = ?", table)
+    return int(last or 0)
 
 
 def insert_rows(connection: Connection, into: str, rows: Sequence[tuple[object, ...]]) -> None:

@@ -52,13 +52,13 @@ class Salvaged:
 def check_owner(connection: Connection, workspace: Path) -> None:
     """Raise `IndexRefusedError` for an index of another workspace or a newer memoryd."""
     with suppress(Error):
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        version = schema.version_of(connection)
         if schema.VERSION < version < 256:
             raise schema.newer(version)
     with suppress(Error):
-        owner = connection.execute("SELECT value FROM meta WHERE key = 'workspace'").fetchone()
-        if owner is not None and owner[0] != str(workspace):
-            raise schema.of_another(owner[0], workspace)
+        owner = schema.get_note(connection, "workspace")
+        if owner not in (None, str(workspace)):
+            raise schema.of_another(owner, workspace)
 
 
 async def salvage(
@@ -109,7 +109,7 @@ def _read_tombstones(connection: Connection) -> tuple[set[Tombstone], bool]:
     query = "SELECT kind, value FROM forgotten"
     rows, whole = _scan(connection, query)
     with suppress(Error):
-        if connection.execute("PRAGMA user_version").fetchone()[0] == 1:
+        if schema.version_of(connection) == 1:
             return set(), True  # version 1 had no `forget`
     with suppress(Error):
         whole = whole and _is_sound(connection, "forgotten")
