@@ -32,6 +32,7 @@ AUTOMERGE = 8
 """FTS5 segments of one size before a commit merges them. With FTS5's default of 4, a first indexing
 takes a sixth longer. `merge_segments` merges the rest when the writer is idle."""
 VEC_TABLE = "SELECT sql FROM sqlite_schema WHERE name = 'chunks_vec'"
+"""Query for the declaration of sqlite-vec's table."""
 _MERGE_PAGES = 64
 """Pages written by one merge: at most 10 ms."""
 
