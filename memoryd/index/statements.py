@@ -119,8 +119,12 @@ def write_files(
                     yield from _replace(connection, tables, change, old, changed, inserts)
                 case FileGone():
                     yield from _delete(connection, tables, changed)
-                case Touched():
-                    _touch(connection, change)
+                case Touched(key=key, stat=stat, remarks=remarks):
+                    connection.execute(
+                        "UPDATE files SET mtime_ns = ?, size = ?, inode = ?, remarks = ?"
+                        " WHERE path = ? AND source = ?",
+                        (*stat, encode_remarks(remarks), key.path, key.source),
+                    )
         inserts.flush()
     return changes
 
@@ -188,7 +192,7 @@ def _replace(
                 _delete_chunk(connection, tables, row_id, changed)
                 row_id = None
             if row_id is None:
-                inserts.add(_Insert(parsed.key, changed, id_, digest, chunk))
+                inserts.waiting.append((parsed.key, changed, id_, digest, chunk))
         if number % STEP_CHUNKS == 0:
             inserts.flush()
             yield
@@ -204,14 +208,6 @@ def _delete(
 ) -> Generator[None, None, None]:
     yield from _delete_chunks(connection, tables, _rows_of(connection, changed.file_id), changed)
     connection.execute("DELETE FROM files WHERE file_id = ?", (changed.file_id,))
-
-
-def _touch(connection: Connection, touched: Touched) -> None:
-    connection.execute(
-        "UPDATE files SET mtime_ns = ?, size = ?, inode = ?, remarks = ?"
-        " WHERE path = ? AND source = ?",
-        (*touched.stat, encode_remarks(touched.remarks), touched.key.path, touched.key.source),
-    )
 
 
 def put_vectors(
@@ -241,40 +237,29 @@ def put_vectors(
     return changed
 
 
-class _Insert(NamedTuple):
-    """A chunk to be inserted."""
-
-    key: FileKey
-    changed: RowChanges
-    id: str
-    digest: str
-    chunk: Chunk
-
-
 class _Inserts:
-    """Collects the new chunks of one or more files and inserts them together."""
+    """Collects the new chunks of one or more files and inserts them together.
+
+    `waiting` has the file, its changes, the id and the text hash of each chunk.
+    """
 
     def __init__(self, connection: Connection, tables: DerivedTables) -> None:
         self._connection = connection
         self._tables = tables
-        self._waiting: list[_Insert] = []
+        self.waiting: list[tuple[FileKey, RowChanges, str, str, Chunk]] = []
         self._last_row = last_id(connection, "chunks")
-
-    def add(self, insert: _Insert) -> None:
-        """Add a chunk."""
-        self._waiting.append(insert)
 
     def flush(self) -> None:
         """Insert the collected chunks with their cached vectors and record the changes."""
-        if not self._waiting:
+        if not self.waiting:
             return
         connection, tables, model = self._connection, self._tables, self._tables.identity.model
         now = int(time.time())
-        digests = [insert.digest for insert in self._waiting]
+        digests = [digest for _, _, _, digest, _ in self.waiting]
         cached = take_vectors(connection, tables.identity, digests)
         chunks: list[tuple[object, ...]] = []
         words: list[tuple[object, ...]] = []
-        for key, changed, id_, digest, chunk in self._waiting:
+        for key, changed, id_, digest, chunk in self.waiting:
             self._last_row = row_id = self._last_row + 1
             vector_id = None
             if digest in cached:
@@ -298,7 +283,7 @@ class _Inserts:
         if tables.vec:
             for vector_id, embedding in cached.values():
                 put_vec(connection, vector_id, embedding, tables.dims)
-        self._waiting.clear()
+        self.waiting.clear()
 
 
 def _delete_chunks(
