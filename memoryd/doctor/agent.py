@@ -19,72 +19,47 @@ from memoryd_client.shared import paths
 _OWN = ("", "-wal", "-shm", "-journal", ".lock")
 
 
-class AgentDoctor:
-    """Checks of one agent, next to the running `daemon` if there is one.
+def check_agent(config: AgentConfig, daemon: RunningDaemon | None) -> tuple[list[Finding], int]:
+    """Make all checks of one agent, next to the running `daemon` if there is one.
 
-    `folders` counts the folders to watch; it is set by `run`.
+    Also returns the number of folders to watch.
     """
+    agent, index = config.agent, config.db_path
+    summary = None if daemon is None else daemon.agents.get(agent)
+    # The daemon, if it has this index open.
+    serves = summary is not None and summary.state != "failed" and summary.db_path == str(index)
+    serving = daemon if serves else None
+    workspace = Topic("configuration", agent)
+    if config.problem is not None:
+        workspace.error(config.problem, "the indexed files stay searchable meanwhile")
+    findings = workspace.fine(f"workspace {config.workspace}") + _check_permissions(config)
+    doctor = IndexDoctor(config, serving)
+    findings += doctor.run()
+    room = Topic("limits", agent)
+    for check in (limits.check_room, limits.check_log, limits.check_name):
+        check(room, index)
+    findings += room.fine(f"there is room in {index.parent}")
+    topic = Topic("daemon", agent)
+    if daemon is not None:
+        check_serving(topic, daemon, agent, index)
+    if serving is None:
+        check_others(topic, index)
+    else:
+        check_open_file(topic, serving, agent, index)
+    rebuilding = serving is not None and is_rebuilding(serving, agent, index)
+    check_leftovers(topic, index, running=serving is not None, rebuilding=rebuilding)
+    fine = "memoryd is not running" if serving is None else "memoryd reports no problems"
+    return findings + topic.fine(fine), doctor.folders
 
-    def __init__(self, config: AgentConfig, daemon: RunningDaemon | None) -> None:
-        self.folders = 0
-        self._config = config
-        self._daemon = daemon
 
-    def run(self) -> list[Finding]:
-        """Make all checks."""
-        serving = self._serving()
-        index = IndexDoctor(self._config, serving)
-        findings = [*self._workspace(), *self._permissions(), *index.run(), *self._limits()]
-        self.folders = index.folders
-        return findings + self._daemon_findings(serving)
-
-    def _topic(self, check: str) -> Topic:
-        return Topic(check, self._config.agent)
-
-    def _serving(self) -> RunningDaemon | None:
-        """Return the daemon if it has this index open."""
-        summary = None if self._daemon is None else self._daemon.agents.get(self._config.agent)
-        if summary is None or summary.state == "failed":
-            return None
-        return self._daemon if summary.db_path == str(self._config.db_path) else None
-
-    def _workspace(self) -> list[Finding]:
-        topic = self._topic("configuration")
-        if self._config.problem is not None:
-            topic.error(self._config.problem, "the indexed files stay searchable meanwhile")
-        return topic.fine(f"workspace {self._config.workspace}")
-
-    def _permissions(self) -> list[Finding]:
-        topic, index = self._topic("permissions"), self._config.db_path
-        if str(index.parent) != paths.state_dir():  # checked for all agents
-            permissions.check_folder(topic, index.parent, private=False)
-        files = [path for path in beside(index) if not path.is_dir()]
-        permissions.check_private(topic, files)
-        for path in key_files(self._config.settings, os.environ):
-            permissions.check_readable(topic, path, secret=True, what="the key file")
-        return topic.fine(f"only its owner can read {index}")
-
-    def _limits(self) -> list[Finding]:
-        topic = self._topic("limits")
-        limits.check_room(topic, self._config.db_path)
-        limits.check_log(topic, self._config.db_path)
-        limits.check_name(topic, self._config.db_path)
-        return topic.fine(f"there is room in {self._config.db_path.parent}")
-
-    def _daemon_findings(self, serving: RunningDaemon | None) -> list[Finding]:
-        """Check the daemon's own report and its leftover files."""
-        topic, agent, index = self._topic("daemon"), self._config.agent, self._config.db_path
-        if self._daemon is not None:
-            check_serving(topic, self._daemon, agent, index)
-        if serving is None:
-            check_others(topic, index)
-        else:
-            check_open_file(topic, serving, agent, index)
-        rebuilding = serving is not None and is_rebuilding(serving, agent, index)
-        check_leftovers(topic, index, running=serving is not None, rebuilding=rebuilding)
-        return topic.fine(
-            "memoryd is not running" if serving is None else "memoryd reports no problems"
-        )
+def _check_permissions(config: AgentConfig) -> list[Finding]:
+    topic, index = Topic("permissions", config.agent), config.db_path
+    if str(index.parent) != paths.state_dir():  # checked for all agents
+        permissions.check_folder(topic, index.parent, private=False)
+    permissions.check_private(topic, [path for path in beside(index) if not path.is_dir()])
+    for path in key_files(config.settings, os.environ):
+        permissions.check_readable(topic, path, secret=True, what="the key file")
+    return topic.fine(f"only its owner can read {index}")
 
 
 def beside(index: Path) -> list[Path]:

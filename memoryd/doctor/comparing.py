@@ -1,7 +1,6 @@
 """Comparison of disk and index, with the differences that memoryd will resolve by itself."""
 
 import time
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from memoryd.agent.factories import note_reader
@@ -41,20 +40,15 @@ class _Comparison(Protocol):
         """Return the differences between disk and index, limited to the files of `only`."""
 
 
-@dataclass(slots=True)
-class Compared:
-    """Findings, and the number of folders to watch."""
-
-    findings: list[Finding] = field(default_factory=list)
-    folders: int = 0
-
-
 def compare(
     connection: Connection, config: AgentConfig, identity: Identity, daemon: RunningDaemon | None
-) -> Compared:
-    """Compare an agent's notes and transcripts with its index."""
+) -> tuple[list[Finding], int]:
+    """Compare an agent's notes and transcripts with its index.
+
+    Also returns the number of folders to watch.
+    """
     settings, agent = config.settings, config.agent
-    disk, compared = Topic("disk", agent), Compared()
+    disk = Topic("disk", agent)
     try:
         transcripts = Transcripts(config, identity) if settings.sessions.enabled else None
         discovery = Discovery(config.workspace, settings.extra_paths)
@@ -68,17 +62,16 @@ def compare(
     except ConfigError as error:
         wrong = Topic("configuration", agent)
         wrong.error(error.message, error.hint or "correct it, then `memctl reload`")
-        return Compared(wrong.findings)
+        return wrong.findings, 0
     Settling(disk, daemon, agent).settle(notes, "note")
-    compared.folders = notes.folders
-    compared.findings = disk.fine(f"{counted(notes.files, 'file')}: the index is up to date")
+    findings = disk.fine(f"{counted(notes.files, 'file')}: the index is up to date")
     if transcripts is not None:
         topic = Topic("transcripts", agent)
         conversations = Conversations(connection, transcripts, identity)
         Settling(topic, daemon, agent).settle(conversations, "transcript")
         counts = counted(conversations.files, "transcript")
-        compared.findings += topic.fine(f"{counts}: the index is up to date")
-    return compared
+        findings += topic.fine(f"{counts}: the index is up to date")
+    return findings, notes.folders
 
 
 class Settling:

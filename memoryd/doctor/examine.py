@@ -8,7 +8,7 @@ from memoryd.config.load import AgentConfig, load, load_added
 from memoryd.config.registered import AddedError, read_added
 from memoryd.config.validate import ConfigError
 from memoryd.doctor import limits, permissions, running
-from memoryd.doctor.agent import AgentDoctor
+from memoryd.doctor.agent import check_agent
 from memoryd.doctor.finding import Examination, Finding, Topic
 from memoryd.doctor.running import RunningDaemon, StartOptions
 from memoryd_client.launcher import logs
@@ -52,9 +52,9 @@ def _examine(options: DoctorOptions, daemon: RunningDaemon | None, socket: Topic
     findings += limits.check_driver()
     folders = 0
     for config in configs:
-        doctor = AgentDoctor(config, daemon)
-        findings += doctor.run()
-        folders += doctor.folders
+        found, watched = check_agent(config, daemon)
+        findings += found
+        folders += watched
     machine = Topic("limits")
     limits.check_descriptors(machine)
     limits.check_watches(machine, folders, len(configs))

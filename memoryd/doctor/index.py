@@ -16,7 +16,7 @@ from memoryd.doctor.running import RunningDaemon
 from memoryd.embed.provider import Provider
 from memoryd.embed.resolve import Resolved
 from memoryd.identity import Identity
-from memoryd.index.driver import Connection, Error, Fault, fault_of, in_words
+from memoryd.index.driver import Connection, Error, Fault, fault_of, in_words, one_value
 from memoryd.index.queries import StoredIdentity
 from memoryd.index.schema import get_choice
 from memoryd.index.store import StoreOptions
@@ -40,7 +40,7 @@ class IndexDoctor:
     def run(self) -> list[Finding]:
         """Check the model, the index, its vectors and the disk."""
         options = asyncio.run(store_options(self._config))
-        driver = self._topic("driver")
+        driver = Topic("driver", self._config.agent)
         configured = self._config.settings.store.vector.extension_path
         if configured is not None and options.extension_error is not None:
             driver.warning(
@@ -52,15 +52,12 @@ class IndexDoctor:
                 return driver.findings + self._check(options)
             except ChangedError:
                 continue
-        topic = self._topic("index")
+        topic = Topic("index", self._config.agent)
         topic.warning("the index keeps changing while it is read", "run the doctor again")
         return topic.findings
 
-    def _topic(self, check: str) -> Topic:
-        return Topic(check, self._config.agent)
-
     def _check(self, options: StoreOptions) -> list[Finding]:
-        index, path = self._topic("index"), self._config.db_path
+        index, path = Topic("index", self._config.agent), self._config.db_path
         try:
             if not stat.S_ISREG(path.stat().st_mode):
                 index.error(f"{path} is not a file", "set store.path to another one")
@@ -100,15 +97,14 @@ class IndexDoctor:
             rows.check_chunks(connection, index, identity)
         findings += self._vectors(connection, identity, resolved, options)
         connection.execute("ROLLBACK")
-        compared = compare(connection, self._config, identity, self._daemon)
-        self.folders = compared.folders
-        return index.fine(f"{self._config.db_path} is intact") + findings + compared.findings
+        found, self.folders = compare(connection, self._config, identity, self._daemon)
+        return index.fine(f"{self._config.db_path} is intact") + findings + found
 
     def _resolved(self, peeked: StoredIdentity) -> Resolved:
         return choose_provider(self._config.settings, peeked)
 
     def _model(self, resolved: Resolved) -> tuple[list[Finding], Provider | None]:
-        topic = self._topic("model")
+        topic = Topic("model", self._config.agent)
         provider = check_model(topic, self._config.settings, resolved)
         if provider is None:
             return topic.fine("no provider: only keywords are searched"), None
@@ -134,15 +130,14 @@ class IndexDoctor:
         resolved: Resolved,
         options: StoreOptions,
     ) -> list[Finding]:
-        topic = self._topic("vectors")
+        topic = Topic("vectors", self._config.agent)
         number = 0
         with _guarded(topic):
             vec = options.extension_error is None
             vectors.check_vectors(connection, topic, identity, vec=vec)
             vectors.check_waiting(connection, topic, identity, embeds=resolved.provider != "none")
-            number = connection.execute(
-                "SELECT count(*) FROM chunks WHERE vector_id IS NOT NULL"
-            ).fetchone()[0]
+            embedded = "SELECT count(*) FROM chunks WHERE vector_id IS NOT NULL"
+            number = one_value(connection, embedded)
         return topic.fine(f"{counted(number, 'chunk')} with a vector")
 
 

@@ -12,7 +12,7 @@ from memoryd.index.driver import (
     WAL_LIMIT_BYTES,
     ExtensionError,
     bundled_extension,
-    has_fts5,
+    has_module,
     load_extension,
     sqlite,
 )
@@ -31,7 +31,7 @@ def check_driver() -> list[Finding]:
     topic = Topic("driver")
     connection = sqlite.connect(":memory:")
     try:
-        if not has_fts5(connection):
+        if not has_module(connection, "fts5"):
             topic.error("this SQLite was built without FTS5", "use a Python whose SQLite has it")
         try:
             vec = load_extension(connection, bundled_extension())

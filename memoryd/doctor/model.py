@@ -9,7 +9,7 @@ from memoryd.config.settings import Settings
 from memoryd.config.validate import ConfigError
 from memoryd.doctor.finding import Topic
 from memoryd.embed.gguf import gguf_engine
-from memoryd.embed.local import Engine, bundled
+from memoryd.embed.local import bundled
 from memoryd.embed.provider import Provider, ProviderError
 from memoryd.embed.resolve import Resolved
 from memoryd.embed.vendors.factory import APIS
@@ -51,11 +51,8 @@ def _check(name: str, settings: Settings, provider: Provider | None, *, own: boo
 
         cast(RemoteProvider, provider).http.check_key()
     elif name == "local":
-        _engine(settings, own=own).check()
-
-
-def _engine(settings: Settings, *, own: bool) -> Engine:
-    local = settings.local
-    if local.model_path is None or not own:
-        return bundled()
-    return gguf_engine(Path(local.model_path), context_tokens=local.context_tokens)
+        local = settings.local
+        if local.model_path is None or not own:
+            bundled().check()
+        else:
+            gguf_engine(Path(local.model_path), context_tokens=local.context_tokens).check()

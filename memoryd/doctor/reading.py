@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from memoryd.index.driver import BUSY_TIMEOUT_MS, Connection, ExtensionError, load_extension, sqlite
 from memoryd_client.shared import lock_holder
@@ -16,12 +15,6 @@ from memoryd_client.shared import lock_holder
 
 class ChangedError(Exception):
     """The index was replaced or opened by a daemon while it was read."""
-
-
-class _State(NamedTuple):
-    inode: int
-    mtime_ns: int
-    size: int
 
 
 @contextmanager
@@ -40,7 +33,7 @@ def opened(path: Path, extension: str | None) -> Iterator[Connection]:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
             connection.execute("PRAGMA query_only = ON")
             # Bytes that are not UTF-8 are compared too.
-            connection.text_factory = _text
+            connection.text_factory = lambda data: data.decode("utf-8", "replace")
             if extension is not None:
                 with suppress(ExtensionError):
                     load_extension(connection, extension)
@@ -51,16 +44,15 @@ def opened(path: Path, extension: str | None) -> Iterator[Connection]:
         if not at_rest:
             _remove(path, made)
         after = _state(path)
-        if after.inode != before.inode or (at_rest and (after != before or _in_use(path))):
+        if after[0] != before[0] or (at_rest and (after != before or _in_use(path))):
             raise ChangedError
 
 
 def is_held(lock: Path) -> bool:
     """Return whether a daemon holds a lock file; False if it can't be read."""
-    try:
+    with suppress(OSError):
         return lock_holder.is_held(str(lock))
-    except OSError:
-        return False
+    return False
 
 
 def lock_of(path: Path) -> Path:
@@ -87,10 +79,6 @@ def _side(path: Path, suffix: str) -> Path:
     return Path(f"{path}{suffix}")
 
 
-def _state(path: Path) -> _State:
+def _state(path: Path) -> tuple[int, int, int]:
     found = os.stat(path)
-    return _State(found.st_ino, found.st_mtime_ns, found.st_size)
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
+    return found.st_ino, found.st_mtime_ns, found.st_size

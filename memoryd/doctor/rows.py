@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from memoryd.doctor.finding import Tally, Topic
-from memoryd.doctor.structure import REBUILD
+from memoryd.doctor.structure import REBUILD, names
 from memoryd.identity import Identity
 from memoryd.index.catalog import decode_remarks, decode_transcript
-from memoryd.index.driver import Connection, has_fts5
+from memoryd.index.driver import Connection, has_module
 from memoryd.index.repair.checks import NO_KEYWORDS, ChunkRow, chunk_problems, read_chunks
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
 from memoryd.text.tokenize import TOKENIZER
@@ -20,11 +20,8 @@ _BATCH_ROWS = 500
 
 def check_chunks(connection: Connection, topic: Topic, identity: Identity) -> None:
     """Check each chunk's file, text, id, vector, keywords, model and lines."""
-    words = (
-        has_fts5(connection)
-        and _is_there(connection, "chunks_fts_content")
-        and identity.tokenizer == TOKENIZER
-    )
+    there = "chunks_fts_content" in names(connection, "table")
+    words = there and has_module(connection, "fts5") and identity.tokenizer == TOKENIZER
     wrong: dict[str, Tally] = {}
     for chunk in read_chunks(connection, words=words):
         kinds = [problem.kind for problem in chunk_problems(chunk, words=words)]
@@ -43,9 +40,8 @@ def check_chunks(connection: Connection, topic: Topic, identity: Identity) -> No
 def check_files(connection: Connection, topic: Topic) -> None:
     """Check the remarks and the transcript state of each file."""
     wrong = Tally()
-    for path, remarks, transcript in read(
-        connection, "SELECT path, remarks, transcript FROM files"
-    ):
+    rows = read(connection, "SELECT path, remarks, transcript FROM files")
+    for path, remarks, transcript in rows:
         try:
             decode_remarks(remarks)
             decode_transcript(transcript)
@@ -64,11 +60,6 @@ def _lines_fit(chunk: ChunkRow) -> bool:
         numbers = [int(number) for number in chunk.line_map.split(",")]
         return len(numbers) == chunk.text.count("\n") + 1 and numbers == sorted(numbers)
     return False
-
-
-def _is_there(connection: Connection, table: str) -> bool:
-    row = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (table,)).fetchone()
-    return row is not None
 
 
 def read(connection: Connection, statement: str, *values: object) -> Iterator[tuple[Any, ...]]:

@@ -1,5 +1,6 @@
 """Checks of the index file: its pages, its schema and owner, and references between tables."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -7,29 +8,21 @@ import msgspec
 from memoryd.doctor.finding import Topic
 from memoryd.identity import Identity
 from memoryd.index import schema
-from memoryd.index.driver import Connection, has_fts5, sqlite
+from memoryd.index.driver import Connection, has_module, one_value, sqlite
 
 REBUILD = "`memctl index --force` rebuilds the index"
 MOVED_ASIDE = "`memctl restart` moves the corrupt index aside and rebuilds it"
 PROBLEMS = 5
 """Maximum lines of SQLite's integrity check to report."""
-_FTS5 = "FTS5"
-_COUNTS = (
-    (
-        "SELECT count(*) FROM batch_jobs WHERE NOT json_valid(hashes)",
-        "batch jobs with unreadable texts",
+_JOBS = {"batch jobs with unreadable texts": "FROM batch_jobs WHERE NOT json_valid(hashes)"}
+_WORDS = {
+    "chunks without keywords": (
+        "FROM chunks WHERE row_id NOT IN (SELECT id FROM chunks_fts_docsize)"
     ),
-)
-_FTS_COUNTS = (
-    (
-        "SELECT count(*) FROM chunks WHERE row_id NOT IN (SELECT id FROM chunks_fts_docsize)",
-        "chunks without keywords",
+    "keywords without a chunk": (
+        "FROM chunks_fts_docsize WHERE id NOT IN (SELECT row_id FROM chunks)"
     ),
-    (
-        "SELECT count(*) FROM chunks_fts_docsize WHERE id NOT IN (SELECT row_id FROM chunks)",
-        "keywords without a chunk",
-    ),
-)
+}
 _NUMBERED = (("files", "file_id"), ("chunks", "row_id"), ("embedding_cache", "vector_id"))
 
 
@@ -38,7 +31,7 @@ def check_file(connection: Connection, topic: Topic) -> bool:
     found = connection.execute(f"PRAGMA integrity_check({PROBLEMS})").fetchall()
     lines = [line for (text,) in found for line in str(text).splitlines() if line != "ok"]
     # Since SQLite 3.44, FTS5 reports its own tables, which are derived.
-    words = [line for line in lines if _FTS5 in line]
+    words = [line for line in lines if "FTS5" in line]
     pages = [line for line in lines if line not in words and not line.startswith("***")]
     if words:
         topic.error(f"the keyword table is corrupt: {words[0]}", REBUILD)
@@ -49,8 +42,8 @@ def check_file(connection: Connection, topic: Topic) -> bool:
 
 def check_schema(connection: Connection, topic: Topic, workspace: Path) -> Identity | None:
     """Check the index's owner and schema; return its identity, None if it is unusable."""
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    tables = _names(connection, "table")
+    version = schema.version_of(connection)
+    tables = names(connection, "table")
     if not tables and version == 0:
         topic.warning("the index is empty", "the next start fills it")
         return None
@@ -81,15 +74,13 @@ def check_schema(connection: Connection, topic: Topic, workspace: Path) -> Ident
 
 def check_relations(connection: Connection, topic: Topic) -> None:
     """Check references between tables, and that no row id can be used twice."""
-    counts = list(_COUNTS)
-    if has_fts5(connection):
-        if "chunks_fts" in _names(connection, "table"):
-            counts += _FTS_COUNTS
+    wrong = _JOBS
+    if has_module(connection, "fts5"):
+        if "chunks_fts" in names(connection, "table"):
+            wrong = _JOBS | _WORDS
         else:
             topic.error("the keyword table is missing", "`memctl restart` creates and fills it")
-    for statement, problem in counts:
-        if number := connection.execute(statement).fetchone()[0]:
-            topic.error(f"{problem}: {number}", REBUILD)
+    report_counts(connection, topic, wrong, REBUILD)
     for table, column in _NUMBERED:
         last, given = connection.execute(
             f"SELECT max({column}), (SELECT seq FROM sqlite_sequence WHERE name = ?) FROM {table}",
@@ -99,12 +90,19 @@ def check_relations(connection: Connection, topic: Topic) -> None:
             topic.error(f"row ids of {table} would be used twice", REBUILD)
 
 
+def report_counts(connection: Connection, topic: Topic, wrong: Mapping[str, str], fix: str) -> None:
+    """Count the rows of each problem, given as the end of a SELECT, and report those there are."""
+    for problem, rows in wrong.items():
+        if number := one_value(connection, f"SELECT count(*) {rows}"):
+            topic.error(f"{problem}: {number}", fix)
+
+
 def _check_owner(connection: Connection, topic: Topic, workspace: Path) -> None:
-    row = connection.execute("SELECT value FROM meta WHERE key = 'workspace'").fetchone()
-    if row is None or row[0] != str(workspace):
-        owner = "no workspace" if row is None else f"the workspace {row[0]}"
+    owner = schema.get_note(connection, "workspace")
+    if owner != str(workspace):
+        of = "no workspace" if owner is None else f"the workspace {owner}"
         topic.error(
-            f"the index belongs to {owner}, not to {workspace}",
+            f"the index belongs to {of}, not to {workspace}",
             "set store.path to another file, or move this one away",
         )
 
@@ -125,9 +123,10 @@ def _parts(connection: Connection) -> set[str]:
         "SELECT t.name || '.' || c.name FROM sqlite_schema t, pragma_table_info(t.name) c"
         " WHERE t.type = 'table' AND t.sql NOT LIKE 'CREATE VIRTUAL%'"
     ).fetchall()
-    return {name for (name,) in columns} | _names(connection, "index")
+    return {name for (name,) in columns} | names(connection, "index")
 
 
-def _names(connection: Connection, kind: str) -> set[str]:
+def names(connection: Connection, kind: str) -> set[str]:
+    """Return the names of all tables or indexes, by `kind`."""
     found = connection.execute("SELECT name FROM sqlite_schema WHERE type = ?", (kind,))
     return {name for (name,) in found.fetchall()}

@@ -7,57 +7,47 @@ import msgspec
 import numpy as np
 
 from memoryd.identity import Identity
-from memoryd.index.driver import Connection, transaction
+from memoryd.index.driver import Connection, one_value, transaction
+
+_OF_TEXTS = (
+    "WHERE provider = ? AND model = ? AND provider_key = ? AND dims = ?"
+    " AND hash IN (SELECT value FROM json_each(?))"
+)
 
 
-def keep_vector(
-    connection: Connection, identity: Identity, digest: str, embedding: bytes
-) -> tuple[int, bytes]:
-    """Cache an embedding unless the text has one; return the id and the cached embedding.
-
-    Shape of an embedding: one or more vectors of `dims` little-endian float32.
-    """
-    row = connection.execute(
-        "INSERT INTO embedding_cache (provider, model, provider_key, hash, dims, embedding,"
-        " used_at) VALUES (?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (provider, model, provider_key, hash)"
-        " DO UPDATE SET used_at = excluded.used_at RETURNING vector_id, embedding",
-        (
-            identity.provider,
-            identity.model,
-            identity.provider_key,
-            digest,
-            identity.dims or len(embedding) // 4,
-            embedding,
-            int(time.time()),
-        ),
-    ).fetchone()
-    return int(row[0]), bytes(row[1])
+def model_key(identity: Identity) -> tuple[str, str, str]:
+    """Return the columns that name the model of a cached embedding."""
+    return identity.provider, identity.model, identity.provider_key
 
 
 def keep_vectors(
     connection: Connection, identity: Identity, vectors: Sequence[tuple[str, bytes]]
 ) -> list[tuple[str, int, bytes]]:
-    """Cache embeddings by text hash within the caller's transaction, except of forgotten texts.
+    """Cache embeddings by text hash within the caller's transaction, unless the texts have some.
 
-    Returns the hash, id and embedding of each cached one.
+    Skips texts that were forgotten while they were embedded. Returns the hash, id and cached
+    embedding of each other text. An embedding is one or more vectors of `dims` little-endian
+    float32.
     """
-    gone = _forgotten(connection, [digest for digest, _ in vectors])
-    return [
-        (digest, *keep_vector(connection, identity, digest, embedding))
-        for digest, embedding in vectors
-        if digest not in gone
-    ]
-
-
-def _forgotten(connection: Connection, digests: Sequence[str]) -> set[str]:
-    """Return the texts that were forgotten while they were embedded."""
-    found = connection.execute(
+    forgotten = connection.execute(
         "SELECT value FROM forgotten WHERE kind = 'chunk'"
         " AND value IN (SELECT value FROM json_each(?)) AND value NOT IN (SELECT hash FROM chunks)",
-        (msgspec.json.encode(digests).decode(),),
+        (_json([digest for digest, _ in vectors]),),
     )
-    return {digest for (digest,) in found}
+    skipped = {digest for (digest,) in forgotten}
+    kept: list[tuple[str, int, bytes]] = []
+    for digest, embedding in vectors:
+        if digest in skipped:
+            continue
+        dims, now = identity.dims or len(embedding) // 4, int(time.time())
+        kept += connection.execute(
+            "INSERT INTO embedding_cache (provider, model, provider_key, hash, dims, embedding,"
+            " used_at) VALUES (?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (provider, model, provider_key, hash)"
+            " DO UPDATE SET used_at = excluded.used_at RETURNING hash, vector_id, embedding",
+            (*model_key(identity), digest, dims, embedding, now),
+        ).fetchall()
+    return kept
 
 
 def take_vectors(
@@ -65,29 +55,21 @@ def take_vectors(
 ) -> dict[str, tuple[int, bytes]]:
     """Return (id, embedding) of the texts in the cache and mark them as used."""
     found = connection.execute(
-        "UPDATE embedding_cache SET used_at = ? WHERE provider = ? AND model = ?"
-        " AND provider_key = ? AND dims = ? AND hash IN (SELECT value FROM json_each(?))"
-        " RETURNING hash, vector_id, embedding",
-        (
-            int(time.time()),
-            identity.provider,
-            identity.model,
-            identity.provider_key,
-            identity.dims,
-            msgspec.json.encode(digests).decode(),
-        ),
+        f"UPDATE embedding_cache SET used_at = ? {_OF_TEXTS} RETURNING hash, vector_id, embedding",
+        (int(time.time()), *model_key(identity), identity.dims, _json(digests)),
     ).fetchall()
     return {digest: (int(vector_id), embedding) for digest, vector_id, embedding in found}
 
 
 def find_dims(connection: Connection, identity: Identity) -> int | None:
     """Return the dims of a model's newest cached embedding. Doesn't mark it as used."""
-    row = connection.execute(
+    dims: int | None = one_value(
+        connection,
         "SELECT dims FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ?"
         " ORDER BY vector_id DESC LIMIT 1",
-        (identity.provider, identity.model, identity.provider_key),
-    ).fetchone()
-    return None if row is None else int(row[0])
+        *model_key(identity),
+    )
+    return dims
 
 
 def find_vectors(
@@ -95,15 +77,8 @@ def find_vectors(
 ) -> dict[str, bytes]:
     """Return the embeddings of the texts in the cache. Doesn't mark them as used."""
     found = connection.execute(
-        "SELECT hash, embedding FROM embedding_cache WHERE provider = ? AND model = ?"
-        " AND provider_key = ? AND dims = ? AND hash IN (SELECT value FROM json_each(?))",
-        (
-            identity.provider,
-            identity.model,
-            identity.provider_key,
-            identity.dims,
-            msgspec.json.encode(digests).decode(),
-        ),
+        f"SELECT hash, embedding FROM embedding_cache {_OF_TEXTS}",
+        (*model_key(identity), identity.dims, _json(digests)),
     )
     return dict(found.fetchall())
 
@@ -137,7 +112,7 @@ def prune_cache(connection: Connection, max_entries: int | None) -> int:
 
     `max_entries` None means no limit. Returns the number dropped.
     """
-    total = connection.execute("SELECT count(*) FROM embedding_cache").fetchone()[0]
+    total = one_value(connection, "SELECT count(*) FROM embedding_cache")
     if max_entries is None or total <= max_entries:
         return 0
     with transaction(connection):
@@ -153,10 +128,9 @@ def prune_cache(connection: Connection, max_entries: int | None) -> int:
 
 def with_known_dims(connection: Connection, identity: Identity) -> Identity:
     """Return the identity with the dims of its salvaged embeddings, if it has none yet."""
-    if identity.dims is not None:
-        return identity
-    row = connection.execute(
-        "SELECT dims FROM embedding_cache WHERE provider = ? AND model = ? AND provider_key = ?",
-        (identity.provider, identity.model, identity.provider_key),
-    ).fetchone()
-    return identity if row is None else msgspec.structs.replace(identity, dims=row[0])
+    dims = identity.dims or find_dims(connection, identity)
+    return msgspec.structs.replace(identity, dims=dims)
+
+
+def _json(digests: Sequence[str]) -> str:
+    return msgspec.json.encode(digests).decode()

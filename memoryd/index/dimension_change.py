@@ -10,7 +10,7 @@ import msgspec
 
 from memoryd.identity import Identity
 from memoryd.index import schema
-from memoryd.index.cache import keep_vectors
+from memoryd.index.cache import keep_vectors, model_key
 from memoryd.index.driver import Connection, transaction
 
 _NOTE = "dims now"
@@ -57,15 +57,10 @@ def adopt_cached(connection: Connection, identity: Identity) -> None:
 
     For a new index without any chunk.
     """
+    provider, model, key = model_key(identity)
     with transaction(connection):
         connection.execute(
-            "UPDATE OR IGNORE embedding_cache SET provider_key = ?1"
-            " WHERE provider = ?2 AND model = ?3 AND provider_key = ?4 AND dims = ?5",
-            (
-                identity.provider_key,
-                identity.provider,
-                identity.model,
-                identity.first_key,
-                identity.dims,
-            ),
+            "UPDATE OR IGNORE embedding_cache SET provider_key = ?"
+            " WHERE provider = ? AND model = ? AND provider_key = ? AND dims = ?",
+            (key, provider, model, identity.first_key, identity.dims),
         )

@@ -14,7 +14,6 @@ from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
-from urllib.parse import quote_from_bytes
 
 import aiosqlite
 
@@ -32,17 +31,12 @@ _VACUUM_PAGES = 5_000
 """Maximum number of pages freed at shutdown: 20 MiB, which takes a fraction of a second."""
 _NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
 
-_CORRUPT = 11
-"""SQLITE_CORRUPT."""
-_DAMAGED = {_CORRUPT, 26}
-"""SQLITE_CORRUPT, SQLITE_NOTADB."""
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _SURROUNDINGS = {3, 5, 6, 8, 10, 13, 14}
 """SQLITE_PERM, SQLITE_BUSY, SQLITE_LOCKED, SQLITE_READONLY, SQLITE_IOERR, SQLITE_FULL,
 SQLITE_CANTOPEN."""
 _UNDECODABLE = "Could not decode to UTF-8 column"
 """Python's message for text that is no longer UTF-8: the error has no code."""
-_PRIMARY = 0xFF
-"""Mask of the primary code in an extended result code."""
 
 
 class Fault(Enum):
@@ -81,7 +75,7 @@ def fault_of(error: BaseException) -> Fault:
         return Fault.DAMAGED
     if code is None:
         return Fault.SURROUNDINGS if isinstance(error, OSError) else Fault.OTHER
-    primary = code & _PRIMARY
+    primary = code & 0xFF  # the rest is the extended code
     if primary in _DAMAGED:
         return Fault.DAMAGED
     return Fault.SURROUNDINGS if primary in _SURROUNDINGS else Fault.OTHER
@@ -123,7 +117,7 @@ def in_words() -> Iterator[None]:
         yield
     except UnicodeDecodeError as error:
         damage: Any = sqlite.DatabaseError(f"the database is malformed: {error}")
-        damage.sqlite_errorcode = _CORRUPT
+        damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
         raise damage from error
 
 
@@ -149,18 +143,21 @@ def load_extension(connection: Connection, path: str) -> str:
         finally:
             connection.enable_load_extension(False)
         # Some files load but register nothing.
-        return str(connection.execute("SELECT vec_version()").fetchone()[0])
+        return str(one_value(connection, "SELECT vec_version()"))
     except Error as error:
         raise ExtensionError(f"{path}: {error}") from error
 
 
-def has_fts5(connection: Connection) -> bool:
-    """Return whether this SQLite was built with FTS5."""
-    return bool(
-        connection.execute(
-            "SELECT count(*) FROM pragma_module_list WHERE name = 'fts5'"
-        ).fetchone()[0]
-    )
+def has_module(connection: Connection, name: str) -> bool:
+    """Return whether SQLite knows a kind of virtual tables: `fts5`, `vec0`."""
+    found = one_value(connection, "SELECT 1 FROM pragma_module_list WHERE name = ?", name)
+    return found is not None
+
+
+def one_value(connection: Connection, statement: str, *values: object) -> Any:
+    """Return the first column of a statement's first row, None if there is no row."""
+    row = connection.execute(statement, values).fetchone()
+    return None if row is None else row[0]
 
 
 @contextmanager
@@ -264,7 +261,8 @@ class Database:
 
     def _connect(self) -> Connection:
         if self._readonly:
-            uri = f"file:{_quote(self.path)}?mode=ro{'&immutable=1' if self._immutable else ''}"
+            uri = f"{self.path.absolute().as_uri()}?mode=ro"
+            uri += "&immutable=1" if self._immutable else ""
             connection = sqlite.connect(uri, uri=True, isolation_level=None)
         else:
             with suppress(FileExistsError):
@@ -289,7 +287,7 @@ class Database:
                 connection.execute("PRAGMA query_only = ON")
             else:
                 # Only for a new file: an existing one may not be ours, and this is written into it.
-                if connection.execute("PRAGMA page_count").fetchone()[0] == 0:
+                if one_value(connection, "PRAGMA page_count") == 0:
                     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
                 connection.execute("PRAGMA synchronous = NORMAL")
                 connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT_BYTES}")
@@ -349,11 +347,6 @@ def _keep_private(path: Path) -> None:
             mode = stat.S_IMODE(os.stat(f"{path}{suffix}").st_mode)
             if mode & 0o077:
                 os.chmod(f"{path}{suffix}", mode & 0o700)
-
-
-def _quote(path: Path) -> str:
-    """Quote a path for a `file:` URI, including bytes that are not UTF-8."""
-    return quote_from_bytes(os.fsencode(path.absolute()))
 
 
 def set_up(connection: Connection) -> None:

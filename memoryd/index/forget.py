@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterable
 
 from memoryd.index import schema
-from memoryd.index.driver import Connection, empty_log, transaction
+from memoryd.index.driver import Connection, empty_log, one_value, transaction
 from memoryd.index.statements import DerivedTables, RowChanges, delete_rows
 from memoryd.messages import FileKey
 
@@ -81,9 +81,6 @@ def complete(connection: Connection, tables: DerivedTables) -> None:
 
 
 def _remove(connection: Connection, tables: DerivedTables, key: FileKey) -> RowChanges:
-    row = connection.execute(
-        "SELECT file_id FROM files WHERE path = ? AND source = ?", (key.path, key.source)
-    ).fetchone()
-    if row is None:
-        return RowChanges()
-    return delete_rows(connection, tables, row[0])
+    query = "SELECT file_id FROM files WHERE path = ? AND source = ?"
+    file_id = one_value(connection, query, key.path, key.source)
+    return RowChanges() if file_id is None else delete_rows(connection, tables, file_id)

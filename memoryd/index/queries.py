@@ -11,9 +11,9 @@ from unicodedata import normalize
 import msgspec
 
 from memoryd.identity import Choice, Identity
-from memoryd.index.driver import Connection, Database, Error
+from memoryd.index.driver import Connection, Database, Error, one_value
 from memoryd.index.file_identity import has_log
-from memoryd.index.schema import get_choice, get_identity, get_workspace
+from memoryd.index.schema import get_choice, get_identity, get_note
 
 
 class StoredIdentity(NamedTuple):
@@ -35,7 +35,7 @@ async def peek(path: Path) -> StoredIdentity:
 
 
 def _read(connection: Connection) -> StoredIdentity:
-    choice, workspace = get_choice(connection), get_workspace(connection)
+    choice, workspace = get_choice(connection), get_note(connection, "workspace")
     with suppress(msgspec.MsgspecError):
         return StoredIdentity(get_identity(connection), choice, workspace)
     return StoredIdentity(None, choice, workspace)
@@ -106,17 +106,11 @@ def read_pending(connection: Connection, after: int, limit: int) -> list[tuple[i
 
 def count_set_aside(connection: Connection) -> int:
     """Return the number of chunks whose text can't be embedded."""
-    row = connection.execute(
-        "SELECT count(*) FROM chunks WHERE vector_id IS NULL"
-        " AND hash IN (SELECT hash FROM set_aside)"
-    ).fetchone()
-    return int(row[0])
+    unmade = "SELECT count(*) FROM chunks WHERE vector_id IS NULL"
+    return int(one_value(connection, f"{unmade} AND hash IN (SELECT hash FROM set_aside)"))
 
 
 def count_pending(connection: Connection) -> int:
     """Return the number of distinct texts without a vector."""
-    row = connection.execute(
-        "SELECT count(DISTINCT hash) FROM chunks WHERE vector_id IS NULL"
-        " AND hash NOT IN (SELECT hash FROM set_aside)"
-    ).fetchone()
-    return int(row[0])
+    unmade = "SELECT count(DISTINCT hash) FROM chunks WHERE vector_id IS NULL"
+    return int(one_value(connection, f"{unmade} AND hash NOT IN (SELECT hash FROM set_aside)"))

@@ -51,11 +51,9 @@ class ReaderPool:
     async def open(self) -> None:
         """Open all connections or none. The file must exist."""
         async with AsyncExitStack() as opened:
-            databases = [
-                await opened.enter_async_context(self._database()) for _ in range(POOL_SIZE)
-            ]
+            fresh = [await opened.enter_async_context(self._database()) for _ in range(POOL_SIZE)]
             opened.pop_all()
-        self._readers = [_Reader(database) for database in databases]
+        self._readers = [_Reader(database) for database in fresh]
         for reader in self._readers:
             self._idle.put_nowait(reader)
         self._leaving.clear()
@@ -106,8 +104,22 @@ class ReaderPool:
             await self.open()
 
     async def close(self) -> None:
-        """Close all connections, busy ones as soon as they are idle. Idempotent."""
-        await self._take_all()
+        """Close all connections, busy ones as soon as they are idle. Idempotent.
+
+        Takes them ahead of later reads; if cancelled, all stay open.
+        """
+        self._admitting.clear()
+        self._leaving.set()
+        taken: list[_Reader] = []
+        try:
+            while len(taken) < len(self._readers):
+                taken.append(await self._idle.get())
+        except BaseException:
+            for reader in taken:
+                self._idle.put_nowait(reader)
+            self._leaving.clear()
+            self._admitting.set()
+            raise
         for reader in self._readers:
             with suppress(Error):
                 await reader.database.__aexit__()
@@ -131,18 +143,3 @@ class ReaderPool:
         with suppress(Error):
             await outlast(asyncio.ensure_future(stale.__aexit__()))
         return True
-
-    async def _take_all(self) -> None:
-        """Take all connections, ahead of later reads; if cancelled, put all of them back."""
-        self._admitting.clear()
-        self._leaving.set()
-        taken: list[_Reader] = []
-        try:
-            while len(taken) < len(self._readers):
-                taken.append(await self._idle.get())
-        except BaseException:
-            for reader in taken:
-                self._idle.put_nowait(reader)
-            self._leaving.clear()
-            self._admitting.set()
-            raise

@@ -20,7 +20,8 @@ from memoryd.index.driver import (
     Error,
     Fault,
     fault_of,
-    has_fts5,
+    has_module,
+    one_value,
     transaction,
 )
 from memoryd.messages import MountPoints
@@ -30,6 +31,8 @@ VERSION = 3
 AUTOMERGE = 8
 """FTS5 segments of one size before a commit merges them. With FTS5's default of 4, a first indexing
 takes a sixth longer. `merge_segments` merges the rest when the writer is idle."""
+VEC_TABLE = "SELECT sql FROM sqlite_schema WHERE name = 'chunks_vec'"
+"""Query for the declaration of sqlite-vec's table."""
 _MERGE_PAGES = 64
 """Pages written by one merge: at most 10 ms."""
 
@@ -117,7 +120,7 @@ def prepare(connection: Connection, workspace: Path, identity: Identity) -> Iden
     """
     with transaction(connection):
         version = version_of(connection)
-        tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+        tables = one_value(connection, "SELECT count(*) FROM sqlite_schema")
         if version == 0 and tables == 0:
             create(connection, workspace)
         elif version > VERSION:
@@ -139,7 +142,7 @@ def prepare(connection: Connection, workspace: Path, identity: Identity) -> Iden
 
 def version_of(connection: Connection) -> int:
     """Return the schema version, 0 for a new file."""
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+    return int(one_value(connection, "PRAGMA user_version"))
 
 
 def check(connection: Connection, workspace: Path, identity: Identity | None = None) -> Identity:
@@ -147,13 +150,13 @@ def check(connection: Connection, workspace: Path, identity: Identity | None = N
 
     Raises `IndexRefusedError` if it is not ours, `DamagedIndexError` if its identity is unreadable.
     """
-    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone():
+    if not one_value(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'meta'"):
         raise IndexRefusedError("it is not an index of memoryd", "set store.path to another file")
-    owner = get_workspace(connection)
+    owner = get_note(connection, "workspace")
     if owner != str(workspace):
         raise of_another(owner, workspace)
     begun = "SELECT 1 FROM meta WHERE key = 'identity' UNION ALL SELECT 1 FROM files"
-    if identity is not None and not connection.execute(begun).fetchone():
+    if identity is not None and not one_value(connection, begun):
         put_identity(connection, with_known_dims(connection, identity))
     try:
         return get_identity(connection)
@@ -165,7 +168,7 @@ def create(connection: Connection, workspace: Path) -> None:
     """Create the tables of a new index, whose identity is recorded later."""
     _execute_all(connection, _TABLES)
     connection.execute(f"PRAGMA user_version = {VERSION}")
-    _put_meta(connection, "workspace", str(workspace))
+    put_note(connection, "workspace", str(workspace))
 
 
 def newer(version: int) -> IndexRefusedError:
@@ -191,67 +194,54 @@ def _execute_all(connection: Connection, statements: str) -> None:
 
 def put_identity(connection: Connection, identity: Identity) -> None:
     """Record the identity of the rows."""
-    _put_meta(connection, "identity", msgspec.json.encode(identity).decode())
+    put_note(connection, "identity", msgspec.json.encode(identity).decode())
 
 
 def get_identity(connection: Connection) -> Identity:
     """Return the identity of the rows. Raises `MsgspecError` if it is unreadable."""
     try:
-        return msgspec.json.decode(_get_meta(connection, "identity") or "{}", type=Identity)
+        return msgspec.json.decode(get_note(connection, "identity") or "{}", type=Identity)
     except RecursionError:
         raise msgspec.DecodeError("it is nested too deeply") from None
 
 
 def put_note(connection: Connection, key: str, value: str) -> None:
-    """Record a note about the index as a whole."""
-    _put_meta(connection, key, value)
+    """Record a fact about the index as a whole."""
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
 
 def get_note(connection: Connection, key: str) -> str | None:
-    """Return a note that `put_note` recorded, or None."""
-    return _get_meta(connection, key)
+    """Return a fact that `put_note` recorded, or None."""
+    value = one_value(connection, "SELECT value FROM meta WHERE key = ?", key)
+    return None if value is None else str(value)
 
 
 def put_choice(connection: Connection, choice: Choice) -> None:
     """Record who chose the provider."""
-    _put_meta(connection, "choice", msgspec.json.encode(choice).decode())
+    put_note(connection, "choice", msgspec.json.encode(choice).decode())
 
 
 def get_choice(connection: Connection) -> Choice | None:
     """Return who chose the provider; None if the configuration did, or if it is unreadable."""
     try:
-        return msgspec.json.decode(_get_meta(connection, "choice") or "", type=Choice)
+        return msgspec.json.decode(get_note(connection, "choice") or "", type=Choice)
     except (msgspec.MsgspecError, RecursionError):
         return None
-
-
-def get_workspace(connection: Connection) -> str | None:
-    """Return the workspace that the index belongs to."""
-    return _get_meta(connection, "workspace")
 
 
 def put_places(connection: Connection, places: MountPoints) -> None:
     """Record the (device, inode) of the folder at each place of a source."""
     encoded = msgspec.json.encode(places.folders).decode()
-    _put_meta(connection, f"places of {places.source}", encoded)
+    put_note(connection, f"places of {places.source}", encoded)
 
 
 def get_places(connection: Connection, source: str) -> dict[str, tuple[int, int]]:
     """Return the recorded (device, inode) at each place of a source; empty if unknown."""
     try:
-        found = _get_meta(connection, f"places of {source}") or "{}"
+        found = get_note(connection, f"places of {source}") or "{}"
         return msgspec.json.decode(found, type=dict[str, tuple[int, int]])
     except msgspec.MsgspecError:
         return {}
-
-
-def _put_meta(connection: Connection, key: str, value: str) -> None:
-    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
-
-
-def _get_meta(connection: Connection, key: str) -> str | None:
-    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-    return None if row is None else str(row[0])
 
 
 def ensure_fts(connection: Connection) -> str | None:
@@ -259,7 +249,7 @@ def ensure_fts(connection: Connection) -> str | None:
 
     Raises the driver's error if the disk fails.
     """
-    if not has_fts5(connection):
+    if not has_module(connection, "fts5"):
         return "this SQLite was built without FTS5"
     try:
         with transaction(connection):
@@ -268,7 +258,7 @@ def ensure_fts(connection: Connection) -> str | None:
                 f'(body, context, tokenize = "{FTS5_TOKENIZE}")'
             )
             config = "SELECT v FROM chunks_fts_config WHERE k = 'automerge'"
-            if connection.execute(config).fetchone() != (AUTOMERGE,):
+            if one_value(connection, config) != AUTOMERGE:
                 connection.execute(
                     "INSERT INTO chunks_fts (chunks_fts, rank) VALUES ('automerge', ?)",
                     (AUTOMERGE,),
@@ -318,10 +308,8 @@ def ensure_vec(connection: Connection, dims: int) -> str | None:
     """
     try:
         with transaction(connection):
-            declared = connection.execute(
-                "SELECT sql FROM sqlite_schema WHERE name = 'chunks_vec'"
-            ).fetchone()
-            if declared is not None and f"float[{dims}]" not in declared[0]:
+            declared = one_value(connection, VEC_TABLE)
+            if declared is not None and f"float[{dims}]" not in declared:
                 connection.execute("DROP TABLE chunks_vec")
             connection.execute(
                 "CREATE VIRTUAL TABLE IF NOT EXISTS chunks_vec USING vec0"

@@ -18,7 +18,7 @@ import msgspec
 from memoryd.identity import Identity
 from memoryd.index.cache import keep_vectors, put_vec, take_vectors
 from memoryd.index.catalog import encode_remarks, encode_transcript
-from memoryd.index.driver import Connection, run_at_once, transaction
+from memoryd.index.driver import Connection, one_value, run_at_once, transaction
 from memoryd.messages import Chunk, FileGone, FileKey, FileStat, ParsedFile
 from memoryd.text.tokenize import fts_columns
 
@@ -119,8 +119,12 @@ def write_files(
                     yield from _replace(connection, tables, change, old, changed, inserts)
                 case FileGone():
                     yield from _delete(connection, tables, changed)
-                case Touched():
-                    _touch(connection, change)
+                case Touched(key=key, stat=stat, remarks=remarks):
+                    connection.execute(
+                        "UPDATE files SET mtime_ns = ?, size = ?, inode = ?, remarks = ?"
+                        " WHERE path = ? AND source = ?",
+                        (*stat, encode_remarks(remarks), key.path, key.source),
+                    )
         inserts.flush()
     return changes
 
@@ -188,16 +192,14 @@ def _replace(
                 _delete_chunk(connection, tables, row_id, changed)
                 row_id = None
             if row_id is None:
-                inserts.add(_Insert(parsed.key, changed, id_, digest, chunk))
+                inserts.waiting.append((parsed.key, changed, id_, digest, chunk))
         if number % STEP_CHUNKS == 0:
             inserts.flush()
             yield
     changed.chunks = len(seen)
     if parsed.from_line > 1:
         before = "SELECT count(*) FROM chunks WHERE file_id = ? AND start_line < ?"
-        changed.chunks += connection.execute(
-            before, (changed.file_id, parsed.from_line)
-        ).fetchone()[0]
+        changed.chunks += one_value(connection, before, changed.file_id, parsed.from_line)
     yield from _delete_chunks(connection, tables, old, changed)
 
 
@@ -206,14 +208,6 @@ def _delete(
 ) -> Generator[None, None, None]:
     yield from _delete_chunks(connection, tables, _rows_of(connection, changed.file_id), changed)
     connection.execute("DELETE FROM files WHERE file_id = ?", (changed.file_id,))
-
-
-def _touch(connection: Connection, touched: Touched) -> None:
-    connection.execute(
-        "UPDATE files SET mtime_ns = ?, size = ?, inode = ?, remarks = ?"
-        " WHERE path = ? AND source = ?",
-        (*touched.stat, encode_remarks(touched.remarks), touched.key.path, touched.key.source),
-    )
 
 
 def put_vectors(
@@ -243,40 +237,29 @@ def put_vectors(
     return changed
 
 
-class _Insert(NamedTuple):
-    """A chunk to be inserted."""
-
-    key: FileKey
-    changed: RowChanges
-    id: str
-    digest: str
-    chunk: Chunk
-
-
 class _Inserts:
-    """Collects the new chunks of one or more files and inserts them together."""
+    """Collects the new chunks of one or more files and inserts them together.
+
+    `waiting` has the file, its changes, the id and the text hash of each chunk.
+    """
 
     def __init__(self, connection: Connection, tables: DerivedTables) -> None:
         self._connection = connection
         self._tables = tables
-        self._waiting: list[_Insert] = []
+        self.waiting: list[tuple[FileKey, RowChanges, str, str, Chunk]] = []
         self._last_row = last_id(connection, "chunks")
-
-    def add(self, insert: _Insert) -> None:
-        """Add a chunk."""
-        self._waiting.append(insert)
 
     def flush(self) -> None:
         """Insert the collected chunks with their cached vectors and record the changes."""
-        if not self._waiting:
+        if not self.waiting:
             return
         connection, tables, model = self._connection, self._tables, self._tables.identity.model
         now = int(time.time())
-        digests = [insert.digest for insert in self._waiting]
+        digests = [digest for _, _, _, digest, _ in self.waiting]
         cached = take_vectors(connection, tables.identity, digests)
         chunks: list[tuple[object, ...]] = []
         words: list[tuple[object, ...]] = []
-        for key, changed, id_, digest, chunk in self._waiting:
+        for key, changed, id_, digest, chunk in self.waiting:
             self._last_row = row_id = self._last_row + 1
             vector_id = None
             if digest in cached:
@@ -300,7 +283,7 @@ class _Inserts:
         if tables.vec:
             for vector_id, embedding in cached.values():
                 put_vec(connection, vector_id, embedding, tables.dims)
-        self._waiting.clear()
+        self.waiting.clear()
 
 
 def _delete_chunks(
@@ -315,9 +298,9 @@ def _delete_chunks(
 def _delete_chunk(
     connection: Connection, tables: DerivedTables, row_id: int, changed: RowChanges
 ) -> None:
-    (vector_id,) = connection.execute(
-        "DELETE FROM chunks WHERE row_id = ? RETURNING vector_id", (row_id,)
-    ).fetchone()
+    vector_id = one_value(
+        connection, "DELETE FROM chunks WHERE row_id = ? RETURNING vector_id", row_id
+    )
     if tables.fts:
         connection.execute("DELETE FROM chunks_fts WHERE rowid = ?", (row_id,))
     if vector_id is not None and tables.vec:
@@ -342,9 +325,8 @@ def last_id(connection: Connection, table: str, *, of: str = "main") -> int:
     Code that inserts many rows numbers them from here on, because the statement returns no ids.
     `of` is the database, which may be an attached one.
     """
-    rows = connection.execute(f"SELECT seq FROM {of}.sqlite_sequence WHERE name = ?", (table,))
-    row = rows.fetchone()
-    return 0 if row is None else int(row[0])
+    last = one_value(connection, f"SELECT seq FROM {of}.sqlite_sequence WHERE name = ?", table)
+    return int(last or 0)
 
 
 def insert_rows(connection: Connection, into: str, rows: Sequence[tuple[object, ...]]) -> None:

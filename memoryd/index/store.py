@@ -374,6 +374,6 @@ class Store:
         if self.vec_error is None and identity.dims is not None:
             self.vec_error = schema.ensure_vec(connection, identity.dims)
         # An index without files is about to be filled from a salvaged cache.
-        if connection.execute("SELECT 1 FROM files LIMIT 1").fetchone():
+        if driver.one_value(connection, "SELECT 1 FROM files LIMIT 1"):
             cache.prune_cache(connection, self.options.cache_max_entries)
         return identity

@@ -52,7 +52,7 @@ class Transactions:
 
     async def check_files(self) -> None:
         """Check that the index's files are still the open ones, and recover if not."""
-        await self._do(_nothing)
+        await self._do(lambda _: asyncio.sleep(0))
 
     async def run(self, function: Callable[[Connection], T]) -> T:
         """Run `function(connection)`, which is one transaction."""
@@ -152,7 +152,3 @@ class Transactions:
                 matrix.apply(changed.removed, changed.added)
         if bad or store.set_aside:
             store.set_aside = queries.count_set_aside(connection)
-
-
-async def _nothing(database: Database) -> None:
-    """Do nothing; the caller has checked the files."""

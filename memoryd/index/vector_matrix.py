@@ -17,7 +17,7 @@ import numpy.ma  # `np.isin` loads it where ids lie far apart: in the middle of 
 from numpy.typing import NDArray
 
 from memoryd.index.cache import mean_vector
-from memoryd.index.driver import Connection, DamagedIndexError
+from memoryd.index.driver import Connection, DamagedIndexError, one_value
 from memoryd.index.statements import MatrixRow
 
 _LOAD_ROWS = 2_000
@@ -173,9 +173,7 @@ class VectorMatrix:
 
 def load_vectors(connection: Connection, dims: int) -> VectorMatrix:
     """Read the vectors of all chunks."""
-    total = connection.execute(
-        "SELECT count(*) FROM chunks WHERE vector_id IS NOT NULL"
-    ).fetchone()[0]
+    total = one_value(connection, "SELECT count(*) FROM chunks WHERE vector_id IS NOT NULL")
     matrix = VectorMatrix(dims, capacity=total + total // 8)
     cursor = connection.execute(
         "SELECT row_id, file_id, embedding FROM chunks JOIN embedding_cache USING (vector_id)"

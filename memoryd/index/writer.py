@@ -206,7 +206,7 @@ class Writer:
             self._wake_feeder()
         for message in group:
             if isinstance(message, ParsedFile):
-                await _free(message.chunks, STEP_CHUNKS)
+                await _free(message.chunks)
 
     def _change(self, message: ParsedFile | FileGone) -> FileChange:
         known = self._store.catalog.rows.get(message.key)
@@ -238,13 +238,20 @@ class Writer:
             case Unreadable():
                 self._on_unreadable(message)
             case Embedded():
-                await self._put_vectors(message)
+                self._vectors_written += await self._vectors.put(message)
+                _resolve(message.committed)
             case GivesDims():
-                await self._follow_dims(message)
+                dims, follow = message.dims, self._store.follow_dims
+                if await self._transactions.run(lambda c: follow(c, dims)):
+                    self._on_target_changed()
+                    self._wake_feeder()
             case Replace():
                 await self._replace(message)
             case KeepEmbeddings():
-                await self._keep_embeddings(message)
+                await self._vectors.take_over(message.path, message.paid)
+                self._store.in_rebuild.clear()
+                self._wake_feeder()
+                _resolve(message.done)
             case Forget():
                 await self._forget(message)
             case Choose():
@@ -273,12 +280,6 @@ class Writer:
         await transactions.run(lambda c: complete(c, store.tables))
         _resolve(message.done)
 
-    async def _keep_embeddings(self, message: KeepEmbeddings) -> None:
-        await self._vectors.take_over(message.path, message.paid)
-        self._store.in_rebuild.clear()
-        self._wake_feeder()
-        _resolve(message.done)
-
     async def _replace(self, message: Replace) -> None:
         try:
             await message.finish()
@@ -293,24 +294,10 @@ class Writer:
         self._wake_feeder()
         _resolve(message.done)
 
-    async def _put_vectors(self, message: Embedded) -> None:
-        self._vectors_written += await self._vectors.put(message)
-        _resolve(message.committed)
-
-    async def _follow_dims(self, message: GivesDims) -> None:
-        """Request a rebuild if the provider's vectors no longer fit the index."""
-        store = self._store
-        if await self._transactions.run(lambda c: store.follow_dims(c, message.dims)):
-            self._on_target_changed()
-            self._wake_feeder()
-
     async def _merge(self) -> None:
         """Merge some FTS5 segments while the queue is empty."""
-        store = self._store
-        merge = schema.merge_segments
-        if not store.tables.fts or not await self._transactions.run_if_possible(
-            merge, lambda _: False
-        ):
+        run, merge = self._transactions.run_if_possible, schema.merge_segments
+        if not self._store.tables.fts or not await run(merge, lambda _: False):
             self._unmerged = 0
 
     def _wake_feeder(self) -> None:
@@ -319,10 +306,10 @@ class Writer:
             self._feeder.put_nowait(None)
 
 
-async def _free(items: list[Chunk], at_once: int) -> None:
+async def _free(chunks: list[Chunk]) -> None:
     """Free a list a few items at a time, because freeing a long one blocks the event loop."""
-    while len(items) > at_once:
-        del items[-at_once:]
+    while len(chunks) > STEP_CHUNKS:
+        del chunks[-STEP_CHUNKS:]
         await asyncio.sleep(0)
 
 

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from memoryd.index import schema
-from memoryd.index.cache import keep_vectors, put_vec
-from memoryd.index.driver import Connection, transaction
+from memoryd.index.cache import keep_vectors, model_key, put_vec
+from memoryd.index.driver import Connection, one_value, transaction
 from memoryd.index.statements import DerivedTables, MatrixRow, RowChanges, last_id
 from memoryd.messages import StoredVector
 
@@ -21,7 +21,6 @@ def copy_cache(connection: Connection, other: Path, *, after: int = 0) -> int:
     index has. Returns the number copied.
     """
     built = schema.get_identity(connection)
-    model = built.provider, built.model, built.provider_key
     with _attached(connection, other) as has_tables:
         if not has_tables:
             return 0  # the rebuild ended before it had tables
@@ -35,7 +34,7 @@ def copy_cache(connection: Connection, other: Path, *, after: int = 0) -> int:
                     " AND value NOT IN (SELECT hash FROM chunks))"
                     " AND NOT (?2 IS NOT NULL AND dims <> ?2"
                     " AND (provider, model, provider_key) = (?3, ?4, ?5))",
-                    (after, built.dims, *model),
+                    (after, built.dims, *model_key(built)),
                 ).rowcount
             )
 
@@ -75,7 +74,7 @@ def read_vectors(
     for digest, embedding in connection.execute(
         "SELECT hash, embedding FROM embedding_cache WHERE provider = ? AND model = ?"
         " AND provider_key = ? AND dims = ? ORDER BY vector_id DESC",
-        (identity.provider, identity.model, identity.provider_key, identity.dims),
+        (*model_key(identity), identity.dims),
     ):
         total += len(embedding)
         if total > max_bytes:
@@ -113,7 +112,7 @@ def _attached(connection: Connection, other: Path) -> Iterator[bool]:
     connection.execute("ATTACH DATABASE ? AS other", (str(other),))
     try:
         tables = "SELECT count(*) FROM other.sqlite_schema WHERE name = 'embedding_cache'"
-        yield bool(connection.execute(tables).fetchone()[0])
+        yield one_value(connection, tables) > 0
     finally:
         connection.execute("DETACH DATABASE other")
 
@@ -125,7 +124,7 @@ def adopt_vectors(connection: Connection, tables: DerivedTables) -> RowChanges:
         "SELECT vector_id FROM embedding_cache e WHERE e.hash = chunks.hash AND provider = ?"
         " AND e.model = ? AND provider_key = ? AND dims = ?"
     )
-    key = identity.provider, identity.model, identity.provider_key, identity.dims
+    key = *model_key(identity), identity.dims
     changed = RowChanges()
     with transaction(connection):
         adopted = connection.execute(
@@ -135,9 +134,9 @@ def adopt_vectors(connection: Connection, tables: DerivedTables) -> RowChanges:
             (*key, *key),
         ).fetchall()
         for row_id, file_id, vector_id in adopted:
-            (embedding,) = connection.execute(
-                "SELECT embedding FROM embedding_cache WHERE vector_id = ?", (vector_id,)
-            ).fetchone()
+            embedding = one_value(
+                connection, "SELECT embedding FROM embedding_cache WHERE vector_id = ?", vector_id
+            )
             changed.added.append(MatrixRow(row_id, file_id, embedding))
             if tables.vec:
                 put_vec(connection, vector_id, embedding, tables.dims)

@@ -2,8 +2,7 @@
 
 import glob
 import logging
-import os
-import stat
+import re
 from pathlib import Path
 
 from memoryd.fs.atomic_replace import SIDE_FILES, remove_index
@@ -12,6 +11,7 @@ log = logging.getLogger(__name__)
 
 _SCHEMES = (".rebuild-", ".tmp-")
 """Infixes of unfinished index files: ours, and those of other programs for such an index."""
+_SIDE_FILE = re.compile(rf"({'|'.join(SIDE_FILES)})\Z")
 _LOCK = ".lock"
 
 
@@ -26,12 +26,12 @@ def unfinished(path: Path) -> list[Path]:
     found: set[Path] = set()
     for scheme in _SCHEMES:
         for file in path.parent.glob(f"{glob.escape(path.name + scheme)}*"):
-            if not _is_file(file):
+            if file.is_symlink() or not file.is_file() or file.name.endswith(_LOCK):
                 continue
-            main = file.with_name(_main_name(file.name))
-            owner = max((n for n in indexes if _belongs(main.name, n)), key=len, default=path.name)
-            if owner == path.name and not file.name.endswith(_LOCK):
-                found.add(main)
+            main = _SIDE_FILE.sub("", file.name)
+            owners = [name for name in indexes if f"{main}.".startswith(f"{name}.")]
+            if max(owners, key=len, default=path.name) == path.name:
+                found.add(file.with_name(main))
     return sorted(found)
 
 
@@ -41,22 +41,3 @@ def discard(path: Path) -> None:
         remove_index(path)
     except OSError as error:
         log.warning("can't remove an unfinished index: %s", error)
-
-
-def _main_name(name: str) -> str:
-    """Return the name of the file that a side file belongs to."""
-    for suffix in SIDE_FILES:
-        if name.endswith(suffix):
-            return name.removesuffix(suffix)
-    return name
-
-
-def _belongs(name: str, index: str) -> bool:
-    return name == index or name.startswith(f"{index}.")
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except FileNotFoundError:
-        return False  # removed meanwhile

@@ -37,7 +37,8 @@ _REST = 4.0
 _WITH_FTS5 = (3, 44)
 """First SQLite whose check of pages covers FTS5's tables."""
 
-Portion = Callable[[Connection, int], tuple[int | None, Problem | None]]
+Portion = tuple[int | None, Problem | None]
+"""The last id of a portion, None behind the last row, and the first problem."""
 
 
 class Checker:
@@ -93,47 +94,32 @@ class Checker:
         words, vec = store.tables.fts, store.tables.vec
         # Another memoryd's terms may differ; a rebuild is pending then.
         same_terms = store.identity.tokenizer == store.wanted.tokenizer
-        for portion in (
-            partial(_check_chunks, words and same_terms),
-            partial(_check_vectors, vec),
-        ):
+        chunks = partial(_check_chunks, words=words and same_terms)
+        for check in (chunks, partial(_check_vectors, vec=vec)):
             after: int | None = 0
             while after is not None and generation == store.generation:
                 started_s = time.monotonic()
-                after, problem = await store.readers.read(partial(_call, portion, after))
+                after, problem = await store.readers.read(partial(check, after=after))
                 if problem is not None and problem.table is None:
                     return problem
                 derived = derived or problem
                 await self._sleep(_REST * (time.monotonic() - started_s))
-        if derived is None and words and store.writable and _version() < _WITH_FTS5:
+        covered = tuple(map(int, SQLITE_VERSION.split("."))) >= _WITH_FTS5
+        if derived is None and words and store.writable and not covered:
             derived = await store.database.run(check_words)
         # Reported last: tables refilled from corrupt rows would hide the corruption.
         return derived
 
 
-def _call(
-    portion: Portion, after: int, connection: Connection
-) -> tuple[int | None, Problem | None]:
-    return portion(connection, after)
-
-
-def _check_chunks(
-    words: bool, connection: Connection, after: int
-) -> tuple[int | None, Problem | None]:
+def _check_chunks(connection: Connection, after: int, *, words: bool) -> Portion:
     last = end_of_portion(connection, "chunks", "row_id", after)
-    if last is None:
-        return None, None
-    chunks = read_chunks(connection, words=words, after=after, last=last)
+    chunks = read_chunks(connection, words=words, after=after, last=last or after)
     return last, _first(p for chunk in chunks for p in chunk_problems(chunk, words=words))
 
 
-def _check_vectors(
-    vec: bool, connection: Connection, after: int
-) -> tuple[int | None, Problem | None]:
+def _check_vectors(connection: Connection, after: int, *, vec: bool) -> Portion:
     last = end_of_portion(connection, "embedding_cache", "vector_id", after)
-    if last is None:
-        return None, None
-    vectors = read_vectors(connection, vec=vec, after=after, last=last)
+    vectors = read_vectors(connection, vec=vec, after=after, last=last or after)
     return last, _first(p for vector in vectors for p in vector_problems(vector))
 
 
@@ -143,7 +129,3 @@ def _first(problems: Iterator[Problem]) -> Problem | None:
     if derived is None or derived.table is None:
         return derived
     return next((problem for problem in problems if problem.table is None), derived)
-
-
-def _version() -> tuple[int, ...]:
-    return tuple(map(int, SQLITE_VERSION.split(".")))

@@ -7,25 +7,17 @@ read. The checker takes the first problem, in portions beside other work; the do
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
 from memoryd.index.cache import mean_vector
-from memoryd.index.driver import Connection, DamagedIndexError, Error, Fault, fault_of
+from memoryd.index.driver import Connection, DamagedIndexError, Error, Fault, fault_of, one_value
 from memoryd.index.statements import chunk_id, text_hash
 from memoryd.messages import Chunk, FileKey
 from memoryd.text.tokenize import fts_columns
 
-TRUTH = (
-    "meta",
-    "files",
-    "chunks",
-    "embedding_cache",
-    "set_aside",
-    "forgotten",
-    "batch_jobs",
-)
+TRUTH = ("meta", "files", "chunks", "embedding_cache", "set_aside", "forgotten", "batch_jobs")
 DERIVED = ("chunks_fts", "chunks_vec")
 ALL = 2**63 - 1
 """The highest id: read all rows."""
@@ -161,12 +153,9 @@ def check_words(connection: Connection) -> Problem | None:
 
 def end_of_portion(connection: Connection, table: str, key: str, after: int) -> int | None:
     """Return the last id of the next `PORTION_ROWS` rows, None behind the last row."""
-    (last,) = connection.execute(
-        f"SELECT max(id) FROM (SELECT {key} AS id FROM {table} WHERE {key} > ?"
-        f" ORDER BY {key} LIMIT {PORTION_ROWS})",
-        (after,),
-    ).fetchone()
-    return cast(int | None, last)
+    portion = f"SELECT {key} AS id FROM {table} WHERE {key} > ? ORDER BY {key} LIMIT {PORTION_ROWS}"
+    last: int | None = one_value(connection, f"SELECT max(id) FROM ({portion})", after)
+    return last
 
 
 def read_chunks(

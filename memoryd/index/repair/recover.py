@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from memoryd.errors import IndexRefusedError
+from memoryd.fs.atomic_replace import remove_index
 from memoryd.index import schema
 from memoryd.index.driver import Connection, Database, Error, Fault, fault_of, transaction
 from memoryd.index.forget import Tombstone
@@ -120,21 +121,16 @@ async def recover(
     stamp = _new_stamp(path, problem.word, clock)
     copy = Path(f"{path}.damaged-{stamp}")
     partial = Path(f"{path}.salvaging")
-    _remove(partial)
+    remove_index(partial)
     try:
         kept = await _salvage(path, workspace, partial, finding, copy, extension)
         os.replace(partial, f"{path}.salvaged-{stamp}")
     finally:
-        _remove(partial)
+        remove_index(partial)
     await asyncio.to_thread(finish, path)
     log.warning("%s: %s; moved to %s", path, problem.message, copy)
-    log.warning(
-        "%s: salvaged %d embeddings, %d batch jobs, %d tombstones",
-        path,
-        kept.embeddings,
-        kept.jobs,
-        kept.tombstones,
-    )
+    counts = kept.embeddings, kept.jobs, kept.tombstones
+    log.warning("%s: salvaged %d embeddings, %d batch jobs, %d tombstones", path, *counts)
     if not kept.whole:
         log.error("%s: not all tombstones could be read", copy)
 
@@ -149,7 +145,7 @@ def finish(path: Path) -> None:
                 os.chmod(f"{copy}{suffix}", 0o600)
         os.replace(salvaged, path)
     for old in copies(path)[:-MAX_COPIES]:
-        _remove(old)
+        remove_index(old)
     for left in _beside(path, "salvaging*"):
         left.unlink(missing_ok=True)
 
@@ -164,7 +160,7 @@ def copies(path: Path) -> list[Path]:
 def remove_copies(path: Path) -> None:
     """Remove all corrupt files, which may contain forgotten transcripts. Blocking."""
     for copy in copies(path):
-        _remove(copy)
+        remove_index(copy)
 
 
 def take_note(connection: Connection, path: Path) -> Recovered | None:
@@ -268,7 +264,7 @@ async def _readable(
     if not mend and (found := await _try(path, extension, stack)) is not None:
         return found
     mended = Path(f"{path}.salvaging-copy")
-    stack.callback(_remove, mended)
+    stack.callback(remove_index, mended)
     await asyncio.to_thread(copy_mended, path, mended)
     return await _try(mended, extension, stack)
 
@@ -322,8 +318,3 @@ def _moved_at(copy: Path) -> float:
 
 def _beside(path: Path, pattern: str) -> Iterable[Path]:
     return path.parent.glob(f"{glob.escape(path.name)}.{pattern}")
-
-
-def _remove(path: Path) -> None:
-    for suffix in ("", "-wal", "-shm", "-journal"):
-        Path(f"{path}{suffix}").unlink(missing_ok=True)

@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -26,17 +27,10 @@ _TRIES = 2_000_000
 _LEAST_ROW_BYTES = 128
 _CACHE = "provider, model, provider_key, hash, dims, embedding, used_at"
 _JOBS = "key, provider, model, provider_key, created_at, attempts, remote_id, hashes"
-_HEX = "0123456789abcdef"
+_CACHE_TYPES = (str, str, str, str, int, bytes, int)
+_JOB_TYPES = (str, str, str, str, float, int, str | None, str)
 
 SalvagedRow = tuple[Any, ...]
-
-
-class RowSpan(NamedTuple):
-    """Rows with ids up to `reached`; `lost` ids were unreadable, with or without a row."""
-
-    rows: list[SalvagedRow]
-    reached: int
-    lost: int
 
 
 @dataclass(slots=True)
@@ -52,13 +46,13 @@ class Salvaged:
 def check_owner(connection: Connection, workspace: Path) -> None:
     """Raise `IndexRefusedError` for an index of another workspace or a newer memoryd."""
     with suppress(Error):
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        version = schema.version_of(connection)
         if schema.VERSION < version < 256:
             raise schema.newer(version)
     with suppress(Error):
-        owner = connection.execute("SELECT value FROM meta WHERE key = 'workspace'").fetchone()
-        if owner is not None and owner[0] != str(workspace):
-            raise schema.of_another(owner[0], workspace)
+        owner = schema.get_note(connection, "workspace")
+        if owner not in (None, str(workspace)):
+            raise schema.of_another(owner, workspace)
 
 
 async def salvage(
@@ -109,7 +103,7 @@ def _read_tombstones(connection: Connection) -> tuple[set[Tombstone], bool]:
     query = "SELECT kind, value FROM forgotten"
     rows, whole = _scan(connection, query)
     with suppress(Error):
-        if connection.execute("PRAGMA user_version").fetchone()[0] == 1:
+        if schema.version_of(connection) == 1:
             return set(), True  # version 1 had no `forget`
     with suppress(Error):
         whole = whole and _is_sound(connection, "forgotten")
@@ -137,9 +131,8 @@ def _read_set_aside(connection: Connection) -> set[tuple[str, str]]:
 
 def _prefixes() -> Iterable[tuple[str, str]]:
     """Yield bounds that divide hashes, so that a bad page hides only its neighbours."""
-    for first in _HEX:
-        for second in _HEX:
-            yield first + second, first + second + "g"
+    for pair in product("0123456789abcdef", repeat=2):
+        yield "".join(pair), "".join((*pair, "g"))
 
 
 def _scan(
@@ -147,12 +140,11 @@ def _scan(
 ) -> tuple[list[SalvagedRow], bool]:
     """Return the rows before the first unreadable one, and whether all could be read."""
     rows: list[SalvagedRow] = []
-    try:
+    with suppress(Error):
         for row in connection.execute(query, parameters):
             rows.append(row)
-    except Error:
-        return rows, False
-    return rows, True
+        return rows, True
+    return rows, False
 
 
 def _is_sound(connection: Connection, table: str) -> bool:
@@ -169,13 +161,17 @@ async def _copy_rows(
 ) -> int:
     """Copy the valid rows of a table, read by id. Returns the number of new rows."""
     last = await source.run(partial(_last_id, table=table, key=key, path=source.path))
+    query = f"SELECT {key}, {columns} FROM {table} WHERE {key} > ? AND {key} <= ? ORDER BY {key}"
     after = lost = kept = 0
+
+    def read(connection: Connection) -> list[SalvagedRow]:
+        nonlocal after, lost
+        rows, after, unreadable = read_span(connection, query, after, last)
+        lost += unreadable
+        return good(connection, rows)
+
     while after < last and lost < _TRIES:
-        span = await source.run(
-            partial(read_span, table=table, key=key, columns=columns, after=after, last=last)
-        )
-        after, lost = span.reached, lost + span.lost
-        rows = await source.run(partial(_call, good, span.rows))
+        rows = await source.run(read)
         kept += await _insert(target, f"{table} ({columns})", columns.count(",") + 1, rows)
     return kept
 
@@ -199,10 +195,12 @@ def _last_id(connection: Connection, table: str, key: str, path: Path) -> int:
 
 
 def read_span(
-    connection: Connection, *, table: str, key: str, columns: str, after: int, last: int
-) -> RowSpan:
-    """Read the next rows by id, skipping unreadable ones."""
-    query = f"SELECT {key}, {columns} FROM {table} WHERE {key} > ? AND {key} <= ? ORDER BY {key}"
+    connection: Connection, query: str, after: int, last: int
+) -> tuple[list[SalvagedRow], int, int]:
+    """Read the next rows by id, skipping unreadable ones.
+
+    Returns them with the id reached and the number of unreadable ids, with or without a row.
+    """
     rows, whole = _scan(connection, f"{query} LIMIT {READ_ROWS}", (after, last))
     lost = 0
     if whole:
@@ -212,7 +210,7 @@ def read_span(
         rows, lost = _read_halves(connection, query, after, reached)
     # A corrupt page may contain any id: never go back.
     reached = min(last, max(after + 1, reached)) if isinstance(reached, int) else after + READ_ROWS
-    return RowSpan(rows, reached, lost)
+    return rows, reached, lost
 
 
 def _read_halves(
@@ -237,21 +235,14 @@ async def _insert(target: Database, into: str, width: int, rows: list[SalvagedRo
     return await target.run(lambda c: int(c.executemany(statement, rows).rowcount))
 
 
-def _call(
-    good: Callable[[Connection, list[SalvagedRow]], list[SalvagedRow]],
-    rows: list[SalvagedRow],
-    connection: Connection,
-) -> list[SalvagedRow]:
-    return good(connection, rows)
-
-
 def _good_cached(connection: Connection, rows: list[SalvagedRow]) -> list[SalvagedRow]:
     """Return valid embeddings that match sqlite-vec's copy where there is one."""
     good: list[SalvagedRow] = []
     for vector_id, *values in rows:
-        if not _is_cached(*values):
+        digest, dims, embedding, _ = values[3:]
+        typed = all(map(isinstance, values, _CACHE_TYPES))
+        if not (typed and is_hash(digest) and is_embedding(embedding, dims)):
             continue
-        dims, embedding = values[4:6]
         query = "SELECT embedding FROM chunks_vec WHERE rowid = ?"
         for (other,) in _scan(connection, query, (vector_id,))[0]:
             if is_embedding(other, dims) and not is_same(embedding, dims, other):
@@ -262,7 +253,7 @@ def _good_cached(connection: Connection, rows: list[SalvagedRow]) -> list[Salvag
 
 
 def _good_jobs(connection: Connection, rows: list[SalvagedRow]) -> list[SalvagedRow]:
-    return [row[1:] for row in rows if _is_job(*row[1:])]
+    return [row[1:] for row in rows if _is_job(row[1:])]
 
 
 def _is_tombstone(row: SalvagedRow) -> bool:
@@ -270,43 +261,8 @@ def _is_tombstone(row: SalvagedRow) -> bool:
     return kind in KINDS and bool(value) and (kind not in HASHED_KINDS or is_hash(value))
 
 
-def _is_cached(
-    provider: object,
-    model: object,
-    key: object,
-    digest: object,
-    dims: object,
-    embedding: object,
-    used_at: object,
-) -> bool:
-    return (
-        all(isinstance(name, str) for name in (provider, model, key))
-        and is_hash(digest)
-        and is_embedding(embedding, dims)
-        and isinstance(used_at, int)
-    )
-
-
-def _is_job(
-    key: object,
-    provider: object,
-    model: object,
-    provider_key: object,
-    created_at: object,
-    attempts: object,
-    remote_id: object,
-    hashes: object,
-) -> bool:
-    if not isinstance(hashes, str):
-        return False
-    try:
-        named = msgspec.json.decode(hashes, type=list[str])
-    except msgspec.MsgspecError:
-        return False
-    return (
-        all(isinstance(name, str) for name in (key, provider, model, provider_key))
-        and isinstance(created_at, float)
-        and isinstance(attempts, int)
-        and (remote_id is None or isinstance(remote_id, str))
-        and all(map(is_hash, named))
-    )
+def _is_job(job: SalvagedRow) -> bool:
+    with suppress(msgspec.MsgspecError):
+        if all(map(isinstance, job, _JOB_TYPES)):
+            return all(map(is_hash, msgspec.json.decode(job[-1], type=list[str])))
+    return False
