@@ -125,11 +125,7 @@ class LocalProvider:
     concurrency = 1
 
     def __init__(
-        self,
-        engine: Engine | None = None,
-        *,
-        threads: int = 1,
-        idle_unload_s: float = 300.0,
+        self, engine: Engine | None = None, *, threads: int = 1, idle_unload_s: float = 300.0
     ) -> None:
         """Start nothing yet. `engine` None is the bundled one.
 
@@ -273,10 +269,7 @@ class LocalProvider:
         try:
             await asyncio.to_thread(engine.check)
             self._worker = await Worker.start(
-                engine.module,
-                str(self._threads),
-                *engine.arguments,
-                reason_mark=engine.reason_mark,
+                engine.module, str(self._threads), *engine.arguments, reason_mark=engine.reason_mark
             )
             self._learn(await self._worker.loaded(engine.load_timeout_s))
         except PermanentError:

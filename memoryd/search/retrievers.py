@@ -166,11 +166,7 @@ class Retrievers:
 
 
 def _rank(
-    connection: Connection,
-    terms: Sequence[Term],
-    k: int,
-    file_ids: FileIds,
-    corpus: Corpus | None,
+    connection: Connection, terms: Sequence[Term], k: int, file_ids: FileIds, corpus: Corpus | None
 ) -> tuple[Corpus, list[tuple[int, float]]]:
     """Rank by BM25; the terms are counted once in a search, however many parts it has."""
     corpus = corpus or read_corpus(connection, terms)

@@ -114,11 +114,7 @@ class BatchFile:
 
 
 async def collect(
-    pages: AsyncIterator[list[Text]],
-    api: BatchApi,
-    *,
-    ready: Callable[[str], str],
-    folder: Path,
+    pages: AsyncIterator[list[Text]], api: BatchApi, *, ready: Callable[[str], str], folder: Path
 ) -> AsyncIterator[BatchFile]:
     """Yield files of lines for texts, each within the provider's limits. The caller closes them.
 

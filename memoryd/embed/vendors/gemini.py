@@ -9,15 +9,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from memoryd.embed.batch.api import (
-    ASK_S,
-    UPLOAD_S,
-    JobState,
-    Line,
-    at,
-    list_at,
-    text_at,
-)
+from memoryd.embed.batch.api import ASK_S, UPLOAD_S, JobState, Line, at, list_at, text_at
 from memoryd.embed.provider import ProviderError
 from memoryd.embed.vendors.api import EmbeddedRows, Purpose, RequestOptions, bearer
 from memoryd.embed.vendors.decode import JsonDecoder, JsonVector, matrix
