@@ -30,8 +30,6 @@ from memoryd.embed.provider import (
     utf8_bytes,
 )
 
-_NO_PREFIXES = Prefixes()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
@@ -51,7 +49,7 @@ class Engine:
     arguments: tuple[str, ...] = ()
     check: Callable[[], None]
     reason_mark: str = ""
-    prefixes: Prefixes = _NO_PREFIXES
+    prefixes: Prefixes = field(default_factory=Prefixes)
     max_input_bytes: int = 8_000
     window_units: int | None = None
     batch_items: int = 64
