@@ -137,7 +137,9 @@ async def _fetch(url: str, part: _Part, progress: DownloadProgress) -> None:
         ):
             start, total = _span(response, url, part.size)
             if start == 0:
-                part.start_over(_strong(response.headers.get("ETag", "")))
+                tag = response.headers.get("ETag", "")
+                # Equal tags mean equal bytes, unless they are weak.
+                part.start_over(tag if tag.startswith('"') else "")
             progress(part.size, total)
             if response.status != 416:
                 await _receive(response.content, part, url, lambda: progress(part.size, total))
@@ -146,11 +148,6 @@ async def _fetch(url: str, part: _Part, progress: DownloadProgress) -> None:
     if total not in (None, part.size):
         raise _broken(url, f"{part.size:,} bytes came of {total:,}")
     await asyncio.to_thread(part.finish)
-
-
-def _strong(tag: str) -> str:
-    """Return a strong ETag (equal tags mean equal bytes), or ""."""
-    return tag if tag.startswith('"') else ""
 
 
 def _span(response: aiohttp.ClientResponse, url: str, have: int) -> tuple[int, int | None]:

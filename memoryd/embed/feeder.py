@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
+from memoryd.embed.batch.jobs import Batches
 from memoryd.embed.pool import EmbedPool
 from memoryd.identity import Identity
 from memoryd.messages import Embedded, GivesDims, SyncMarker, Text, ToFeeder, ToWriter
@@ -35,23 +36,6 @@ class Index(Protocol):
         """Return the number of texts without a vector."""
 
 
-class BatchJobs(Protocol):
-    """The batch jobs of the index: hashes of texts in jobs, and of those that no job embeds."""
-
-    held: set[str]
-    inline: set[str]
-
-    @property
-    def on(self) -> bool:
-        """True if texts go into batch jobs."""
-
-    def wanted(self, waiting: int) -> bool:
-        """Return whether so many texts are worth a job."""
-
-    async def submit(self, pages: AsyncIterator[list[Text]]) -> None:
-        """Make jobs of texts and send them."""
-
-
 class _Page(NamedTuple):
     """Chunks without a vector, and the hashes in progress before they were read.
 
@@ -60,7 +44,7 @@ class _Page(NamedTuple):
     """
 
     rows: list[tuple[int, str, str]]
-    busy: frozenset[str]
+    busy: set[str]
 
 
 class Feeder:
@@ -73,7 +57,7 @@ class Feeder:
         pool: EmbedPool | None,
         index: Index,
         *,
-        batches: BatchJobs | None = None,
+        batches: Batches | None = None,
         on_embedded: Callable[[int], None] = lambda vectors: None,
     ) -> None:
         """Without a pool, it only answers markers."""
@@ -82,6 +66,8 @@ class Feeder:
         self._pool = pool
         self._index = index
         self._batches = batches
+        self._held: set[str] = set() if batches is None else batches.held
+        self._inline: set[str] = set() if batches is None else batches.inline
         self._on_embedded = on_embedded
         self._wake = asyncio.Event()
         self._markers: list[SyncMarker] = []
@@ -102,7 +88,8 @@ class Feeder:
                 markers, self._markers = self._markers, []
                 identity = self._index.target_identity()
                 if self._pool is not None and identity is not None:
-                    await self._submit()
+                    if self._batches is not None and not self._finishing and await self._is_much():
+                        await self._batches.submit(self._pages())
                     await self._pass(group, self._pool, identity)
                 group.create_task(self._answer(markers), name="feeder: sync")
 
@@ -125,7 +112,7 @@ class Feeder:
 
     def under_way(self) -> set[str]:
         """Return the hashes of the texts in the pool or in a batch job."""
-        return self._in_flight.union(() if self._batches is None else self._batches.held)
+        return self._in_flight | self._held
 
     def wake(self) -> None:
         """Check again for pending chunks."""
@@ -136,13 +123,8 @@ class Feeder:
         batches = self._batches
         if batches is None or not batches.on:
             return False
-        busy = len(batches.held) + len(batches.inline) + len(self._in_flight)
+        busy = len(self._held) + len(self._inline) + len(self._in_flight)
         return batches.wanted(await self._index.count_pending() - busy)
-
-    async def _submit(self) -> None:
-        """Create batch jobs if enough texts are pending."""
-        if self._batches is not None and not self._finishing and await self._is_much():
-            await self._batches.submit(self._pages(self._batches.inline))
 
     async def _gather(self) -> None:
         """Wait until no more texts arrive, or a sync marker waits for them."""
@@ -153,38 +135,34 @@ class Feeder:
                         await self._wake.wait()
                     self._wake.clear()
 
-    async def _pages(self, inline: set[str]) -> AsyncIterator[list[Text]]:
-        """Yield all pending texts that are neither in progress nor `inline`, each once."""
+    async def _pages(self) -> AsyncIterator[list[Text]]:
+        """Yield all pending texts that are not in progress and may go into jobs, each once."""
         seen: set[str] = set()
         after = 0
         while (page := await self._read(after)).rows:
             after = page.rows[-1][0]
-            waiting = self._waiting(page)
-            free = {h: text for h, text in waiting.items() if h not in seen and h not in inline}
+            texts, inline = self._waiting(page).items(), self._inline
+            free = {h: text for h, text in texts if h not in seen and h not in inline}
             seen.update(free)
             if free:
                 yield list(free.items())
 
     async def _read(self, after: int) -> _Page:
-        held = () if self._batches is None else self._batches.held
-        busy = frozenset(self._in_flight).union(held)
+        busy = self.under_way()
         return _Page(await self._index.pending(after, READ_ROWS), busy)
 
     def _waiting(self, page: _Page) -> dict[str, str]:
         """Return the texts, by hash, that are neither in the pool nor in a batch job."""
-        held = () if self._batches is None else self._batches.held
+        taken = self._in_flight, self._held, self._index.in_rebuild
         waiting = {
             digest: text
             for _, digest, text in page.rows
-            if digest not in self._in_flight and digest not in held
+            if not any(digest in hashes for hashes in taken)
         }
-        for digest in self._index.in_rebuild.intersection(waiting):
-            del waiting[digest]
-        came_back = page.busy & waiting.keys()
-        for digest in came_back:
-            del waiting[digest]
-        if came_back:
+        if came_back := page.busy & waiting.keys():
             self._wake.set()  # most have their vector by now; check again
+            for digest in came_back:
+                del waiting[digest]
         return waiting
 
     async def _pass(self, group: asyncio.TaskGroup, pool: EmbedPool, identity: Identity) -> None:
@@ -227,8 +205,7 @@ class Feeder:
         if built is not None and dims not in (None, built.dims) and dims == pool.calls.dims:
             await self._writer.put(GivesDims(dims))
         self._in_flight.difference_update(digest for digest, _ in batch)
-        if self._batches is not None:
-            self._batches.inline.difference_update(digest for digest, _ in batch)
+        self._inline.difference_update(digest for digest, _ in batch)
         self._on_embedded(len(outcome.vectors))
         asked_again = len(outcome.vectors) + len(outcome.bad) < len(batch)
         if self._ended_early or asked_again:

@@ -15,19 +15,7 @@ from memoryd_client.shared.safe_open import open_regular
 MAGIC = b"GGUF"
 
 _SAMPLE_BYTES = 2**20
-_SCALARS = {
-    0: "B",
-    1: "b",
-    2: "H",
-    3: "h",
-    4: "I",
-    5: "i",
-    6: "f",
-    7: "?",
-    10: "Q",
-    11: "q",
-    12: "d",
-}
+_SCALARS = dict(enumerate("BbHhIif?")) | {10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
 _MAX_TEXT_BYTES = 2**16
 _MAX_ARRAY_BYTES = 2**30

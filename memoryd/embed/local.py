@@ -30,8 +30,6 @@ from memoryd.embed.provider import (
     utf8_bytes,
 )
 
-_NO_PREFIXES = Prefixes()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
@@ -51,7 +49,7 @@ class Engine:
     arguments: tuple[str, ...] = ()
     check: Callable[[], None]
     reason_mark: str = ""
-    prefixes: Prefixes = _NO_PREFIXES
+    prefixes: Prefixes = field(default_factory=Prefixes)
     max_input_bytes: int = 8_000
     window_units: int | None = None
     batch_items: int = 64
@@ -125,11 +123,7 @@ class LocalProvider:
     concurrency = 1
 
     def __init__(
-        self,
-        engine: Engine | None = None,
-        *,
-        threads: int = 1,
-        idle_unload_s: float = 300.0,
+        self, engine: Engine | None = None, *, threads: int = 1, idle_unload_s: float = 300.0
     ) -> None:
         """Start nothing yet. `engine` None is the bundled one.
 
@@ -273,10 +267,7 @@ class LocalProvider:
         try:
             await asyncio.to_thread(engine.check)
             self._worker = await Worker.start(
-                engine.module,
-                str(self._threads),
-                *engine.arguments,
-                reason_mark=engine.reason_mark,
+                engine.module, str(self._threads), *engine.arguments, reason_mark=engine.reason_mark
             )
             self._learn(await self._worker.loaded(engine.load_timeout_s))
         except PermanentError:

@@ -91,10 +91,9 @@ class Worker:
             pass  # an unread pipe never reaches its end
         code = await self.process.wait()
         lines = (await self._stderr).strip().splitlines() or [""]
-        reason = lines[-1]
-        if mark := self._reason_mark:
-            reasons = [line.rpartition(mark)[2] for line in lines if mark in line]
-            reason = reasons[-1] if reasons else reason
+        mark = self._reason_mark
+        reasons = [line.rpartition(mark)[2] for line in lines if mark and mark in line]
+        reason = (reasons or lines)[-1]
         return f"exit code {code}; {reason[-_STDERR_LINE_CHARS:]}".removesuffix("; ")
 
     async def _answer(self, request_id: int, timeout_s: float) -> bytes:

@@ -58,13 +58,11 @@ class EmbedJob:
 
 @dataclass(frozen=True, slots=True)
 class PoolStats:
-    """Counts are of texts, except those of requests; times are in seconds.
+    """Counts of requests and texts (`items`); times are in seconds.
 
     `retries` are requests that repeat a failed one; `waits` those delayed by the rate limits.
     """
 
-    embedded: int
-    failed: int
     requests: int
     items: int
     tokens: int
@@ -106,7 +104,6 @@ class EmbedPool:
         )
         self._max_items = provider.batch_items
         self._stopped = False
-        self._embedded = self._failed = 0
 
     async def run(self) -> None:
         """Work until cancelled. Pending jobs then fail with a `RetryableError`."""
@@ -137,8 +134,6 @@ class EmbedPool:
         """Return counts, and the reason and retry time of a blocked pool."""
         counts, limits, breaker = self.calls.counts, self.calls.limits, self.breaker
         return PoolStats(
-            embedded=self._embedded,
-            failed=self._failed,
             requests=counts.requests,
             items=counts.items,
             tokens=self._provider.tokens_used,
@@ -184,10 +179,7 @@ class EmbedPool:
         )
         for batch in batches:
             await self._embed_batch(batch, found)
-        outcome = found.outcome(texts, self.calls.dims)
-        self._embedded += len(outcome.vectors)
-        self._failed += len(outcome.bad)
-        return outcome
+        return found.outcome(texts, self.calls.dims)
 
     def _windows(self, text: Text) -> Iterator[Window]:
         digest, ready = text[0], self.calls.ready(text[1])

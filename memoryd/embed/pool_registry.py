@@ -60,21 +60,14 @@ class SharedPools:
             shared.users -= 1
             if shared.users == 0:
                 del self._pools[key]
-                await _end(shared)
+                shared.work.cancel()
+                await asyncio.wait({shared.work})  # `watch` has raised its error, if any
+                await shared.provider.close()
 
 
 def _key(settings: Settings, provider: str, fallback: bool) -> bytes:
     """Return a key that is equal for agents that can share a pool."""
-    if provider == "local":
-        return msgspec.json.encode([provider, settings.local, _texts(settings)])
-    return msgspec.json.encode(
-        [provider, fallback, settings.remote, settings.redact.patterns, _texts(settings)]
-    )
-
-
-def _texts(settings: Settings) -> list[object]:
-    """Return the settings that determine the vector of a text."""
-    return [
+    texts = [
         settings.model,
         settings.output_dimensionality,
         settings.input_type,
@@ -83,10 +76,7 @@ def _texts(settings: Settings) -> list[object]:
         settings.query_prefix,
         settings.document_prefix,
     ]
-
-
-async def _end(shared: SharedPool) -> None:
-    shared.work.cancel()
-    # `watch` has raised its error, if any.
-    await asyncio.wait({shared.work})
-    await shared.provider.close()
+    if provider == "local":
+        return msgspec.json.encode([provider, settings.local, texts])
+    remote = [fallback, settings.remote, settings.redact.patterns]
+    return msgspec.json.encode([provider, *remote, texts])

@@ -38,8 +38,7 @@ def prefixes(model: str, *, query: str | None = None, document: str | None = Non
     segment = model.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()
     found = next((known for name, known in _BY_MODEL.items() if name in segment), Prefixes())
     return Prefixes(
-        found.query if query is None else query,
-        found.document if document is None else document,
+        found.query if query is None else query, found.document if document is None else document
     )
 
 

@@ -60,22 +60,16 @@ def resolve(
     if configured != "auto":
         return Resolved(configured, None, [Considered(configured, None)])
     if built_with not in (None, "none"):
-        choice = Choice(str(built_with), "found", "the index was built with it", "auto")
-        return Resolved(choice.provider, choice, [Considered(choice.provider, None)])
-    considered: list[Considered] = []
-    provider, why = "local", "no key of another provider was found"
-    if model_path is None:
-        considered.append(Considered("local (GGUF)", "local.model_path is not set"))
-    elif is_file(model_path):
-        why = f"local.model_path is {model_path}"
-        return _found("local", why, considered)
-    else:
-        considered.append(Considered("local (GGUF)", f"{model_path} is not a file"))
+        return _found(str(built_with), "the index was built with it", [])
+    if model_path is not None and is_file(model_path):
+        return _found("local", f"local.model_path is {model_path}", [])
+    absent = "local.model_path is not set" if model_path is None else f"{model_path} is not a file"
+    considered = [Considered("local (GGUF)", absent)]
     for name in ORDER:
         if (origin := key_origin(name)) is not None:
             return _found(name, f"its key was found in {origin}", considered)
         considered.append(Considered(name, "no key was found"))
-    return _found(provider, why, considered)
+    return _found("local", "no key of another provider was found", considered)
 
 
 def _found(provider: str, why: str, considered: list[Considered]) -> Resolved:

@@ -1,6 +1,7 @@
 """Cutting of chunks into windows for a small model, each with its own vector. Pure."""
 
 import re
+from bisect import bisect_right
 
 from memoryd.text.token_estimate import pieces, weigh
 
@@ -43,11 +44,9 @@ def window_of_each_line(text: str, units: int) -> list[int]:
         at = max(at, text.find(window[:_BEGINNING_CHARS], at))
         starts.append(at)
     found: list[int] = []
-    at = window_at = 0
+    at = 0
     for line in text.split("\n"):
-        while window_at + 1 < len(starts) and starts[window_at + 1] <= at:
-            window_at += 1
-        found.append(window_at)
+        found.append(max(0, bisect_right(starts, at) - 1))
         at += len(line) + 1
     return found
 

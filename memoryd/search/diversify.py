@@ -56,8 +56,7 @@ def spread(
     nearest = dict.fromkeys(tokens, 0.0)
     while left and len(taken) < most:
         best = max(
-            left,
-            key=lambda c: balance * (c.score - low) / span - (1 - balance) * nearest[c.row_id],
+            left, key=lambda c: balance * (c.score - low) / span - (1 - balance) * nearest[c.row_id]
         )
         left.remove(best)
         taken.append(best)

@@ -117,7 +117,9 @@ def read_chunks(
     if corpus is not None:
         evidence = weigh(question, corpus, [chunk for _, chunk in found.values()])
     return {
-        row: ReadChunk(key, chunk.text, each, _is_unspaced(chunk.text) != unspaced)
+        row: ReadChunk(
+            key, chunk.text, each, (unspaced_share(chunk.text) > UNSPACED_CHUNK) != unspaced
+        )
         for (row, (key, chunk)), each in zip(found.items(), evidence, strict=True)
     }
 
@@ -144,10 +146,6 @@ def exact_rows(
 def is_unspaced_question(text: str) -> bool:
     """Return whether a query is in a script without spaces between words."""
     return unspaced_share(text) > UNSPACED_QUESTION
-
-
-def _is_unspaced(text: str) -> bool:
-    return unspaced_share(text) > UNSPACED_CHUNK
 
 
 def _is_ruled_out(text: str, without: Finder, required: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ else is plain text, and so is an operator with an invalid value.
 
 import datetime
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -60,12 +60,7 @@ class Filters:
         if self.since is None and self.until is None:
             return True
         date = date_of(key, stat)
-        return (self.since is None or date >= self.since) and (
-            self.until is None or date <= self.until
-        )
-
-
-NO_FILTERS = Filters()
+        return (self.since or date) <= date <= (self.until or date)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +74,7 @@ class Query:
     text: str
     without: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
-    filters: Filters = NO_FILTERS
+    filters: Filters = field(default_factory=Filters)
 
 
 def parse(typed: str) -> Query:
@@ -113,16 +108,14 @@ def _meaning(name: str, value: str) -> object | None:
         return frozenset({value}) if value in SOURCES else None
     if name == "path":
         usable = 0 < len(value) <= MAX_GLOB_CHARS and value.count("*") <= MAX_GLOB_STARS
-        return _glob(value) if usable else None
+        if not usable:
+            return None
+        # A plain name matches all paths that contain it.
+        return value if any(char in value for char in "*?") else f"**{value}**"
     try:
         return datetime.date.fromisoformat(value)
     except ValueError:
         return None
-
-
-def _glob(value: str) -> str:
-    """Return the glob for an operator's value; a plain name matches all paths that contain it."""
-    return value if any(char in value for char in "*?") else f"**{value}**"
 
 
 def date_of(key: FileKey, stat: FileStat) -> datetime.date:

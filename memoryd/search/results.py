@@ -9,6 +9,7 @@ window, and whether the line before is a question with these terms.
 
 import math
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -68,18 +69,22 @@ def load_hits(
         if row is None:
             continue
         path, source, start_line, end_line, text, line_map = row
+        lines: Sequence[int] = range(start_line, end_line + 1)
+        if line_map:  # the file's line of each line of the text
+            lines = [int(line) for line in line_map.split(",")]
         near = line_cosines(candidate.row_id, text)
-        shown = _snippet(text, start_line, end_line, line_map, reader, near, max_chars)
+        shown = cut_snippet(text, 1, len(lines), reader, max_chars, near)
+        first, last = lines[shown.start_line - 1], lines[shown.end_line - 1]
         hit = Hit(
             path=path,
             start_line=start_line,
             end_line=end_line,
             score=candidate.score,
             snippet=shown.text,
-            snippet_start_line=shown.start_line,
-            snippet_end_line=shown.end_line,
+            snippet_start_line=first,
+            snippet_end_line=last,
             source=source,
-            citation=citation(path, shown.start_line, shown.end_line),
+            citation=f"{path}#L{first}" + (f"-L{last}" if last != first else ""),
             vector_score=candidate.vector_score,
             text_score=candidate.text_score,
         )
@@ -103,39 +108,11 @@ def explained(candidate: Candidate, text_rank: int | None, vector_rank: int | No
     )
 
 
-def within(hits: list[Hit], max_chars: int | None) -> tuple[list[Hit], int]:
+def within(hits: list[Hit], max_chars: int) -> tuple[list[Hit], int]:
     """Return the results whose snippets fit into `max_chars`, and the number of the others."""
-    if max_chars is None:
-        return hits, 0
-    room = max_chars
-    for count, hit in enumerate(hits):
-        room -= len(hit.snippet)
-        if room < 0:
-            return hits[:count], len(hits) - count
-    return hits, 0
-
-
-def _snippet(
-    text: str,
-    start_line: int,
-    end_line: int,
-    line_map: str,
-    reader: LineReader,
-    near: list[float],
-    max_chars: int,
-) -> Snippet:
-    """Cut the snippet of a chunk; `line_map` has the file line of each line of its text."""
-    if not line_map:
-        return cut_snippet(text, start_line, end_line, reader, max_chars, near)
-    lines = [int(line) for line in line_map.split(",")]
-    shown = cut_snippet(text, 1, len(lines), reader, max_chars, near)
-    first, last = lines[shown.start_line - 1], lines[shown.end_line - 1]
-    return shown._replace(start_line=first, end_line=last)
-
-
-def citation(path: str, start_line: int, end_line: int) -> str:
-    """Return `path#L3` or `path#L3-L7`."""
-    return f"{path}#L{start_line}" + (f"-L{end_line}" if end_line != start_line else "")
+    sizes = accumulate(len(hit.snippet) for hit in hits)
+    fitting = bisect_right(list(sizes), max_chars)
+    return hits[:fitting], len(hits) - fitting
 
 
 def cut_snippet(

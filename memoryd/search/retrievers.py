@@ -88,12 +88,10 @@ class Retrievers:
         Keywords are also searched if only vectors were asked for and can't be.
         """
         if self.keyword and self.vector:
-            by_keyword, by_vector = await asyncio.gather(
+            (bm25, corpus, warnings), (cosines, vector, more) = await asyncio.gather(
                 self._by_keyword(k, file_ids, encoded.corpus),
                 self._by_vector(k, file_ids, encoded.vector),
             )
-            bm25, corpus, warnings = by_keyword
-            cosines, vector, more = by_vector
             return Retrieved(bm25, cosines, EncodedQuery(corpus, vector), warnings + more)
         bm25, cosines, warnings = {}, {}, []
         corpus, vector = encoded.corpus, encoded.vector
@@ -166,11 +164,7 @@ class Retrievers:
 
 
 def _rank(
-    connection: Connection,
-    terms: Sequence[Term],
-    k: int,
-    file_ids: FileIds,
-    corpus: Corpus | None,
+    connection: Connection, terms: Sequence[Term], k: int, file_ids: FileIds, corpus: Corpus | None
 ) -> tuple[Corpus, list[tuple[int, float]]]:
     """Rank by BM25; the terms are counted once in a search, however many parts it has."""
     corpus = corpus or read_corpus(connection, terms)

@@ -156,10 +156,8 @@ def verbatim_strings(query: str) -> list[str]:
     normal = unicodedata.normalize("NFKC", query)
     found = [quoted.strip() for quoted in _QUOTED.findall(normal)]
     spaced = "".join(" " if is_unspaced(char) else char for char in normal)
-    for token in spaced.split():
-        word = token.strip(_AROUND)
-        if len(word) >= _SHORTEST and _INNER.search(word):
-            found.append(word)
+    words = (token.strip(_AROUND) for token in spaced.split())
+    found += [word for word in words if len(word) >= _SHORTEST and _INNER.search(word)]
     return list(dict.fromkeys(string for string in found if string))
 
 
@@ -170,7 +168,7 @@ def verbatim_units(query: str) -> list[str]:
     words = whole.split()
     short = len(words) <= _SHORT_WORDS and len(whole) <= _SHORT_CHARS
     asks = whole.endswith(("?", "？", "。"))
-    several = len(words) > 1 or _has_unspaced(whole) or not whole.isalpha()
+    several = len(words) > 1 or any(map(is_unspaced, whole)) or not whole.isalpha()
     if len(whole) > 1 and ((short and not asks and several) or _CODE.search(whole)):
         found.append(whole)
     return list(dict.fromkeys(unit for unit in found if unit))
@@ -188,10 +186,14 @@ def exactness(unit: str, text: str) -> float:
 def _exactness(unit: str, lowered: str, text: str, lower_text: str) -> float:
     best = 0.0
     same_length = len(lower_text) == len(text)
+    padded = f"  {lower_text}  "
     at = lower_text.find(lowered) if lowered else -1  # folding leaves nothing of marks alone
     while at >= 0 and best < 1.0:
         end = at + len(lowered)
-        value = min(_before(lowered, lower_text, at), _after(lowered, lower_text, end))
+        far, near = padded[at], padded[at + 1]
+        is_version = lowered[0].isdigit() and near == "v" and not far.isalnum()
+        before = BEHIND_A_V if is_version else _at_edge(lowered[0], near, far)
+        value = min(before, _at_edge(lowered[-1], padded[end + 2], padded[end + 3]))
         if same_length and text[at:end] != unit:
             value *= OTHER_CASE
         best = max(best, value)
@@ -199,22 +201,8 @@ def _exactness(unit: str, lowered: str, text: str, lower_text: str) -> float:
     return best
 
 
-def _before(unit: str, text: str, at: int) -> float:
-    char = text[at - 1] if at else " "
-    far = text[at - 2] if at > 1 else " "
-    if unit[0].isalnum() and char.isalnum() and not is_unspaced(char):
-        is_version = unit[0].isdigit() and char == "v" and not far.isalnum()
-        return BEHIND_A_V if is_version else INSIDE_A_WORD
-    return INSIDE_A_STRING if char in _CONNECT and far.isalnum() else 1.0
-
-
-def _after(unit: str, text: str, end: int) -> float:
-    char = text[end] if end < len(text) else " "
-    far = text[end + 1] if end + 1 < len(text) else " "
-    if unit[-1].isalnum() and char.isalnum() and not is_unspaced(char):
+def _at_edge(own: str, near: str, far: str) -> float:
+    """Return the exactness at one end of a match, from its last and the next two characters."""
+    if own.isalnum() and near.isalnum() and not is_unspaced(near):
         return INSIDE_A_WORD
-    return INSIDE_A_STRING if char in _CONNECT and far.isalnum() else 1.0
-
-
-def _has_unspaced(text: str) -> bool:
-    return any(map(is_unspaced, text))
+    return INSIDE_A_STRING if near in _CONNECT and far.isalnum() else 1.0

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
@@ -114,11 +115,7 @@ class BatchFile:
 
 
 async def collect(
-    pages: AsyncIterator[list[Text]],
-    api: BatchApi,
-    *,
-    ready: Callable[[str], str],
-    folder: Path,
+    pages: AsyncIterator[list[Text]], api: BatchApi, *, ready: Callable[[str], str], folder: Path
 ) -> AsyncIterator[BatchFile]:
     """Yield files of lines for texts, each within the provider's limits. The caller closes them.
 
@@ -127,7 +124,7 @@ async def collect(
     current: BatchFile | None = None
     try:
         async for page in pages:
-            texts = await asyncio.to_thread(_all, ready, page)
+            texts = await asyncio.to_thread(list, map(ready, [text for _, text in page]))
             for (digest, _), text in zip(page, texts, strict=True):
                 if current is not None and _is_full(current, api, len(text)):
                     current.file.flush()
@@ -155,8 +152,7 @@ def halves(file: BatchFile, api: BatchApi, folder: Path) -> list[BatchFile]:
     made: list[BatchFile] = []
     for start, end in ((0, middle), (middle, len(lines))):
         half = BatchFile(_unnamed(folder), file.hashes[start:end])
-        for number, line in enumerate(lines[start:end]):
-            half.file.write(api.renumbered(line, number))
+        half.file.writelines(map(api.renumbered, lines[start:end], count()))
         made.append(half)
     file.close()
     return made
@@ -164,10 +160,6 @@ def halves(file: BatchFile, api: BatchApi, folder: Path) -> list[BatchFile]:
 
 def _unnamed(folder: Path) -> IO[bytes]:
     return tempfile.TemporaryFile(dir=folder)
-
-
-def _all(ready: Callable[[str], str], page: list[Text]) -> list[str]:
-    return [ready(text) for _, text in page]
 
 
 def _is_full(file: BatchFile, api: BatchApi, chars: int) -> bool:

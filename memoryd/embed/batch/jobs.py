@@ -65,10 +65,6 @@ class BatchMode:
         self.off_reason: str | None = None
         self.last_error: str | None = None
 
-    def worked(self) -> None:
-        """Note a job that returned vectors."""
-        self.failures = 0
-
     def failed(self, reason: str, *, count: int = 1) -> None:
         """Note a failed job; its texts are embedded without a job."""
         self.last_error = reason
@@ -156,10 +152,6 @@ class Batches:
                         await self._poll(running)
                 await self._until_due()
 
-    @property
-    def _folder(self) -> Path:
-        return self._index.path.parent
-
     def _identity(self) -> Identity | None:
         return self._index.target_identity(during_outage=True)
 
@@ -174,7 +166,7 @@ class Batches:
 
     async def submit(self, pages: AsyncIterator[list[Text]]) -> None:
         """Create jobs from texts, and submit them."""
-        files = collect(pages, self._api, ready=self._calls.ready, folder=self._folder)
+        files = collect(pages, self._api, ready=self._calls.ready, folder=self._index.path.parent)
         try:
             async for file in files:
                 self.held.update(file.hashes)
@@ -227,9 +219,10 @@ class Batches:
             remote_id = await self._submitted(job, file)
         except BatchTooLargeError as error:
             if len(job.hashes) > 1:
-                for half in await asyncio.to_thread(halves, file, self._api, self._folder):
+                folder = self._index.path.parent
+                for half in await asyncio.to_thread(halves, file, self._api, folder):
                     await self._start(half, attempts=job.attempts)
-                await self._end(job)
+                await self._end(job, free=False)
             else:
                 await self._fail(job, str(error), ())
         except ProviderError as error:
@@ -264,7 +257,6 @@ class Batches:
             log.warning("batch job %s can't be found: %s", job.key, error)
         if remote_id is None:  # it never reached the vendor
             await self._end(job)
-            self._free(job.hashes)
         else:
             await self._sent(job, remote_id)
 
@@ -302,7 +294,7 @@ class Batches:
         """Store a job's vectors; other texts are embedded as usual. Raises `ProviderError`."""
         output = await self._download(job, state)
         if output.good and state.state == "done":
-            self.mode.worked()
+            self.mode.failures = 0
         missing = [digest for digest in job.hashes if digest not in output.good]
         reason = output.error or state.message or "there was no answer"
         if missing and output.good:
@@ -315,7 +307,6 @@ class Batches:
             await self._fail(job, reason, output.good)
             return
         await self._end(job)
-        self._free(job.hashes)
 
     async def _download(self, job: BatchJobRow, state: JobState) -> Output:
         output = await download_output(
@@ -341,7 +332,6 @@ class Batches:
         log.warning("batch job %s was not done in %s; it is retried", job.key, minutes)
         self._second_run.update(set(job.hashes) - good)
         await self._end(job)
-        self._free(job.hashes)
 
     async def _fail(
         self, job: BatchJobRow, reason: str, good: Iterable[str], *, count: int = 1
@@ -351,7 +341,6 @@ class Batches:
         self.mode.failed(reason, count=count)
         self.inline.update(set(job.hashes).difference(good))
         await self._end(job)
-        self._free(job.hashes)
 
     async def _enter(self, job: BatchJobRow, shown: str) -> None:
         """Wait until one more job may run."""
@@ -363,22 +352,18 @@ class Batches:
             jitter=self._jitter,
             clock=self._clock,
         )
-        made_s = self._clock() - self._age_s(job)
-        self._running[job.key] = RunningJob(job, shown, made_s, polls)
+        most_s = self._settings.timeout_minutes * 60 / 2  # in case a clock was wrong
+        age_s = min(max(0.0, self._wall_clock() - job.created_at), most_s)
+        self._running[job.key] = RunningJob(job, shown, self._clock() - age_s, polls)
 
-    def _age_s(self, job: BatchJobRow) -> float:
-        """Return a job's age, at most half its time limit, in case a clock was wrong."""
-        most_s = self._settings.timeout_minutes * 60 / 2
-        return min(max(0.0, self._wall_clock() - job.created_at), most_s)
-
-    async def _end(self, job: BatchJobRow) -> None:
+    async def _end(self, job: BatchJobRow, *, free: bool = True) -> None:
+        """End a job, and free its texts unless other jobs have them."""
         await self._write(job, over=True)
         del self._running[job.key]
         self._slots.release()
-
-    def _free(self, hashes: Iterable[str]) -> None:
-        self.held.difference_update(hashes)
-        self.on_change()
+        if free:
+            self.held.difference_update(job.hashes)
+            self.on_change()
 
     async def _write(self, job: BatchJobRow, *, over: bool = False) -> None:
         message = JobChange(job, over)

@@ -28,13 +28,10 @@ class RequestOptions:
         """Return the configured input type for a purpose."""
         return self.query_type if purpose == "query" else self.document_type
 
-    def prefix(self, purpose: Purpose) -> str:
-        """Return the prefix of a text for this purpose."""
-        return self.query_prefix if purpose == "query" else self.document_prefix
-
     def sent(self, text: str, purpose: Purpose) -> str:
-        """Return a text as it is sent: with its prefix, encodable as JSON."""
-        return clean(f"{self.prefix(purpose)}{text}")
+        """Return a text as it is sent: with its prefix, and without lone surrogates."""
+        prefix = self.query_prefix if purpose == "query" else self.document_prefix
+        return f"{prefix}{text}".encode("utf-8", "replace").decode()
 
 
 class EmbeddedRows(NamedTuple):
@@ -44,18 +41,8 @@ class EmbeddedRows(NamedTuple):
     tokens: int
 
 
-def bearer(key: str) -> Mapping[str, str]:
-    """Return the header in which most vendors expect the key."""
-    return {"Authorization": f"Bearer {key}"}
-
-
-def clean(text: str) -> str:
-    """Return a text that can be encoded as JSON: a lone surrogate has no UTF-8."""
-    return text.encode("utf-8", "replace").decode()
-
-
 class Api(Protocol):
-    """One vendor. `max_items` is the maximum number of texts in a request.
+    """One vendor, and what most have in common. `max_items` is the maximum texts in a request.
 
     `url_name` is the variable from which the vendor's own tools take another address.
     """
@@ -65,19 +52,21 @@ class Api(Protocol):
     default_url: str
     url_name: str | None
     key_names: tuple[str, ...]
-    key_required: bool
+    key_required: bool = True
     max_items: int
-    concurrency: int
+    concurrency: int = 4
     max_input_bytes: int
 
     def model(self, name: str) -> str:
         """Return the model's name as the vendor expects it."""
+        return name
 
     def url(self, base_url: str) -> str:
         """Return the base address, corrected for common mistakes of users."""
 
     def key_headers(self, key: str) -> Mapping[str, str]:
         """Return the headers that carry a key."""
+        return {"Authorization": f"Bearer {key}"}
 
     def path(self, options: RequestOptions) -> str:
         """Return the path of the endpoint below the base address."""

@@ -9,7 +9,8 @@ import os
 import stat
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from memoryd.embed.provider import PermanentError, RetryableError
@@ -29,12 +30,9 @@ class Key:
     `exposed` is the file that it was found in, if other users can read that file.
     """
 
-    value: str
+    value: str = field(repr=False)
     origin: str
     exposed: Path | None = None
-
-    def __repr__(self) -> str:
-        return f"Key(origin={self.origin!r})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +139,6 @@ def _checked(value: str, origin: str, exposed: Path | None = None) -> Key:
     return Key(value, origin, exposed)
 
 
-_warned: set[Path] = set()
-
-
+@cache
 def _warn_once(path: Path) -> None:
-    if path not in _warned:
-        _warned.add(path)
-        log.warning("%s", exposed_hint(path))
+    log.warning("%s", exposed_hint(path))

@@ -4,7 +4,8 @@ import base64
 import binascii
 import json
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from contextlib import suppress
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -16,25 +17,15 @@ JsonVector = list[float] | str
 """Numbers, or little-endian float32 in base64."""
 
 
-class JsonDecoder(Generic[T]):
-    """Decodes the JSON of one vendor's answers into a `msgspec.Struct`."""
-
-    def __init__(self, vendor: str, shape: type[T]) -> None:
-        self._vendor = vendor
-        self._shape = shape
-        self._decoder = msgspec.json.Decoder(shape)
-
-    def read(self, body: bytes) -> T:
-        """Return the answer. Raises `RetryableError` for anything that doesn't fit."""
-        try:
-            return self._decoder.decode(body)
-        except (ValueError, RecursionError):
-            pass
-        try:
-            # NaN is not JSON, but some servers write it; only that vector is bad.
-            return msgspec.convert(_with_nan(json.loads(body)), self._shape)
-        except (ValueError, RecursionError) as error:
-            raise unreadable(self._vendor, body) from error
+def read_json(vendor: str, body: bytes, shape: type[T]) -> T:
+    """Return an answer as a `msgspec.Struct`. Raises `RetryableError` if it doesn't fit."""
+    with suppress(ValueError, RecursionError):
+        return msgspec.json.decode(body, type=shape)
+    try:
+        # NaN is not JSON, but some servers write it; only that vector is bad.
+        return msgspec.convert(_with_nan(json.loads(body)), shape)
+    except (ValueError, RecursionError) as error:
+        raise unreadable(vendor, body) from error
 
 
 def unreadable(vendor: str, body: bytes, *, else_it_is: str = "no vectors") -> RetryableError:

@@ -48,7 +48,7 @@ def make_remote(name: str, settings: Settings, *, own: bool = True) -> RemotePro
     # A daemon with a local model needs this module, but neither library.
     from yarl import URL
 
-    from memoryd.embed.vendors.http import Http, KeyHeaders
+    from memoryd.embed.vendors.http import Http
 
     api = APIS[name]()
     remote = settings.remote if own else Remote(batch=settings.remote.batch)
@@ -62,15 +62,13 @@ def make_remote(name: str, settings: Settings, *, own: bool = True) -> RemotePro
     # The environment's key for Ollama's cloud must not go to the user's own server.
     cloud = name != "ollama" or URL(base_url).host == _OLLAMA_CLOUD
     source = KeySource(api.key_names if cloud else (), remote.api_key_file)
-    key_headers: KeyHeaders = api.key_headers
-    if (header := remote.api_key_header) is not None:
-        key_headers = _in_header(header)
+    header = remote.api_key_header
     http = Http(
         name,
         base_url,
         headers=remote.headers,
         source=source,
-        key_headers=key_headers,
+        key_headers=api.key_headers if header is None else lambda key: {header: key},
         key_required=api.key_required and not elsewhere,
     )
     return RemoteProvider(
@@ -110,7 +108,3 @@ def _options(api: Api, settings: Settings, *, own: bool) -> RequestOptions:
         query_prefix=texts.query,
         document_prefix=texts.document,
     )
-
-
-def _in_header(name: str) -> Callable[[str], Mapping[str, str]]:
-    return lambda key: {name: key}

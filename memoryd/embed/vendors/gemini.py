@@ -9,18 +9,10 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from memoryd.embed.batch.api import (
-    ASK_S,
-    UPLOAD_S,
-    JobState,
-    Line,
-    at,
-    list_at,
-    text_at,
-)
+from memoryd.embed.batch.api import UPLOAD_S, JobState, Line, at, list_at, text_at
 from memoryd.embed.provider import ProviderError
-from memoryd.embed.vendors.api import EmbeddedRows, Purpose, RequestOptions, bearer
-from memoryd.embed.vendors.decode import JsonDecoder, JsonVector, matrix
+from memoryd.embed.vendors.api import Api, EmbeddedRows, Purpose, RequestOptions
+from memoryd.embed.vendors.decode import JsonVector, matrix, read_json
 from memoryd.embed.vendors.openai import OpenAiBatch, row, streamed
 
 TASKS: Mapping[Purpose, str] = {"query": "RETRIEVAL_QUERY", "document": "RETRIEVAL_DOCUMENT"}
@@ -43,22 +35,17 @@ class GeminiEmbeddings(msgspec.Struct):
     embeddings: list[GeminiEmbedding]
 
 
-class GeminiApi:
+class GeminiApi(Api):
     """Gemini. The key may also be a JSON object with an OAuth token under `token`."""
 
     name = "gemini"
     default_model = "gemini-embedding-001"
     default_url = "https://generativelanguage.googleapis.com/v1beta"
-    url_name: str | None = "GOOGLE_GEMINI_BASE_URL"
-    key_names: tuple[str, ...] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-    key_required = True
+    url_name = "GOOGLE_GEMINI_BASE_URL"
+    key_names = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     max_items = 100
-    concurrency = 4
     max_input_bytes = 2_048
     """2,048 tokens, each at least one byte; Gemini silently cuts longer texts."""
-
-    def __init__(self) -> None:
-        self._reader = JsonDecoder(self.name, GeminiEmbeddings)
 
     def model(self, name: str) -> str:
         """Return the name without the prefixes that other tools need."""
@@ -79,7 +66,7 @@ class GeminiApi:
             except (msgspec.MsgspecError, RecursionError):
                 oauth = {}
             if token := oauth.get("token"):
-                return bearer(token)
+                return super().key_headers(token)
         return {"x-goog-api-key": key}
 
     def path(self, options: RequestOptions) -> str:
@@ -92,7 +79,7 @@ class GeminiApi:
 
     def read(self, body: bytes, count: int) -> EmbeddedRows:
         """Read an answer; it reports no tokens."""
-        answer = self._reader.read(body)
+        answer = read_json(self.name, body, GeminiEmbeddings)
         vectors = [embedding.values for embedding in answer.embeddings]
         return EmbeddedRows(matrix(self.name, vectors, count), 0)
 
@@ -101,12 +88,13 @@ class GeminiBatch(OpenAiBatch):
     """Batch jobs with the steps of OpenAI's, in another protocol."""
 
     number_field = "key"
+    count_field = "pageSize"
 
     async def submit(self, lines: BinaryIO, key: str) -> str:
         """Upload the lines and create a job from them. Returns its name."""
         import aiohttp  # a daemon with a local model does without it
 
-        name = _job_name(key)
+        name = f"memoryd-{key}"
         with aiohttp.MultipartWriter("related") as parts:
             parts.append_json({"file": {"displayName": name, "mimeType": "application/jsonl"}})
             parts.append(lines, {"Content-Type": "application/jsonl"})
@@ -116,44 +104,40 @@ class GeminiBatch(OpenAiBatch):
         if file is None:
             raise ProviderError("gemini returned an uploaded file without a name.")
         body = {"batch": {"displayName": name, "inputConfig": {"fileName": file}}}
-        url = self._http.url(f"/models/{self._options.model}:asyncBatchEmbedContent")
-        created = await self._http.json("POST", url, timeout_s=ASK_S, json=body)
-        return self._named(created, "name")
+        path = f"/models/{self._options.model}:asyncBatchEmbedContent"
+        return self._named(await self._ask("POST", path, body), "name")
 
     async def find(self, key: str) -> str | None:
         """Return the name of the job with our display name."""
-        url = self._http.url("/batches", pageSize="100")
-        listed = await self._http.json("GET", url, timeout_s=ASK_S)
+        listed = await self._jobs(100)
         for job in list_at(listed, "operations") or list_at(listed, "batches"):
             shown = text_at(job, "displayName") or text_at(job, "metadata", "displayName")
-            if shown == _job_name(key) and (name := text_at(job, "name")):
+            if shown == f"memoryd-{key}" and (name := text_at(job, "name")):
                 return name
         return None
 
     async def state(self, job_id: str) -> JobState:
         """Return the state of a job."""
-        job = await self._http.json("GET", self._http.url(f"/{job_id}"), timeout_s=ASK_S)
+        job = await self._ask("GET", f"/{job_id}")
         state, output = self._http.mask(_state(job)), _output(job)
-        said = text_at(job, "error", "message")
-        message = None if said is None else self._http.mask(said)
-        if state in _FAILED:
-            return JobState("failed", state, output, None, message or f"it is {state.lower()}")
-        if state in _DONE or (not state and job.get("done")):
-            if message:
-                return JobState("failed", state or "done", output, None, message)
+        message = self._http.mask(text_at(job, "error", "message") or "")
+        done = state in _DONE or (not state and job.get("done"))
+        if state in _FAILED or (done and message):
+            message = message or f"it is {state.lower()}"
+            return JobState("failed", state or "done", output, None, message)
+        if done:
             return JobState("done", state or "done", output)
         return JobState("running", state.lower() or "unknown", output)
 
     async def cancel(self, job_id: str) -> None:
         """Cancel a job."""
-        await self._http.json("POST", self._http.url(f"/{job_id}:cancel"), timeout_s=ASK_S)
+        await self._ask("POST", f"/{job_id}:cancel")
 
     async def lines(self, file_id: str) -> AsyncGenerator[bytes, None]:
         """Yield the lines of a file."""
         name = file_id if file_id.startswith("files/") else f"files/{file_id}"
-        async for line in streamed(
-            self._http, self._at("/download", f"/{name}:download", alt="media")
-        ):
+        url = self._at("/download", f"/{name}:download", alt="media")
+        async for line in streamed(self._http, url):
             yield line
 
     def read(self, line: bytes) -> Line:
@@ -168,10 +152,6 @@ class GeminiBatch(OpenAiBatch):
         if not embedding.get("values"):
             return Line(int(key), None, "there is no vector in the answer")
         return Line(int(key), row(self._api.name, embedding["values"]), None)
-
-    async def check(self) -> None:
-        """List one job, to verify that the API answers."""
-        await self._http.json("GET", self._http.url("/batches", pageSize="1"), timeout_s=ASK_S)
 
     def _request(self, text: str) -> dict[str, Any]:
         sent = self._options.sent(text, "document")
@@ -195,10 +175,6 @@ def _request(text: str, purpose: Purpose, options: RequestOptions) -> dict[str, 
     if options.dimensions is not None:
         request["outputDimensionality"] = options.dimensions
     return request
-
-
-def _job_name(key: str) -> str:
-    return f"memoryd-{key}"
 
 
 def _state(job: dict[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.request import getproxies_environment, proxy_bypass
@@ -27,8 +27,6 @@ _DROPPED = (
     ConnectionError,
 )
 
-KeyHeaders = Callable[[str], Mapping[str, str]]
-
 
 class Http:
     """One provider's address, headers and key. Follows no redirect: the key would go with it."""
@@ -40,7 +38,7 @@ class Http:
         *,
         headers: Mapping[str, str],
         source: KeySource,
-        key_headers: KeyHeaders,
+        key_headers: Callable[[str], Mapping[str, str]],
         key_required: bool,
     ) -> None:
         self.vendor = vendor
@@ -52,8 +50,8 @@ class Http:
         self._key_required = key_required
         self._session: aiohttp.ClientSession | None = None
         # Some servers take a key in the address, and repeat the address in errors.
-        in_address = {*self.base.query.values(), *_raw_values(self.base)}
-        self._values = sorted({*headers.values(), *in_address})
+        as_sent = (part.partition("=")[2] for part in self.base.raw_query_string.split("&"))
+        self._values = sorted({*headers.values(), *self.base.query.values(), *as_sent})
         self._key_values: list[str] = []
         self.warning: str | None = None
 
@@ -114,22 +112,16 @@ class Http:
                     raise await self._refused(response, key)
                 yield response
         except aiohttp.ConnectionTimeoutError as error:
-            raise RetryableError(
-                f"{self.vendor} ({self.host}) can't be reached within {CONNECT_S:g} s."
-            ) from error
+            raise self._failed(f"can't be reached within {CONNECT_S:g} s") from error
         except TimeoutError as error:
-            raise RetryableError(
-                f"{self.vendor} ({self.host}) did not answer within {timeout_s:g} s.", answered=True
-            ) from error
+            raise self._failed(f"did not answer within {timeout_s:g} s", answered=True) from error
         except (aiohttp.ClientError, OSError, UnicodeError) as error:
             # Neither its text nor the error as cause: both may contain an address with a password.
             dropped = isinstance(error, _DROPPED) and not isinstance(
                 error, aiohttp.ClientConnectorError
             )
-            reason = _reason(error)
-            raise RetryableError(
-                f"{self.vendor} ({self.host}) can't be reached: {reason}.", answered=dropped
-            ) from None
+            problem = f"can't be reached: {_reason(error)}"
+            raise self._failed(problem, answered=dropped) from None
 
     def mask(self, text: str) -> str:
         """Return a server's text without the key, headers and query that it was sent."""
@@ -146,6 +138,9 @@ class Http:
             await self._session.close()
             self._session = None
 
+    def _failed(self, problem: str, *, answered: bool = False) -> RetryableError:
+        return RetryableError(f"{self.vendor} ({self.host}) {problem}.", answered=answered)
+
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
@@ -160,10 +155,10 @@ class Http:
                 f"There is no key for {self.vendor}: {self._source.hint}; or choose another"
                 " provider."
             )
+        self.warning = None
         if key is not None:
             self._key_values = [key.value, *self._key_headers(key.value).values()]
-        exposed = None if key is None else key.exposed
-        self.warning = None if exposed is None else exposed_hint(exposed)
+            self.warning = None if key.exposed is None else exposed_hint(key.exposed)
         return key
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes:
@@ -224,12 +219,6 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
             text = text.replace(word, "***").replace(word.replace("/", r"\/"), "***")
     # As in `Incorrect API key provided: sk-pr****7890`.
     return re.sub(r"\b[\w-]{0,12}\*{3,}[\w-]{0,8}", "***", text)
-
-
-def _raw_values(url: URL) -> Iterator[str]:
-    """Yield the values of an address's query, percent-encoded as sent."""
-    for part in url.raw_query_string.split("&"):
-        yield part.partition("=")[2]
 
 
 def _reason(error: Exception) -> str:

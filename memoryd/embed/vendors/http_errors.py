@@ -20,44 +20,35 @@ SHOWN_CHARS = 300
 
 _TRANSIENT = frozenset({408, 409, 425, 429})
 _QUOTA = re.compile(
-    r"insufficient_quota|exceeded your current quota|billing|payment|credit balance|out of credits",
-    re.IGNORECASE,
+    r"(?i)insufficient_quota|exceeded your current quota|billing|payment|credit balance"
+    r"|out of credits"
 )
 _BAD_KEY = re.compile(
-    r"api[ _-]?key.{0,20}(?:not valid|invalid|expired|leaked)"
-    r"|(?:invalid|incorrect).{0,20}api[ _-]?key"
-    r"|API_KEY_INVALID|reported as leaked",
-    re.IGNORECASE,
+    r"(?i)api[ _-]?key.{0,20}(?:not valid|invalid|expired|leaked)"
+    r"|(?:invalid|incorrect).{0,20}api[ _-]?key|API_KEY_INVALID|reported as leaked"
 )
 _NO_MODEL = re.compile(
-    r"model.{0,80}(?:not found|does not exist|not exist|not supported|unknown|no such)"
-    r"|(?:unknown|invalid|unsupported|no such) model|model_not_found",
-    re.IGNORECASE,
+    r"(?i)model.{0,80}(?:not found|does not exist|not exist|not supported|unknown|no such)"
+    r"|(?:unknown|invalid|unsupported|no such) model|model_not_found"
 )
 _TOO_MANY = re.compile(
-    r"batch ?size|(?:too many|number of|max(?:imum)?(?: of)?).{0,40}"
+    r"(?i)batch ?size|(?:too many|number of|max(?:imum)?(?: of)?).{0,40}"
     r"(?:inputs?|items?|texts?|requests|documents|array)|max \d+, got \d+|array too long"
-    r"|max(?:imum)? (?:allowed )?tokens per (?:request|batch|submitted)|at most \d+ requests",
-    re.IGNORECASE,
+    r"|max(?:imum)? (?:allowed )?tokens per (?:request|batch|submitted)|at most \d+ requests"
 )
 _LIMITS = re.compile(
-    r"(?:larger than|at most|max(?:imum)?(?: (?:length|batch size|number))?[^.\d]{0,40}?"
-    r"(?:is|of|:)?"
-    r"|up to|limit(?: is| of)?|exceeds?|<=)\s*(\d{1,5})\b",
-    re.IGNORECASE,
+    r"(?i)(?:larger than|at most|max(?:imum)?(?: (?:length|batch size|number))?[^.\d]{0,40}?"
+    r"(?:is|of|:)?|up to|limit(?: is| of)?|exceeds?|<=)\s*(\d{1,5})\b"
 )
 _TOO_LONG = re.compile(
-    r"(?<!took )too (?:long|large)|context length|context window|input length|token limit"
-    r"|maximum (?:input|sequence|context)|exceeds? the (?:max|model|context|physical batch)",
-    re.IGNORECASE,
+    r"(?i)(?<!took )too (?:long|large)|context length|context window|input length|token limit"
+    r"|maximum (?:input|sequence|context)|exceeds? the (?:max|model|context|physical batch)"
 )
 _ONE_TEXT = re.compile(
-    r"context (?:length|window)|sequence length|physical batch|less than \d+ tokens", re.IGNORECASE
+    r"(?i)context (?:length|window)|sequence length|physical batch|less than \d+ tokens"
 )
-_PER_MINUTE = re.compile(r"\b\d+ ?RPM\b|per minute", re.IGNORECASE)
-_BUSY = re.compile(
-    r"rate.?limit|resource.{0,10}exhausted|tokens per day|overloaded|cloudflare", re.IGNORECASE
-)
+_PER_MINUTE = re.compile(r"(?i)\b\d+ ?RPM\b|per minute")
+_BUSY = re.compile(r"(?i)rate.?limit|resource.{0,10}exhausted|tokens per day|overloaded|cloudflare")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -148,12 +139,9 @@ def _message(body: str) -> str:
 
 def _inner(answer: Any) -> str | None:
     """Return the message inside one of the structures that vendors use for errors."""
-    if isinstance(answer, str):
-        return answer
+    if isinstance(answer, dict):
+        names = ("error", "message", "detail", "msg", "error_message")
+        answer = [answer.get(name) for name in names]
     if isinstance(answer, list):
         return next((found for part in answer if (found := _inner(part))), None)
-    if isinstance(answer, dict):
-        for name in ("error", "message", "detail", "msg", "error_message"):
-            if found := _inner(answer.get(name)):
-                return found
-    return None
+    return answer if isinstance(answer, str) else None

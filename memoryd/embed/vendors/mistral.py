@@ -3,7 +3,6 @@
 https://docs.mistral.ai/api/endpoint/embeddings
 """
 
-from memoryd.embed.vendors.api import Purpose, RequestOptions
 from memoryd.embed.vendors.openai import OpenAiApi
 
 
@@ -13,11 +12,8 @@ class MistralApi(OpenAiApi):
     name = "mistral"
     default_model = "mistral-embed"
     default_url = "https://api.mistral.ai/v1"
-    url_name: str | None = None
-    key_names: tuple[str, ...] = ("MISTRAL_API_KEY",)
+    url_name = None
+    key_names = ("MISTRAL_API_KEY",)
     max_items = 512
     dimensions_field = "output_dimension"
-
-    def input_type(self, purpose: Purpose, options: RequestOptions) -> str | None:
-        """Return None: Mistral has no input types."""
-        return None
+    has_input_types = False

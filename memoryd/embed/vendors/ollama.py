@@ -5,8 +5,8 @@ https://docs.ollama.com/api/embed
 
 import msgspec
 
-from memoryd.embed.vendors.api import EmbeddedRows, Purpose, RequestOptions
-from memoryd.embed.vendors.decode import JsonDecoder, JsonVector, matrix
+from memoryd.embed.vendors.api import EmbeddedRows, RequestOptions
+from memoryd.embed.vendors.decode import JsonVector, matrix, read_json
 from memoryd.embed.vendors.openai import OpenAiApi
 
 
@@ -23,13 +23,11 @@ class OllamaApi(OpenAiApi):
     name = "ollama"
     default_model = "nomic-embed-text"
     default_url = "http://127.0.0.1:11434"
-    url_name: str | None = "OLLAMA_HOST"
-    key_names: tuple[str, ...] = ("OLLAMA_API_KEY",)
+    url_name = "OLLAMA_HOST"
+    key_names = ("OLLAMA_API_KEY",)
     key_required = False
     concurrency = 1
-
-    def __init__(self) -> None:
-        self._answers = JsonDecoder(self.name, OllamaEmbeddings)
+    has_input_types = False
 
     def model(self, name: str) -> str:
         """Return the name without the prefix that other tools need."""
@@ -46,11 +44,7 @@ class OllamaApi(OpenAiApi):
         """Return the path of the endpoint."""
         return "/api/embed"
 
-    def input_type(self, purpose: Purpose, options: RequestOptions) -> str | None:
-        """Return None: Ollama has no input types."""
-        return None
-
     def read(self, body: bytes, count: int) -> EmbeddedRows:
         """Read an answer."""
-        answer = self._answers.read(body)
+        answer = read_json(self.name, body, OllamaEmbeddings)
         return EmbeddedRows(matrix(self.name, answer.embeddings, count), answer.prompt_eval_count)

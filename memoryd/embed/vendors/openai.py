@@ -4,7 +4,7 @@ https://platform.openai.com/docs/api-reference/embeddings
 https://platform.openai.com/docs/api-reference/batch
 """
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
@@ -22,8 +22,8 @@ from memoryd.embed.batch.api import (
     text_at,
 )
 from memoryd.embed.provider import ProviderError, RetryableError
-from memoryd.embed.vendors.api import Api, EmbeddedRows, Purpose, RequestOptions, bearer
-from memoryd.embed.vendors.decode import JsonDecoder, JsonVector, in_order, matrix
+from memoryd.embed.vendors.api import Api, EmbeddedRows, Purpose, RequestOptions
+from memoryd.embed.vendors.decode import JsonVector, in_order, matrix, read_json
 
 if TYPE_CHECKING:
     from memoryd.embed.vendors.http import Http
@@ -52,35 +52,23 @@ class OpenAIEmbeddings(msgspec.Struct):
     usage: Usage | None = None
 
 
-class OpenAiApi:
+class OpenAiApi(Api):
     """OpenAI, LM Studio, vLLM, llama.cpp's server, Azure and others."""
 
     name = "openai"
     default_model = "text-embedding-3-small"
     default_url = "https://api.openai.com/v1"
     url_name: str | None = "OPENAI_BASE_URL"
-    key_names: tuple[str, ...] = ("OPENAI_API_KEY",)
-    key_required = True
+    key_names = ("OPENAI_API_KEY",)
     max_items = 2_048
-    concurrency = 4
     max_input_bytes = 8_000
     """8,192 tokens, each at least one byte."""
     dimensions_field = "dimensions"
-
-    def __init__(self) -> None:
-        self._reader = JsonDecoder(self.name, OpenAIEmbeddings)
-
-    def model(self, name: str) -> str:
-        """Return the name as it is."""
-        return name
+    has_input_types = True
 
     def url(self, base_url: str) -> str:
         """Return the address without the endpoint that some users add."""
         return base_url.removesuffix("/").removesuffix("/embeddings")
-
-    def key_headers(self, key: str) -> Mapping[str, str]:
-        """Return the header that carries a key."""
-        return bearer(key)
 
     def path(self, options: RequestOptions) -> str:
         """Return the path of the endpoint."""
@@ -91,17 +79,18 @@ class OpenAiApi:
         body: dict[str, Any] = {"model": options.model, "input": texts}
         if options.dimensions is not None:
             body[self.dimensions_field] = options.dimensions
-        if (input_type := self.input_type(purpose, options)) is not None:
+        input_type = self.input_type(purpose, options)
+        if self.has_input_types and input_type is not None:
             body["input_type"] = input_type
         return body
 
     def input_type(self, purpose: Purpose, options: RequestOptions) -> str | None:
-        """Return the input type to send, None for none."""
+        """Return the input type to send to a vendor that has them, None for none."""
         return options.input_type(purpose)
 
     def read(self, body: bytes, count: int) -> EmbeddedRows:
         """Read an answer; its vectors may be in any order."""
-        answer = self._reader.read(body)
+        answer = read_json(self.name, body, OpenAIEmbeddings)
         vectors = [item.embedding for item in answer.data]
         ordered = in_order(self.name, vectors, [item.index for item in answer.data])
         tokens = answer.usage.total_tokens if answer.usage is not None else None
@@ -115,6 +104,7 @@ class OpenAiBatch:
     max_bytes = MAX_BYTES
     window = "24h"
     number_field = "custom_id"
+    count_field = "limit"
 
     def __init__(self, http: "Http", api: Api, options: RequestOptions) -> None:
         self._http = http
@@ -151,19 +141,17 @@ class OpenAiBatch:
             "metadata": {"source": "memoryd", "job": key},
             **self._job_options(),
         }
-        url = self._http.url("/batches")
-        return self._named(await self._http.json("POST", url, timeout_s=ASK_S, json=body), "id")
+        return self._named(await self._ask("POST", "/batches", body), "id")
 
     async def find(self, key: str) -> str | None:
         """Return the id of the job whose metadata contains our name."""
-        url = self._http.url("/batches", limit="100")
-        listed = await self._http.json("GET", url, timeout_s=ASK_S)
-        ours = (job for job in list_at(listed, "data") if at(job, "metadata", "job") == key)
+        listed = list_at(await self._jobs(100), "data")
+        ours = (job for job in listed if at(job, "metadata", "job") == key)
         return next((name for job in ours if (name := text_at(job, "id"))), None)
 
     async def state(self, job_id: str) -> JobState:
         """Return the state of a job."""
-        job = await self._http.json("GET", self._http.url(f"/batches/{job_id}"), timeout_s=ASK_S)
+        job = await self._ask("GET", f"/batches/{job_id}")
         shown = self._http.mask(text_at(job, "status") or "unknown")
         output, errors = text_at(job, "output_file_id"), text_at(job, "error_file_id")
         if shown == "completed":
@@ -175,13 +163,11 @@ class OpenAiBatch:
 
     async def cancel(self, job_id: str) -> None:
         """Cancel a job."""
-        url = self._http.url(f"/batches/{job_id}/cancel")
-        await self._http.json("POST", url, timeout_s=ASK_S)
+        await self._ask("POST", f"/batches/{job_id}/cancel")
 
     async def lines(self, file_id: str) -> AsyncGenerator[bytes, None]:
         """Yield the lines of a file."""
-        url = self._http.url(f"/files/{file_id}/content")
-        async for line in streamed(self._http, url):
+        async for line in streamed(self._http, self._http.url(f"/files/{file_id}/content")):
             yield line
 
     def read(self, line: bytes) -> Line:
@@ -197,7 +183,14 @@ class OpenAiBatch:
 
     async def check(self) -> None:
         """List one job, to verify that the API answers."""
-        await self._http.json("GET", self._http.url("/batches", limit="1"), timeout_s=ASK_S)
+        await self._jobs(1)
+
+    async def _jobs(self, most: int) -> Any:
+        return await self._ask("GET", "/batches", **{self.count_field: str(most)})
+
+    async def _ask(self, method: str, path: str, body: Any = None, **query: str) -> Any:
+        url = self._http.url(path, **query)
+        return await self._http.json(method, url, timeout_s=ASK_S, json=body)
 
     def _request(self, text: str) -> dict[str, Any]:
         sent = self._options.sent(text, "document")

@@ -15,8 +15,8 @@ class VoyageApi(OpenAiApi):
     name = "voyage"
     default_model = "voyage-4-large"
     default_url = "https://api.voyageai.com/v1"
-    url_name: str | None = None
-    key_names: tuple[str, ...] = ("VOYAGE_API_KEY",)
+    url_name = None
+    key_names = ("VOYAGE_API_KEY",)
     max_items = 1_000
     dimensions_field = "output_dimension"
 

@@ -10,7 +10,7 @@ from identities import identity
 from memoryd.embed.batch.api import BatchApi, JobState
 from memoryd.embed.batch.files import download_output
 from memoryd.embed.provider import ProviderError
-from memoryd.embed.vendors.api import RequestOptions, bearer
+from memoryd.embed.vendors.api import RequestOptions
 from memoryd.embed.vendors.credentials import KeySource
 from memoryd.embed.vendors.gemini import GeminiApi, GeminiBatch
 from memoryd.embed.vendors.http import Http, decoded
@@ -64,7 +64,7 @@ class _Answers(Http):
             "http://host/v1",
             headers={},
             source=KeySource((), environment={}),
-            key_headers=bearer,
+            key_headers=OpenAiApi().key_headers,
             key_required=False,
         )
         self._answer, self._file = answer, file
