@@ -466,7 +466,7 @@ def test_an_address_of_the_environment_that_is_none_is_told(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", url)
-    with pytest.raises(ConfigError, match="OPENAI_BASE_URL must be an address") as caught:
+    with pytest.raises(ConfigError, match="OPENAI_BASE_URL must be a URL") as caught:
         make_remote("openai", Settings(provider="openai"))
     assert "secret" not in str(caught.value)
 
