@@ -56,13 +56,7 @@ async def run(options: RunOptions, *, stop: asyncio.Event, hangup: asyncio.Event
     holder = this_process(version=__version__, log_path=log_path)
     async with AsyncExitStack() as stack:
         door = stack.enter_context(Endpoint(socket_path, holder))
-        daemon = Daemon(
-            holder,
-            socket_path,
-            time.monotonic(),
-            problem=lambda: host.problem,
-            agents=lambda: [hosted.config.agent for hosted in host.all()],
-        )
+        daemon = Daemon(holder, socket_path, time.monotonic())
         host = AgentSupervisor(
             partial(
                 open_agent, pools=SharedPools(make_pool), bus=events, daemon=daemon, findings={}
@@ -87,7 +81,7 @@ async def run(options: RunOptions, *, stop: asyncio.Event, hangup: asyncio.Event
             boot_id=secrets.token_hex(8),
             capabilities=list(CAPABILITIES),
         )
-        handlers = DaemonOperations(host, reloader, events).table()
+        handlers = DaemonOperations(daemon, host, reloader, events).table()
         server = Server(door, handlers=handlers, welcome=welcome)
         await asyncio.to_thread(load_stop_words)
         stack.push_async_callback(host.close)

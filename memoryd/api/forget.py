@@ -9,7 +9,8 @@ from unicodedata import normalize
 
 from memoryd.agent.agent import Agent
 from memoryd.agent.transcripts import Transcripts, stem
-from memoryd.errors import RequestFailedError
+from memoryd.api.handlers import while_writable
+from memoryd.errors import RequestFailedError, bad_request
 from memoryd.index.driver import Error
 from memoryd.index.forget import chunk_hashes, message_hash
 from memoryd.index.queries import find_text
@@ -24,7 +25,25 @@ MAX_NAMED_CHARS = 10_000
 """Maximum length of a text, name or id to forget, because the search time grows with it."""
 
 
-async def forget(agent: Agent, transcripts: Transcripts, body: ForgetBody) -> ForgetResult:
+async def forget(agent: Agent, body: ForgetBody) -> ForgetResult:
+    """Forget transcripts, or messages in them, permanently. Raises `RequestFailedError`."""
+    named = [name for name in (body.session, body.path, body.match) if name is not None]
+    if len(named) != 1 or not named[0].strip():
+        raise bad_request("give exactly one of session, path and match")
+    if len(named[0]) > MAX_NAMED_CHARS:
+        raise bad_request(
+            f"session, path and match may have at most {MAX_NAMED_CHARS} characters",
+            "a part of the text is enough",
+        )
+    if agent.transcripts is None:
+        raise bad_request(
+            "transcripts are disabled", "to forget a note, delete it or edit its text"
+        )
+    work = _forget(agent, agent.transcripts.files, body)
+    return await while_writable(agent.index.store.outage, work)
+
+
+async def _forget(agent: Agent, transcripts: Transcripts, body: ForgetBody) -> ForgetResult:
     """Carry out a request with exactly one condition.
 
     Tombstones take effect at once for files that are read. Files that were read before go through

@@ -14,7 +14,7 @@ from memoryd.fs.hang import LOOK_S
 from memoryd.index.driver import Connection, Error, ExtensionError
 from memoryd.index.extension import expanded, load_apart
 from memoryd.index.queries import StoredIdentity
-from memoryd_client.schema.memory import Check, ProbeResult, ProviderCandidate
+from memoryd_client.schema.memory import Check, Empty, ProbeResult, ProviderCandidate
 
 STORE_S = 10.0
 
@@ -27,7 +27,7 @@ class CheckFailedError(Exception):
         self.hint = hint
 
 
-async def run(agent: Agent) -> ProbeResult:
+async def run(agent: Agent, body: Empty) -> ProbeResult:
     """Run all checks concurrently and report their results."""
     settings, identity = agent.config.settings, agent.index.store.identity
     vectors = settings.provider != "none" and settings.store.vector.enabled

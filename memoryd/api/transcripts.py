@@ -5,6 +5,8 @@ from pathlib import Path
 
 from memoryd.agent.agent import Agent
 from memoryd.agent.transcripts import Transcripts
+from memoryd.api.files import MAX_PAGE
+from memoryd.errors import bad_request
 from memoryd.fs.display import shown_path
 from memoryd.fs.hang import tick
 from memoryd.messages import FileKey
@@ -16,7 +18,12 @@ OPENCLAW_STORE = "openclaw-agent.sqlite"
 
 
 async def page(agent: Agent, body: SessionsBody) -> SessionsResult:
-    """Return at most `body.limit` transcripts whose names follow `body.after`."""
+    """Return at most `body.limit` transcripts whose names follow `body.after`.
+
+    Raises `RequestFailedError`.
+    """
+    if not 1 <= body.limit <= MAX_PAGE:
+        raise bad_request(f"limit must be from 1 to {MAX_PAGE}")
     if agent.transcripts is None:
         return SessionsResult(enabled=False, sessions=[], total=0)
     transcripts = agent.transcripts.files
