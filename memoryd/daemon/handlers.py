@@ -5,6 +5,7 @@ import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +43,14 @@ Degraded = dict[tuple[str, str], str]
 Method = Callable[[Agent, Any], Awaitable[Body]]
 
 
+@dataclass(frozen=True, slots=True)
 class DaemonOperations:
     """Operations of the daemon. Operations of one agent go to the agent that the client selects."""
 
-    def __init__(
-        self, daemon: Daemon, host: AgentSupervisor, reloader: Reloader, events: EventBus
-    ) -> None:
-        self._daemon = daemon
-        self._host = host
-        self._reloader = reloader
-        self._events = events
+    daemon: Daemon
+    host: AgentSupervisor
+    reloader: Reloader
+    bus: EventBus
 
     def table(self) -> Mapping[Op, Handler]:
         """Return the handler of each operation."""
@@ -79,32 +78,32 @@ class DaemonOperations:
 
     async def ping(self, body: Body, caller: Caller) -> memory.PingResult:
         """Confirm that the daemon is alive."""
-        uptime_s = time.monotonic() - self._daemon.started_s
+        uptime_s = time.monotonic() - self.daemon.started_s
         return memory.PingResult(os.getpid(), __version__, uptime_s)
 
     async def sync(self, body: Any, caller: Caller) -> memory.SyncResult:
         """Wait until everything that an agent noticed before is searchable."""
-        with self._host.serving(self._host.find(caller.agent, caller.folder)) as agent:
+        with self.host.serving(self.host.find(caller.agent, caller.folder)) as agent:
             return await handlers.sync(agent, body, caller)
 
     async def index(self, body: Any, caller: Caller) -> memory.IndexResult:
         """Update the index of an agent; restart the agent if the provider changes."""
-        hosted = self._host.find(caller.agent, caller.folder)
+        hosted = self.host.find(caller.agent, caller.folder)
         if body.provider is not None:
-            with self._host.serving(hosted) as agent:
+            with self.host.serving(hosted) as agent:
                 restart = await handlers.choose(agent, body.provider)
             if restart:
-                await self._host.restart(hosted)
-        with self._host.serving(hosted) as agent:
+                await self.host.restart(hosted)
+        with self.host.serving(hosted) as agent:
             return await handlers.index(agent, body, caller)
 
     async def agents(self, body: Body, caller: Caller) -> wire.AgentsResult:
         """List the agents."""
         try:
-            current = self._host.find(caller.agent, caller.folder).config.agent
+            current = self.host.find(caller.agent, caller.folder).config.agent
         except RequestFailedError:
             current = None
-        return wire.AgentsResult([self._summary(h) for h in self._host.all()], current)
+        return wire.AgentsResult([self._summary(h) for h in self.host.all()], current)
 
     async def add(self, body: Any, caller: Caller) -> wire.AddResult:
         """Add a workspace."""
@@ -112,7 +111,7 @@ class DaemonOperations:
         if not path.is_absolute():
             raise bad_request(f"workspace must be an absolute path (got {body.workspace!r})")
         try:
-            hosted, added = await self._reloader.add(path)
+            hosted, added = await self.reloader.add(path)
         except ConfigError as error:
             raise bad_request(str(error)) from error
         return wire.AddResult(self._summary(hosted), added)
@@ -120,13 +119,13 @@ class DaemonOperations:
     async def drop(self, body: Any, caller: Caller) -> wire.DropResult:
         """Drop an added workspace."""
         named = await asyncio.to_thread(real_path, Path(body.agent))
-        config = await self._reloader.drop(self._named(body.agent, named))
+        config = await self.reloader.drop(self._named(body.agent, named))
         return wire.DropResult(config.agent, str(config.workspace), str(config.db_path))
 
     async def reload(self, body: Body, caller: Caller) -> wire.ReloadResult:
         """Read the configuration again."""
         try:
-            return await self._reloader.reload()
+            return await self.reloader.reload()
         except ConfigError as error:
             raise bad_request(str(error), "the old configuration stays active") from error
 
@@ -138,14 +137,14 @@ class DaemonOperations:
                 f"unknown kind of event {wrong[0][:100]!r}; valid kinds: {', '.join(KINDS)}",
             )
         if caller.agent is not None:
-            self._host.find(caller.agent, caller.folder)
-        if self._events.listeners() >= MAX_LISTENERS:
+            self.host.find(caller.agent, caller.folder)
+        if self.bus.listeners() >= MAX_LISTENERS:
             raise RequestFailedError(
                 ErrorCode.BUSY,
                 f"the limit of {MAX_LISTENERS} clients that follow events is reached",
                 retryable=True,
             )
-        with self._events.subscribe(body.kinds, caller.agent) as subscription:
+        with self.bus.subscribe(body.kinds, caller.agent) as subscription:
             # The client receives every event after this one.
             subscription.offer(memory.Event("listening", caller.agent or "", time.time()))
             before = self._degraded()
@@ -159,12 +158,12 @@ class DaemonOperations:
                     await caller.item(event)
 
     async def _status(self, agent: Agent, body: Any) -> StatusResult:
-        ids = [hosted.config.agent for hosted in self._host.all()]
-        return await status(agent, self._daemon, problem=self._host.problem, agents=ids)
+        ids = [hosted.config.agent for hosted in self.host.all()]
+        return await status(agent, self.daemon, problem=self.host.problem, agents=ids)
 
     def _of_agent(self, op: Op, method: Method, limit_s: float | None = ANSWER_S) -> Handler:
         async def handle(body: Body, caller: Caller) -> Body:
-            with self._host.serving(self._host.find(caller.agent, caller.folder)) as agent:
+            with self.host.serving(self.host.find(caller.agent, caller.folder)) as agent:
                 try:
                     async with asyncio.timeout(limit_s) as limit:
                         return await method(agent, body)
@@ -180,10 +179,10 @@ class DaemonOperations:
 
     def _named(self, agent: str, folder: Path | None) -> AgentConfig:
         """Return the agent with an id or a workspace. Raises `RequestFailedError`."""
-        for hosted in self._host.all():
+        for hosted in self.host.all():
             if hosted.config.workspace == folder:
                 return hosted.config
-        return self._host.find(agent, "").config
+        return self.host.find(agent, "").config
 
     def _summary(self, hosted: AgentSlot) -> wire.AgentSummary:
         """Return the entry of an agent in the list of agents."""
@@ -203,13 +202,13 @@ class DaemonOperations:
             shown.files, shown.chunks = len(catalog.rows), catalog.chunks
             shown.pending_files = agent.pending_files()
             shown.pending_vectors = agent.pending_chunks()
-            shown.degraded = degraded(agent, self._host.problem)
+            shown.degraded = degraded(agent, self.host.problem)
         return shown
 
     def _degraded(self) -> Degraded:
         return {
             (hosted.config.agent, NUMBER.sub("#", reason)): reason
-            for hosted in self._host.all()
+            for hosted in self.host.all()
             for reason in self._summary(hosted).degraded
         }
 
