@@ -14,7 +14,7 @@ from memoryd import __version__
 from memoryd.api.status import Daemon
 from memoryd.daemon.agents import EXPLAINED, STOP_S, AgentSupervisor
 from memoryd.daemon.handlers import DaemonOperations
-from memoryd.daemon.malloc import HeapTrimmer
+from memoryd.daemon.malloc import trim_heaps
 from memoryd.daemon.reload import Reloader
 from memoryd.embed.pool_registry import SharedPools
 from memoryd.events import EventBus
@@ -95,7 +95,7 @@ async def run(options: RunOptions, *, stop: asyncio.Event, hangup: asyncio.Event
                 Actor("server", server.run),
                 Actor("reloader", reloader.run),
                 Actor("agents", host.run, stop_s=STOP_S),
-                Actor("heaps", HeapTrimmer().run),
+                Actor("heaps", trim_heaps),
                 Actor("watchdog", partial(notifier.run, host.healthy)),
             ],
             stop,

@@ -1,6 +1,5 @@
 """Forget transcripts or messages: find them, keep them from coming back, remove them."""
 
-import asyncio
 import re
 from collections.abc import Collection
 from contextlib import suppress
@@ -15,7 +14,7 @@ from memoryd.index.driver import Error
 from memoryd.index.forget import chunk_hashes, message_hash
 from memoryd.index.queries import find_text
 from memoryd.index.repair.recover import remove_copies
-from memoryd.messages import FileKey, Forget, Hint, ToWriter
+from memoryd.messages import FileKey, Forget, Hint
 from memoryd.source.transcripts.locations import SOURCE, is_transcript
 from memoryd_client.schema.transcripts import ForgetBody, ForgetResult
 from memoryd_client.wire.protocol import ErrorCode
@@ -60,13 +59,11 @@ async def _forget(agent: Agent, transcripts: Transcripts, body: ForgetBody) -> F
     transcripts.tombstones |= tombstones
     await agent.sync(vectors=False)
     kept = tombstones | {("chunk", digest) for digest in digests}
-    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    keys = [FileKey(SOURCE, path) for path in paths]
-    message: ToWriter = Forget(keys, sorted(kept), done)
+    message = Forget([FileKey(SOURCE, path) for path in paths], sorted(kept))
     await agent.queues.write.put(message)
     not_wiped: Exception | None = None
     try:
-        await done
+        await message.done
     except (Error, OSError) as error:
         not_wiped = error
     # Copies of a corrupt index hold its texts.

@@ -90,7 +90,8 @@ async def status(
     `problem` is the problem of the daemon as a whole, if any, and `agents` are the ids of all.
     """
     scanned = agent.notes.reconciler.stats()
-    changed = 0 if _watching(agent) or agent.hung_disks() else await _unseen_changes(agent)
+    watching = agent.notes.watcher is not None and agent.notes.watcher.stats().armed
+    changed = 0 if watching or agent.hung_disks() else await _unseen_changes(agent)
     store, settings = agent.index.store, agent.config.settings
     index = await read_index_stats(store)
     pending_files = agent.pending_files() + changed
@@ -105,6 +106,7 @@ async def status(
     remarked = remarks(store.catalog)
     passed_over = skipped(agent)
     sources = _source_counts(agent, scanned)
+    choice = agent.embedding.resolved.fallback
     return wire.StatusResult(
         agent_id=agent.config.agent,
         backend="builtin",
@@ -162,7 +164,7 @@ async def status(
         remark_count=len(remarked),
         agents=agents,
         embedding=_embedding(agent),
-        fallback=_fallback(agent),
+        fallback=None if choice is None else f"{choice.provider}, since {choice.why}",
     )
 
 
@@ -181,11 +183,6 @@ def _batch(agent: Agent) -> wire.BatchStatus:
         last_error=mode.last_error,
         jobs=[wire.BatchJob(*astuple(job)) for job in batches.stats()],
     )
-
-
-def _fallback(agent: Agent) -> str | None:
-    choice = agent.embedding.resolved.fallback
-    return None if choice is None else f"{choice.provider}, since {choice.why}"
 
 
 def _embedding(agent: Agent) -> wire.EmbeddingStatus | None:
@@ -215,10 +212,6 @@ def _embedding(agent: Agent) -> wire.EmbeddingStatus | None:
         batch_items=stats.max_items,
         cost=stats.tokens * price / 1_000_000 if price else None,
     )
-
-
-def _watching(agent: Agent) -> bool:
-    return agent.notes.watcher is not None and agent.notes.watcher.stats().armed
 
 
 async def _unseen_changes(agent: Agent) -> int:
@@ -269,18 +262,13 @@ def _custom(agent: Agent, mismatch: str | None) -> wire.Custom:
     pool = agent.embedding.pool
     reason = None if pool is None else pool.stats().blocked_reason
     working = "ready" if reason is None else "unavailable"
+    mode = "hybrid" if agent.config.settings.query.hybrid.enabled else "vector"
     return wire.Custom(
-        search_mode=_search_mode(agent),
+        search_mode="keyword" if pool is None else mode,
         provider_state="disabled" if pool is None else working,
         provider_unavailable_reason=reason,
         index_identity=wire.IdentityStatus("valid" if mismatch is None else "mismatched", mismatch),
     )
-
-
-def _search_mode(agent: Agent) -> str:
-    if agent.embedding.pool is None:
-        return "keyword"
-    return "hybrid" if agent.config.settings.query.hybrid.enabled else "vector"
 
 
 def _watch(agent: Agent) -> wire.WatchStatus:

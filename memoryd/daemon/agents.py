@@ -130,7 +130,15 @@ class AgentSupervisor:
         Failed agents are restarted with growing pauses. Raises errors that are not in `explained`.
         """
         try:
-            await self._watch_over()
+            while True:
+                await self._wait()
+                for hosted in self.all():
+                    if hosted.error is not None and not self._is_explained(hosted.error):
+                        raise hosted.error
+                for hosted in self.all():
+                    if hosted.state == "failed" and hosted.backoff.is_due:
+                        hosted.stop = asyncio.Event()
+                        await self._launch(hosted)
         finally:
             await self.close()
 
@@ -145,17 +153,6 @@ class AgentSupervisor:
             for task in late:
                 task.cancel()
                 log.error("agent %s did not stop within %g s", halts[task], STOP_S)
-
-    async def _watch_over(self) -> None:
-        while True:
-            await self._wait()
-            for hosted in self.all():
-                if hosted.error is not None and not self._is_explained(hosted.error):
-                    raise hosted.error
-            for hosted in self.all():
-                if hosted.state == "failed" and hosted.backoff.is_due:
-                    hosted.stop = asyncio.Event()
-                    await self._launch(hosted)
 
     async def healthy(self) -> bool:
         """Return whether readers and writer of every index answer, for the watchdog of systemd.

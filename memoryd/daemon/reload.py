@@ -121,10 +121,10 @@ class Reloader:
                 await self.host.stop(config.agent)
                 raise RequestFailedError(ErrorCode.UNAVAILABLE, hosted.reason)
             try:
-                await self._write_added()
-            except OSError as error:
+                await self._write_added(effect="the workspace is not served")
+            except RequestFailedError:
                 await self.host.stop(config.agent)
-                raise _not_written(self.added_path, error, "the workspace is not served") from error
+                raise
             return hosted, True
 
     async def drop(self, config: AgentConfig) -> AgentConfig:
@@ -139,11 +139,7 @@ class Reloader:
         async with self._lock:
             await self._check_added()
             await self.host.stop(config.agent)
-            try:
-                await self._write_added()
-            except OSError as error:
-                effect = "the workspace is dropped until the next start"
-                raise _not_written(self.added_path, error, effect) from error
+            await self._write_added(effect="the workspace is dropped until the next start")
         return config
 
     async def _apply(self, wanted: list[AgentConfig]) -> ReloadResult:
@@ -189,17 +185,17 @@ class Reloader:
         except AddedError as error:
             raise RequestFailedError(ErrorCode.UNAVAILABLE, str(error)) from error
 
-    async def _write_added(self) -> None:
+    async def _write_added(self, *, effect: str) -> None:
+        """Store the list of added workspaces. Raises `RequestFailedError` with the `effect`."""
         added = [str(h.config.workspace) for h in self.host.all() if h.config.origin == "added"]
-        await asyncio.to_thread(write_added, self.added_path, added)
-
-
-def _not_written(path: Path, error: OSError, effect: str) -> RequestFailedError:
-    return RequestFailedError(
-        ErrorCode.UNAVAILABLE,
-        f"can't write {path}: {error.strerror}; {effect}",
-        "free disk space or make it writable, then retry",
-    )
+        try:
+            await asyncio.to_thread(write_added, self.added_path, added)
+        except OSError as error:
+            raise RequestFailedError(
+                ErrorCode.UNAVAILABLE,
+                f"can't write {self.added_path}: {error.strerror}; {effect}",
+                "free disk space or make it writable, then retry",
+            ) from error
 
 
 def _changes(result: ReloadResult) -> str:
