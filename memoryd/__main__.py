@@ -88,13 +88,8 @@ def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
     _raise_descriptor_limit()
     # A core dump would contain keys and notes, and other users may be able to read it.
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    options = RunOptions(
-        socket_path,
-        arguments.config,
-        arguments.agent,
-        arguments.workspace,
-        arguments.log_file,
-    )
+    named = (arguments.config, arguments.agent, arguments.workspace)
+    options = RunOptions(socket_path, *named, log_path=arguments.log_file)
     try:
         run_until_stopped(partial(run, options), signals, _loop_factory())
     except AlreadyRunningError as error:

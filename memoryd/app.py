@@ -14,7 +14,7 @@ from memoryd import __version__
 from memoryd.api.status import Daemon
 from memoryd.daemon.agents import EXPLAINED, STOP_S, AgentSupervisor
 from memoryd.daemon.handlers import DaemonOperations
-from memoryd.daemon.malloc import HeapTrimmer
+from memoryd.daemon.malloc import trim_heaps
 from memoryd.daemon.reload import Reloader
 from memoryd.embed.pool_registry import SharedPools
 from memoryd.events import EventBus
@@ -56,13 +56,7 @@ async def run(options: RunOptions, *, stop: asyncio.Event, hangup: asyncio.Event
     holder = this_process(version=__version__, log_path=log_path)
     async with AsyncExitStack() as stack:
         door = stack.enter_context(Endpoint(socket_path, holder))
-        daemon = Daemon(
-            holder,
-            socket_path,
-            time.monotonic(),
-            problem=lambda: host.problem,
-            agents=lambda: [hosted.config.agent for hosted in host.all()],
-        )
+        daemon = Daemon(holder, socket_path, time.monotonic())
         host = AgentSupervisor(
             partial(
                 open_agent, pools=SharedPools(make_pool), bus=events, daemon=daemon, findings={}
@@ -87,7 +81,7 @@ async def run(options: RunOptions, *, stop: asyncio.Event, hangup: asyncio.Event
             boot_id=secrets.token_hex(8),
             capabilities=list(CAPABILITIES),
         )
-        handlers = DaemonOperations(host, reloader, events).table()
+        handlers = DaemonOperations(daemon, host, reloader, events).table()
         server = Server(door, handlers=handlers, welcome=welcome)
         await asyncio.to_thread(load_stop_words)
         stack.push_async_callback(host.close)
@@ -101,7 +95,7 @@ async def run(options: RunOptions, *, stop: asyncio.Event, hangup: asyncio.Event
                 Actor("server", server.run),
                 Actor("reloader", reloader.run),
                 Actor("agents", host.run, stop_s=STOP_S),
-                Actor("heaps", HeapTrimmer().run),
+                Actor("heaps", trim_heaps),
                 Actor("watchdog", partial(notifier.run, host.healthy)),
             ],
             stop,

@@ -20,6 +20,20 @@ class RequestFailedError(Exception):
     retryable: bool = False
 
 
+def bad_request(message: str, hint: str = "") -> RequestFailedError:
+    """Return the error for a request that can't succeed as it is."""
+    from memoryd_client.wire.protocol import ErrorCode
+
+    return RequestFailedError(ErrorCode.BAD_REQUEST, message, hint)
+
+
+def unavailable(message: str, hint: str = "") -> RequestFailedError:
+    """Return the error for a request that may succeed later."""
+    from memoryd_client.wire.protocol import ErrorCode
+
+    return RequestFailedError(ErrorCode.UNAVAILABLE, message, hint, retryable=True)
+
+
 class HintedError(Exception):
     """An error with the next step as its `hint`; as text "message; hint"."""
 

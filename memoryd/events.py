@@ -5,7 +5,8 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 
 from memoryd.index.store import Store
 from memoryd.messages import FileKey, SyncMarker, ToParser, Unreadable
@@ -53,11 +54,9 @@ class Subscription:
 
     async def wait(self, timeout_s: float) -> None:
         """Wait for an event, at most `timeout_s`."""
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._arrived.wait()
-        except TimeoutError:
-            return
 
     def take(self) -> Event | None:
         """Remove and return the oldest event, None if there is none.
@@ -109,24 +108,15 @@ class EventBus:
 
 
 class AgentEvents:
-    """Publisher of the events of one agent; keeps the reasons why files can't be read."""
+    """Publisher of the events of one agent; keeps the reasons why files can't be read.
+
+    `publish` is that of the bus, for this agent.
+    """
 
     def __init__(self, bus: EventBus, agent: str, store: Store) -> None:
         self.unreadable: dict[FileKey, str] = {}
-        self._bus = bus
-        self._agent = agent
+        self.publish = partial(bus.publish, agent=agent)
         self._store = store
-
-    def publish(
-        self,
-        kind: str,
-        *,
-        path: str | None = None,
-        count: int | None = None,
-        text: str | None = None,
-    ) -> None:
-        """Publish an event of this agent."""
-        self._bus.publish(kind, self._agent, path=path, count=count, text=text)
 
     def noticed(self, message: ToParser) -> None:
         """Publish that a file is new, changed or deleted."""

@@ -80,10 +80,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         return self.provider_key.partition(DIMS_SIGN)[0]
 
     def _same_key(self, other: "Identity") -> bool:
-        return self.first_key == other.first_key or self._key_is_unknown(other)
-
-    def _key_is_unknown(self, other: "Identity") -> bool:
-        return self.provider == "local" and "" in (self.provider_key, other.provider_key)
+        unknown = self.provider == "local" and "" in (self.provider_key, other.provider_key)
+        return unknown or self.first_key == other.first_key
 
 
 class Choice(msgspec.Struct, frozen=True):

@@ -255,7 +255,7 @@ class Forget:
 
     keys: list[FileKey]
     tombstones: list[tuple[str, str]]
-    done: asyncio.Future[None]
+    done: asyncio.Future[None] = field(default_factory=lambda: _new_future())
 
 
 class BatchJobRow(msgspec.Struct, frozen=True):

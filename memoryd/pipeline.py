@@ -29,8 +29,7 @@ from memoryd.agent.index_lock import IndexLock
 from memoryd.agent.rebuild_stages import RebuildStages
 from memoryd.agent.recovery import Corruptions, Recovery
 from memoryd.agent.transcripts import Transcripts
-from memoryd.api.handlers import Operations
-from memoryd.api.status import Daemon, Status, leaving
+from memoryd.api.status import Daemon, leaving
 from memoryd.chunk.parser import ChunkOptions, Parser
 from memoryd.config.load import AgentConfig
 from memoryd.config.settings import Settings
@@ -124,7 +123,7 @@ async def open_agent(
         log.info("agent %s: workspace %s, index %s", config.agent, config.workspace, store.path)
         actors = _actors(agent, Checker(store, found=recovery.report))
         guarded = [recovery.guarded(actor) for actor in actors]
-        yield Opened(agent, Operations(agent, Status(agent, daemon)), guarded)
+        yield agent, guarded
 
 
 async def _keep_choice(

@@ -88,7 +88,7 @@ def join_embedding(
         batches.on_change = feeder.wake
     if settings.fallback not in ("none", resolved.provider) and not resolved.is_fallback:
         fallback = Fallback(
-            to_writer,
+            writer=to_writer,
             hold=pool.breaker,
             failed=resolved.provider,
             fallback=settings.fallback,

@@ -177,9 +177,9 @@ def wanted_identity(config: AgentConfig, provider: Provider | None) -> Identity:
         model="fts-only" if provider is None else provider.model,
         provider_key="" if provider is None else provider.key,
         dims=None if provider is None else provider.dims,
-        max_input_bytes=min(
-            MAX_INPUT_BYTES, MAX_INPUT_BYTES if provider is None else provider.max_input_bytes
-        ),
+        max_input_bytes=MAX_INPUT_BYTES
+        if provider is None
+        else min(MAX_INPUT_BYTES, provider.max_input_bytes),
         chunk_tokens=chunking.tokens,
         chunk_overlap=min(chunking.overlap, chunking.tokens - 1),
         tokenizer=TOKENIZER,
@@ -194,16 +194,14 @@ async def store_options(
     extension, problem = vector.extension_path, None
     if not vector.enabled:
         extension, problem = None, "disabled by store.vector.enabled"
-    elif extension is not None:
-        extension = expanded(extension)
-        try:
-            await load_apart(extension)
-        except ExtensionError as error:
-            extension, problem = None, str(error)
     else:
         try:
-            extension = bundled_extension()
+            if extension is None:
+                extension = bundled_extension()
+            else:
+                extension = expanded(extension)
+                await load_apart(extension)
         except ExtensionError as error:
-            problem = str(error)
+            extension, problem = None, str(error)
     bound = (cache.max_entries or None) if cache.enabled else 0
     return StoreOptions(config.db_path, config.workspace, extension, problem, bound, is_locked)

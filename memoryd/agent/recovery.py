@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -36,19 +36,17 @@ Corruptions = dict[Path, Corruption]
 """Corruption found in open indexes, by path, until the next opening repairs them."""
 
 
+@dataclass(eq=False)
 class Recovery:
     """Repairs an index when it is opened, and restarts the agent for that.
 
     `tombstones` holds the record of forgotten transcripts, None until the agent has read it.
     """
 
-    def __init__(
-        self, options: StoreOptions, findings: Corruptions, restart: Callable[[], None]
-    ) -> None:
-        self.tombstones: Collection[Tombstone] | None = None
-        self.options = options
-        self._findings = findings
-        self._restart = restart
+    options: StoreOptions
+    findings: Corruptions
+    restart: Callable[[], None]
+    tombstones: Collection[Tombstone] | None = None
 
     async def check(self, in_thread: InThread = asyncio.to_thread) -> None:
         """Repair corruption that is known, or visible without opening the file.
@@ -59,9 +57,9 @@ class Recovery:
         path = self.options.path
         with _environment_errors(path):
             seen = await in_thread(partial(inspect, path))
-            if (finding := self._findings.get(path, seen)) is not None:
+            if (finding := self.findings.get(path, seen)) is not None:
                 await self._recover(finding)
-                self._findings.pop(path, None)
+                self.findings.pop(path, None)
 
     async def open(self, store: Store) -> Recovered | None:
         """Open the index, and repair it if it is corrupt. Raises as `check` does.
@@ -84,11 +82,11 @@ class Recovery:
     def report(self, problem: Problem) -> None:
         """Restart the agent for a problem; the first one counts."""
         path = self.options.path
-        if path not in self._findings:
+        if path not in self.findings:
             log.warning("index %s is corrupt, repairing it: %s", path, problem.message)
             known = self.tombstones
-            self._findings[path] = Corruption(problem, None if known is None else frozenset(known))
-        self._restart()
+            self.findings[path] = Corruption(problem, None if known is None else frozenset(known))
+        self.restart()
 
     def note(self, error: Exception) -> None:
         """Report an error if it reveals corruption."""
@@ -111,7 +109,7 @@ class Recovery:
             await asyncio.get_running_loop().create_future()
 
     async def _drain(self, drain: Callable[[], Awaitable[None]]) -> None:
-        if self.options.path not in self._findings:
+        if self.options.path not in self.findings:
             await drain()
 
     async def _recover(self, finding: Corruption) -> None:

@@ -4,6 +4,7 @@ import bisect
 from collections.abc import Iterable
 
 from memoryd.agent.agent import Agent
+from memoryd.errors import bad_request
 from memoryd.index.catalog import Catalog
 from memoryd.index.queries import read_files
 from memoryd.messages import FileKey
@@ -30,7 +31,14 @@ def skipped(agent: Agent) -> list[tuple[str, str, str]]:
 
 
 async def page(agent: Agent, body: FilesBody) -> FilesResult:
-    """Return at most `body.limit` files of `body.state` whose paths follow `body.after`."""
+    """Return at most `body.limit` files of `body.state` whose paths follow `body.after`.
+
+    Raises `RequestFailedError`.
+    """
+    if not 1 <= body.limit <= MAX_PAGE or body.state not in STATES:
+        raise bad_request(
+            f"limit must be from 1 to {MAX_PAGE}, and state one of {', '.join(STATES)}"
+        )
     if body.state == "indexed":
         return await _indexed(agent, body)
     found: Iterable[tuple[str, str, str]]

@@ -1,6 +1,5 @@
 """Forget transcripts or messages: find them, keep them from coming back, remove them."""
 
-import asyncio
 import re
 from collections.abc import Collection
 from contextlib import suppress
@@ -9,12 +8,13 @@ from unicodedata import normalize
 
 from memoryd.agent.agent import Agent
 from memoryd.agent.transcripts import Transcripts, stem
-from memoryd.errors import RequestFailedError
+from memoryd.api.handlers import while_writable
+from memoryd.errors import RequestFailedError, bad_request
 from memoryd.index.driver import Error
 from memoryd.index.forget import chunk_hashes, message_hash
 from memoryd.index.queries import find_text
 from memoryd.index.repair.recover import remove_copies
-from memoryd.messages import FileKey, Forget, Hint, ToWriter
+from memoryd.messages import FileKey, Forget, Hint
 from memoryd.source.transcripts.locations import SOURCE, is_transcript
 from memoryd_client.schema.transcripts import ForgetBody, ForgetResult
 from memoryd_client.wire.protocol import ErrorCode
@@ -24,7 +24,25 @@ MAX_NAMED_CHARS = 10_000
 """Maximum length of a text, name or id to forget, because the search time grows with it."""
 
 
-async def forget(agent: Agent, transcripts: Transcripts, body: ForgetBody) -> ForgetResult:
+async def forget(agent: Agent, body: ForgetBody) -> ForgetResult:
+    """Forget transcripts, or messages in them, permanently. Raises `RequestFailedError`."""
+    named = [name for name in (body.session, body.path, body.match) if name is not None]
+    if len(named) != 1 or not named[0].strip():
+        raise bad_request("give exactly one of session, path and match")
+    if len(named[0]) > MAX_NAMED_CHARS:
+        raise bad_request(
+            f"session, path and match may have at most {MAX_NAMED_CHARS} characters",
+            "a part of the text is enough",
+        )
+    if agent.transcripts is None:
+        raise bad_request(
+            "transcripts are disabled", "to forget a note, delete it or edit its text"
+        )
+    work = _forget(agent, agent.transcripts.files, body)
+    return await while_writable(agent.index.store.outage, work)
+
+
+async def _forget(agent: Agent, transcripts: Transcripts, body: ForgetBody) -> ForgetResult:
     """Carry out a request with exactly one condition.
 
     Tombstones take effect at once for files that are read. Files that were read before go through
@@ -41,13 +59,11 @@ async def forget(agent: Agent, transcripts: Transcripts, body: ForgetBody) -> Fo
     transcripts.tombstones |= tombstones
     await agent.sync(vectors=False)
     kept = tombstones | {("chunk", digest) for digest in digests}
-    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    keys = [FileKey(SOURCE, path) for path in paths]
-    message: ToWriter = Forget(keys, sorted(kept), done)
+    message = Forget([FileKey(SOURCE, path) for path in paths], sorted(kept))
     await agent.queues.write.put(message)
     not_wiped: Exception | None = None
     try:
-        await done
+        await message.done
     except (Error, OSError) as error:
         not_wiped = error
     # Copies of a corrupt index hold its texts.

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from memoryd.agent.agent import Agent
-from memoryd.errors import ECHO_CHARS, RequestFailedError
+from memoryd.errors import ECHO_CHARS, RequestFailedError, bad_request, unavailable
 from memoryd.messages import FileKey
 from memoryd.source.notes.read import NoteExcerpt, NotMemoryError, read_lines
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
@@ -30,17 +30,13 @@ HINT = (
 async def get(agent: Agent, body: GetBody) -> GetResult:
     """Return lines of a note, or messages of a transcript. Raises `RequestFailedError`."""
     if not body.path:
-        raise RequestFailedError(
-            ErrorCode.BAD_REQUEST,
+        raise bad_request(
             "the path is empty",
             "use a path from the search results; `memctl files` lists all files",
         )
     wanted = LINES if body.lines is None else body.lines
     if body.start_line < 1 or not 1 <= wanted <= MAX_LINES:
-        raise RequestFailedError(
-            ErrorCode.BAD_REQUEST,
-            f"start_line must be at least 1, and lines from 1 to {MAX_LINES}",
-        )
+        raise bad_request(f"start_line must be at least 1, and lines from 1 to {MAX_LINES}")
     shown = body.path[:ECHO_CHARS]
     try:
         return await _read(agent, body, wanted)
@@ -52,14 +48,14 @@ async def get(agent: Agent, body: GetBody) -> GetResult:
         ) from error
     except FileNotFoundError as error:
         if (reason := await _missing_disk_reason(agent, body.path)) is not None:
-            raise _unreachable(shown, reason) from error
+            raise unavailable(f"{shown} is unavailable: {reason}", HINT) from error
         raise RequestFailedError(ErrorCode.NOT_FOUND, f"not in memory: {shown}") from error
     except (OSError, ValueError) as error:
         reason = str(error)
         if isinstance(error, OSError):
             reason = error.strerror or reason
             if error.errno in DISK_ERRNOS:
-                raise _unreachable(shown, reason) from error
+                raise unavailable(f"{shown} is unavailable: {reason}", HINT) from error
         raise RequestFailedError(ErrorCode.DENIED, f"can't read {shown}: {reason}") from error
 
 
@@ -103,12 +99,6 @@ async def _missing_disk_reason(agent: Agent, path: str) -> str | None:
         if real_path is not None:
             return await agent.look_up(agent.missing_disk_reason, real_path)
     return None
-
-
-def _unreachable(path: str, reason: str) -> RequestFailedError:
-    return RequestFailedError(
-        ErrorCode.UNAVAILABLE, f"{path} is unavailable: {reason}", HINT, retryable=True
-    )
 
 
 def absolute(workspace: Path, path: str) -> Path:

@@ -1,53 +1,44 @@
 """Problems of an agent, as `status` reports them."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from memoryd.agent.agent import Agent
 from memoryd_client.schema import status as wire
 
 
-class Health:
-    """Problems of one agent. `daemon_problem` returns the problem of the daemon or None."""
+def degraded(agent: Agent, daemon_problem: str | None) -> list[str]:
+    """Return a line for each problem, that of the daemon included."""
+    found = agent.warnings()
+    if daemon_problem is not None:
+        found.append(daemon_problem)
+    if agent.index.recovered is not None:
+        found.append(agent.index.recovered.message)
+    batches = agent.embedding.batches
+    if batches is not None and (off := batches.mode.off_reason) is not None:
+        found.append(f"the batch API is disabled: {off}")
+    watcher, store = agent.notes.watcher, agent.index.store
+    if watcher is not None and (error := watcher.stats().error) is not None:
+        found.append(f"watching is off, scans find changes: {error}")
+    if store.fts_error is not None:
+        found.append(f"keyword search is off: {store.fts_error}")
+    if agent.config.settings.store.vector.enabled and store.vec_error is not None:
+        found.append(f"sqlite-vec is off, search uses the vectors in memory: {store.vec_error}")
+    if agent.embedding.pool is not None and (problem := store.vector_problem()) is not None:
+        found.append(f"vector search is off: {problem}")
+    return found + exposed(agent)
 
-    def __init__(self, agent: Agent, daemon_problem: Callable[[], str | None]) -> None:
-        self._agent = agent
-        self._daemon_problem = daemon_problem
 
-    def degraded(self) -> list[str]:
-        """Return a line for each problem."""
-        agent = self._agent
-        found = agent.warnings()
-        if (problem := self._daemon_problem()) is not None:
-            found.append(problem)
-        if agent.index.recovered is not None:
-            found.append(agent.index.recovered.message)
-        batches = agent.embedding.batches
-        if batches is not None and (off := batches.mode.off_reason) is not None:
-            found.append(f"the batch API is disabled: {off}")
-        watcher, store = agent.notes.watcher, agent.index.store
-        if watcher is not None and (error := watcher.stats().error) is not None:
-            found.append(f"watching is off, scans find changes: {error}")
-        if store.fts_error is not None:
-            found.append(f"keyword search is off: {store.fts_error}")
-        if agent.config.settings.store.vector.enabled and store.vec_error is not None:
-            found.append(f"sqlite-vec is off, search uses the vectors in memory: {store.vec_error}")
-        if agent.embedding.pool is not None and (problem := store.vector_problem()) is not None:
-            found.append(f"vector search is off: {problem}")
-        return found + exposed(agent)
-
-    def errors(self) -> list[wire.Failure]:
-        """Return the last errors with the times of the next retries."""
-        agent = self._agent
-        found: list[wire.Failure] = []
-        if (outage := agent.index.store.outage).error is not None:
-            found.append(wire.Failure("index", outage.reason, retry_in_s=outage.retry_in_s))
-        pool = agent.embedding.pool
-        if pool is not None and (stats := pool.stats()).last_error is not None:
-            found.append(wire.Failure("embedding", stats.last_error, retry_in_s=stats.retry_in_s))
-        if (failed := agent.index.rebuilder.stats().last_error) is not None:
-            found.append(wire.Failure("rebuild", failed))
-        return found
+def errors(agent: Agent) -> list[wire.Failure]:
+    """Return the last errors with the times of the next retries."""
+    found: list[wire.Failure] = []
+    if (outage := agent.index.store.outage).error is not None:
+        found.append(wire.Failure("index", outage.reason, retry_in_s=outage.retry_in_s))
+    pool = agent.embedding.pool
+    if pool is not None and (stats := pool.stats()).last_error is not None:
+        found.append(wire.Failure("embedding", stats.last_error, retry_in_s=stats.retry_in_s))
+    if (failed := agent.index.rebuilder.stats().last_error) is not None:
+        found.append(wire.Failure("rebuild", failed))
+    return found
 
 
 def exposed(agent: Agent) -> list[str]:

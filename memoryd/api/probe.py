@@ -9,35 +9,30 @@ from contextlib import suppress
 from memoryd.agent.agent import KEY_FILES, Agent
 from memoryd.agent.factories import choose_provider
 from memoryd.api.health import exposed
+from memoryd.embed.batch.jobs import Batches
 from memoryd.embed.provider import ProviderError
+from memoryd.errors import HintedError
 from memoryd.fs.hang import LOOK_S
 from memoryd.index.driver import Connection, Error, ExtensionError
 from memoryd.index.extension import expanded, load_apart
 from memoryd.index.queries import StoredIdentity
-from memoryd_client.schema.memory import Check, ProbeResult, ProviderCandidate
+from memoryd_client.schema.memory import Check, Empty, ProbeResult, ProviderCandidate
 
 STORE_S = 10.0
 
 
-class CheckFailedError(Exception):
+class CheckFailedError(HintedError):
     """A check failed for this reason; `hint` is the fix."""
 
-    def __init__(self, reason: str, hint: str) -> None:
-        super().__init__(reason)
-        self.hint = hint
 
-
-async def run(agent: Agent) -> ProbeResult:
+async def run(agent: Agent, body: Empty) -> ProbeResult:
     """Run all checks concurrently and report their results."""
     settings, identity = agent.config.settings, agent.index.store.identity
+    batches = agent.embedding.batches
     vectors = settings.provider != "none" and settings.store.vector.enabled
     checks = await asyncio.gather(
         _check("embedding", settings.provider != "none", lambda: _embedding(agent)),
-        *(
-            []
-            if agent.embedding.batches is None
-            else [_check("batch", True, lambda: _batch(agent))]
-        ),
+        *([] if batches is None else [_check("batch", True, lambda: _batch(batches))]),
         _check("vector", vectors, lambda: _vector(agent)),
         _check("keyword", True, lambda: _keyword(agent)),
     )
@@ -70,7 +65,7 @@ async def _check(name: str, required: bool, attempt: Callable[[], Awaitable[str]
     try:
         detail = await attempt()
     except CheckFailedError as error:
-        reason, hint = str(error), error.hint
+        reason, hint = error.message, error.hint
     took_ms = (time.perf_counter() - started) * 1000
     return Check(name, reason is None, True, took_ms, detail, reason, hint)
 
@@ -90,14 +85,13 @@ async def _embedding(agent: Agent) -> str:
     return f"{identity.provider} {identity.model}, {len(vector)} dimensions"
 
 
-async def _batch(agent: Agent) -> str:
-    assert agent.embedding.batches is not None  # noqa: S101 - the caller has asked
+async def _batch(batches: Batches) -> str:
     try:
-        await agent.embedding.batches.check()
+        await batches.check()
     except ProviderError as error:
         hint = "memoryd embeds without it in the meantime"
         raise CheckFailedError(str(error), hint) from error
-    return f"{len(agent.embedding.batches.stats())} jobs running"
+    return f"{len(batches.stats())} jobs running"
 
 
 async def _vector(agent: Agent) -> str:

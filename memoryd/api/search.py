@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from memoryd.agent.agent import EVERYWHERE, Agent
-from memoryd.errors import ECHO_CHARS, RequestFailedError
+from memoryd.errors import ECHO_CHARS, RequestFailedError, bad_request
 from memoryd.index.catalog import FileRow
 from memoryd.messages import FileKey, Hint
 from memoryd.search.engine import BadQueryError
@@ -38,7 +38,7 @@ async def search(agent: Agent, body: SearchBody) -> SearchResult:
     try:
         result = await agent.engine.search(body, _visible(agent, body), gone)
     except BadQueryError as error:
-        raise RequestFailedError(ErrorCode.BAD_REQUEST, str(error)) from error
+        raise bad_request(str(error)) from error
     result.pending_files = agent.pending_files()
     result.pending_vectors = agent.pending_chunks()
     result.stale = result.pending_files > 0
@@ -123,13 +123,10 @@ def _visible(agent: Agent, body: SearchBody) -> Callable[[FileKey], bool] | None
     most = agent.config.settings.sessions.visibility
     asked = body.visibility or most
     if asked not in VISIBILITIES:
-        known = ", ".join(VISIBILITIES)
-        raise RequestFailedError(ErrorCode.BAD_REQUEST, f"visibility must be one of {known}")
+        raise bad_request(f"visibility must be one of {', '.join(VISIBILITIES)}")
     if VISIBILITIES.index(asked) > VISIBILITIES.index(most):
-        raise RequestFailedError(
-            ErrorCode.DENIED,
-            f"visibility {asked} exceeds sessions.visibility, which is {most}",
-        )
+        message = f"visibility {asked} exceeds sessions.visibility, which is {most}"
+        raise RequestFailedError(ErrorCode.DENIED, message)
     if agent.transcripts is None or asked == "all":
         return None
     rows = agent.index.store.catalog.rows

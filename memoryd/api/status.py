@@ -6,7 +6,7 @@ import platform
 import resource
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from memoryd import __version__
 from memoryd.agent.agent import Agent
 from memoryd.api.files import remarks, skipped
-from memoryd.api.health import Health
+from memoryd.api.health import degraded, errors
 from memoryd.embed.batch.jobs import LIMIT
 from memoryd.embed.provider import Provider
 from memoryd.embed.vendors.factory import BATCH_APIS
@@ -75,233 +75,214 @@ LISTED = 50
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """Facts about the daemon that its agents share.
-
-    `holder` describes the process, for lock files. `problem` returns the problem of the daemon as a
-    whole, if there is one, and `agents` the ids of all agents.
-    """
+    """Facts about the daemon. `holder` describes the process, for lock files."""
 
     holder: Holder
     socket_path: Path
     started_s: float
-    problem: Callable[[], str | None]
-    agents: Callable[[], list[str]]
 
 
-class Status:
-    """Collects the state of one agent."""
+async def status(
+    agent: Agent, daemon: Daemon, *, problem: str | None, agents: list[str]
+) -> wire.StatusResult:
+    """Return the state. Reads the index, and scans the disk if nothing watches it.
 
-    def __init__(self, agent: Agent, daemon: Daemon) -> None:
-        self.health = Health(agent, daemon.problem)
-        self._agent = agent
-        self._daemon = daemon
+    `problem` is the problem of the daemon as a whole, if any, and `agents` are the ids of all.
+    """
+    scanned = agent.notes.reconciler.stats()
+    watching = agent.notes.watcher is not None and agent.notes.watcher.stats().armed
+    changed = 0 if watching or agent.hung_disks() else await _unseen_changes(agent)
+    store, settings = agent.index.store, agent.config.settings
+    index = await read_index_stats(store)
+    pending_files = agent.pending_files() + changed
+    pending_vectors = agent.pending_chunks()
+    mismatch = store.difference()
+    tracked = None if agent.transcripts is None else agent.transcripts.tracker.stats()
+    transcripts = 0 if tracked is None else len(tracked.pending)
+    reasons = _dirty_reasons(pending_files, pending_vectors, mismatch, scanned, transcripts)
+    unreadable = agent.events.unreadable
+    failures = [wire.Failure(key.path, reason) for key, reason in unreadable.items()]
+    failures += [wire.Failure(f"text {digest[:12]}", why) for digest, why in index.set_aside]
+    remarked = remarks(store.catalog)
+    passed_over = skipped(agent)
+    sources = _source_counts(agent, scanned)
+    choice = agent.embedding.resolved.fallback
+    return wire.StatusResult(
+        agent_id=agent.config.agent,
+        backend="builtin",
+        version=__version__,
+        protocol=protocol.PROTOCOL_MAX,
+        python_version=platform.python_version(),
+        sqlite_version=SQLITE_VERSION,
+        sqlite_driver=DRIVER,
+        pid=os.getpid(),
+        uptime_s=time.monotonic() - daemon.started_s,
+        rss_bytes=_rss_bytes(),
+        tasks=len(asyncio.all_tasks()),
+        files=len(store.catalog.rows),
+        chunks=store.catalog.chunks,
+        total_files=sum(count.total_files for count in sources),
+        dirty=bool(reasons),
+        dirty_reasons=reasons,
+        pending_files=pending_files,
+        pending_vectors=pending_vectors,
+        workspace_dir=str(agent.config.workspace),
+        db_path=str(store.path),
+        db_bytes=index.db_bytes,
+        socket_path=str(daemon.socket_path),
+        provider=store.identity.provider,
+        model=store.identity.model,
+        requested_provider=settings.provider,
+        sources=[SOURCE] if agent.transcripts is None else [SOURCE, SESSIONS],
+        extra_paths=[str(path) for path in agent.notes.discovery.extra_paths],
+        source_counts=sources,
+        skipped_paths=[wire.SkippedPath(path, why) for _, path, why in passed_over[:LISTED]],
+        skipped_count=len(passed_over),
+        cache=wire.CacheStatus(
+            enabled=settings.cache.enabled,
+            entries=index.cached,
+            max_entries=settings.cache.max_entries,
+            hits=agent.index.writer.stats().vectors_reused,
+            misses=agent.index.writer.stats().vectors_written,
+        ),
+        fts=wire.FtsStatus(enabled=True, available=store.fts_error is None, error=store.fts_error),
+        vector=_vector(agent),
+        batch=_batch(agent),
+        custom=_custom(agent, mismatch),
+        watch=_watch(agent),
+        queues=[
+            wire.QueueStatus(queue.name, queue.qsize(), queue.high_water, queue.maxsize)
+            for queue in agent.metered_queues()
+        ],
+        failures=failures[:LISTED],
+        failure_count=len(failures),
+        degraded=[*degraded(agent, problem), *index.problems],
+        errors=errors(agent),
+        rebuild=_rebuild(agent),
+        last_scan_s_ago=scanned.last_scan_s_ago,
+        remarks=[wire.Failure(key.path, why) for key, why in [*remarked.items()][:LISTED]],
+        remark_count=len(remarked),
+        agents=agents,
+        embedding=_embedding(agent),
+        fallback=None if choice is None else f"{choice.provider}, since {choice.why}",
+    )
 
-    async def collect(self) -> wire.StatusResult:
-        """Return the state. Reads the index, and scans the disk if nothing watches it."""
-        agent = self._agent
-        scanned = agent.notes.reconciler.stats()
-        changed = 0 if self._watching() or agent.hung_disks() else await self._unseen_changes()
-        store, settings = agent.index.store, agent.config.settings
-        index = await read_index_stats(store)
-        pending_files = agent.pending_files() + changed
-        pending_vectors = agent.pending_chunks()
-        mismatch = store.difference()
-        tracked = None if agent.transcripts is None else agent.transcripts.tracker.stats()
-        transcripts = 0 if tracked is None else len(tracked.pending)
-        reasons = _dirty_reasons(pending_files, pending_vectors, mismatch, scanned, transcripts)
-        unreadable = agent.events.unreadable
-        failures = [wire.Failure(key.path, reason) for key, reason in unreadable.items()]
-        failures += [wire.Failure(f"text {digest[:12]}", why) for digest, why in index.set_aside]
-        remarked = remarks(store.catalog)
-        passed_over = skipped(agent)
-        sources = self._source_counts(scanned)
-        return wire.StatusResult(
-            agent_id=agent.config.agent,
-            backend="builtin",
-            version=__version__,
-            protocol=protocol.PROTOCOL_MAX,
-            python_version=platform.python_version(),
-            sqlite_version=SQLITE_VERSION,
-            sqlite_driver=DRIVER,
-            pid=os.getpid(),
-            uptime_s=time.monotonic() - self._daemon.started_s,
-            rss_bytes=_rss_bytes(),
-            tasks=len(asyncio.all_tasks()),
-            files=len(store.catalog.rows),
-            chunks=store.catalog.chunks,
-            total_files=sum(count.total_files for count in sources),
-            dirty=bool(reasons),
-            dirty_reasons=reasons,
-            pending_files=pending_files,
-            pending_vectors=pending_vectors,
-            workspace_dir=str(agent.config.workspace),
-            db_path=str(store.path),
-            db_bytes=index.db_bytes,
-            socket_path=str(self._daemon.socket_path),
-            provider=store.identity.provider,
-            model=store.identity.model,
-            requested_provider=settings.provider,
-            sources=[SOURCE] if agent.transcripts is None else [SOURCE, SESSIONS],
-            extra_paths=[str(path) for path in agent.notes.discovery.extra_paths],
-            source_counts=sources,
-            skipped_paths=[wire.SkippedPath(path, why) for _, path, why in passed_over[:LISTED]],
-            skipped_count=len(passed_over),
-            cache=wire.CacheStatus(
-                enabled=settings.cache.enabled,
-                entries=index.cached,
-                max_entries=settings.cache.max_entries,
-                hits=agent.index.writer.stats().vectors_reused,
-                misses=agent.index.writer.stats().vectors_written,
-            ),
-            fts=wire.FtsStatus(
-                enabled=True, available=store.fts_error is None, error=store.fts_error
-            ),
-            vector=self._vector(),
-            batch=self._batch(),
-            custom=self._custom(mismatch),
-            watch=self._watch(),
-            queues=[
-                wire.QueueStatus(queue.name, queue.qsize(), queue.high_water, queue.maxsize)
-                for queue in agent.metered_queues()
-            ],
-            failures=failures[:LISTED],
-            failure_count=len(failures),
-            degraded=[*self.health.degraded(), *index.problems],
-            errors=self.health.errors(),
-            rebuild=self._rebuild(),
-            last_scan_s_ago=scanned.last_scan_s_ago,
-            remarks=[wire.Failure(key.path, why) for key, why in [*remarked.items()][:LISTED]],
-            remark_count=len(remarked),
-            agents=self._daemon.agents(),
-            embedding=self._embedding(),
-            fallback=self._fallback(),
-        )
 
-    def _batch(self) -> wire.BatchStatus:
-        provider, batches = self._agent.embedding.provider, self._agent.embedding.batches
-        if batches is None:
-            supported = provider is not None and provider.name in BATCH_APIS
-            return wire.BatchStatus(enabled=False, supported=supported)
-        mode = batches.mode
-        return wire.BatchStatus(
-            enabled=mode.off_reason is None,
-            supported=True,
-            failures=mode.failures,
-            limit=LIMIT,
-            off_reason=mode.off_reason,
-            last_error=mode.last_error,
-            jobs=[wire.BatchJob(*astuple(job)) for job in batches.stats()],
-        )
+def _batch(agent: Agent) -> wire.BatchStatus:
+    provider, batches = agent.embedding.provider, agent.embedding.batches
+    if batches is None:
+        supported = provider is not None and provider.name in BATCH_APIS
+        return wire.BatchStatus(enabled=False, supported=supported)
+    mode = batches.mode
+    return wire.BatchStatus(
+        enabled=mode.off_reason is None,
+        supported=True,
+        failures=mode.failures,
+        limit=LIMIT,
+        off_reason=mode.off_reason,
+        last_error=mode.last_error,
+        jobs=[wire.BatchJob(*astuple(job)) for job in batches.stats()],
+    )
 
-    def _fallback(self) -> str | None:
-        choice = self._agent.embedding.resolved.fallback
-        return None if choice is None else f"{choice.provider}, since {choice.why}"
 
-    def _embedding(self) -> wire.EmbeddingStatus | None:
-        embedding = self._agent.embedding
-        provider, pool, choice = embedding.provider, embedding.pool, embedding.resolved.choice
-        if provider is None or pool is None:
-            return None
-        stats = pool.stats()
-        remote = self._agent.config.settings.remote
-        price = 0.0 if embedding.resolved.is_fallback else remote.price_per_million_tokens
-        because = None if choice is None else choice.why
-        if choice is not None and choice.by == "found" and provider.leaves_machine:
-            because = leaving(provider, choice)
-        return wire.EmbeddingStatus(
-            provider=provider.name,
-            model=provider.model,
-            address=provider.address,
-            leaves_machine=provider.leaves_machine,
-            chosen_because=because,
-            requests=stats.requests,
-            items=stats.items,
-            tokens=stats.tokens,
-            retries=stats.retries,
-            failures=stats.failures,
-            waits=stats.waits,
-            waited_s=stats.waited_s,
-            batch_items=stats.max_items,
-            cost=stats.tokens * price / 1_000_000 if price else None,
-        )
+def _embedding(agent: Agent) -> wire.EmbeddingStatus | None:
+    embedding = agent.embedding
+    provider, pool, choice = embedding.provider, embedding.pool, embedding.resolved.choice
+    if provider is None or pool is None:
+        return None
+    stats = pool.stats()
+    remote = agent.config.settings.remote
+    price = 0.0 if embedding.resolved.is_fallback else remote.price_per_million_tokens
+    because = None if choice is None else choice.why
+    if choice is not None and choice.by == "found" and provider.leaves_machine:
+        because = leaving(provider, choice)
+    return wire.EmbeddingStatus(
+        provider=provider.name,
+        model=provider.model,
+        address=provider.address,
+        leaves_machine=provider.leaves_machine,
+        chosen_because=because,
+        requests=stats.requests,
+        items=stats.items,
+        tokens=stats.tokens,
+        retries=stats.retries,
+        failures=stats.failures,
+        waits=stats.waits,
+        waited_s=stats.waited_s,
+        batch_items=stats.max_items,
+        cost=stats.tokens * price / 1_000_000 if price else None,
+    )
 
-    def _watching(self) -> bool:
-        return self._agent.notes.watcher is not None and self._agent.notes.watcher.stats().armed
 
-    async def _unseen_changes(self) -> int:
-        agent = self._agent
-        known = agent.index.store.known_files(without=SESSIONS)
+async def _unseen_changes(agent: Agent) -> int:
+    known = agent.index.store.known_files(without=SESSIONS)
 
-        def count_changes() -> int:
-            scan = agent.notes.discovery.scan()
-            unseen = [*scan.unread, *agent.notes.mounts.judge(scan, known).away]
-            missing = map(agent.notes.discovery.real_path, known.keys() - scan.stats.keys())
-            gone = [p for p in missing if not any(p.is_relative_to(folder) for folder in unseen)]
-            return len(gone) + sum(known.get(key) != stat for key, stat in scan.stats.items())
+    def count_changes() -> int:
+        scan = agent.notes.discovery.scan()
+        unseen = [*scan.unread, *agent.notes.mounts.judge(scan, known).away]
+        missing = map(agent.notes.discovery.real_path, known.keys() - scan.stats.keys())
+        gone = [p for p in missing if not any(p.is_relative_to(folder) for folder in unseen)]
+        return len(gone) + sum(known.get(key) != stat for key, stat in scan.stats.items())
 
-        with suppress(TimeoutError, RequestFailedError):  # `degraded` reports the hung disk
-            async with asyncio.timeout(LOOK_S):
-                return await agent.look_up(count_changes)
-        return 0
+    with suppress(TimeoutError, RequestFailedError):  # `degraded` reports the hung disk
+        async with asyncio.timeout(LOOK_S):
+            return await agent.look_up(count_changes)
+    return 0
 
-    def _source_counts(self, scanned: ReconcileStats) -> list[wire.SourceCount]:
-        counts = self._agent.index.store.catalog.counts()
-        files, chunks = counts.get(SOURCE, (0, 0))
-        found = [wire.SourceCount(SOURCE, files, scanned.sources.get(SOURCE, files), chunks)]
-        if self._agent.transcripts is not None:
-            tracked = self._agent.transcripts.tracker.stats()
-            files, chunks = counts.get(SESSIONS, (0, 0))
-            on_disk = tracked.files if tracked.looks else files
-            found.append(wire.SourceCount(SESSIONS, files, on_disk, chunks))
-        return found
 
-    def _vector(self) -> wire.VectorStatus:
-        agent = self._agent
-        store, vector = agent.index.store, agent.config.settings.store.vector
-        in_memory = 0 if store.matrix is None else len(store.matrix)
-        semantic = agent.embedding.pool is not None and not agent.embedding.pool.blocked.is_set()
-        return wire.VectorStatus(
-            enabled=agent.embedding.pool is not None,
-            store_available=vector.enabled and store.vec_error is None,
-            semantic_available=semantic,
-            available=semantic and store.vector_problem() is None,
-            extension_path=vector.extension_path or store.options.extension,
-            load_error=store.vec_error,
-            dims=store.identity.dims,
-            in_memory=in_memory,
-        )
+def _source_counts(agent: Agent, scanned: ReconcileStats) -> list[wire.SourceCount]:
+    counts = agent.index.store.catalog.counts()
+    files, chunks = counts.get(SOURCE, (0, 0))
+    found = [wire.SourceCount(SOURCE, files, scanned.sources.get(SOURCE, files), chunks)]
+    if agent.transcripts is not None:
+        tracked = agent.transcripts.tracker.stats()
+        files, chunks = counts.get(SESSIONS, (0, 0))
+        on_disk = tracked.files if tracked.looks else files
+        found.append(wire.SourceCount(SESSIONS, files, on_disk, chunks))
+    return found
 
-    def _custom(self, mismatch: str | None) -> wire.Custom:
-        pool = self._agent.embedding.pool
-        reason = None if pool is None else pool.stats().blocked_reason
-        working = "ready" if reason is None else "unavailable"
-        return wire.Custom(
-            search_mode=self._search_mode(),
-            provider_state="disabled" if pool is None else working,
-            provider_unavailable_reason=reason,
-            index_identity=wire.IdentityStatus(
-                "valid" if mismatch is None else "mismatched", mismatch
-            ),
-        )
 
-    def _search_mode(self) -> str:
-        if self._agent.embedding.pool is None:
-            return "keyword"
-        return "hybrid" if self._agent.config.settings.query.hybrid.enabled else "vector"
+def _vector(agent: Agent) -> wire.VectorStatus:
+    store, vector = agent.index.store, agent.config.settings.store.vector
+    in_memory = 0 if store.matrix is None else len(store.matrix)
+    semantic = agent.embedding.pool is not None and not agent.embedding.pool.blocked.is_set()
+    return wire.VectorStatus(
+        enabled=agent.embedding.pool is not None,
+        store_available=vector.enabled and store.vec_error is None,
+        semantic_available=semantic,
+        available=semantic and store.vector_problem() is None,
+        extension_path=vector.extension_path or store.options.extension,
+        load_error=store.vec_error,
+        dims=store.identity.dims,
+        in_memory=in_memory,
+    )
 
-    def _watch(self) -> wire.WatchStatus:
-        if self._agent.notes.watcher is None:
-            return wire.WatchStatus(enabled=False, armed=False, folders=0)
-        stats = self._agent.notes.watcher.stats()
-        return wire.WatchStatus(
-            True, stats.armed, stats.folders, stats.last_event_s_ago, stats.error
-        )
 
-    def _rebuild(self) -> wire.RebuildStatus | None:
-        stats = self._agent.index.rebuilder.stats()
-        if stats.reason is None:
-            return None
-        return wire.RebuildStatus(stats.reason, stats.completed, stats.total, stats.label)
+def _custom(agent: Agent, mismatch: str | None) -> wire.Custom:
+    pool = agent.embedding.pool
+    reason = None if pool is None else pool.stats().blocked_reason
+    working = "ready" if reason is None else "unavailable"
+    mode = "hybrid" if agent.config.settings.query.hybrid.enabled else "vector"
+    return wire.Custom(
+        search_mode="keyword" if pool is None else mode,
+        provider_state="disabled" if pool is None else working,
+        provider_unavailable_reason=reason,
+        index_identity=wire.IdentityStatus("valid" if mismatch is None else "mismatched", mismatch),
+    )
+
+
+def _watch(agent: Agent) -> wire.WatchStatus:
+    if agent.notes.watcher is None:
+        return wire.WatchStatus(enabled=False, armed=False, folders=0)
+    stats = agent.notes.watcher.stats()
+    return wire.WatchStatus(True, stats.armed, stats.folders, stats.last_event_s_ago, stats.error)
+
+
+def _rebuild(agent: Agent) -> wire.RebuildStatus | None:
+    stats = agent.index.rebuilder.stats()
+    if stats.reason is None:
+        return None
+    return wire.RebuildStatus(stats.reason, stats.completed, stats.total, stats.label)
 
 
 def leaving(provider: Provider, choice: Choice) -> str:

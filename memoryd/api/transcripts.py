@@ -5,6 +5,8 @@ from pathlib import Path
 
 from memoryd.agent.agent import Agent
 from memoryd.agent.transcripts import Transcripts
+from memoryd.api.files import MAX_PAGE
+from memoryd.errors import bad_request
 from memoryd.fs.display import shown_path
 from memoryd.fs.hang import tick
 from memoryd.messages import FileKey
@@ -16,20 +18,27 @@ OPENCLAW_STORE = "openclaw-agent.sqlite"
 
 
 async def page(agent: Agent, body: SessionsBody) -> SessionsResult:
-    """Return at most `body.limit` transcripts whose names follow `body.after`."""
+    """Return at most `body.limit` transcripts whose names follow `body.after`.
+
+    Raises `RequestFailedError`.
+    """
+    if not 1 <= body.limit <= MAX_PAGE:
+        raise bad_request(f"limit must be from 1 to {MAX_PAGE}")
     if agent.transcripts is None:
         return SessionsResult(enabled=False, sessions=[], total=0)
     transcripts = agent.transcripts.files
     found = await agent.look_up(transcripts.find)
-    keys = sorted(found.files.keys() | _indexed(agent))
+    indexed = {key for key in agent.index.store.catalog.rows if key.source == SOURCE}
+    keys = sorted(found.files.keys() | indexed)
     start = 0 if body.after is None else bisect.bisect_right(keys, FileKey(SOURCE, body.after))
     shown = keys[start : start + body.limit]
+    missing = found.missing if transcripts.places.configured else ()
     return SessionsResult(
         enabled=True,
         sessions=[_entry(agent, transcripts, key, found) for key in shown],
         total=len(keys),
         next_after=shown[-1].path if start + len(shown) < len(keys) else None,
-        missing=_missing(transcripts, found),
+        missing=[shown_path(place.folder) for place in missing],
         elsewhere=[
             *(f"{path}: {why}" for path, why in sorted(found.skipped.items())),
             *await agent.look_up(elsewhere, transcripts),
@@ -50,17 +59,6 @@ def elsewhere(transcripts: Transcripts) -> list[str]:
 def _exists(path: Path) -> bool:
     tick(path)
     return path.exists()
-
-
-def _missing(transcripts: Transcripts, found: Found) -> list[str]:
-    """Return the configured folders that are missing."""
-    if not transcripts.places.configured:
-        return []
-    return [shown_path(place.folder) for place in found.missing]
-
-
-def _indexed(agent: Agent) -> set[FileKey]:
-    return {key for key in agent.index.store.catalog.rows if key.source == SOURCE}
 
 
 def _entry(agent: Agent, transcripts: Transcripts, key: FileKey, found: Found) -> SessionEntry:

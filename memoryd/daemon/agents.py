@@ -11,10 +11,15 @@ from pathlib import Path
 from typing import Literal
 
 from memoryd.agent.agent import Agent
-from memoryd.api.handlers import Operations
 from memoryd.config.load import AgentConfig, default_agent
 from memoryd.config.validate import ConfigError
-from memoryd.errors import AlreadyRunningError, IndexRefusedError, RequestFailedError, SocketError
+from memoryd.errors import (
+    AlreadyRunningError,
+    IndexRefusedError,
+    RequestFailedError,
+    SocketError,
+    unavailable,
+)
 from memoryd.fs.hang import DiskWaits
 from memoryd.index.driver import Connection, Error, Fault, fault_of
 from memoryd.index.write_outage import reason
@@ -42,15 +47,8 @@ _LATER = "the agent starts when it does"
 AgentState = Literal["starting", "ready", "stopping", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """An open agent, its operations, and its actors in data-path order."""
-
-    agent: Agent
-    operations: Operations
-    actors: list[Actor]
-
-
+Opened = tuple[Agent, list[Actor]]
+"""An open agent with its actors in data-path order."""
 Open = Callable[[AgentConfig, Callable[[], None], DiskWaits], AbstractAsyncContextManager[Opened]]
 """Opens an agent, given a function that restarts it soon and the record of its threads' disk waits.
 While a thread waits, nothing is open yet that needs an orderly close."""
@@ -58,12 +56,12 @@ While a thread waits, nothing is open yet that needs an orderly close."""
 
 @dataclass(slots=True, eq=False)
 class AgentSlot:
-    """One agent of the daemon. `opened` is set while it is ready, `error` after it has failed."""
+    """One agent of the daemon. `agent` is set while it is ready, `error` after it has failed."""
 
     config: AgentConfig
     backoff: Backoff
     state: AgentState = "starting"
-    opened: Opened | None = None
+    agent: Agent | None = None
     error: Exception | None = None
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
@@ -132,7 +130,15 @@ class AgentSupervisor:
         Failed agents are restarted with growing pauses. Raises errors that are not in `explained`.
         """
         try:
-            await self._watch_over()
+            while True:
+                await self._wait()
+                for hosted in self.all():
+                    if hosted.error is not None and not self._is_explained(hosted.error):
+                        raise hosted.error
+                for hosted in self.all():
+                    if hosted.state == "failed" and hosted.backoff.is_due:
+                        hosted.stop = asyncio.Event()
+                        await self._launch(hosted)
         finally:
             await self.close()
 
@@ -148,17 +154,6 @@ class AgentSupervisor:
                 task.cancel()
                 log.error("agent %s did not stop within %g s", halts[task], STOP_S)
 
-    async def _watch_over(self) -> None:
-        while True:
-            await self._wait()
-            for hosted in self.all():
-                if hosted.error is not None and not self._is_explained(hosted.error):
-                    raise hosted.error
-            for hosted in self.all():
-                if hosted.state == "failed" and hosted.backoff.is_due:
-                    hosted.stop = asyncio.Event()
-                    await self._launch(hosted)
-
     async def healthy(self) -> bool:
         """Return whether readers and writer of every index answer, for the watchdog of systemd.
 
@@ -167,8 +162,8 @@ class AgentSupervisor:
         try:
             async with asyncio.timeout(HEALTHY_S):
                 for hosted in self.all():
-                    if hosted.opened is not None and hosted.state == "ready":
-                        store = hosted.opened.agent.index.store
+                    if hosted.agent is not None and hosted.state == "ready":
+                        store = hosted.agent.index.store
                         await store.readers.read(_trivial)
                         if store.writable:
                             await store.database.run(_trivial)
@@ -182,8 +177,8 @@ class AgentSupervisor:
         """Give an agent an equal configuration whose file permissions may have changed."""
         hosted = self._hosted[config.agent]
         hosted.config = config
-        if hosted.opened is not None:
-            hosted.opened.agent.config = config
+        if hosted.agent is not None:
+            hosted.agent.config = config
 
     def retry(self) -> None:
         """Restart every failed agent now."""
@@ -206,29 +201,24 @@ class AgentSupervisor:
         raise _unknown("several agents are running and the request names none", list(self._hosted))
 
     @contextmanager
-    def serving(self, hosted: AgentSlot) -> Iterator[Opened]:
+    def serving(self, hosted: AgentSlot) -> Iterator[Agent]:
         """Give the agent for the duration of a request, which a stop of the agent cancels.
 
         Raises `RequestFailedError` if the agent is not ready or stops.
         """
         name = hosted.config.agent
-        if hosted.opened is None or hosted.state != "ready":
-            raise RequestFailedError(
-                ErrorCode.UNAVAILABLE,
-                f"agent {name} is {hosted.state}" + (f": {hosted.reason}" if hosted.reason else ""),
-                retryable=True,
-            )
+        if hosted.agent is None or hosted.state != "ready":
+            because = f": {hosted.reason}" if hosted.reason else ""
+            raise unavailable(f"agent {name} is {hosted.state}{because}")
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - requests are tasks
         hosted.requests.add(task)
         try:
-            yield hosted.opened
+            yield hosted.agent
         except asyncio.CancelledError:
             if hosted.state == "ready" or task.uncancel() > 0:
                 raise
-            raise RequestFailedError(
-                ErrorCode.UNAVAILABLE, f"agent {name} was stopped", retryable=True
-            ) from None
+            raise unavailable(f"agent {name} was stopped") from None
         except Exception as error:
             if (refusal := _of_index(hosted, error)) is None:
                 raise
@@ -271,23 +261,23 @@ class AgentSupervisor:
             hosted.backoff.fail()
             log.warning("agent %s: %s", hosted.config.agent, hosted.reason)
         finally:
-            hosted.opened = None
+            hosted.agent = None
 
     async def _live_once(self, hosted: AgentSlot) -> None:
         restart = partial(self._restart_soon, hosted)
-        async with self._open(hosted.config, restart, hosted.waits) as opened:
-            hosted.opened, hosted.state = opened, "ready"
+        async with self._open(hosted.config, restart, hosted.waits) as (agent, actors):
+            hosted.agent, hosted.state = agent, "ready"
             hosted.backoff.reset()
             hosted.ready.set()
             try:
                 await supervise(
-                    opened.actors,
+                    actors,
                     hosted.stop,
                     on_stopping=lambda: _cancel_requests(hosted),
                     explained=self._explained,
                 )
             finally:
-                hosted.opened = None
+                hosted.agent = None
 
     def _is_explained(self, error: Exception) -> bool:
         return isinstance(error.__cause__ or error, self._explained)
@@ -296,7 +286,7 @@ class AgentSupervisor:
         hosted.state, hosted.again = "stopping", False
         hosted.stop.set()
         while (task := hosted.task) is not None and not task.done():
-            if hosted.opened is None and hosted.waits.overdue(GIVE_UP_S) and not task.cancelling():
+            if hosted.agent is None and hosted.waits.overdue(GIVE_UP_S) and not task.cancelling():
                 task.cancel()
             await asyncio.wait({task}, timeout=GIVE_UP_S)
 
@@ -331,7 +321,7 @@ def _of_index(hosted: AgentSlot, error: Exception) -> RequestFailedError | None:
         hint = f"check the disk of {hosted.config.db_path}"
     else:
         return None
-    return RequestFailedError(ErrorCode.UNAVAILABLE, message, hint, retryable=True)
+    return unavailable(message, hint)
 
 
 def _unknown(message: str, agents: list[str]) -> RequestFailedError:

@@ -5,20 +5,28 @@ import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from memoryd import __version__
-from memoryd.api.handlers import Operations
+from memoryd.agent.agent import Agent
+from memoryd.api import files, handlers, probe, transcripts
+from memoryd.api.forget import forget
+from memoryd.api.get import get
+from memoryd.api.health import degraded
+from memoryd.api.search import search
+from memoryd.api.status import Daemon, status
 from memoryd.config.load import AgentConfig, real_path
 from memoryd.config.validate import ConfigError
 from memoryd.daemon.agents import AgentSlot, AgentSupervisor
 from memoryd.daemon.reload import Reloader
-from memoryd.errors import RequestFailedError
+from memoryd.errors import RequestFailedError, bad_request, unavailable
 from memoryd.events import KINDS, MAX_LISTENERS, EventBus
 from memoryd.server.connection import Caller, Handler
 from memoryd_client.schema import agents as wire
 from memoryd_client.schema import memory
+from memoryd_client.schema.status import StatusResult
 from memoryd_client.wire.protocol import Body, ErrorCode, Op
 
 DEGRADED_EVERY_S = 1.0
@@ -32,41 +40,34 @@ NUMBER = re.compile(r"\d+")
 Degraded = dict[tuple[str, str], str]
 """Problems by agent and reason; the key omits numbers, because they change all the time."""
 
-Method = Callable[[Operations, Any, Caller], Awaitable[Body]]
-
-OF_ONE_AGENT: dict[Op, Method] = {
-    Op.STATUS: Operations.status,
-    Op.CONFIG: Operations.config,
-    Op.SEARCH: Operations.search,
-    Op.GET: Operations.get,
-    Op.SYNC: Operations.sync,
-    Op.FILES: Operations.files,
-    Op.SESSIONS: Operations.sessions,
-    Op.FORGET: Operations.forget,
-    Op.PROBE: Operations.probe,
-    Op.SESSION_START: Operations.session_start,
-    Op.TRANSCRIPT_UPDATED: Operations.transcript_updated,
-}
+Method = Callable[[Agent, Any], Awaitable[Body]]
 
 
-UNLIMITED = frozenset({Op.SYNC, Op.FORGET, Op.PROBE})
-"""Operations of one agent without a time limit."""
-
-
+@dataclass(frozen=True, slots=True)
 class DaemonOperations:
     """Operations of the daemon. Operations of one agent go to the agent that the client selects."""
 
-    def __init__(self, host: AgentSupervisor, reloader: Reloader, events: EventBus) -> None:
-        self._host = host
-        self._reloader = reloader
-        self._events = events
-        self._started_s = time.monotonic()
+    daemon: Daemon
+    host: AgentSupervisor
+    reloader: Reloader
+    bus: EventBus
 
     def table(self) -> Mapping[Op, Handler]:
         """Return the handler of each operation."""
+        of_agent = self._of_agent
         return {
             Op.PING: self.ping,
-            **{op: self._of_agent(op, method) for op, method in OF_ONE_AGENT.items()},
+            Op.STATUS: of_agent(Op.STATUS, self._status),
+            Op.CONFIG: of_agent(Op.CONFIG, handlers.config),
+            Op.SEARCH: of_agent(Op.SEARCH, search),
+            Op.GET: of_agent(Op.GET, get),
+            Op.SYNC: self.sync,
+            Op.FILES: of_agent(Op.FILES, files.page),
+            Op.SESSIONS: of_agent(Op.SESSIONS, transcripts.page),
+            Op.FORGET: of_agent(Op.FORGET, forget, limit_s=None),
+            Op.PROBE: of_agent(Op.PROBE, probe.run, limit_s=None),
+            Op.SESSION_START: of_agent(Op.SESSION_START, handlers.session_start),
+            Op.TRANSCRIPT_UPDATED: of_agent(Op.TRANSCRIPT_UPDATED, handlers.transcript_updated),
             Op.INDEX: self.index,
             Op.EVENTS: self.events,
             Op.AGENTS: self.agents,
@@ -77,74 +78,73 @@ class DaemonOperations:
 
     async def ping(self, body: Body, caller: Caller) -> memory.PingResult:
         """Confirm that the daemon is alive."""
-        uptime_s = time.monotonic() - self._started_s
+        uptime_s = time.monotonic() - self.daemon.started_s
         return memory.PingResult(os.getpid(), __version__, uptime_s)
+
+    async def sync(self, body: Any, caller: Caller) -> memory.SyncResult:
+        """Wait until everything that an agent noticed before is searchable."""
+        with self.host.serving(self.host.find(caller.agent, caller.folder)) as agent:
+            return await handlers.sync(agent, body, caller)
 
     async def index(self, body: Any, caller: Caller) -> memory.IndexResult:
         """Update the index of an agent; restart the agent if the provider changes."""
-        hosted = self._host.find(caller.agent, caller.folder)
+        hosted = self.host.find(caller.agent, caller.folder)
         if body.provider is not None:
-            with self._host.serving(hosted) as opened:
-                restart = await opened.operations.choose(body.provider)
+            with self.host.serving(hosted) as agent:
+                restart = await handlers.choose(agent, body.provider)
             if restart:
-                await self._host.restart(hosted)
-        with self._host.serving(hosted) as opened:
-            return await opened.operations.index(body, caller)
+                await self.host.restart(hosted)
+        with self.host.serving(hosted) as agent:
+            return await handlers.index(agent, body, caller)
 
     async def agents(self, body: Body, caller: Caller) -> wire.AgentsResult:
         """List the agents."""
         try:
-            current = self._host.find(caller.agent, caller.folder).config.agent
+            current = self.host.find(caller.agent, caller.folder).config.agent
         except RequestFailedError:
             current = None
-        return wire.AgentsResult([summary(h) for h in self._host.all()], current)
+        return wire.AgentsResult([self._summary(h) for h in self.host.all()], current)
 
     async def add(self, body: Any, caller: Caller) -> wire.AddResult:
         """Add a workspace."""
         path = Path(body.workspace)
         if not path.is_absolute():
-            raise RequestFailedError(
-                ErrorCode.BAD_REQUEST,
-                f"workspace must be an absolute path (got {body.workspace!r})",
-            )
+            raise bad_request(f"workspace must be an absolute path (got {body.workspace!r})")
         try:
-            hosted, added = await self._reloader.add(path)
+            hosted, added = await self.reloader.add(path)
         except ConfigError as error:
-            raise RequestFailedError(ErrorCode.BAD_REQUEST, str(error)) from error
-        return wire.AddResult(summary(hosted), added)
+            raise bad_request(str(error)) from error
+        return wire.AddResult(self._summary(hosted), added)
 
     async def drop(self, body: Any, caller: Caller) -> wire.DropResult:
         """Drop an added workspace."""
         named = await asyncio.to_thread(real_path, Path(body.agent))
-        config = await self._reloader.drop(self._named(body.agent, named))
+        config = await self.reloader.drop(self._named(body.agent, named))
         return wire.DropResult(config.agent, str(config.workspace), str(config.db_path))
 
     async def reload(self, body: Body, caller: Caller) -> wire.ReloadResult:
         """Read the configuration again."""
         try:
-            return await self._reloader.reload()
+            return await self.reloader.reload()
         except ConfigError as error:
-            raise RequestFailedError(
-                ErrorCode.BAD_REQUEST, str(error), "the old configuration stays active"
-            ) from error
+            raise bad_request(str(error), "the old configuration stays active") from error
 
     async def events(self, body: Any, caller: Caller) -> memory.EventsResult:
         """Send events until the request is cancelled."""
         wrong = [kind for kind in body.kinds or () if kind not in KINDS]
         if wrong:
-            raise RequestFailedError(
-                ErrorCode.BAD_REQUEST,
+            raise bad_request(
                 f"unknown kind of event {wrong[0][:100]!r}; valid kinds: {', '.join(KINDS)}",
             )
         if caller.agent is not None:
-            self._host.find(caller.agent, caller.folder)
-        if self._events.listeners() >= MAX_LISTENERS:
+            self.host.find(caller.agent, caller.folder)
+        if self.bus.listeners() >= MAX_LISTENERS:
             raise RequestFailedError(
                 ErrorCode.BUSY,
                 f"the limit of {MAX_LISTENERS} clients that follow events is reached",
                 retryable=True,
             )
-        with self._events.subscribe(body.kinds, caller.agent) as subscription:
+        with self.bus.subscribe(body.kinds, caller.agent) as subscription:
             # The client receives every event after this one.
             subscription.offer(memory.Event("listening", caller.agent or "", time.time()))
             before = self._degraded()
@@ -157,38 +157,59 @@ class DaemonOperations:
                 while (event := subscription.take()) is not None:
                     await caller.item(event)
 
-    def _of_agent(self, op: Op, method: Method) -> Handler:
-        limit_s = None if op in UNLIMITED else ANSWER_S
+    async def _status(self, agent: Agent, body: Any) -> StatusResult:
+        ids = [hosted.config.agent for hosted in self.host.all()]
+        return await status(agent, self.daemon, problem=self.host.problem, agents=ids)
 
+    def _of_agent(self, op: Op, method: Method, limit_s: float | None = ANSWER_S) -> Handler:
         async def handle(body: Body, caller: Caller) -> Body:
-            with self._host.serving(self._host.find(caller.agent, caller.folder)) as opened:
+            with self.host.serving(self.host.find(caller.agent, caller.folder)) as agent:
                 try:
                     async with asyncio.timeout(limit_s) as limit:
-                        return await method(opened.operations, body, caller)
+                        return await method(agent, body)
                 except TimeoutError:
                     if not limit.expired():
                         raise
-                    raise RequestFailedError(
-                        ErrorCode.UNAVAILABLE,
+                    raise unavailable(
                         f"{op} took longer than {ANSWER_S:g} s: the disk or the index hangs",
-                        hint="see `memctl status` and the log",
-                        retryable=True,
+                        "see `memctl status` and the log",
                     ) from None
 
         return handle
 
     def _named(self, agent: str, folder: Path | None) -> AgentConfig:
         """Return the agent with an id or a workspace. Raises `RequestFailedError`."""
-        for hosted in self._host.all():
+        for hosted in self.host.all():
             if hosted.config.workspace == folder:
                 return hosted.config
-        return self._host.find(agent, "").config
+        return self.host.find(agent, "").config
+
+    def _summary(self, hosted: AgentSlot) -> wire.AgentSummary:
+        """Return the entry of an agent in the list of agents."""
+        config, agent = hosted.config, hosted.agent
+        shown = wire.AgentSummary(
+            agent=config.agent,
+            state=hosted.state,
+            workspace_dir=str(config.workspace),
+            db_path=str(config.db_path),
+            origin=config.origin,
+            reason=hosted.reason,
+        )
+        if hosted.reason is not None:
+            shown.degraded = [hosted.reason]
+        if agent is not None:
+            catalog = agent.index.store.catalog
+            shown.files, shown.chunks = len(catalog.rows), catalog.chunks
+            shown.pending_files = agent.pending_files()
+            shown.pending_vectors = agent.pending_chunks()
+            shown.degraded = degraded(agent, self.host.problem)
+        return shown
 
     def _degraded(self) -> Degraded:
         return {
             (hosted.config.agent, NUMBER.sub("#", reason)): reason
-            for hosted in self._host.all()
-            for reason in summary(hosted).degraded
+            for hosted in self.host.all()
+            for reason in self._summary(hosted).degraded
         }
 
 
@@ -197,25 +218,3 @@ def changes(before: Degraded, now: Degraded) -> list[tuple[str, str, str]]:
     worse = [("degraded", key[0], now[key]) for key in sorted(now.keys() - before.keys())]
     gone = sorted(before.keys() - now.keys())
     return worse + [("recovered", key[0], before[key]) for key in gone]
-
-
-def summary(hosted: AgentSlot) -> wire.AgentSummary:
-    """Return the entry of an agent in the list of agents."""
-    config, opened = hosted.config, hosted.opened
-    shown = wire.AgentSummary(
-        agent=config.agent,
-        state=hosted.state,
-        workspace_dir=str(config.workspace),
-        db_path=str(config.db_path),
-        origin=config.origin,
-        reason=hosted.reason,
-    )
-    if hosted.reason is not None:
-        shown.degraded = [hosted.reason]
-    if opened is not None:
-        agent = opened.agent
-        catalog = agent.index.store.catalog
-        shown.files, shown.chunks = len(catalog.rows), catalog.chunks
-        shown.pending_files, shown.pending_vectors = agent.pending_files(), agent.pending_chunks()
-        shown.degraded = opened.operations.degraded()
-    return shown

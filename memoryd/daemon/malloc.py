@@ -35,20 +35,12 @@ def give_back() -> None:
         ctypes.CDLL(None).malloc_trim(SPARE_BYTES)
 
 
-class HeapTrimmer:
-    """Actor that regularly returns memory that a rebuild or many searches needed."""
-
-    def __init__(
-        self,
-        *,
-        give_back: Callable[[], None] = give_back,
-        sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
-    ) -> None:
-        self._give_back = give_back
-        self._sleep = sleep
-
-    async def run(self) -> None:
-        """Return memory until cancelled."""
-        while True:
-            await self._sleep(GIVE_BACK_EVERY_S)
-            await asyncio.to_thread(self._give_back)
+async def trim_heaps(
+    *,
+    give_back: Callable[[], None] = give_back,
+    sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
+) -> None:
+    """Regularly return memory that a rebuild or many searches needed, until cancelled."""
+    while True:
+        await sleep(GIVE_BACK_EVERY_S)
+        await asyncio.to_thread(give_back)

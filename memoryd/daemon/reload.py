@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from memoryd.agent.factories import check_workspace
@@ -26,6 +27,7 @@ MAX_ADDED = 100
 """Maximum number of added workspaces, because each has its own threads and connections."""
 
 
+@dataclass(eq=False)
 class Reloader:
     """Actor that starts, stops and restarts agents when their configuration changes.
 
@@ -33,33 +35,22 @@ class Reloader:
     `added_path` is the file of added workspaces.
     """
 
-    def __init__(
-        self,
-        host: AgentSupervisor,
-        hangup: asyncio.Event,
-        *,
-        config_file: Path | None,
-        agent: str | None,
-        workspace: Path | None,
-        added_path: Path,
-        on_reloading: Callable[[], None],
-        on_reloaded: Callable[[], None],
-    ) -> None:
-        self._host = host
-        self._hangup = hangup
-        self._config_file = config_file
-        self._agent = agent
-        self._workspace = workspace
-        self._added_path = added_path
-        self._on_reloading = on_reloading
-        self._on_reloaded = on_reloaded
-        self._lock = asyncio.Lock()
+    host: AgentSupervisor
+    hangup: asyncio.Event
+    _: KW_ONLY
+    config_file: Path | None
+    agent: str | None
+    workspace: Path | None
+    added_path: Path
+    on_reloading: Callable[[], None]
+    on_reloaded: Callable[[], None]
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def run(self) -> None:
         """Reload on every `hangup` until cancelled."""
         while True:
-            await self._hangup.wait()
-            self._hangup.clear()
+            await self.hangup.wait()
+            self.hangup.clear()
             try:
                 await self.reload()
             except ConfigError as error:
@@ -69,16 +60,16 @@ class Reloader:
         """Start every agent. Raises `ConfigError`, or the first error if every agent failed."""
         with suppress(OSError):
             # An interrupted write left it; the file itself is complete.
-            unfinished(self._added_path).unlink(missing_ok=True)
+            unfinished(self.added_path).unlink(missing_ok=True)
         try:
             configs = await asyncio.to_thread(self._load)
         except AddedError as error:
-            self._host.problem = str(error)
+            self.host.problem = str(error)
             log.error("added workspaces are not served: %s", error)
             configs = await asyncio.to_thread(self._load, with_added=False)
-        await asyncio.gather(*(self._host.start(config) for config in configs))
-        errors = [hosted.error for hosted in self._host.all() if hosted.error is not None]
-        if len(errors) == len(self._host.all()):
+        await asyncio.gather(*(self.host.start(config) for config in configs))
+        errors = [hosted.error for hosted in self.host.all() if hosted.error is not None]
+        if len(errors) == len(self.host.all()):
             raise errors[0]
 
     async def reload(self) -> ReloadResult:
@@ -87,7 +78,7 @@ class Reloader:
         Raises `ConfigError`, and then changes nothing.
         """
         async with self._lock:
-            self._on_reloading()
+            self.on_reloading()
             try:
                 wanted = await asyncio.to_thread(self._load)
                 for config in wanted:
@@ -95,13 +86,13 @@ class Reloader:
                         with suppress(TimeoutError):  # the start of the agent waits for the disk
                             await check_workspace(config)
             except ConfigError as error:
-                self._host.problem = f"the configuration can't be reloaded: {error}"
+                self.host.problem = f"the configuration can't be reloaded: {error}"
                 raise
             else:
-                self._host.problem = None
+                self.host.problem = None
                 return await self._apply(wanted)
             finally:
-                self._on_reloaded()
+                self.on_reloaded()
 
     async def add(self, workspace: Path) -> tuple[AgentSlot, bool]:
         """Serve one more workspace; return its agent and whether it is new.
@@ -110,8 +101,8 @@ class Reloader:
         """
         async with self._lock:
             await self._check_added()
-            config = usable(await asyncio.to_thread(load_added, self._config_file, workspace))
-            for hosted in self._host.all():
+            config = usable(await asyncio.to_thread(load_added, self.config_file, workspace))
+            for hosted in self.host.all():
                 if hosted.config.workspace == config.workspace:
                     return hosted, False
                 if hosted.config.db_path == config.db_path:
@@ -119,23 +110,21 @@ class Reloader:
                         f"agent {hosted.config.agent} already uses the index {config.db_path}",
                         "set store.path for each agent, not in [defaults]",
                     )
-            if sum(h.config.origin == "added" for h in self._host.all()) >= MAX_ADDED:
+            if sum(h.config.origin == "added" for h in self.host.all()) >= MAX_ADDED:
                 raise RequestFailedError(
                     ErrorCode.BUSY,
                     f"the limit of {MAX_ADDED} added workspaces is reached",
                     "drop one, or add it to the configuration instead",
                 )
-            hosted = await self._host.start(config)
+            hosted = await self.host.start(config)
             if hosted.reason is not None:
-                await self._host.stop(config.agent)
+                await self.host.stop(config.agent)
                 raise RequestFailedError(ErrorCode.UNAVAILABLE, hosted.reason)
             try:
-                await self._write_added()
-            except OSError as error:
-                await self._host.stop(config.agent)
-                raise _not_written(
-                    self._added_path, error, "the workspace is not served"
-                ) from error
+                await self._write_added(effect="the workspace is not served")
+            except RequestFailedError:
+                await self.host.stop(config.agent)
+                raise
             return hosted, True
 
     async def drop(self, config: AgentConfig) -> AgentConfig:
@@ -149,43 +138,39 @@ class Reloader:
             )
         async with self._lock:
             await self._check_added()
-            await self._host.stop(config.agent)
-            try:
-                await self._write_added()
-            except OSError as error:
-                effect = "the workspace is dropped until the next start"
-                raise _not_written(self._added_path, error, effect) from error
+            await self.host.stop(config.agent)
+            await self._write_added(effect="the workspace is dropped until the next start")
         return config
 
     async def _apply(self, wanted: list[AgentConfig]) -> ReloadResult:
         files = [str(file) for config in wanted[:1] for file in config.files]
         result = ReloadResult(files, [], [], [], [], [])
         ids = {config.agent for config in wanted}
-        for hosted in self._host.all():
+        for hosted in self.host.all():
             if hosted.config.agent not in ids:
-                await self._host.stop(hosted.config.agent)
+                await self.host.stop(hosted.config.agent)
                 result.stopped.append(hosted.config.agent)
-        there = {hosted.config.agent: hosted.config for hosted in self._host.all()}
+        there = {hosted.config.agent: hosted.config for hosted in self.host.all()}
         for config in wanted:
             if there.get(config.agent) == config:
                 result.unchanged.append(config.agent)
-                self._host.keep(config)
+                self.host.keep(config)
                 continue
             if config.agent in there:
-                await self._host.stop(config.agent)
-            hosted = await self._host.start(config)
+                await self.host.stop(config.agent)
+            hosted = await self.host.start(config)
             kind = result.restarted if config.agent in there else result.started
             (result.failed if hosted.reason is not None else kind).append(config.agent)
-        self._host.retry()
+        self.host.retry()
         log.info("configuration reloaded, %s", _changes(result))
         return result
 
     def _load(self, *, with_added: bool = True) -> list[AgentConfig]:
         """Return the agents to serve: those of the configuration, then added workspaces."""
-        configs = load(self._config_file, agent=self._agent, workspace=self._workspace)
+        configs = load(self.config_file, agent=self.agent, workspace=self.workspace)
         served = {config.workspace for config in configs}
-        for workspace in read_added(self._added_path) if with_added else ():
-            config = load_added(self._config_file, Path(workspace))
+        for workspace in read_added(self.added_path) if with_added else ():
+            config = load_added(self.config_file, Path(workspace))
             if config.workspace not in served:
                 served.add(config.workspace)
                 configs.append(config)
@@ -196,21 +181,21 @@ class Reloader:
     async def _check_added(self) -> None:
         """Raise `RequestFailedError` if an unreadable list would be overwritten."""
         try:
-            await asyncio.to_thread(read_added, self._added_path)
+            await asyncio.to_thread(read_added, self.added_path)
         except AddedError as error:
             raise RequestFailedError(ErrorCode.UNAVAILABLE, str(error)) from error
 
-    async def _write_added(self) -> None:
-        added = [str(h.config.workspace) for h in self._host.all() if h.config.origin == "added"]
-        await asyncio.to_thread(write_added, self._added_path, added)
-
-
-def _not_written(path: Path, error: OSError, effect: str) -> RequestFailedError:
-    return RequestFailedError(
-        ErrorCode.UNAVAILABLE,
-        f"can't write {path}: {error.strerror}; {effect}",
-        "free disk space or make it writable, then retry",
-    )
+    async def _write_added(self, *, effect: str) -> None:
+        """Store the list of added workspaces. Raises `RequestFailedError` with the `effect`."""
+        added = [str(h.config.workspace) for h in self.host.all() if h.config.origin == "added"]
+        try:
+            await asyncio.to_thread(write_added, self.added_path, added)
+        except OSError as error:
+            raise RequestFailedError(
+                ErrorCode.UNAVAILABLE,
+                f"can't write {self.added_path}: {error.strerror}; {effect}",
+                "free disk space or make it writable, then retry",
+            ) from error
 
 
 def _changes(result: ReloadResult) -> str:

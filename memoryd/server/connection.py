@@ -5,6 +5,7 @@ import contextlib
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 
 import msgspec
 
@@ -36,35 +37,27 @@ from memoryd_client.wire.protocol import (
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class Caller:
     """The caller of a request, and the channel for its progress and streamed items.
 
     `agent` is the named agent, if any; `folder` the client's absolute current directory, or "".
+    `offer` drops frames for slow clients, and `stream` waits.
     """
 
-    def __init__(
-        self,
-        request_id: int,
-        *,
-        agent: str | None,
-        folder: str,
-        offer: Callable[[Frame], None],
-        stream: Callable[[Frame], Awaitable[None]],
-    ) -> None:
-        """Take `offer`, which drops frames for slow clients, and `stream`, which waits."""
-        self.agent = agent
-        self.folder = folder
-        self._id = request_id
-        self._offer = offer
-        self._stream = stream
+    request_id: int
+    agent: str | None
+    folder: str
+    offer: Callable[[Frame], None]
+    stream: Callable[[Frame], Awaitable[None]]
 
     def progress(self, completed: int, total: int, label: str) -> None:
         """Send the progress of the request, unless the client reads slowly."""
-        self._offer(Progress(self._id, completed, total, label))
+        self.offer(Progress(self.request_id, completed, total, label))
 
     async def item(self, body: Body) -> None:
         """Send one element of a streamed answer, and wait until the client can take more."""
-        await self._stream(Item(self._id, raw(body)))
+        await self.stream(Item(self.request_id, raw(body)))
 
 
 MAX_IN_FLIGHT = 32
@@ -178,13 +171,11 @@ class ClientConnection:
             await self._send(Error(ErrorCode.BAD_FRAME, "the first frame must be hello"))
             return False
         if hello.protocol_max < PROTOCOL_MIN or hello.protocol_min > PROTOCOL_MAX:
-            await self._send(
-                Error(
-                    ErrorCode.UNSUPPORTED_PROTOCOL,
-                    f"this memoryd speaks protocol {PROTOCOL_MIN} to {PROTOCOL_MAX}, the client"
-                    f" {hello.protocol_min} to {hello.protocol_max}; upgrade the older one",
-                )
+            message = (
+                f"this memoryd speaks protocol {PROTOCOL_MIN} to {PROTOCOL_MAX}, the client"
+                f" {hello.protocol_min} to {hello.protocol_max}; upgrade the older one"
             )
+            await self._send(Error(ErrorCode.UNSUPPORTED_PROTOCOL, message))
             return False
         self._folder = hello.folder
         await self._send(self._welcome)
@@ -236,21 +227,13 @@ class ClientConnection:
 
     async def _accept(self, request: Request, size: int, group: asyncio.TaskGroup) -> None:
         if request.id in self._in_flight:
-            await self._send(
-                Error(
-                    ErrorCode.DUPLICATE_ID, f"request {request.id} is still in flight", request.id
-                )
-            )
+            message = f"request {request.id} is still in flight"
+            await self._send(Error(ErrorCode.DUPLICATE_ID, message, request.id))
         elif len(self._in_flight) >= MAX_IN_FLIGHT:
-            await self._send(
-                Error(
-                    ErrorCode.BUSY,
-                    f"{MAX_IN_FLIGHT} requests are in flight on this connection",
-                    request.id,
-                    hint="wait for an answer before you send the next request",
-                    retryable=True,
-                )
-            )
+            message = f"{MAX_IN_FLIGHT} requests are in flight on this connection"
+            hint = "wait for an answer before you send the next request"
+            busy = Error(ErrorCode.BUSY, message, request.id, hint=hint, retryable=True)
+            await self._send(busy)
         else:
             self._in_flight_bytes += size
             if self._load.is_too_much_from(self):
@@ -300,19 +283,17 @@ class ClientConnection:
             handler = self._handlers[op]
         except (ValueError, KeyError):
             known = ", ".join(self._handlers)
-            return Error(
-                ErrorCode.UNKNOWN_OP,
-                f"unknown op {request.op[:ECHO_CHARS]!r}; known ops: {known}",
-                request.id,
-            )
+            message = f"unknown op {request.op[:ECHO_CHARS]!r}; known ops: {known}"
+            return Error(ErrorCode.UNKNOWN_OP, message, request.id)
         try:
             body = decode_body(request.body, BODY_OF_OP[op])
         except msgspec.DecodeError as error:
             return Error(ErrorCode.BAD_REQUEST, f"{op}: {error}", request.id)
+        caller = Caller(request.id, request.agent, self._folder, self._offer, self._stream)
         deadline = None if request.deadline_ms is None else request.deadline_ms / 1000
         try:
             async with asyncio.timeout(deadline) as limit:
-                result = await handler(body, self._caller(request))
+                result = await handler(body, caller)
             return Result(request.id, raw(result))
         except RequestFailedError as error:
             return Error(
@@ -325,15 +306,6 @@ class ClientConnection:
             error_id = secrets.token_hex(4)
             log.exception("internal error %s in %s", error_id, op)
             return Error(ErrorCode.INTERNAL, f"internal error {error_id}; see the log", request.id)
-
-    def _caller(self, request: Request) -> Caller:
-        return Caller(
-            request.id,
-            agent=request.agent,
-            folder=self._folder,
-            offer=self._offer,
-            stream=self._stream,
-        )
 
     def _offer(self, frame: Frame) -> None:
         """Write an optional frame, unless much data is pending for the client."""

@@ -10,7 +10,6 @@ import socket
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 
 from memoryd.fs.lockfile import locked
 from memoryd.server.systemd import is_handed_over
@@ -44,12 +43,7 @@ class Endpoint:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self._socket.close()
         self._lock.close()
 

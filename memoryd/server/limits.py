@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from memoryd_client.wire.protocol import Error, ErrorCode
@@ -56,28 +57,22 @@ def too_much(request_id: int | None = None) -> Error:
     )
 
 
+@dataclass(eq=False)
 class Seldom:
     """Rate limit for a repeated warning, with a count of the skipped ones."""
 
-    def __init__(
-        self,
-        log: logging.Logger,
-        *,
-        every_s: float = 60.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._log = log
-        self._every_s = every_s
-        self._clock = clock
-        self._next_s = 0.0
-        self._skipped = 0
+    log: logging.Logger
+    every_s: float = 60.0
+    clock: Callable[[], float] = time.monotonic
+    _next_s: float = field(default=0.0, init=False)
+    _skipped: int = field(default=0, init=False)
 
     def warning(self, message: str, *arguments: object) -> None:
         """Log a warning, or count it if one was logged less than `every_s` ago."""
-        now_s = self._clock()
+        now_s = self.clock()
         if now_s < self._next_s:
             self._skipped += 1
             return
         more = f" ({self._skipped} more since the last time)" if self._skipped else ""
-        self._log.warning(message + more, *arguments)
-        self._skipped, self._next_s = 0, now_s + self._every_s
+        self.log.warning(message + more, *arguments)
+        self._skipped, self._next_s = 0, now_s + self.every_s

@@ -9,6 +9,7 @@ import re
 import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 
 FIRST_DESCRIPTOR = 3
 _MICROSECONDS = re.compile("[0-9]{1,20}")
@@ -19,7 +20,8 @@ class Notifier:
 
     def __init__(self, environ: dict[str, str] | None = None) -> None:
         environ = dict(os.environ) if environ is None else environ
-        self._address = environ.get("NOTIFY_SOCKET", "")
+        address = environ.get("NOTIFY_SOCKET", "")
+        self._address = "\0" + address[1:] if address.startswith("@") else address
         self._watchdog_s: float | None = None
         if environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid()):
             usec = environ.get("WATCHDOG_USEC", "")
@@ -29,15 +31,10 @@ class Notifier:
         """Send assignments such as `READY=1`. Ignores a manager that does not listen."""
         if not self._address:
             return
-        address = self._address
-        if address.startswith("@"):
-            address = "\0" + address[1:]
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as manager:
             manager.setblocking(False)
-            try:
-                manager.sendto("\n".join(lines).encode(), address)
-            except OSError:
-                return
+            with suppress(OSError):
+                manager.sendto("\n".join(lines).encode(), self._address)
 
     def reloading(self) -> None:
         """Announce a reload of the configuration; `READY=1` follows."""
@@ -45,10 +42,7 @@ class Notifier:
         self.send("RELOADING=1", f"MONOTONIC_USEC={now_us}")
 
     async def run(self, healthy: Callable[[], Awaitable[bool]]) -> None:
-        """Feed the watchdog twice per period while `healthy` returns True.
-
-        Never returns.
-        """
+        """Feed the watchdog twice per period while `healthy` returns True. Never returns."""
         if self._watchdog_s is None or not self._address:
             await asyncio.Event().wait()
             return

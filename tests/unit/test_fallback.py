@@ -33,7 +33,7 @@ class Scene:
         self._moved = asyncio.Event()
         self._reached = asyncio.Event()
         self.fallback = Fallback(
-            self.writer,
+            writer=self.writer,
             hold=self.hold,
             failed="openai",
             fallback="local",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memoryd.daemon.malloc import GIVE_BACK_EVERY_S, HeapTrimmer, give_back
+from memoryd.daemon.malloc import GIVE_BACK_EVERY_S, give_back, trim_heaps
 
 BLOCKS, BLOCK_BYTES = 4_000, 8_000
 
@@ -27,7 +27,7 @@ async def test_it_gives_back_every_minute_until_it_is_cancelled() -> None:
             raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):
-        await HeapTrimmer(give_back=lambda: given.append(len(pauses)), sleep=sleep).run()
+        await trim_heaps(give_back=lambda: given.append(len(pauses)), sleep=sleep)
     assert (pauses, given) == ([GIVE_BACK_EVERY_S] * 4, [1, 2, 3])
 
 

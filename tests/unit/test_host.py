@@ -50,7 +50,7 @@ class Farm:
             await self.failing[name]
 
         try:
-            yield Opened(cast(Any, None), cast(Any, None), [Actor("work", work)])
+            yield cast(Any, object()), [Actor("work", work)]
         finally:
             self.closed.append(name)
 
