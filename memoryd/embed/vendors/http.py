@@ -182,7 +182,7 @@ class Http:
             response.status,
             {name.lower(): value for name, value in response.headers.items()},
             self.mask(body[:ERROR_BODY_BYTES].decode("utf-8", "replace")),
-            key="nowhere" if key is None else key.origin,
+            key=None if key is None else key.origin,
             now_s=time.time(),
         )
         error.args = (self.mask(str(error)),)  # JSON may have escaped it

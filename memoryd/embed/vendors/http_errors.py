@@ -53,11 +53,18 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def refusal(
-    vendor: str, status: int, headers: Mapping[str, str], body: str, *, key: str, now_s: float
+    vendor: str,
+    status: int,
+    headers: Mapping[str, str],
+    body: str,
+    *,
+    key: str | None,
+    now_s: float,
 ) -> ProviderError:
     """Return the error for an answer with this status, headers and (start of a) body.
 
-    `key` is the origin of the key; `now_s` is the Unix time, for dates in `Retry-After`.
+    `key` is the origin of the key, None if none was sent; `now_s` is the Unix time, for dates in
+    `Retry-After`.
     """
     said = _message(body)
     told = f"{vendor} answered {status}" + (f": {said}" if said else "")
@@ -69,13 +76,13 @@ def refusal(
         return PermanentError(f"{told} - it redirects requests; set remote.base_url.")
     poor = status == 403 and _QUOTA.search(body)
     if (status in (401, 403) and not poor) or (status in (400, 429) and _BAD_KEY.search(body)):
-        return PermanentError(
-            f"{told} - the key from {key} is refused. Replace it, then run `memctl probe`."
-        )
+        fix = "a key is required. Set" if key is None else f"the key from {key} is refused. Replace"
+        return PermanentError(f"{told} - {fix} it, then run `memctl probe`.")
     if status == 402 or (status in _TRANSIENT | {403, 400} and _QUOTA.search(body)):
+        whose = "" if key is None else f" of the key from {key}"
         return PermanentError(
-            f"{told} - the quota of the key from {key} is used up. Top it up, or choose another"
-            " provider; memoryd retries by itself.",
+            f"{told} - the quota{whose} is used up. Top it up, or choose another provider; memoryd"
+            " retries by itself.",
             for_good=False,
         )
     if status == 404 or (status in (400, 422) and _NO_MODEL.search(body)):
