@@ -130,7 +130,7 @@ def test_an_agent_whose_index_hangs_can_be_given_up_and_taken_up_again(daemon: D
         daemon.agents.clear()
         daemon.write_config()
         assert "Stopped: far-off" in daemon.memctl("reload", cwd=daemon.folder).stdout
-        with daemon.client("far-off") as client, pytest.raises(MemorydError, match="no agent"):
+        with daemon.client("far-off") as client, pytest.raises(MemorydError, match="no such agent"):
             client.status()
     daemon.agents["far-off"] = settings
     daemon.write_config()

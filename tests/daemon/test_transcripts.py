@@ -1,7 +1,9 @@
 """Transcripts, while other processes write them: found, followed by what is added, forgotten."""
 
+import contextlib
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from functools import partial
@@ -12,6 +14,8 @@ import pytest
 from harness import Daemon
 from waiting import eventually
 
+from memoryd.embed.local import WINDOW_UNITS
+from memoryd.embed.windows import windows
 from memoryd_client.errors import BadRequestError, DeniedError, NotFoundError
 from memoryd_client.schema.transcripts import SessionEntry
 
@@ -476,18 +480,29 @@ def test_a_large_import_that_is_killed_goes_on_and_embeds_nothing_twice(chats: D
         file.write_text("".join(f"{line}\n{tool}" for line in lines))
     chats.write("MEMORY.md", "a note about elderberries\n")
     chats.start()
+    stored: list[tuple[int, set[str]]] = []
     for files in (40, 120):
         eventually(partial(has_indexed, chats, files))
         assert chats.paths("elderberries")[0] == "MEMORY.md"
         chats.kill()
+        stored.append((len(chats.embedded()), embedded_windows(chats)))
         chats.start()
     chats.sync()
     found = listed(chats)
     assert len(found) == 200
     assert all(e.state == "indexed" and e.messages == 50 for e in found.values())
-    texts = [text for text in chats.embedded() if "turn" in text]
-    # What was under way at a kill had not been answered.
-    assert len(texts) - len(set(texts)) <= 2 * 128
+    texts = chats.embedded()
+    for count, windows_before in stored:
+        assert windows_before
+        assert windows_before <= set(texts[:count])
+        assert not windows_before & set(texts[count:])
+
+
+def embedded_windows(daemon: Daemon) -> set[str]:
+    """Return the windows of all chunks with a vector, as the model's log shows them."""
+    with contextlib.closing(sqlite3.connect(daemon.database)) as index:
+        chunks = index.execute("SELECT text FROM chunks WHERE vector_id IS NOT NULL").fetchall()
+    return {repr(window) for (text,) in chunks for window in windows(text, WINDOW_UNITS)}
 
 
 def has_indexed(daemon: Daemon, files: int) -> bool:
