@@ -131,8 +131,8 @@ def _read_set_aside(connection: Connection) -> set[tuple[str, str]]:
 
 def _prefixes() -> Iterable[tuple[str, str]]:
     """Yield bounds that divide hashes, so that a bad page hides only its neighbours."""
-    for pair in product("0123456789abcdef", repeat=2):
-        yield "".join(pair), "".join((*pair, "g"))
+    for first, second in product("0123456789abcdef", repeat=2):
+        yield first + second, first + second + "g"
 
 
 def _scan(
