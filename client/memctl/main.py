@@ -30,11 +30,7 @@ from memoryd_client.schema.memory import (
     SyncResult,
 )
 from memoryd_client.schema.status import StatusResult
-from memoryd_client.shared.paths import (
-    SocketPathError,
-    check_socket_path,
-    default_socket_path,
-)
+from memoryd_client.shared.paths import SocketPathError, check_socket_path, default_socket_path
 from memoryd_client.shared.style import one_line
 
 if TYPE_CHECKING:

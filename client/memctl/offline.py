@@ -63,10 +63,9 @@ def _show(result: Struct, text: str, arguments: Arguments) -> None:
 def started_text(started: "Started") -> str:
     """Return the text for a running daemon, with its log."""
     state = "is already running" if started.already else "is running"
-    text = f"memoryd {state}: pid {started.pid}, socket {printable_name(started.socket_path)}\n"
-    if started.log_path is None:
-        return text
-    return f"{text}log: {printable_name(started.log_path)}\n"
+    log = "" if started.log_path is None else f"log: {printable_name(started.log_path)}\n"
+    place = printable_name(started.socket_path)
+    return f"memoryd {state}: pid {started.pid}, socket {place}\n{log}"
 
 
 def stopped_text(stopped: "Stopped") -> str:
