@@ -98,15 +98,10 @@ def _run(words: list[str]) -> int:
 
 
 def _do(arguments: Arguments, socket_path: str) -> int:
-    if arguments.command in ("start", "stop", "restart", "logs"):
+    if arguments.command in ("start", "stop", "restart", "logs", "doctor"):
         from memctl import offline
 
-        offline.run(arguments, socket_path)
-        return OK
-    if arguments.command == "doctor":
-        from memctl import offline
-
-        return offline.doctor(arguments, socket_path)
+        return offline.run(arguments, socket_path)
     client = _client(arguments, socket_path)
     try:
         result = _ask(client, arguments)
