@@ -231,15 +231,12 @@ def _statuses(client: Client) -> list[StatusResult | AgentSummary]:
 
 def _wait_for(client: Client, arguments: Arguments) -> IndexResult | SyncResult:
     """Run a long request with progress on stderr."""
-    timeout_s = arguments.timeout_s
+    force, provider, timeout_s = arguments.force, arguments.provider, arguments.timeout_s
     line = progress_line()
     try:
         if arguments.command == "index":
             return client.index(
-                force=arguments.force,
-                provider=arguments.provider,
-                on_progress=line,
-                timeout_s=timeout_s,
+                force=force, provider=provider, on_progress=line, timeout_s=timeout_s
             )
         return client.sync(vectors=not arguments.no_vectors, on_progress=line, timeout_s=timeout_s)
     finally:
