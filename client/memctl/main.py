@@ -30,11 +30,7 @@ from memoryd_client.schema.memory import (
     SyncResult,
 )
 from memoryd_client.schema.status import StatusResult
-from memoryd_client.shared.paths import (
-    SocketPathError,
-    check_socket_path,
-    default_socket_path,
-)
+from memoryd_client.shared.paths import SocketPathError, check_socket_path, default_socket_path
 from memoryd_client.shared.style import one_line
 
 if TYPE_CHECKING:
@@ -102,15 +98,10 @@ def _run(words: list[str]) -> int:
 
 
 def _do(arguments: Arguments, socket_path: str) -> int:
-    if arguments.command in ("start", "stop", "restart", "logs"):
+    if arguments.command in ("start", "stop", "restart", "logs", "doctor"):
         from memctl import offline
 
-        offline.run(arguments, socket_path)
-        return OK
-    if arguments.command == "doctor":
-        from memctl import offline
-
-        return offline.doctor(arguments, socket_path)
+        return offline.run(arguments, socket_path)
     client = _client(arguments, socket_path)
     try:
         result = _ask(client, arguments)
@@ -240,15 +231,12 @@ def _statuses(client: Client) -> list[StatusResult | AgentSummary]:
 
 def _wait_for(client: Client, arguments: Arguments) -> IndexResult | SyncResult:
     """Run a long request with progress on stderr."""
-    timeout_s = arguments.timeout_s
+    force, provider, timeout_s = arguments.force, arguments.provider, arguments.timeout_s
     line = progress_line()
     try:
         if arguments.command == "index":
             return client.index(
-                force=arguments.force,
-                provider=arguments.provider,
-                on_progress=line,
-                timeout_s=timeout_s,
+                force=force, provider=provider, on_progress=line, timeout_s=timeout_s
             )
         return client.sync(vectors=not arguments.no_vectors, on_progress=line, timeout_s=timeout_s)
     finally:

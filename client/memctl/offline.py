@@ -23,14 +23,19 @@ STOP_S = 60.0
 LOG_LINES = 40
 
 
-def run(arguments: Arguments, socket_path: str) -> None:
-    """Run `start`, `stop`, `restart` or `logs` and print the outcome."""
+def run(arguments: Arguments, socket_path: str) -> int:
+    """Run `start`, `stop`, `restart`, `logs` or `doctor`; print the outcome, return the status.
+
+    Raises `StartFailedError` if memoryd is not installed.
+    """
     from memoryd_client.launcher import control as background
 
     ready_s = START_S if arguments.wait_s is None else arguments.wait_s
     stop_s = STOP_S if arguments.timeout_s is None else arguments.timeout_s
     path = os.path.abspath(socket_path)
     match arguments.command:
+        case "doctor":
+            return _doctor(arguments, path)
         case "logs":
             _logs(path, arguments)
         case "start":
@@ -45,6 +50,7 @@ def run(arguments: Arguments, socket_path: str) -> None:
         case _:
             started = background.restart(path, timeout_s=stop_s, ready_s=ready_s)
             _show(started, started_text(started), arguments)
+    return 0
 
 
 def _options(arguments: Arguments) -> list[str]:
@@ -63,10 +69,9 @@ def _show(result: Struct, text: str, arguments: Arguments) -> None:
 def started_text(started: "Started") -> str:
     """Return the text for a running daemon, with its log."""
     state = "is already running" if started.already else "is running"
-    text = f"memoryd {state}: pid {started.pid}, socket {printable_name(started.socket_path)}\n"
-    if started.log_path is None:
-        return text
-    return f"{text}log: {printable_name(started.log_path)}\n"
+    log = "" if started.log_path is None else f"log: {printable_name(started.log_path)}\n"
+    place = printable_name(started.socket_path)
+    return f"memoryd {state}: pid {started.pid}, socket {place}\n{log}"
 
 
 def stopped_text(stopped: "Stopped") -> str:
@@ -99,14 +104,10 @@ def _log_line(line: str) -> str:
     return (printable(line) if on_terminal() else line) + "\n"
 
 
-def doctor(arguments: Arguments, socket_path: str) -> int:
-    """Run `memoryd doctor` and return its exit code.
-
-    Raises `StartFailedError` if memoryd is not installed.
-    """
+def _doctor(arguments: Arguments, socket_path: str) -> int:
     from memoryd_client.launcher.launch import program
 
-    command = [program(), "doctor", "--socket", os.path.abspath(socket_path), *_options(arguments)]
+    command = [program(), "doctor", "--socket", socket_path, *_options(arguments)]
     return call([*command, "--json"] if arguments.json else command)
 
 
@@ -116,11 +117,9 @@ def config(arguments: Arguments) -> int | None:
     from memoryd_client.launcher.launch import program
 
     try:
-        command = [program(), "config"]
+        command = [program(), "config", *_options(arguments)]
     except StartFailedError:
         return None
-    if arguments.agent is not None:
-        command += ["--agent", arguments.agent]
     if not arguments.json:
         return call(command)
     done = run_command([*command, "--json"], capture_output=True, check=False)

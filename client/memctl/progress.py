@@ -46,13 +46,8 @@ class ProgressLine:
         if now < self._next_show:
             return
         self._next_show = now + (LIVE_INTERVAL_S if self._live else LOG_INTERVAL_S)
-        line = progress_text(
-            completed,
-            total,
-            label,
-            elapsed_s=now - self._start,
-            label_elapsed_s=now - self._label_start,
-        )
+        elapsed_s, own_s = now - self._start, now - self._label_start
+        line = progress_text(completed, total, label, elapsed_s=elapsed_s, label_elapsed_s=own_s)
         if self._columns is not None:
             # Some terminals wrap as soon as the last column is filled.
             line = cut(line, self._columns - 1)
@@ -73,9 +68,8 @@ def progress_text(
     completed: int, total: int, label: str, *, elapsed_s: float, label_elapsed_s: float
 ) -> str:
     """Return one progress line. The pace of the current label gives the remaining time."""
-    line = (
-        f"{printable_name(label) or 'working'} {completed}/{total} · elapsed {minutes(elapsed_s)}"
-    )
+    name = printable_name(label) or "working"
+    line = f"{name} {completed}/{total} · elapsed {minutes(elapsed_s)}"
     if 0 < completed < total:
         line += f" · eta {minutes(label_elapsed_s / completed * (total - completed))}"
     return line

@@ -10,6 +10,7 @@ from memoryd_client.schema.agents import (
     ReloadResult,
 )
 from memoryd_client.schema.memory import (
+    Check,
     ConfigResult,
     Explanation,
     GetResult,
@@ -53,8 +54,6 @@ def answer(result: Renderable, style: Style, *, terminal: bool) -> str:
         case ConfigResult():
             return config(result, style)
         case ProbeResult():
-            from memctl.render_probe import probe
-
             return probe(result, style)
         case AgentsResult() | AddResult() | DropResult() | ReloadResult():
             from memctl import render_agents
@@ -201,25 +200,45 @@ def config(result: ConfigResult, style: Style) -> str:
     """Return the settings, one per line, with their origins."""
     from memoryd_client.shared.text_width import column_width, pad
 
-    rows = [
-        (
-            printable_name(v.key),
-            one_line(msgspec.json.encode(v.value).decode()),
-            printable_name(v.origin),
-        )
-        for v in result.values
-    ]
-    keys = column_width([key for key, _, _ in rows])
-    values = column_width([value for _, value, _ in rows])
+    keys = [printable_name(setting.key) for setting in result.values]
+    values = [one_line(msgspec.json.encode(setting.value).decode()) for setting in result.values]
+    key_width, value_width = column_width(keys), column_width(values)
     lines = [
         style.bold(f"Configuration ({printable_name(result.agent)})"),
         f"Files: {printable_name(', '.join(result.files)) or 'none'}",
-        *(
-            f"{pad(key, keys)} = {pad(value, values)}  {style.dim(origin)}"
-            for key, value, origin in rows
-        ),
     ]
+    for key, value, setting in zip(keys, values, result.values, strict=True):
+        origin = style.dim(printable_name(setting.origin))
+        lines.append(f"{pad(key, key_width)} = {pad(value, value_width)}  {origin}")
     return "\n".join(lines) + "\n"
+
+
+def probe(result: ProbeResult, style: Style) -> str:
+    """Return a line for each check, with its hint below, if any."""
+    from memoryd_client.shared.text_width import table
+
+    lines = [style.bold(f"Probe ({printable_name(result.agent)})")]
+    shown = table([_check(check) for check in result.checks])
+    for check, line in zip(result.checks, shown, strict=True):
+        lines.append(line)
+        if check.hint:
+            lines.append(f"   hint: {one_line(check.hint)}")
+    if result.chosen_because is not None:
+        lines.append(f"{printable_name(result.provider)}: {one_line(result.chosen_because)}")
+    if result.candidates:
+        lines.append("auto would choose now:")
+        rows = [("   " + c.provider, c.passed_over or "chosen") for c in result.candidates]
+        lines += table([(printable_name(name), one_line(why)) for name, why in rows])
+    return "\n".join(lines) + "\n"
+
+
+def _check(check: Check) -> tuple[str, str, str]:
+    if check.ok:
+        mark, text = "✓", check.detail
+    else:
+        # A part that the configuration disables is no fault.
+        mark, text = "✗" if check.required else "–", check.reason or check.detail
+    return mark, printable_name(check.name), one_line(text)
 
 
 def ping(result: PingResult) -> str:

@@ -22,11 +22,13 @@ def answer(result: AgentsResult | AddResult | DropResult | ReloadResult, style: 
         case AgentsResult():
             return agents(result, style)
         case AddResult():
-            return add(result)
+            return _added(result)
         case DropResult():
-            return drop(result)
+            name, place = printable_name(result.agent), printable_name(result.workspace_dir)
+            kept = printable_name(result.db_path)
+            return f"Agent {name} no longer serves {place}\nIndex kept: {kept}\n"
         case ReloadResult():
-            return reload(result)
+            return _reloaded(result)
 
 
 def agents(result: AgentsResult, style: Style) -> str:
@@ -58,8 +60,7 @@ def _pending(agent: AgentSummary) -> str:
     return ", ".join(counted(number, noun) for number, noun in parts if number) or "none"
 
 
-def add(result: AddResult) -> str:
-    """Return the agent that serves the workspace, or the reason for its failure."""
+def _added(result: AddResult) -> str:
     agent = result.agent
     name, place = printable_name(agent.agent), printable_name(agent.workspace_dir)
     if agent.state == "failed":
@@ -68,17 +69,7 @@ def add(result: AddResult) -> str:
     return f"Agent {name} serves {place}{already}\nIndex: {printable_name(agent.db_path)}\n"
 
 
-def drop(result: DropResult) -> str:
-    """Return the workspace that is no longer served, and the path of its index."""
-    return (
-        f"Agent {printable_name(result.agent)} no longer serves "
-        f"{printable_name(result.workspace_dir)}\n"
-        f"Index kept: {printable_name(result.db_path)}\n"
-    )
-
-
-def reload(result: ReloadResult) -> str:
-    """Return the changes of a reload."""
+def _reloaded(result: ReloadResult) -> str:
     changes = [
         ("Started", result.started),
         ("Stopped", result.stopped),

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator
-from types import TracebackType
 
 from memoryd_client.errors import ConnectionLostError, DaemonNotRunningError, ShuttingDownError
 from memoryd_client.schema.agents import AddResult, AgentsResult, DropResult, ReloadResult
@@ -25,7 +24,6 @@ from memoryd_client.schema.memory import (
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.schema.transcripts import ForgetBody, ForgetResult, SessionEntry, SessionsResult
 from memoryd_client.shared import paths
-from memoryd_client.shared.paths import check_socket_path, default_socket_path
 from memoryd_client.transport.async_link import AsyncLink, follow, open_streams
 from memoryd_client.transport.dial import Target
 from memoryd_client.wire import requests
@@ -53,7 +51,7 @@ class AsyncClient:
         name: str = "memoryd-client",
     ) -> None:
         self.agent = agent
-        path = check_socket_path(socket_path or default_socket_path())
+        path = paths.check_socket_path(socket_path or paths.default_socket_path())
         self._target = Target(path, autostart, name, requests.current_folder())
         self._timeout_s = timeout_s
         self._wait_s = wait_s
@@ -65,12 +63,7 @@ class AsyncClient:
         await self._connected(time.monotonic(), self._wait_s, self._timeout_s)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         await self.close()
 
     async def close(self) -> None:

@@ -3,7 +3,6 @@
 import time
 from _thread import allocate_lock
 from collections.abc import Generator
-from types import TracebackType
 
 from memoryd_client.errors import ConnectionLostError, DaemonNotRunningError, ShuttingDownError
 from memoryd_client.schema.agents import AddResult, AgentsResult, DropResult, ReloadResult
@@ -25,7 +24,6 @@ from memoryd_client.schema.memory import (
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.schema.transcripts import ForgetBody, ForgetResult, SessionEntry, SessionsResult
 from memoryd_client.shared import paths
-from memoryd_client.shared.paths import check_socket_path, default_socket_path
 from memoryd_client.transport.blocking_link import BlockingLink, follow, open_link
 from memoryd_client.transport.dial import Target
 from memoryd_client.wire import requests
@@ -60,7 +58,7 @@ class Client:
         name: str = "memoryd-client",
     ) -> None:
         self.agent = agent
-        path = check_socket_path(socket_path or default_socket_path())
+        path = paths.check_socket_path(socket_path or paths.default_socket_path())
         self._target = Target(path, autostart, name, requests.current_folder())
         self._timeout_s = timeout_s
         self._wait_s = wait_s
@@ -74,12 +72,7 @@ class Client:
             self._connected(since, self._wait_s, self._timeout_s)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from memoryd_client.errors import DaemonNotRunningError
 from memoryd_client.launcher import launch, logs
 from memoryd_client.launcher.errors import ManagedError, StartFailedError, StopFailedError
-from memoryd_client.launcher.greet import Greeting, greet
+from memoryd_client.launcher.greet import greet
 from memoryd_client.launcher.launch import Child
 from memoryd_client.launcher.process import Process
 from memoryd_client.shared import lock_holder as locks
@@ -127,16 +127,15 @@ def _running(path: str, end: float) -> Started | None:
     lock = paths.lock_path(path)
     while True:
         greeting = greet(path, limit_s=_left_s(end, _GREETING_S))
-        if greeting is not None and greeting.refusal is not None:
+        if greeting is None:
+            if not locks.is_held(lock):
+                return None
+        elif greeting.refusal is not None:
             raise greeting.refusal
-        if greeting is not None and greeting.pid is not None:
+        elif (pid := greeting.pid) is not None:
             found = locks.read(lock)
-            known = found is not None and found.pid == greeting.pid
-            return Started(
-                greeting.pid, path, found.log_path if found and known else None, already=True
-            )
-        if greeting is None and not locks.is_held(lock):
-            return None
+            log = found.log_path if found is not None and found.pid == pid else None
+            return Started(pid, path, log, already=True)
         if time.monotonic() >= end:
             found = locks.read(lock)
             process = f" (process {found.pid})" if found is not None else ""
@@ -217,8 +216,8 @@ def _identify(path: str, lock: str, process: Process) -> str:
         greeting = greet(path, limit_s=_ANSWER_S)
     except DaemonNotRunningError:
         greeting = None
-    for pid in _pids(greeting):
-        if pid != process.pid:
+    for pid in () if greeting is None else (greeting.pid, greeting.peer_pid):
+        if pid not in (None, process.pid):
             raise _unsure(
                 f"{lock} names process {process.pid}, but process {pid or '(not visible)'} "
                 f"answers at {path}"
@@ -230,11 +229,6 @@ def _identify(path: str, lock: str, process: Process) -> str:
         raise _unsure(f"{lock} names process {process.pid}, which does not have it open")
     answered = greeting is not None and greeting.pid is not None
     return "" if answered else "it held its lock but did not answer"
-
-
-def _pids(greeting: Greeting | None) -> list[int]:
-    found = () if greeting is None else (greeting.pid, greeting.peer_pid)
-    return [pid for pid in found if pid is not None]
 
 
 def _unsure(reason: str) -> StopFailedError:
@@ -267,9 +261,7 @@ def _remove_stale(path: str, lock: str) -> list[str]:
     daemons could lock two files of one name.
     """
     with locks.free(lock) as is_free:
-        if not is_free or _was_managed(lock) or not _is_socket(path):
-            return []
-        if greet(path, limit_s=0.0) is not None:
+        if not is_free or _was_managed(lock) or not _is_socket(path) or greet(path, limit_s=0.0):
             return []
         with suppress(FileNotFoundError):
             os.unlink(path)

@@ -87,9 +87,7 @@ class Child:
         if explained:
             reason = explained[-1].removeprefix(_EXPLANATION)
         else:
-            reason = f"{_meaning(code)} (exit code {code})" + "".join(
-                f": {s}" for s in written[-1:]
-            )
+            reason = ": ".join([f"{_meaning(code)} (exit code {code})", *written[-1:]])
         error = StartFailedError(
             f"memoryd did not start: {reason}", hint=f"see its log, {self.log_path}"
         )

@@ -117,16 +117,13 @@ class BlockingLink:
         try:
             self._send(data, left_s)
             answer = self._answer(request_id, end, on_progress)
-        except _TimeUpError:
+        except BaseException as error:
             self._cancel(request_id)
-            raise codec.timed_out(call, limit) from None
-        except Exception:
-            self._cancel(request_id)
-            raise
-        except BaseException:
-            self._cancel(request_id)
-            # An interrupt may come between receiving bytes and storing them.
-            self.close()
+            if isinstance(error, _TimeUpError):
+                raise codec.timed_out(call, limit) from None
+            if not isinstance(error, Exception):
+                # An interrupt may come between receiving bytes and storing them.
+                self.close()
             raise
         return codec.outcome(call, answer)
 
