@@ -1,4 +1,4 @@
-"""Notes and transcripts share the places of an answer."""
+"""Distribution of an answer's places between notes and transcripts."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What of an index is looked at, and when: pages, texts, places, words and vectors."""
+"""The background check of an index: pages, texts, locations, words, vectors, and its schedule."""
 
 import asyncio
 import struct
@@ -170,7 +170,7 @@ async def test_a_vector_of_sqlite_vec_alone(store: Store) -> None:
 
 
 async def test_what_is_damaged_beside_the_words_comes_first(store: Store) -> None:
-    """What is filled again from damaged rows could not be compared with them any more."""
+    """Words rebuilt from corrupt rows would hide the corruption."""
     await change(store, "UPDATE chunks_fts_content SET c0 = 'x' WHERE id = 1")
     await change(store, "UPDATE chunks SET text = 'other' WHERE row_id = ?", len(TEXTS))
     problem = await found(store)
@@ -192,11 +192,11 @@ async def test_keywords_that_do_not_lead_to_their_chunks(store: Store) -> None:
     assert by_writer.table == "chunks_fts"
 
 
-# --- when
+# --- schedule
 
 
 class Sleeps:
-    """Sleeps that last until the test ends them, by how long they were to be."""
+    """A sleep that lasts until the test ends it and records its durations."""
 
     def __init__(self) -> None:
         self.long: list[float] = []

@@ -1,4 +1,4 @@
-"""Sizes in quarter tokens, and cutting a long line without breaking a character."""
+"""Sizes in quarter tokens, and cutting a long line without splitting a grapheme."""
 
 import unicodedata
 from unittest.mock import patch
@@ -43,7 +43,7 @@ EXTENDING = {"\u200c", "\u200d", "\u0e33", "\uff9e", *map(chr, range(0x1F3FB, 0x
 
 
 def graphemes(text: str) -> list[str]:
-    """Characters as a reader sees them, built up from the left."""
+    """Graphemes, composed from left to right."""
     found: list[str] = []
     for char in text:
         extends = (

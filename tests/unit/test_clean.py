@@ -1,4 +1,4 @@
-"""What is left of a text once the agents' own additions are taken out, and what a time means."""
+"""Removal of the additions that agents make to messages, and parsing of times."""
 
 import re
 from typing import Literal
@@ -209,7 +209,7 @@ def test_an_envelope_takes_nothing_of_what_it_holds(text: str, envelope: str) ->
     ],
 )
 def test_what_comes_behind_many_beginnings_is_still_read(piece: str) -> None:
-    # Long, so that a pattern that looks to the end from each of them is felt.
+    # A long text reveals a pattern that scans to the end from each position.
     for role in ("user", "assistant"):
         assert clean(role, f"{piece * 50_000}\n\nthe end").endswith("the end")
         assert clean(role, f"hello\n{piece * 50_000}\n\nthe end").endswith("the end")

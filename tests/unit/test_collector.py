@@ -1,4 +1,4 @@
-"""Python's garbage collector stops all threads, the event loop too: it shall look at little."""
+"""Python's garbage collector stops all threads, so it must traverse few objects."""
 
 import gc
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from memoryd.__main__ import GC_THRESHOLDS
 from memoryd.messages import FileKey
 
 MANY = 300_000
-"""About what a scan of 15,000 files makes."""
+"""The number of objects that a scan of 15,000 files creates, roughly."""
 
 
 @pytest.fixture

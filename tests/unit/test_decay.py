@@ -1,4 +1,4 @@
-"""What age leaves of a note."""
+"""The decay of notes with age."""
 
 import datetime
 
@@ -73,7 +73,7 @@ def test_a_note_has_the_date_that_its_name_begins_with(path: str) -> None:
     ],
 )
 def test_any_other_note_has_none(path: str) -> None:
-    """Not that of its last change either: an undated note is meant to hold for good."""
+    """The date of the last change does not count either: undated notes are meant to stay valid."""
     assert date_in_name(path) is None
     changed = FileStat(1_700_000_000 * 10**9, 1, 1)
     assert ageing_date(FileKey("memory", path), changed, notes="memory") is None

@@ -1,4 +1,4 @@
-"""From bytes to lines, in blocks of any size."""
+"""Decoding of bytes into lines, in blocks of any size."""
 
 import random
 from itertools import pairwise
@@ -126,7 +126,7 @@ def test_a_good_text_stays_what_it_is(text: str, cuts: list[int]) -> None:
         assert len(decoder.remarks()) == (remarks if "\ufffd" not in text else remarks * 2)
 
 
-# --- what is no text
+# --- binary data
 
 RANDOM = random.Random(7)
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x02\0\0\0\x01\0\x08\x06\0\0\0" + RANDOM.randbytes(3_000)

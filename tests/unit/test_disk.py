@@ -1,4 +1,4 @@
-"""Jobs note the paths that they reach; checks that take too long are abandoned."""
+"""Disk jobs record the paths that they reach; checks that take too long are abandoned."""
 
 import threading
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from memoryd.fs.hang import HUNG_S, MAX_ABANDONED, DiskThreads, DiskWaits, idle,
 
 
 class Disk:
-    """A disk that hangs, threads that wait for it, and a clock."""
+    """A disk that hangs, the threads that wait for it, and a clock."""
 
     def __init__(self) -> None:
         self.now = 1_000_000.0  # the same month in every time zone
@@ -116,7 +116,7 @@ def test_a_slow_check_is_abandoned(tmp_path: Path) -> None:
     for _ in range(MAX_ABANDONED):
         with pytest.raises(TimeoutError, match="does not answer"):
             within(0, answers.wait)
-    # All threads wait, so no more are started.
+    # All threads are waiting, so no more are started.
     with pytest.raises(TimeoutError, match="does not answer"):
         within(60, tmp_path.is_dir)
     answers.set()

@@ -1,4 +1,4 @@
-"""An answer doesn't say the same thing twice."""
+"""An answer contains no near-duplicates."""
 
 import random
 
@@ -75,7 +75,7 @@ def test_scripts_without_spaces_are_compared_by_characters() -> None:
 
 
 def test_a_chain_is_held_against_what_is_shown_only() -> None:
-    """The third is like the second, which is not shown, and not like the first."""
+    """The third resembles the second, which is not shown, and differs from the first."""
     first, second, third = prose(0, 100), prose(8, 100), prose(16, 100)
     assert kept(first, second, third) == [0, 2]
 
@@ -112,7 +112,7 @@ def test_no_two_of_what_is_kept_are_duplicates_and_the_rest_is(
 
 
 def brute_force(scores: list[float], bags: list[set[str]], balance: float, most: int) -> list[int]:
-    """Maximal marginal relevance as it is written down, over all pairs each time."""
+    """Maximal marginal relevance by its definition, over all pairs in each step."""
     low, span = min(scores), (max(scores) - min(scores)) or 1.0
     taken: list[int] = []
     while len(taken) < min(most, len(scores)):

@@ -1,4 +1,4 @@
-"""Where clients come in: put back when it was removed, and never taken from another daemon."""
+"""The endpoint of the daemon: restored after removal, and never taken from another daemon."""
 
 import os
 import socket

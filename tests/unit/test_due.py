@@ -1,4 +1,4 @@
-"""When a transcript that has changed is read."""
+"""The time at which a changed transcript is read."""
 
 import pytest
 

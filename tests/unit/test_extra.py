@@ -1,4 +1,4 @@
-"""Extra paths with patterns: which files they take, and which folders need not be walked."""
+"""Extra paths with patterns: the files that they match, and the folders that the walk skips."""
 
 import os
 from pathlib import Path
@@ -39,7 +39,7 @@ def tree(workspace: Path, *names: str) -> None:
 
 
 def listed(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Return a list that gets every folder whose entries are read."""
+    """Return a list that collects every folder whose entries are read."""
     folders: list[Path] = []
     real = os.scandir
 
@@ -113,8 +113,8 @@ def test_a_glob_is_a_folder_and_a_pattern(workspace: Path, monkeypatch: pytest.M
     discovery = Discovery(workspace, ("w/*/notes/**/*.md",))
     result = discovery.scan()
     assert found(result) == {"w/one/notes/a.md", "w/one/notes/deep/b.md", "w/two/notes/c.md"}
-    assert workspace / "w/one/code" not in folders, "nothing there can match"
-    assert workspace / "w/one" in result.folders, "to see other notes come"
+    assert workspace / "w/one/code" not in folders, "no file there can match"
+    assert workspace / "w/one" in result.folders, "watched for new notes"
     assert discovery.concerns(workspace / "w/three")
     assert discovery.concerns(workspace / "w/three/notes")
     assert not discovery.concerns(workspace / "w/three/code")
@@ -160,7 +160,7 @@ def test_overlapping_patterns_count_once_each(workspace: Path) -> None:
         ExtraPath(path="d/sub", pattern="b.md"),
     )
     assert found(result) == {"d/a.md", "d/sub/b.md", "d/sub/c.md"}
-    assert result.skipped == {}, "each matches something"
+    assert result.skipped == {}, "each pattern matches a file"
 
 
 def test_a_file_with_a_pattern_is_the_file(workspace: Path) -> None:

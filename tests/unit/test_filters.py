@@ -1,4 +1,4 @@
-"""Which files a search may look into."""
+"""Filters: the files that a search includes."""
 
 import datetime
 
@@ -49,7 +49,7 @@ def test_globs(glob: str, path: str, matches: bool) -> None:
 
 
 def matches_slowly(glob: str, path: str) -> bool:
-    """Match by trying everything, as the words of docs/search.md say it."""
+    """Match by trying everything, according to docs/search.md."""
     if not glob:
         return not path
     if glob.startswith("**"):
@@ -82,7 +82,7 @@ def test_a_glob_means_what_trying_everything_finds(glob: str, path: str) -> None
 )
 @pytest.mark.parametrize("path", ["memory/" + "a" * 245 + ".md", "memory/" + "a/" * 1500 + "x.md"])
 def test_no_glob_takes_long(glob: str, path: str) -> None:
-    """Each star that may try all places would take all together beyond any time."""
+    """With backtracking, several stars would take exponential time."""
     assert not Filters(path_glob=glob).accept(key(path), OLD)
 
 

@@ -1,4 +1,4 @@
-"""Lines as every stage counts them, and the queue that remembers how full it has been."""
+"""Line numbering shared by all stages, and the queue that records its highest fill level."""
 
 import asyncio
 import io

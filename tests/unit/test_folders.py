@@ -1,4 +1,4 @@
-"""Which folders are no place for a socket, a lock or an index: those that others can change."""
+"""Folders that other users can change are refused for sockets, locks and indexes."""
 
 import grp
 import os
@@ -17,7 +17,7 @@ from memoryd.fs.directories import open_to_others, private_folder
 
 REPOSITORY = Path(__file__).parents[2]
 US = 4321
-"""Whom these tests run as, as far as the code can tell."""
+"""The user that the code believes to run as."""
 THEM = 65534
 
 NEEDS = f"import sys; open({__file__!r}); assert sys.version_info >= (3, 11)"
@@ -31,9 +31,9 @@ print(open_to_others(Path(sys.argv[1])))
 
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of a user who isn't root."""
+    """A folder of a user other than root."""
     if os.geteuid() != 0:
-        pytest.skip("needs root: only it gives folders away")
+        pytest.skip("needs root: changes the owner of a folder")
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         monkeypatch.setattr(os, "geteuid", lambda: US)
         os.chown(name, US, US)
@@ -159,17 +159,17 @@ def test_a_folder_for_memoryd_alone_is_closed_to_others(
 
 def test_in_a_sandbox_without_root_the_system_s_folders_are_still_the_system_s() -> None:
     if os.geteuid() != 0 or sys.platform != "linux":
-        pytest.skip("needs root: to become a user who makes a user namespace")
+        pytest.skip("needs root: creates a user namespace as another user")
     user = ["setpriv", f"--reuid={US}", f"--regid={US}", "--clear-groups"]
     sandbox = [*user, "unshare", "--user", f"--map-user={US}"]
-    # The system's own Python, if ours is in a folder that a sandbox doesn't let one into.
+    # The system's Python, if ours is in a folder that the sandbox cannot enter.
     found = [
         python
         for python in (sys.executable, "/usr/bin/python3")
         if subprocess.run([*sandbox, python, "-c", NEEDS], capture_output=True).returncode == 0
     ]
     if not found:
-        pytest.skip("needs user namespaces, and a Python that everybody may run")
+        pytest.skip("needs user namespaces and a Python that all users may run")
     environment = {"PYTHONPATH": f"{REPOSITORY}:{REPOSITORY}/client"}
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         os.chown(name, US, US)

@@ -1,4 +1,4 @@
-"""What is free in the C allocator's heaps is given back, every minute."""
+"""memoryd returns free memory of the C allocator's heaps to the system every minute."""
 
 import asyncio
 import ctypes
@@ -31,14 +31,14 @@ async def test_it_gives_back_every_minute_until_it_is_cancelled() -> None:
     assert (pauses, given) == ([GIVE_BACK_EVERY_S] * 4, [1, 2, 3])
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="glibc's allocator; reads /proc, Linux's")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs glibc's allocator and /proc")
 def test_what_is_free_between_blocks_in_use_is_given_back() -> None:
     libc = ctypes.CDLL(None)
     libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
     blocks = [libc.malloc(BLOCK_BYTES) for _ in range(BLOCKS)]
     for block in blocks:
         ctypes.memset(block, 1, BLOCK_BYTES)
-    # One in ten stays, so that the heap can't be cut off at its end.
+    # One block in ten stays, so that the heap can't be trimmed at its end.
     for number, block in enumerate(blocks):
         if number % 10:
             libc.free(block)

@@ -1,4 +1,4 @@
-"""Agents that fail are tried again while others work, and stopped in good order."""
+"""Failed agents are retried while others work, and all stop in order."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -24,7 +24,7 @@ def config(agent: str) -> AgentConfig:
 
 
 class Farm:
-    """Agents of one actor each, which work until they are told to fail."""
+    """Agents of one actor each, which work until the test makes them fail."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
@@ -184,7 +184,7 @@ async def test_a_failed_agent_says_why_it_does_not_answer(farm: Farm) -> None:
     farm.broken["b"] = OSError("no such folder")
     await farm.start("a", "b")
     with pytest.raises(RequestFailedError) as refused, farm.host.serving(farm.hosted("b")):
-        raise AssertionError("it works on the request")
+        raise AssertionError("the failed agent accepted a request")
     assert refused.value.message == "agent b is failed: no such folder"
 
 

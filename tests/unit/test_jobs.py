@@ -1,4 +1,4 @@
-"""Batch jobs as the index has them."""
+"""Batch jobs in the index."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The thread that waits for the disk of an index: what it does late takes nothing from anybody."""
+"""The thread that waits for the disk of an index: a late result does not affect later holders."""
 
 import asyncio
 import threading
@@ -29,7 +29,7 @@ def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Disk:
-    """One that hangs until it `answers`; `asked` once somebody waits for it, `left` after that."""
+    """A disk that hangs until `answers`; `asked` and `left` mark the begin and end of a wait."""
 
     def __init__(self) -> None:
         self.asked, self.answers = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""Lock files: who holds them, what is no lock of ours, and the index that has two names."""
+"""Lock files: their holders, foreign files, and an index with two names."""
 
 import fcntl
 import os
@@ -29,7 +29,7 @@ with locked(Path(sys.argv[1]), "x"):
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder with a short name: the path of a socket has 107 bytes at most."""
+    """A folder with a short path, because the path of a socket has at most 107 bytes."""
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         yield Path(name).resolve()
 
@@ -154,7 +154,7 @@ def test_a_lock_is_not_inherited(folder: Path) -> None:
 
 def other_user(path: Path) -> None:
     if os.geteuid() != 0:
-        pytest.skip("needs root: only it gives files away")
+        pytest.skip("needs root: changes the owner of a file")
     os.chown(path, 65534, 65534, follow_symlinks=False)
 
 

@@ -1,4 +1,4 @@
-"""The log: lines in their order, and none that anybody waits for."""
+"""The log: lines in order, and no caller blocked by writing."""
 
 import logging
 import threading
@@ -11,7 +11,7 @@ from memoryd.daemon.log_writer import Log
 
 
 class Slow(logging.Handler):
-    """Writes nothing until it may."""
+    """A stream that writes nothing until released."""
 
     def __init__(self) -> None:
         super().__init__()

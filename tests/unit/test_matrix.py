@@ -1,4 +1,4 @@
-"""Vectors in memory against the plainest search there is."""
+"""Vectors in memory, compared with a naive search."""
 
 import subprocess
 import sys
@@ -171,7 +171,7 @@ def test_what_can_be_no_vector_is_an_error_and_no_noise(embedding: bytes) -> Non
 
 
 def test_no_search_waits_for_a_module() -> None:
-    """As one of a daemon did after hours, when the ids of files had come to lie far apart."""
+    """Searches once imported a module after hours, when the ids of files were far apart."""
     searches = """
 import sys
 import subprocess

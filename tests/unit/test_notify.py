@@ -1,4 +1,4 @@
-"""What a service manager is told, at a real datagram socket, and what it hands over."""
+"""Notifications to a service manager over a real datagram socket, and its sockets."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ else:
 
 @pytest.fixture
 def manager() -> Iterator[socket.socket]:
-    """The end that a service manager reads from."""
+    """The receiving end of a service manager."""
     with (
         tempfile.TemporaryDirectory(dir="/tmp") as name,
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager,
@@ -56,7 +56,7 @@ def test_assignments_are_lines_of_one_datagram(manager: socket.socket) -> None:
     assert nothing_from(manager)
 
 
-@pytest.mark.skipif(sys.platform == "darwin", reason="Linux has these")
+@pytest.mark.skipif(sys.platform == "darwin", reason="needs Linux: abstract sockets")
 def test_an_abstract_address_is_understood() -> None:
     name = f"memoryd-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
@@ -127,7 +127,7 @@ async def test_without_a_watchdog_for_us_nobody_is_asked(
 
 
 def hand_over(descriptor: int, pid: str, number: str) -> subprocess.CompletedProcess[str]:
-    """Let another process take a descriptor as systemd hands it over."""
+    """Pass a descriptor to another process as systemd does."""
     return subprocess.run(
         [sys.executable, "-c", HAND_OVER, str(descriptor), pid, number],
         pass_fds=[descriptor],

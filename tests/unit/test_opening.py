@@ -1,4 +1,4 @@
-"""Files are opened below a folder, name by name: through no link, and nothing but regular files."""
+"""Files are opened below a folder, name by name: no symbolic links, and only regular files."""
 
 import os
 import socket
@@ -24,7 +24,7 @@ PATIENCE_S = 60.0
 def place(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
-    """Give a folder with files, on each kind of system there is."""
+    """Provide a folder with files, for each kind of system."""
     if request.param == "without O_PATH":
         monkeypatch.setattr(safe_open, "_O_PATH", 0)
         on_the_way = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -48,7 +48,7 @@ def place(
     (tmp_path / "outside/b/note.md").write_text("secret")
     before = set(os.listdir("/dev/fd"))
     yield root
-    # Others' may have been closed meanwhile, by who collects what is no longer used.
+    # The garbage collector may have closed descriptors of other tests meanwhile.
     assert set(os.listdir("/dev/fd")) <= before, "a descriptor was left open"
 
 
@@ -103,7 +103,7 @@ def test_what_is_missing_is_named_whole(place: Path) -> None:
 
 
 def test_a_pipe_is_never_opened(place: Path) -> None:
-    """Opening it for reading would let its writer, who waits for a reader, go on."""
+    """Opening a pipe for reading would unblock its writer."""
     os.mkfifo(place / "pipe.md")
     opened = threading.Event()
 
@@ -167,7 +167,7 @@ def test_a_descent_goes_anywhere_below_and_holds_no_more_than_the_way(place: Pat
 
 
 def test_a_folder_that_turns_into_a_link_at_any_moment_is_not_followed(place: Path) -> None:
-    """The race that checking a path first and opening it then would lose."""
+    """A check of the path followed by an open would lose this race."""
     seen: set[str] = set()
     with swapping(place / "a", place.parent / "outside"):
         deadline = time.monotonic() + PATIENCE_S

@@ -20,7 +20,7 @@ CLOSED = OSError(errno.EROFS, "Read-only file system")
 
 
 class Time:
-    """A clock that moves when somebody sleeps, and remembers for how long they did."""
+    """A clock that `sleep` advances, and that records the durations."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
@@ -53,7 +53,7 @@ async def test_tries_become_rarer(outage: Outage, time: Time) -> None:
     assert (time.slept[0], time.slept[-1]) == (FIRST_S, MAX_S)
     outage.end()
     outage.fail(FULL, is_full=False)
-    assert outage.retry_in_s == FIRST_S, "another outage begins anew"
+    assert outage.retry_in_s == FIRST_S, "another outage starts with the first delay"
 
 
 async def test_it_begins_and_ends_once(outage: Outage) -> None:
@@ -70,12 +70,12 @@ async def test_whoever_asks_has_it_tried_at_once(time: Time) -> None:
     outage.fail(FULL, is_full=False)
     waiting = asyncio.create_task(outage.until_retry())
     await settle()
-    assert not waiting.done(), "nothing was wrong when it was asked"
+    assert not waiting.done(), "the request came before the outage"
     outage.retry_now()
     await waiting
     again = asyncio.create_task(outage.until_retry())
     await settle()
-    assert not again.done(), "once for each who asks"
+    assert not again.done(), "each request causes one try"
     again.cancel()
 
 
@@ -137,7 +137,7 @@ def test_a_disk_is_full_without_room_or_without_names(
     names: int,
     full: bool,
 ) -> None:
-    """Some file systems don't count names: they say 0 of 0."""
+    """Some file systems don't count names: they report 0 of 0."""
     found = SimpleNamespace(f_bavail=blocks, f_frsize=4096, f_files=files, f_favail=names)
     monkeypatch.setattr(os, "statvfs", lambda folder: found)
     assert is_full(tmp_path) is full

@@ -1,4 +1,4 @@
-"""Large files that go on changing are read rarely, small ones at every change."""
+"""Large files that change continuously are read rarely, small files at every change."""
 
 from pathlib import Path
 
@@ -24,11 +24,11 @@ def test_a_large_one_rests_for_as_long_as_its_size_says() -> None:
     assert pace.take(change("a.md", size), now=10.0)
     assert not pace.take(change("a.md", size + 1), now=11.0)
     assert not pace.take(change("a.md", size + 2), now=12.0)
-    assert pace.take(change("b.md", size), now=12.0), "another file has nothing to do with it"
+    assert pace.take(change("b.md", size), now=12.0), "another file is independent"
     assert (len(pace), pace.next_due()) == (1, 10.0 + rest_s)
     assert pace.due(9.0 + rest_s) == []
     (due,) = pace.due(10.0 + rest_s)
-    assert due.size == size + 2, "the last one"
+    assert due.size == size + 2, "the last change is read"
     assert (len(pace), pace.next_due()) == (0, None)
 
 

@@ -1,4 +1,4 @@
-"""Patterns in the syntax of `.gitignore`, checked against git itself where it is installed."""
+"""Patterns in the syntax of `.gitignore`, compared with git where it is installed."""
 
 import shutil
 import subprocess
@@ -101,7 +101,7 @@ def test_any_line_is_a_pattern_or_told(lines: list[str], path: str) -> None:
     assert patterns.verdict(path, folder=False) in (True, False, None)
 
 
-# --- as git does
+# --- comparison with git
 
 SEGMENTS = ["a", "b", "c.md", "a*", "*", "?", "**", "[ab]", "*.md", "a b", "[!a]", "*b*", r"\*"]
 LINES = st.builds(

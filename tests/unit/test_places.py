@@ -1,4 +1,4 @@
-"""Where transcripts are looked for, and the names they get."""
+"""Locations of transcripts, and the names of transcripts."""
 
 from pathlib import Path
 
@@ -112,7 +112,7 @@ def test_links_special_files_and_second_names_are_left_out(tmp_path: Path) -> No
 
 
 def test_a_folder_without_a_glob_stays_a_folder_while_it_is_not_there(tmp_path: Path) -> None:
-    """Or else its transcripts would look as if they had been deleted."""
+    """Otherwise its transcripts would look deleted."""
     (tmp_path / "one.jsonl").touch()
     paths = [str(tmp_path / "away"), str(tmp_path / "one.jsonl"), str(tmp_path / "two.jsonl")]
     places = TranscriptLocations(paths, ["plain"], agent="main", environ={})

@@ -1,4 +1,4 @@
-"""What stands between private tags."""
+"""Text between private tags."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Which provider is chosen and kept, where its key comes from, and settings that don't fit."""
+"""The choice of a provider, the source of its key, and invalid settings."""
 
 import logging
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ def found(provider: str, why: str = "") -> Choice:
     return Choice(provider, "found", why, "auto")
 
 
-# Auto, for an index that has nothing yet
+# Auto, for a new index
 
 
 def test_the_order_is_the_documented_one() -> None:
@@ -91,7 +91,7 @@ def test_ollama_is_never_found() -> None:
     assert choose(keys=("ollama",)).provider == "local"
 
 
-# Auto, kept
+# Auto, for an existing index
 
 
 @pytest.mark.parametrize("keys", [(), ("openai",), ("gemini",), ORDER])
@@ -112,7 +112,7 @@ def test_what_was_found_once_is_found_no_more() -> None:
 
 
 def test_a_choice_for_another_configuration_is_not_kept() -> None:
-    """`auto` again after a named provider: what the index was built with stays."""
+    """After a named provider, `auto` keeps the provider of the index."""
     kept = Choice("voyage", "fallback", "openai failed", "openai")
     resolved = choose(kept=kept, built_with="voyage", keys=("openai",))
     assert resolved.choice == found("voyage", "the index was built with it")
@@ -319,11 +319,11 @@ def test_what_to_set_is_told() -> None:
     assert KeySource(()).hint == "set remote.api_key_file"
 
 
-# Settings that don't go together
+# Contradictory settings
 
 
 def wrong(**values: Any) -> list[str]:
-    """The keys of all mistakes."""
+    """Return the keys of all mistakes."""
     return [key for key, _ in mistakes(Settings(**values))]
 
 

@@ -1,4 +1,4 @@
-"""The quiet period, with the time brought along."""
+"""The quiet period of the watcher, with an injected clock."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What an answer that is no success means, in the words of servers that there are."""
+"""The meaning of error answers, with the texts of real servers."""
 
 import email.utils
 import json
@@ -22,7 +22,7 @@ NOW_S = 1_700_000_000.0
 LONG_AGO_S, LATER_S = 1_600_000_000.0, 1_800_000_000.0
 
 
-# How long to wait
+# Waiting times
 
 
 def http_date(at_s: float) -> str:
@@ -37,7 +37,7 @@ def http_date(at_s: float) -> str:
         ({"retry-after": "0"}, "", 0.0),
         ({"retry-after": http_date(NOW_S + 90)}, "", 90.0),
         ({"retry-after": http_date(NOW_S - 90)}, "", None),
-        # Our clock is a year ahead, or behind: the answer's own counts.
+        # Our clock is a year ahead or behind: the answer's own date counts.
         (
             {"retry-after": http_date(LONG_AGO_S + 9), "date": http_date(LONG_AGO_S)},
             "",
@@ -83,7 +83,7 @@ def test_any_answer_is_some_error(status: int, body: str, html: bool) -> None:
     assert "\n" not in str(error)
 
 
-# What refusals mean
+# Meaning of refusals
 
 
 def of(status: int, said: str, headers: Mapping[str, str] | None = None) -> ProviderError:
@@ -122,7 +122,7 @@ CAPS: list[tuple[int, str, int | None]] = [
     (500, "batch size 64 is too large", None),
     (413, "Request Entity Too Large", None),
     (413, "Maximum content size limit (26214400) exceeded", None),
-    # Caps on tokens tell nothing about how many texts may be.
+    # Limits on tokens do not imply a limit on texts.
     (
         400,
         "The max allowed tokens per submitted batch is 120000. Your batch has 233334 tokens after"
@@ -165,7 +165,7 @@ def test_a_cap_on_items_is_known_with_its_limit(status: int, said: str, limit: i
         ),
         (400, "The input token count (9000) exceeds the maximum number of tokens allowed (2048)."),
         (400, "Input length 1030 exceeds maximum allowed token size 512"),
-        # Halving finds out as well that this one is about the whole batch.
+        # Halving also discovers that this error is about the whole batch.
         (400, "Invalid 'input': maximum request size is 300000 tokens per request."),
         (400, "'$.input' is invalid."),
         (422, "Input should be a valid string"),
@@ -203,7 +203,7 @@ def test_a_key_that_is_not_accepted_is_out_of_order_for_good(status: int, said: 
         (402, "Insufficient Balance", {}),
         (400, "Your credit balance is too low", {}),
         (403, "This API method requires billing to be enabled.", {}),
-        # No pause that is asked for brings money.
+        # No pause restores an exhausted budget.
         (429, "type: insufficient_quota", {"retry-after": "20"}),
     ],
 )

@@ -1,4 +1,4 @@
-"""The SQL that changes an index: whatever happens, it is as if built from scratch."""
+"""The SQL that changes an index: the result always equals an index built from scratch."""
 
 import struct
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def parsed(path: str, *chunks: Chunk, source: str = "memory") -> ParsedFile:
 
 
 class Index:
-    """An index file, with the vectors in memory as the deltas make them."""
+    """An index file, with the vectors in memory as updated by the deltas."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -67,7 +67,7 @@ class Index:
         return self.apply(write(self.connection, FileGone(FileKey(source, path))))
 
     def write_together(self, group: dict[str, list[Chunk] | None]) -> None:
-        """Write files, None for those that are gone, in one transaction."""
+        """Write files, or delete those that are None, in one transaction."""
         changes = [
             FileGone(FileKey("memory", path)) if chunks is None else parsed(path, *chunks)
             for path, chunks in group.items()
@@ -89,7 +89,7 @@ class Index:
         return self.one("SELECT row_id FROM chunks WHERE text = ?", text)
 
     def content(self) -> dict[str, list[tuple[object, ...]]]:
-        """Return everything that can be seen in the tables and in memory, without row numbers."""
+        """Return the visible content of the tables and of memory, without row numbers."""
         place = "path, source, start_line, end_line, text, chunks.hash, heading"
         joined = "chunks JOIN files USING (file_id)"
         matrix = {
@@ -129,7 +129,7 @@ class Index:
 
 @contextmanager
 def opened(path: Path | None = None) -> Iterator[Index]:
-    """Open an index as the writer does, on this thread; no path: in memory."""
+    """Open an index as the writer does, on this thread; without a path, in memory."""
     connection = in_memory() if path is None else on_disk(path)
     try:
         schema.prepare(connection, Path("/w"), IDENTITY)
@@ -164,7 +164,7 @@ def vector(text: str) -> bytes:
     return struct.pack("<2f", 1.0, len(text) + 1.0)
 
 
-# --- what stays, what is shared
+# --- kept and shared rows
 
 
 def test_unchanged_chunks_keep_their_rows(index: Index) -> None:
@@ -183,7 +183,7 @@ def test_a_heading_that_changes_above_an_unchanged_chunk_is_taken_over(index: In
     found = "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?"
     assert index.one(found, "house") == 0
     assert index.one(found, "shed") == 2
-    assert len(index.matrix) == 1, "its vector is still good"
+    assert len(index.matrix) == 1, "the vector is still valid"
 
 
 def test_the_same_text_in_two_files_shares_one_vector(index: Index) -> None:
@@ -199,7 +199,7 @@ def test_the_same_text_in_two_files_shares_one_vector(index: Index) -> None:
     index.delete("b.md")
     assert index.one("SELECT count(*) FROM chunks_vec") == 0
     assert index.matrix == {}
-    assert index.one("SELECT count(*) FROM embedding_cache") == 1, "it has been paid for"
+    assert index.one("SELECT count(*) FROM embedding_cache") == 1, "the vector has been paid for"
 
 
 def test_a_text_that_comes_back_has_its_vector_at_once(index: Index) -> None:
@@ -254,7 +254,7 @@ def test_a_file_that_was_never_there_is_deleted_without_a_word(index: Index) -> 
 
 
 def test_a_row_is_never_used_for_another_chunk(index: Index) -> None:
-    """A search holds row numbers between two reads; one that is used again shows a wrong text."""
+    """A search holds row numbers between two reads; a reused number would show the wrong text."""
     index.put("a.md", chunk("boiler"))
     old = index.row_of("boiler")
     index.delete("a.md")
@@ -321,7 +321,7 @@ def test_vectors_of_another_model_are_not_taken(index: Index) -> None:
 def test_memory_and_disk_hold_the_same_vector_when_one_comes_twice(
     index: Index, tmp_path: Path
 ) -> None:
-    """Taken over from another file while it was on its way; providers aren't exact."""
+    """It was copied from another file during the request; providers are not deterministic."""
     index.put("a.md", chunk("boiler"))
     with opened(tmp_path / "other.sqlite") as other:
         other.give("boiler")
@@ -383,7 +383,7 @@ def test_a_file_that_cannot_be_taken_over_leaves_no_trace(index: Index, tmp_path
     assert [name for _, name, _ in index.sql("PRAGMA database_list")] == ["main"]
 
 
-# --- many at once
+# --- many rows
 
 
 def test_a_file_of_many_chunks_has_them_in_order(index: Index) -> None:
@@ -397,7 +397,7 @@ def test_a_file_of_many_chunks_has_them_in_order(index: Index) -> None:
 
 
 def test_a_large_file_is_written_and_removed_a_step_at_a_time(index: Index) -> None:
-    """The connection has its turn for others in between; readers see nothing of it yet."""
+    """The connection serves others in between; readers do not see partial changes."""
     large = parsed("a.md", *(chunk(f"number{n}", n) for n in range(1, 3 * statements.STEP_CHUNKS)))
     for change in (large, FileGone(large.key)):
         before = index.content()
@@ -473,7 +473,7 @@ def test_a_change_that_fails_leaves_everything_as_it_was(index: Index) -> None:
     assert index.content() == before
 
 
-# --- whatever happens
+# --- arbitrary changes
 
 CHUNKS = st.lists(
     st.builds(

@@ -1,4 +1,4 @@
-"""What clients may keep of the memory, how long they may take, and who makes room for whom."""
+"""Limits on the memory, time and number of clients, and the order of eviction."""
 
 import asyncio
 import logging
@@ -38,7 +38,7 @@ WELCOME = Welcome(1, "test", 1, "boot", [])
 
 
 class Share:
-    """A client that has so much in memory."""
+    """A client that holds this much memory."""
 
     def __init__(self, incoming: int = 0, outgoing: int = 0) -> None:
         self.incoming, self.outgoing = incoming, outgoing
@@ -113,7 +113,7 @@ class Guest:
 
 
 class House:
-    """A server with room for three, whose pings take until `release`."""
+    """A server with room for three clients, whose pings block until `release`."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "s"
@@ -165,7 +165,7 @@ async def test_who_has_had_nothing_to_do_for_longest_makes_room(
     working.writer.write(pack(Request(1, "ping")))
     _, answer = await house.guest()
     assert answer == WELCOME
-    assert await first.receive() is None, "hung up on"
+    assert await first.receive() is None, "the connection was closed"
     house.release.set()
     assert isinstance(await working.receive(), Result)
     assert isinstance(await second.ping(), Result)
@@ -192,7 +192,7 @@ async def test_a_frame_that_never_comes_whole_ends_the_connection(
 ) -> None:
     monkeypatch.setattr(connection, "FRAME_TIMEOUT_S", 0.01)
     guest, _ = await house.guest()
-    # Nothing is no half frame: one may be silent for as long as one likes.
+    # An idle connection has no incomplete frame, so it may be silent for any time.
     for _ in range(3):
         await asyncio.sleep(0.01)
     assert isinstance(await guest.ping(), Result)
@@ -212,7 +212,9 @@ async def test_a_frame_that_trickles_in_is_given_no_more_time_for_each_byte(
     guest.writer.write(struct.pack(">I", 1_000_000))
     sending = guest.writer.get_extra_info("socket").fileno()
     while not receiving.done():
-        with suppress(OSError):  # it has been hung up on; what it was told can be read all the same
+        with suppress(
+            OSError
+        ):  # the server has closed the connection, but its answer is still readable
             os.write(sending, b"x")
         await asyncio.sleep(0.005)
     assert isinstance(receiving.result(), Error)
@@ -251,7 +253,7 @@ async def test_small_requests_that_are_worked_on_take_no_more_than_their_share(
     assert isinstance(await small.receive(), Result)
     answers = [await flooding.receive() for _ in range(5)]
     assert all(isinstance(answer, Result) for answer in answers)
-    assert isinstance(await flooding.ping(), Result), "and then there is room again"
+    assert isinstance(await flooding.ping(), Result), "there is room again"
 
 
 def listens(path: Path) -> bool:
@@ -262,7 +264,7 @@ def listens(path: Path) -> bool:
 async def test_a_door_that_was_removed_lets_clients_in_again(house: House) -> None:
     inside, _ = await house.guest()
     house.path.unlink()
-    while not listens(house.path):  # there it is before anybody listens
+    while not listens(house.path):  # the path exists before the socket listens
         await asyncio.sleep(0)
     assert (await house.guest())[1] == WELCOME
     assert isinstance(await inside.ping(), Result)

@@ -1,4 +1,4 @@
-"""The socket's owner: what lies at the path, and who is at the other end."""
+"""The ownership of the socket: the file at its path, and the peer at the other end."""
 
 import logging
 import os
@@ -20,7 +20,7 @@ from memoryd_client.transport.peer import peer_uid
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder with a short name: the path of a socket has 107 bytes at most."""
+    """A folder with a short path, because the path of a socket has at most 107 bytes."""
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         yield Path(name).resolve()
 
@@ -30,7 +30,7 @@ def mode(path: Path) -> int:
 
 
 def stale(path: Path) -> None:
-    """Leave a socket that nobody listens at."""
+    """Leave a socket without a listener."""
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
 
@@ -111,7 +111,7 @@ def test_what_is_no_socket_is_refused_and_left(folder: Path, kind: str) -> None:
 
 def test_the_socket_of_another_user_is_refused_and_left(folder: Path) -> None:
     if os.geteuid() != 0:
-        pytest.skip("needs root: only it gives files away")
+        pytest.skip("needs root: changes the owner of a file")
     stale(folder / "s")
     os.chown(folder / "s", 65534, 65534)
     with pytest.raises(SocketError, match=r"user \(uid 65534\)"), listening(folder / "s"):
@@ -175,12 +175,12 @@ def test_the_peer_is_who_connected(folder: Path) -> None:
                 assert peer_uid(accepted) == 12345
 
 
-# --- what systemd hands over
+# --- sockets from systemd
 
 
 @pytest.fixture
 def handed_over(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[socket.socket]]:
-    """Whatever is put in here is what systemd hands over."""
+    """A list of the sockets that systemd passes."""
     given: list[socket.socket] = []
     monkeypatch.setattr(sockets, "inherited_socket", lambda environ: given[0])
     yield given

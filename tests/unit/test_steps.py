@@ -1,4 +1,4 @@
-"""Long work on a connection's thread, a step at a time."""
+"""Long work on a connection's thread, in steps."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
 
 
 class Work:
-    """Inserts a row a step, in one transaction; `in_step` tells how far it is."""
+    """Work that inserts a row per step, in one transaction; `in_step` shows its progress."""
 
     def __init__(self, steps: int, *, fails: bool = False) -> None:
         self.step = 0
@@ -67,7 +67,7 @@ async def test_others_have_their_turn_between_two_steps(database: Database) -> N
     running = asyncio.create_task(database.run_steps(work))
     while not work.step:
         await database.run(is_clean)
-    assert not await database.run(is_clean), "it is in the middle"
+    assert not await database.run(is_clean), "the work is in progress"
     assert not running.done()
     assert await running == 1000
 

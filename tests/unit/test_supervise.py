@@ -1,4 +1,4 @@
-"""One actor's end is everybody's, and a stop follows the data path."""
+"""The end of one actor ends all, and a stop follows the data path."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ Run = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Daemon:
-    """Actors named `a`, `b`, … and a diary of what happened to them."""
+    """Actors named `a`, `b`, … and a record of their events."""
 
     def __init__(self, *names: str) -> None:
         self.diary: list[str] = []
@@ -23,7 +23,7 @@ class Daemon:
         self._runs: dict[str, Run] = {}
 
     def let(self, name: str, run: Run) -> None:
-        """Let an actor do something else than wait."""
+        """Replace the waiting of an actor by another action."""
         self._runs[name] = run
 
     async def run(self, *, drain: Run | None = None, drained: str = "c") -> None:
@@ -113,7 +113,7 @@ async def test_an_actor_that_ends_ends_all_in_their_order(run: Run) -> None:
 
 
 async def test_an_actor_that_is_cancelled_from_within_has_ended_too() -> None:
-    """As one that awaits a future which somebody else has cancelled."""
+    """Awaiting a future that another task has cancelled has this effect."""
     daemon = Daemon("a", "b")
     daemon.let("b", cancelling_itself)
     with pytest.raises(ActorFailedError, match=r"^b ended$"):

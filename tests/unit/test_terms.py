@@ -1,4 +1,4 @@
-"""Text to search terms: bigrams, stop words, and no operator that users could type."""
+"""Conversion of text to search terms: bigrams, stop words, and no operators of users."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Reading vectors out of answers: whatever a server says, texts get their own vectors or none."""
+"""Parsing of vectors from answers: whatever a server sends, texts get their own vectors or none."""
 
 import base64
 import json
@@ -35,7 +35,7 @@ INDEXED = ("openai", "voyage", "mistral")
 
 
 def body(name: str, rows: list[Any]) -> dict[str, Any]:
-    """An answer of a vendor with these vectors, in this order."""
+    """Return a vendor's answer with these vectors, in this order."""
     if name == "gemini":
         return {"embeddings": [{"values": row} for row in rows]}
     if name == "ollama":
@@ -48,7 +48,7 @@ def in_base64(row: list[float]) -> str:
 
 
 def read_or_refused(api: Api, raw: bytes, count: int) -> None:
-    """Read an answer, which may only be refused by the one error."""
+    """Parse an answer, which may only fail with the one error."""
     try:
         answer = api.read(raw, count)
     except RetryableError:
@@ -58,7 +58,7 @@ def read_or_refused(api: Api, raw: bytes, count: int) -> None:
     assert answer.rows.dtype == np.float32
 
 
-# Anything at all
+# Arbitrary answers
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -160,7 +160,7 @@ BAD = st.sampled_from([None, math.nan, math.inf, -math.inf, 1e300])
 def test_a_number_that_is_none_hurts_its_own_row_alone(
     name: str, data: st.DataObject, rows: list[list[float]]
 ) -> None:
-    sent: list[list[float | None]] = [[1.0, *row[1:]] for row in rows]  # each has a direction
+    sent: list[list[float | None]] = [[1.0, *row[1:]] for row in rows]  # a direction for each
     bad = data.draw(st.sets(st.integers(0, len(rows) - 1)))
     for index in bad:
         sent[index][data.draw(st.integers(0, DIMS - 1))] = data.draw(BAD)

@@ -1,4 +1,4 @@
-"""Terms are found in a text where FTS5, with the tokenizer of the index, finds them."""
+"""Terms are located where FTS5 finds them with the tokenizer of the index."""
 
 import sys
 import unicodedata
@@ -32,7 +32,7 @@ UNSPACED = (
 CODES = ("2026.4.10", "E1234", "snake_case", "camelCase", "O'Brien", "x²", "½", "a/b-c")
 OTHERS = ("привет", "हिन्दी", "தமிழ்", "Αθήνα", "ёлка", "שָׁלוֹם", "שלום", "مُحَمَّد", "محمد")
 FORMS = st.builds(str.__add__, st.sampled_from(ENGLISH), st.sampled_from(ENDINGS)).filter(
-    lambda form: form not in ("eed", "eeds", "ies", "sses")  # no words; Porter's programs differ
+    lambda form: form not in ("eed", "eeds", "ies", "sses")  # implementations of Porter differ
 )
 CHANGES = st.sampled_from(
     (str, str.upper, str.title, lambda word: unicodedata.normalize("NFD", word))
@@ -50,7 +50,7 @@ def texts(word: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 class Fts5:
-    """A table of one text, as the index has it."""
+    """An FTS5 table of one text, with the index's tokenizer."""
 
     def __init__(self) -> None:
         self.connection: Connection = sqlite.connect(":memory:", isolation_level=None)
@@ -85,7 +85,7 @@ def fts5() -> Iterator[Fts5]:
 
 
 def found(text: str, query: str) -> list[str]:
-    """Return what stands where the terms of a query are found, in a folded text."""
+    """Return the parts of a folded text that match the terms of a query."""
     folded = fold(text)
     places = Finder(query_terms(query)).places(folded)
     return [folded[place.start : place.end] for each in places for place in each]
@@ -105,7 +105,7 @@ def test_what_is_found_is_what_fts5_matches(fts5: Fts5, data: st.DataObject) -> 
 @settings(max_examples=200)
 @given(st.data())
 def test_in_other_scripts_nothing_is_missed(fts5: Fts5, data: st.DataObject) -> None:
-    """FTS5 folds the diacritics of Latin only, so more may be found than it matches."""
+    """FTS5 folds the diacritics of Latin only, so the finder may find more than it matches."""
     word = words(OTHERS, UNSPACED)
     text = data.draw(texts(word))
     fts5.put(text)
@@ -203,7 +203,7 @@ def test_runs_are_found_in_bigrams_which_may_overlap() -> None:
 
 
 def test_one_character_is_the_beginning_of_what_follows() -> None:
-    """The index has it as a prefix: each place, the last one of a run too."""
+    """The index has the character as a prefix: every position matches, the last of a run too."""
     assert Finder([Term("龙", prefix=True)]).places("接龙，龙舟，龙") == [[(1, 2), (3, 4), (6, 7)]]
 
 
@@ -266,7 +266,7 @@ def test_searches_that_stem_at_the_same_time_do_not_disturb_each_other() -> None
     sys.setswitchinterval(1e-6)
     try:
         with ThreadPoolExecutor(4) as threads:
-            # Each begins elsewhere, so that none only finds what another has remembered.
+            # Each thread starts at a different form, so that none only reads cached results.
             shares = [forms[start::4] + forms for start in range(4)]
             together = list(threads.map(lambda share: [stem(form) for form in share], shares))
     finally:
