@@ -1,8 +1,8 @@
-"""For all tests: neither how busy the machine is nor what its user has set is for them.
+"""Settings for all tests, which make them independent of the machine's load and the user's set-up.
 
-An example that takes long is no failure. Nor are others drawn each time, so that what passes on one
-machine passes on all: new ones are for the fuzzer, and for whoever has just changed something
-(`--hypothesis-profile=explore`).
+Hypothesis has no deadlines. It draws the same examples each time, so that a test that passes on one
+machine passes on all. The fuzzer and `--hypothesis-profile=explore`, for use after a change, look
+for new examples.
 """
 
 import os
@@ -11,14 +11,14 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Servers of tests are on this machine, whatever proxy leads away from it.
+# The tests' servers are on this machine, so no request may go through a proxy.
 os.environ["no_proxy"] = os.environ["NO_PROXY"] = "127.0.0.1,localhost"
-os.environ.setdefault("HOME", "/nonexistent")  # `~` is then the same for tests and what they test
-# An agent or a socket of the user's own is not to be talked to.
+os.environ.setdefault("HOME", "/nonexistent")  # `~` then has the same value in tests and product
+# The tests must not contact an agent or a socket of the user.
 for name in [name for name in os.environ if name.startswith("MEMORYD_")]:
     del os.environ[name]
 
-# A shell ignores SIGINT for all that it starts with `&`, and programs inherit that from the tests.
+# A shell ignores SIGINT in programs that it starts with `&`, and the daemon would inherit this.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -28,5 +28,5 @@ settings.load_profile("memoryd")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with those that take longest: none of them is then what everybody waits for."""
+    """Run the longest tests first, so that no worker is left with one at the end."""
     items.sort(key=lambda item: item.get_closest_marker("minute") is None)

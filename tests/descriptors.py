@@ -1,4 +1,4 @@
-"""What open descriptors stand for, for tests that look at what is listed and opened."""
+"""The paths of open descriptors, for tests that record the folders and files that are opened."""
 
 import fcntl
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def path_of(folder: int | str | Path) -> Path:
-    """Return where an open file or folder lies; a path is that itself."""
+    """Return the path of an open file or folder; return a path unchanged."""
     if not isinstance(folder, int):
         return Path(folder)
     if sys.platform == "darwin":

@@ -1,4 +1,4 @@
-"""Identities of indexes, for tests that need one and don't care about its settings."""
+"""Identities of indexes, for tests that do not depend on the settings."""
 
 from typing import Any
 

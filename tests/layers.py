@@ -1,4 +1,4 @@
-"""The layers of the product: which part may import which, and the table of them in the docs.
+"""The layers of the product, the imports that they allow, and their table in the documentation.
 
 Run `python tests/layers.py` to print the table for docs/architecture.md.
 """

@@ -1,4 +1,4 @@
-"""A folder that another process keeps swapping for a link to elsewhere, and back."""
+"""A folder that another process repeatedly swaps with a symbolic link."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ while os.getppid() == int(os.environ["PARENT"]):
 
 @contextmanager
 def swapping(folder: Path, outside: Path) -> Iterator[None]:
-    """Swap a folder as fast as can be, until the end of the block; then it is there again."""
+    """Swap the folder as fast as possible until the block ends, then restore it."""
     process = subprocess.Popen(
         [sys.executable, "-c", SWAP, str(folder), str(outside)],
         stdout=subprocess.PIPE,

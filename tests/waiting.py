@@ -1,6 +1,6 @@
-"""Waiting without measuring: for a condition, an event of a thread, or a loop that is idle.
+"""Waiting for a condition, an event of a thread, or an idle loop, without fixed delays.
 
-A limit is only ever reached by a test that fails. Time that stands still is here too.
+Only a failing test reaches a time limit. The module also has a clock that stands still.
 """
 
 import asyncio
@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 PATIENCE_S = 120.0
-"""Seconds until a test gives up waiting for something that never happens."""
+"""Seconds until a test stops waiting and fails."""
 PAUSE_S = 0.005
-"""Seconds between two looks at a condition, so that the waiting takes no time from the awaited."""
+"""Seconds between two checks of a condition; the pause leaves the processor to the awaited work."""
 MAX_TURNS = 10_000
-NEVER = "it never came to pass"
+NEVER = "the condition never held"
 
 
 def eventually(condition: Callable[[], bool]) -> None:
@@ -28,7 +28,7 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop run until a condition holds: for work of threads, processes and sockets."""
+    """Let the loop run until a condition on threads, processes or sockets holds."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, NEVER
@@ -42,7 +42,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
         if not loop._ready:
             return
-    raise AssertionError("a task never waits for anything")
+    raise AssertionError("a task never blocks")
 
 
 async def happened(event: threading.Event) -> None:
@@ -60,7 +60,7 @@ async def cancelled_while(start: Callable[[], Awaitable[object]], event: threadi
 
 
 class Standing:
-    """What calls take for the time: it passes only when a test says so."""
+    """A clock for calls that advances only when a test advances it."""
 
     def __init__(self) -> None:
         self.now_s = time.monotonic()

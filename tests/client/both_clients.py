@@ -1,4 +1,4 @@
-"""The blocking and the asyncio client behind one interface, for what they have in common."""
+"""The blocking and the asyncio client behind one interface, for their common tests."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -10,11 +10,11 @@ import pytest
 from memoryd_client import AsyncClient, Client
 
 SHORT_S = 0.02
-"""A timeout that the test wants to see strike; the script waits for its consequence."""
+"""A timeout that is meant to expire in the test; the script waits for its consequence."""
 
 
 class Blocking:
-    """An `AsyncClient` that is called like a `Client`."""
+    """An `AsyncClient` with the blocking methods of a `Client`."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self._runner = asyncio.Runner()

@@ -1,7 +1,7 @@
-"""A scripted daemon: real frames over a real Unix socket, from a thread of the test.
+"""A scripted daemon that exchanges real frames over a real Unix socket, in a thread of the test.
 
-A script is a function that is given one `Peer` per connection and says what happens, in order:
-what has to arrive and what is answered. What goes wrong in it fails the test at the end.
+A script is a function that receives one `Peer` per connection. It lists the expected frames and the
+answers in order. An error in a script fails the test at the end.
 """
 
 import os
@@ -33,7 +33,7 @@ from memoryd_client.wire.protocol import (
 )
 
 STUCK_TIMEOUT_S = 60.0
-"""Only ever reached by a test that fails."""
+"""Seconds until a stuck test fails."""
 
 WELCOME = Welcome(
     protocol=1, server="memoryd/9.9", pid=4242, boot_id="boot", capabilities=["search"]
@@ -51,7 +51,7 @@ class Peer:
         self._frames: list[ClientFrame] = []
 
     def next(self, kind: type[FrameT]) -> FrameT:
-        """Wait for the next frame, which has to be of this kind."""
+        """Wait for the next frame and check its type."""
         while not self._frames:
             data = self.connection.recv(65536)
             if not data:
@@ -62,18 +62,18 @@ class Peer:
         return frame
 
     def has_more(self) -> bool:
-        """Tell whether something more has arrived already."""
+        """Return whether more data has already arrived."""
         return bool(self._frames or select.select([self.connection], [], [], 0)[0])
 
     def hung_up(self) -> bool:
-        """Wait for the end of the connection; tell whether nothing else came before it."""
+        """Wait for the end of the connection; return whether no frame preceded it."""
         try:
             return not self._frames and not self.connection.recv(65536)
         except ConnectionResetError:
             return True
 
     def close(self) -> None:
-        """Hang up, now."""
+        """Close the connection immediately."""
         self.connection.shutdown(socket.SHUT_RDWR)
 
     def greet(self) -> Hello:
@@ -88,7 +88,7 @@ class Peer:
         return self.next(Cancel)
 
     def send(self, *frames: Frame) -> None:
-        """Send frames, all at once."""
+        """Send all frames in one write."""
         self.connection.sendall(b"".join(pack(frame) for frame in frames))
 
     def answer(self, request: Request, body: Body) -> None:
@@ -108,9 +108,9 @@ Script = Callable[[Peer], None]
 
 
 class FakeDaemon:
-    """Listens at `path` while entered; connection number n is played by script number n.
+    """A daemon that listens at `path` while entered; script n plays connection n.
 
-    One is played after the other, unless they are to be played `together`.
+    The scripts run one after the other, or all at once with `together`.
     """
 
     def __init__(self, *scripts: Script, together: bool = False) -> None:
@@ -147,14 +147,14 @@ class FakeDaemon:
             raise self._fault
 
     def close(self) -> None:
-        """Wait for the scripts to end, then go."""
+        """Wait for the scripts to end, then close the socket."""
         if self._thread.ident is not None:
             self._thread.join()
         self._listener.close()
         shutil.rmtree(self._folder)
 
     def _give_up(self) -> None:
-        """Wake the thread: a client that failed may never do what the script waits for."""
+        """Wake the thread: a failed client may never send the frame that a script expects."""
         for waiting in (self._listener, *self._connections):
             with suppress(OSError):
                 waiting.shutdown(socket.SHUT_RDWR)
@@ -187,7 +187,7 @@ class FakeDaemon:
 
 
 def answering(*bodies: Body | Error) -> Script:
-    """Return a script that greets, then answers one request after the other."""
+    """Return a script that sends a greeting, then answers one request after the other."""
 
     def script(peer: Peer) -> None:
         peer.greet()

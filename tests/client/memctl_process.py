@@ -1,4 +1,4 @@
-"""`memctl` as a process of its own, for tests of signals, pipes and terminals."""
+"""`memctl` in a separate process, for tests of signals, pipes and terminals."""
 
 import os
 import pty
@@ -17,7 +17,7 @@ import memoryd_client
 def process(
     *words: str, stdout: int = subprocess.PIPE, stderr: int = subprocess.PIPE, locale: str = "C"
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run `memctl` as a process of its own."""
+    """Run `memctl` in a separate process."""
     folder = str(Path(memoryd_client.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": folder, "LC_ALL": locale}
     command = [sys.executable, "-m", "memctl", *words]
@@ -26,7 +26,7 @@ def process(
 
 
 class Terminal:
-    """A terminal a process writes on; what it has written comes in pieces, whenever it likes."""
+    """A terminal that collects the output of a process as it arrives."""
 
     def __init__(self, *, columns: int = 0) -> None:
         self._ours, self.end = pty.openpty()
@@ -35,14 +35,14 @@ class Terminal:
         tcsetwinsize(self.end, (24, columns))
 
     def until(self, text: str) -> None:
-        """Return once this has been shown."""
+        """Wait until the output contains this text."""
         while text.encode() not in self._shown:
             more = self._read()
-            assert more, f"{text!r} was never shown, only {self._shown!r}"
+            assert more, f"{text!r} never appeared, only {self._shown!r}"
             self._shown += more
 
     def whole(self) -> str:
-        """Return all that has been shown, when all who write on it have ended."""
+        """Return the whole output after all writers have closed the terminal."""
         self._hang_up()
         while more := self._read():
             self._shown += more
@@ -51,7 +51,7 @@ class Terminal:
     def _read(self) -> bytes:
         try:
             return os.read(self._ours, 4096)
-        except OSError:  # how Linux tells that nobody has the other end any more
+        except OSError:  # Linux reports this way that no process has the other end open
             return b""
 
     def _hang_up(self) -> None:

@@ -18,7 +18,7 @@ PATHS = [f"memory/{number}.md" for number in range(20)]
 
 
 def echo(request: Request) -> Result:
-    """Return the answer to a `get`, with the path that was asked for."""
+    """Return the answer to a `get`, with the requested path."""
     path = msgspec.msgpack.decode(request.body, type=GetBody).path
     return Result(request.id, raw(GetResult(path, "", 1, 0, 0)))
 
@@ -146,7 +146,7 @@ async def test_all_that_waited_ask_again_on_one_new_connection(
 
 
 async def test_a_daemon_that_stops_may_answer_the_others_first() -> None:
-    """The first to hear of it must not cut off the answers that are on their way."""
+    """The task that first notices the stop must not discard the pending answers of the others."""
 
     def script(peer: Peer) -> None:
         peer.greet()
@@ -165,7 +165,7 @@ async def test_a_daemon_that_stops_may_answer_the_others_first() -> None:
 async def test_all_that_wait_for_a_daemon_give_up_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Not one after the other, each for `wait_s` seconds of its own."""
+    """The calls share one wait of `wait_s` seconds instead of waiting one after the other."""
     now_s = 0.0
     pause = asyncio.sleep
 

@@ -1,4 +1,4 @@
-"""Lock files and service managers: who holds what, and who says so."""
+"""Lock files and service managers: the process that holds a lock, and its manager."""
 
 import fcntl
 import os
@@ -22,7 +22,7 @@ from memoryd_client.shared.lock_holder import (
 )
 
 WORDS = st.text(st.characters(max_codepoint=0xFFFF), max_size=20)
-"""Lone surrogates included: they stand for bytes of names that are no UTF-8."""
+"""Text with lone surrogates, which stand for the bytes of names that are not UTF-8."""
 
 HOLDERS = st.builds(
     Holder,
@@ -85,7 +85,7 @@ def test_an_old_file_gives_the_pid() -> None:
     ],
 )
 def test_what_makes_no_sense_is_nobody(data: bytes) -> None:
-    """Above all 0 and -1, which kill(2) takes for groups of processes."""
+    """In particular, kill(2) takes 0 and -1 for groups of processes."""
     assert decode(data) is None
 
 
@@ -153,10 +153,10 @@ UNIT = {"INVOCATION_ID": "a", "NOTIFY_SOCKET": "/run/n", "MANAGERPID": "50"}
     [
         ({}, 1, ""),
         (UNIT | {"SYSTEMD_EXEC_PID": "100"}, 50, "systemd"),
-        # The shell of a desktop inherits all of it.
+        # The shell of a desktop inherits all of these variables.
         (UNIT | {"SYSTEMD_EXEC_PID": "77"}, 90, ""),
         (UNIT | {"SYSTEMD_EXEC_PID": "77"}, 50, ""),
-        # Before systemd 248.
+        # systemd before version 248.
         (UNIT, 50, "systemd"),
         (UNIT, 90, ""),
         ({"INVOCATION_ID": "a"}, 1, "systemd"),

@@ -1,4 +1,4 @@
-"""Logs: the last lines, and new ones as they come, whatever becomes of the file."""
+"""Logs: the last lines, and new lines as they arrive, even if the file is replaced or truncated."""
 
 import fcntl
 import logging
@@ -60,7 +60,7 @@ def test_the_size_of_blocks_does_not_show(
 
 def test_a_large_log_is_read_from_its_end(log: Path) -> None:
     with open(log, "wb") as file:
-        file.truncate(2**33)  # A hole: reading all of it would take a while, and memory.
+        file.truncate(2**33)  # a hole, so that reading all of it would take much time and memory
         file.seek(0, os.SEEK_END)
         file.write(b"\nlast\n")
     assert logs.tail(str(log), 1) == ["last"]
@@ -82,14 +82,14 @@ def test_no_log_is_an_error(log: Path) -> None:
 
 
 def following(log: Path, *steps: Callable[[], object], lines: int = 0) -> list[str]:
-    """Follow a log, taking a step whenever nothing new comes; return all that came."""
+    """Follow a log, take a step whenever no new line arrives, and return all lines."""
     left = iter(steps)
     came: list[str] = []
 
     def pause(_: float) -> None:
         next(left)()
 
-    # A generator that is left by a StopIteration says so with a RuntimeError.
+    # Python turns a StopIteration that leaves a generator into a RuntimeError.
     with pytest.raises(RuntimeError, match="StopIteration"):
         came.extend(logs.follow(str(log), lines=lines, pause=pause))
     return came

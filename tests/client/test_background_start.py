@@ -1,4 +1,4 @@
-"""Starting: which program, with what, and what is told when it ends instead of serving."""
+"""Starting the daemon: the program, its arguments, and the error when it ends early."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ PATIENCE_S = 60.0
 
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with a short name that is home, state and configuration."""
+    """A folder with a short path for home, state and configuration."""
     name = tempfile.mkdtemp(dir="/tmp")
     for variable in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(variable, name)
@@ -34,7 +34,7 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def program(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
-    """Let a shell script be the daemon's program."""
+    """Replace the daemon's program by a shell script."""
     script = folder / "program"
     script.write_text(f"#!/bin/sh\n{body}\n")
     script.chmod(0o755)
@@ -45,7 +45,7 @@ def start(folder: Path, *options: str) -> Started:
     return background.start(str(folder / "s"), options=list(options), ready_s=PATIENCE_S)
 
 
-# --- the program and its words
+# --- the program and its arguments
 
 
 def test_the_program_beside_this_python_comes_first(
@@ -171,7 +171,7 @@ def test_a_log_that_cannot_be_written_is_told(
         start(folder)
 
 
-# --- somebody is there already
+# --- a daemon already runs
 
 
 def test_who_answers_already_is_not_started_again(

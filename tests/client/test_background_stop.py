@@ -1,4 +1,4 @@
-"""Stopping: nothing is signalled or removed unless it is certain whose it is."""
+"""Stopping the daemon: only its own process is signalled, only its own files are removed."""
 
 import fcntl
 import os
@@ -37,7 +37,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def path() -> Iterator[str]:
-    """Where a socket may be, in a folder with a short name."""
+    """A path for a socket, in a folder with a short name."""
     folder = tempfile.mkdtemp(dir="/tmp")
     yield f"{folder}/s"
     shutil.rmtree(folder)
@@ -45,7 +45,7 @@ def path() -> Iterator[str]:
 
 @pytest.fixture
 def foreigner() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that has nothing to do with us, and has to survive."""
+    """An unrelated process that has to survive."""
     with subprocess.Popen(["sleep", "600"]) as process:
         yield process
         assert process.poll() is None
@@ -78,7 +78,7 @@ def stop(path: str) -> background.Stopped:
     return background.stop(path, timeout_s=PATIENCE_S)
 
 
-# --- nobody holds the lock
+# --- a free lock
 
 
 def test_where_nothing_is_nothing_is_made(path: str) -> None:
@@ -120,7 +120,7 @@ def test_the_socket_of_a_service_is_left_to_its_manager(path: str) -> None:
         held_by_manager.settimeout(0)
         stopped = stop(path)
         assert (stopped.pid, stopped.removed) == (None, [])
-        # Connecting would have started it.
+        # Connecting would have started a daemon.
         with pytest.raises(BlockingIOError):
             held_by_manager.accept()
 
@@ -138,7 +138,7 @@ def test_who_listens_without_the_lock_is_left(path: str, lock: bool) -> None:
     assert os.path.exists(path)
 
 
-# --- somebody does
+# --- a lock that is held
 
 
 def test_a_daemon_that_does_not_answer_is_stopped_and_cleaned_up_after(path: str) -> None:
@@ -165,7 +165,7 @@ def test_a_daemon_that_does_not_go_is_told_with_what_to_do(path: str) -> None:
 def test_a_process_that_does_not_have_the_lock_is_not_signalled(
     path: str, foreigner: subprocess.Popen[bytes]
 ) -> None:
-    """As when a daemon has the lock, but has not yet overwritten the name of the one before."""
+    """A daemon may have taken the lock without having overwritten its predecessor's number yet."""
     name_in_lock(path, Holder(pid=foreigner.pid))
     with open(f"{path}.lock", "rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Starting a daemon where there is none, in both clients; `autostart` itself is stood in for."""
+"""The automatic start of a daemon, in both clients; the tests replace `autostart`."""
 
 import os
 import socket
@@ -21,7 +21,7 @@ PONG = golden("ping_result", PingResult)
 
 @pytest.fixture
 def starter(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], bool]]:
-    """Stand in for `autostart`: what the test puts here is done when a client asks it to start."""
+    """Replace `autostart` by the functions in a list, one for each request to start."""
     actions: list[Callable[[], bool]] = []
     module = types.ModuleType("memoryd_client.launcher.autostart")
     module.autostart = lambda path: actions.pop(0)()  # type: ignore[attr-defined]
@@ -123,7 +123,7 @@ def test_a_daemon_that_dies_under_a_call_is_started_again(
         os.unlink(first.path)
 
     def start() -> bool:
-        # In the place of the first.
+        # The second daemon replaces the first at its path.
         second.path = first.path
         second.start()
         return True

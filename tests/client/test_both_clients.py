@@ -1,4 +1,4 @@
-"""What calls have in common in the blocking and the asyncio client."""
+"""The common behaviour of calls in the blocking and the asyncio client."""
 
 import math
 import os
@@ -248,7 +248,7 @@ def test_a_failing_progress_callback_ends_its_own_call_only(connect: Connect) ->
         peer.answer(peer.request(), PONG)
 
     def fail(completed: int, total: int, label: str) -> None:
-        # A TimeoutError of the caller's must not pass for one of the call's.
+        # The client must not mistake the caller's TimeoutError for its own.
         raise TimeoutError(label)
 
     with FakeDaemon(script) as daemon, connect(daemon.path) as client:

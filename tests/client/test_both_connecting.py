@@ -1,4 +1,4 @@
-"""How the blocking and the asyncio client reach and greet the daemon."""
+"""Connecting to the daemon and greeting it, in the blocking and the asyncio client."""
 
 import os
 import socket

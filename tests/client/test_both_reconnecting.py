@@ -1,4 +1,4 @@
-"""What happens to a call whose connection ends before the answer, in both clients."""
+"""Calls whose connection ends before the answer, in both clients."""
 
 import os
 import threading
@@ -58,11 +58,11 @@ SENT_ONCE: list[Ask] = [
     lambda client: client.reload(),
 ]
 
-# How a daemon can end a connection on which a request is under way.
+# The ways in which a daemon can end a connection with a request in flight.
 
 
 def vanish(peer: Peer, request: Request) -> None:
-    """Die."""
+    """Close the connection without a word, like a killed daemon."""
 
 
 def vanish_in_a_frame(peer: Peer, request: Request) -> None:
@@ -165,7 +165,7 @@ def test_a_daemon_that_stops_twice_is_told(connect: Connect) -> None:
 
 def test_one_that_hangs_up_before_it_greets_was_asked_nothing(connect: Connect) -> None:
     def script(peer: Peer) -> None:
-        """Take the connection and close it, as a daemon does that is on its way down."""
+        """Accept the connection and close it, like a daemon that is shutting down."""
 
     with (
         FakeDaemon(ending(vanish), script, script, answering(FOUND)) as daemon,
@@ -175,7 +175,7 @@ def test_one_that_hangs_up_before_it_greets_was_asked_nothing(connect: Connect) 
 
 
 def test_the_second_try_has_what_is_left_of_the_time(connect: Connect, standing: Standing) -> None:
-    """Greeted after the restart, but never answered: the call ends when its time is over."""
+    """The new daemon sends a greeting but never answers: the call ends when its time is over."""
     ended = threading.Event()
 
     def script(peer: Peer) -> None:

@@ -163,7 +163,8 @@ def test_of_a_folder_without_a_unicode_name_the_one_above_is_told(
     assert requests.current_folder() == str(tmp_path)
 
 
-# --- what has no UTF-8 -------------------------------------------------------------------------
+# --- strings that UTF-8 cannot encode
+# --------------------------------------------------------------
 
 
 def test_half_an_emoji_is_searched_as_a_question_mark() -> None:

@@ -1,4 +1,4 @@
-"""How wide text is on a terminal, and what is made of that."""
+"""The width of text on a terminal, and the layout that depends on it."""
 
 import unicodedata
 
@@ -124,7 +124,7 @@ def test_padded_text_has_the_width(text: str, width: int) -> None:
 
 
 def test_a_long_line_is_wrapped_in_little_time() -> None:
-    # Looking at the whole rest for every line would take minutes.
+    # A quadratic algorithm would take minutes.
     lines = wrap("東" * 200_000, 80)
     assert len(lines) == 5_000
 

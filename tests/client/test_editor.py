@@ -1,4 +1,4 @@
-"""`memctl search --open N`: which editor is run, and how, with a script in its place."""
+"""`memctl search --open N`: the choice of the editor and its arguments, with a script as editor."""
 
 import json
 import os
@@ -27,7 +27,7 @@ class Editor(Protocol):
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    """The workspace that the hits are in: `memory/2026-08-14.md`, `MEMORY.md`."""
+    """The workspace of the hits: `memory/2026-08-14.md`, `MEMORY.md`."""
     (tmp_path / "ws/memory").mkdir(parents=True)
     (tmp_path / "ws/memory/2026-08-14.md").write_text("# Friday\n")
     (tmp_path / "ws/MEMORY.md").write_text("# Memory\n")
@@ -36,7 +36,7 @@ def workspace(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Editor:
-    """Make an editor of a name that notes its arguments, then runs a line of Python."""
+    """Create an editor that records its arguments, then runs a line of Python."""
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.delenv("EDITOR", raising=False)
 

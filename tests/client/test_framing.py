@@ -24,7 +24,7 @@ def framed(body: bytes) -> bytes:
 
 @st.composite
 def split_streams(draw: st.DrawFn) -> tuple[list[bytes], list[bytes]]:
-    """Frame bodies, and their stream cut into pieces anywhere."""
+    """Frame bodies, and their stream cut at arbitrary positions."""
     frames = draw(bodies)
     stream = b"".join(framed(body) for body in frames)
     cuts = sorted(draw(st.lists(st.integers(0, len(stream)), max_size=20)))

@@ -1,4 +1,4 @@
-"""What `memctl` shows of answers that make no sense, or play with the terminal."""
+"""The output of `memctl` for answers that are invalid or contain control characters."""
 
 import math
 

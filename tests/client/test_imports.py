@@ -1,4 +1,4 @@
-"""What importing the client costs and needs, seen from processes of their own."""
+"""The costs and dependencies of importing the client, measured in separate processes."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ sys.meta_path.insert(0, Door())
 
 
 def run(code: str) -> str:
-    """Run code in an isolated interpreter that finds the client; return what it printed."""
+    """Run code in an isolated interpreter that finds the client; return its output."""
     prelude = f"import sys; sys.path.insert(0, {str(CLIENT_FOLDER)!r})\n"
     done = subprocess.run(
         [sys.executable, "-I", "-c", prelude + code], capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""How `memctl` behaves as a command: requests, exit statuses, streams, fallbacks."""
+"""`memctl` as a command: requests, exit statuses, streams, fallbacks."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ ASKING = (
     *("search tea", "get x.md", "status", "files", "index", "sync", "probe", "events"),
     *("agents", "add /w", "drop w", "reload", "ping"),
 )
-"""Every command that needs a daemon to answer."""
+"""Every command that needs a running daemon."""
 
 Captured = pytest.CaptureFixture[str]
 

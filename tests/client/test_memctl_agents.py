@@ -53,7 +53,7 @@ def run(capsys: Captured) -> Run:
     return run
 
 
-# --- which agent is asked ----------------------------------------------------------------------
+# --- the agent of a request --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

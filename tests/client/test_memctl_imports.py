@@ -1,4 +1,4 @@
-"""What `memctl search` loads: no command pays for what another one needs."""
+"""The modules that `memctl search` loads: no command loads modules of another command."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ HEAVY = {"asyncio", "difflib", "pathlib", "shlex", "shutil", "subprocess", "thre
 
 
 def loaded_by(*words: str) -> set[str]:
-    """Run `memctl` in a process of its own and return the modules that it loads."""
+    """Run `memctl` in a separate process and return the modules that it loads."""
     folder = str(Path(memoryd_client.__file__).parents[1])
     code = (
         f"import sys; sys.path.insert(0, {folder!r})\n"

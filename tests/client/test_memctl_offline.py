@@ -1,4 +1,4 @@
-"""`memctl` without a daemon to ask: `start`, `stop`, `restart`, `logs`, and `config`."""
+"""`memctl` without a running daemon: `start`, `stop`, `restart`, `logs`, and `config`."""
 
 import json
 import os
@@ -21,7 +21,7 @@ Captured = pytest.CaptureFixture[str]
 
 
 class Recorder:
-    """Stands in for a function: notes its arguments, returns or raises what it is told to."""
+    """A replacement for a function that records arguments and returns or raises a fixed outcome."""
 
     def __init__(self, outcome: object) -> None:
         self.outcome = outcome
@@ -231,7 +231,7 @@ def install_memoryd(folder: Path, *, code: int) -> None:
 
 @pytest.fixture
 def no_memoryd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make sure that no `memoryd` is to be found; return the folder that may get one."""
+    """Hide the `memoryd` program; return the folder in which a test may put one."""
     monkeypatch.setattr(sys, "executable", str(tmp_path / "beside" / "python"))
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     return tmp_path

@@ -1,4 +1,4 @@
-"""What `memctl` prints, letter by letter."""
+"""The exact output of `memctl`."""
 
 import json
 from collections.abc import Callable
@@ -30,7 +30,7 @@ Printed = tuple[str, str]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Callable[[str, Body], Printed]:
-    """Run a command that the daemon answers; return what it wrote to stdout and stderr."""
+    """Run a command that the daemon answers; return stdout and stderr."""
 
     def run(line: str, answer: Body) -> Printed:
         with FakeDaemon(answering(answer)) as daemon:
@@ -309,7 +309,7 @@ def test_status_json(run: Run) -> None:
     assert report["cache"]["maxEntries"] == 50000
 
 
-# --- the others --------------------------------------------------------------------------------
+# --- other commands ----------------------------------------------------------------------------
 
 
 def test_index(run: Run) -> None:

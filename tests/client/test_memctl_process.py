@@ -1,4 +1,4 @@
-"""`memctl` as a process of its own: interrupts, pipes, terminals, locales."""
+"""`memctl` in a separate process: interrupts, pipes, terminals, locales."""
 
 import os
 import signal
@@ -105,7 +105,7 @@ def test_progress_is_live_on_a_terminal(command: str, answer: Body, says: str) -
 
 
 def on_terminal(*, columns: int = 0) -> str:
-    """Run a search whose stdout is a terminal; return what it showed."""
+    """Run a search whose stdout is a terminal; return its output."""
     with (
         Terminal(columns=columns) as terminal,
         FakeDaemon(answering(FOUND)) as daemon,

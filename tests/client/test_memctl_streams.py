@@ -1,4 +1,4 @@
-"""`memctl files` and `memctl events`: answers that come bit by bit."""
+"""`memctl files` and `memctl events`: answers that arrive in parts."""
 
 import json
 import os

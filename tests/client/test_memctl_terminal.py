@@ -1,4 +1,4 @@
-"""How `memctl` uses a terminal: emphasis, wrapped snippets, aligned columns, tame names."""
+"""`memctl` on a terminal: emphasis, wrapped snippets, aligned columns, escaped names."""
 
 from unicodedata import category
 

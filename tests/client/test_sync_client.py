@@ -15,7 +15,7 @@ SHORT_S = 0.02
 
 
 def echo(peer: Peer, request: Request) -> None:
-    """Answer a `get` with the path that was asked for."""
+    """Answer a `get` with the requested path."""
     path = msgspec.msgpack.decode(request.body, type=GetBody).path
     peer.answer(request, GetResult(path, "", 1, 0, 0))
 
@@ -63,7 +63,7 @@ def test_waiting_for_ones_turn_counts_as_waiting() -> None:
 
 
 class Clock:
-    """Time that goes by while one sleeps, and not before so many threads have looked at it."""
+    """A clock that advances only in `sleep`, and only after a number of threads have read it."""
 
     def __init__(self, threads: int) -> None:
         self.now_s = 0.0
@@ -83,7 +83,7 @@ class Clock:
 
 
 def test_all_that_wait_for_a_daemon_give_up_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not one after the other, each for `wait_s` seconds of its own."""
+    """The calls share one wait of `wait_s` seconds instead of waiting one after the other."""
     clock = Clock(threads=5)
     for module in ("client", "transport.blocking_link", "transport.dial"):
         monkeypatch.setattr(f"memoryd_client.{module}.time", clock)
@@ -95,7 +95,7 @@ def test_all_that_wait_for_a_daemon_give_up_together(monkeypatch: pytest.MonkeyP
     assert clock.now_s == pytest.approx(4.0)
     with pytest.raises(errors.DaemonNotRunningError):
         client.ping()
-    assert clock.now_s == pytest.approx(8.0), "a later call waits anew"
+    assert clock.now_s == pytest.approx(8.0), "a later call waits again"
     daemon.close()
 
 
@@ -193,7 +193,7 @@ def test_a_late_answer_is_taken_in_before_the_next_call() -> None:
         peer.greet()
         slow = peer.request()
         peer.cancel()
-        # The first half of a frame stays half read until the next call.
+        # The first half of a frame stays in the buffer until the next call.
         late = pack(Result(slow.id, raw(PONG)))
         peer.connection.sendall(late[:10])
         answered.set()

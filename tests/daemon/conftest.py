@@ -7,13 +7,13 @@ from patient import SETTINGS, Patient
 
 @pytest.fixture(autouse=True)
 def no_autostart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the clients of tests from the configuration of who runs them."""
+    """Keep the tests' clients from the user's configuration."""
     monkeypatch.setenv("MEMORYD_NO_AUTOSTART", "1")
 
 
 @pytest.fixture
 def daemon() -> Iterator[Daemon]:
-    """A daemon for keywords only, not started yet: write files first, then `start()`."""
+    """A keyword-only daemon, not started yet: write files first, then `start()`."""
     made = Daemon(settings="sync = { watch_debounce_ms = 20 }")
     try:
         yield made
@@ -33,7 +33,7 @@ def hybrid() -> Iterator[Daemon]:
 
 @pytest.fixture(scope="module")
 def built() -> Iterator[Patient]:
-    """What `patient` is made of; once for a module."""
+    """The base of `patient`, built once per module."""
     made = Patient(provider="local", settings=SETTINGS)
     try:
         made.build()
@@ -44,6 +44,6 @@ def built() -> Iterator[Patient]:
 
 @pytest.fixture
 def patient(built: Patient) -> Patient:
-    """An index that was built in good order, and whose daemon was stopped."""
+    """An index that was built without errors, and whose daemon was stopped."""
     built.restore()
     return built

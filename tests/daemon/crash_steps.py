@@ -1,5 +1,7 @@
-"""The steps at which a daemon is killed, and how: it is done to it from outside, by Python's
-`sitecustomize`, which wraps the named function in the daemon's process and nowhere else."""
+"""The steps at which a daemon is killed, and the code that kills it.
+
+Python's `sitecustomize` wraps the named function, in the daemon's process only.
+"""
 
 import os
 from pathlib import Path
@@ -99,11 +101,11 @@ if os.environ.get("CRASH_PARENT") == str(os.getppid()):
 
 
 class Step(NamedTuple):
-    """A place in the product's code, and what leads there.
+    """A place in the product's code, and the scenario that reaches it.
 
-    `at` is `module:function:moment`; the moment is `before` or `after` a call, or `inside`: the end
+    `at` is `module:function:moment`. The moment is `before` or `after` a call, or `inside`: the end
     of a context manager's block, or between two steps of a generator. `scenario` is a method of
-    `World`. `most`: the kill comes at one of so many calls, at random.
+    `World`. `most` is the number of calls from which the one that is killed is drawn at random.
     """
 
     at: str
@@ -227,12 +229,12 @@ STEPS = [
 
 
 def prepare(daemon: Daemon) -> None:
-    """Have Python load the killer in processes of this daemon that are started to be killed."""
+    """Install the killer in the processes of this daemon."""
     (daemon.folder / "model" / "sitecustomize.py").write_text(KILLER)
 
 
 def note(daemon: Daemon) -> Path:
-    """Return the file in which the killer names the step."""
+    """Return the file in which the killer records the step."""
     return daemon.folder / "crashed"
 
 

@@ -1,4 +1,4 @@
-"""A daemon under load that is killed again and again, and what must be true after each restart."""
+"""A daemon under load that is killed repeatedly, and the invariants after each restart."""
 
 import ast
 import hashlib
@@ -33,13 +33,13 @@ workspace = "{workspace}"
 sessions = {{ enabled = true, paths = ["{chats}/*.jsonl*"] }}
 """
 TOKENS = (70, 50)
-"""Small enough that a chunk is one text for the model: what is embedded has the chunk's hash."""
+"""These sizes make each chunk one text for the model, so both have the same hash."""
 ALLOWED = {"main.sqlite", "main.sqlite-wal", "main.sqlite-shm", "main.sqlite.lock"}
 WORDS = 300
 
 
 class World:
-    """The daemon that is killed, and another one beside it that never is, on the same files."""
+    """A daemon that is killed, and a reference daemon on the same files that is not."""
 
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
@@ -76,7 +76,7 @@ class World:
         return "\n".join(lines)
 
     def change(self) -> None:
-        """Do something to the files, as people and agents do."""
+        """Change files at random, as people and agents do."""
         dice, memory = self.dice, self.daemon.workspace / "memory"
         files = sorted(memory.rglob("*.md")) if memory.exists() else []
         chats = sorted(self.chats.iterdir())
@@ -119,10 +119,10 @@ class World:
             self.change()
         client.sync()
 
-    # --- what leads to a step
+    # --- scenarios
 
     def restart(self, client: Client) -> None:
-        """Reach what happens at a start by starting."""
+        """Reach the steps of a start."""
 
     def rebuild(self, client: Client) -> None:
         self.change()
@@ -145,7 +145,7 @@ class World:
         self.daemon.process.terminate()
 
     def kill(self, client: Client) -> None:
-        """Kill at any moment, while all goes on."""
+        """Kill the daemon at a random moment under load."""
         pause_s = self.dice.random() * 0.4
         killing = threading.Timer(pause_s, self.daemon.kill)
         killing.start()
@@ -157,11 +157,11 @@ class World:
     # --- one round
 
     def crash(self, step: Step | None, nth: int | None = None) -> bool:
-        """Start the daemon and have it killed, at a step or at random; say whether it came there.
+        """Start the daemon and kill it at a step or at random; return whether it reached the step.
 
-        Without `nth` it is one of the first calls, at random.
+        Without `nth` it is killed at one of the first calls, at random.
 
-        `leftover`, `rechunk` and `migrate` are scenarios that begin before the start.
+        The scenarios `leftover`, `rechunk` and `migrate` begin before the start.
         """
         if step is not None:
             self._end_life()
@@ -231,12 +231,12 @@ class World:
         assert self.crash(Step(at, "rebuild", "a rebuild is cut off"))
         assert list(self.daemon.database.parent.glob("*.rebuild-*"))
 
-    # --- what must be true after it
+    # --- invariants
 
     def check(self, *, doctor: bool = False, anew: bool = False) -> None:
         """Start again, and compare with an index built from scratch on the same files.
 
-        Another daemon builds it, one that is not killed; `anew`: a fresh one, which embeds all.
+        The reference daemon builds that index; with `anew` it starts empty and embeds everything.
         """
         self._start(None)
         with self.daemon.client("main") as client:
@@ -245,7 +245,7 @@ class World:
             client.sync()
             status = client.status()
             assert status.degraded == []
-            # On a busy machine a model that starts may keep a question waiting too long.
+            # On a busy machine a starting model may delay a query too much.
             eventually(lambda: not client.search("what of word7").warnings)
             found = client.search("what of word7")
             assert (found.mode, found.warnings) == ("hybrid", [])
@@ -278,10 +278,11 @@ class World:
         return contents(reference.database)
 
     def _account(self) -> None:
-        """Check, after a life, that no text was embedded in it that had a vector on disk before.
+        """Check after each life that it embedded no text whose vector was already on disk.
 
-        Nor twice in one life, if it came to the disk. What was under way at a kill may be embedded
-        again: its answer had not come, or was not committed. What was forgotten may be too.
+        It must not embed a text twice either, if the vector reached the disk. Two exceptions may be
+        embedded again: texts in flight at a kill, whose answer was not committed, and forgotten
+        texts.
         """
         lines = self.daemon.embedded()
         texts: Counter[tuple[int, str]] = Counter()
@@ -295,9 +296,9 @@ class World:
         self._on_disk |= on_disk
 
     def _vectors_on_disk(self) -> tuple[set[str], set[str]]:
-        """Return which texts have a vector, and which were forgotten.
+        """Return the hashes of the texts with a vector, and of the forgotten ones.
 
-        From a copy: reading the file itself would put right what the daemon is to put right.
+        It reads a copy, because opening the file itself would repair it before the daemon does.
         """
         folder = self.daemon.folder / "copy"
         shutil.copytree(self.daemon.database.parent, folder)
@@ -311,7 +312,7 @@ class World:
 
 
 def difference(what: str, mine: list[tuple[object, ...]], theirs: list[tuple[object, ...]]) -> str:
-    """Say in short what differs."""
+    """Return a short description of the difference."""
     more, less = sorted(set(mine) - set(theirs)), sorted(set(theirs) - set(mine))
     return (
         f"{what}: {len(more)} too many, {str(more)[:400]}; {len(less)} missing, {str(less)[:400]}"
@@ -323,7 +324,7 @@ def reading(database: Path) -> closing[sqlite3.Connection]:
 
 
 def column(database: Path, query: str) -> set[str]:
-    """Return what a query finds; nothing in a file that was cut off before it had tables."""
+    """Return the rows of a query, or none if the file was truncated before it had tables."""
     with reading(database) as connection:
         try:
             return {value for (value,) in connection.execute(query)}
@@ -332,7 +333,7 @@ def column(database: Path, query: str) -> set[str]:
 
 
 def contents(database: Path) -> dict[str, list[tuple[object, ...]]]:
-    """Everything in the index that does not depend on the order in which it was made."""
+    """Return the content of the index, apart from anything that depends on the order of writing."""
     queries = {
         "files": "SELECT source, path, CASE source WHEN 'sessions' THEN '' ELSE hash END, size"
         " FROM files ORDER BY source, path",
@@ -361,14 +362,14 @@ def contents(database: Path) -> dict[str, list[tuple[object, ...]]]:
 
 
 def check_integrity(database: Path) -> None:
-    """Have SQLite and FTS5 examine a file that a daemon has open, and that rests."""
+    """Run the integrity checks of SQLite and FTS5 on a file that an idle daemon has open."""
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         connection.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('integrity-check')")
 
 
 def empty_index(like: Path, path: Path, workspace: Path) -> None:
-    """Make an index that has nothing but what was forgotten in another one."""
+    """Create an index that contains only the tombstones of another one."""
     path.parent.mkdir(parents=True, mode=0o700)
     path.touch(0o600)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -381,12 +382,12 @@ def empty_index(like: Path, path: Path, workspace: Path) -> None:
 
 
 def downgrade(database: Path) -> None:
-    """Make an index one of the oldest schema version that can hold it."""
+    """Convert an index to the oldest schema version that can hold it."""
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         connection.execute("DROP TABLE batch_jobs")
         connection.execute("PRAGMA user_version = 2")
         if connection.execute("SELECT count(*) FROM forgotten").fetchone() == (0,):
-            # There were no transcripts then; what is kept of their words and vectors is swept.
+            # Version 1 had no transcripts; their cached words and vectors are swept.
             sessions = "file_id IN (SELECT file_id FROM files WHERE source = 'sessions')"
             connection.execute(f"DELETE FROM chunks WHERE {sessions}")
             connection.execute("DELETE FROM files WHERE source = 'sessions'")

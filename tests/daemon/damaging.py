@@ -1,4 +1,4 @@
-"""Damages the files of an index."""
+"""Corruption of an index's files."""
 
 import random
 import sqlite3
@@ -19,7 +19,7 @@ def text(dice: random.Random) -> str:
 
 
 def flip(file: Path, dice: random.Random, bits: int) -> None:
-    """Flip bits anywhere in a file."""
+    """Flip bits at random positions of a file."""
     with open(file, "r+b") as opened:
         size = opened.seek(0, 2)
         for _ in range(bits):
@@ -31,7 +31,7 @@ def flip(file: Path, dice: random.Random, bits: int) -> None:
 
 
 def smash(file: Path, dice: random.Random, pages: int) -> None:
-    """Fill pages with noise, any but the first."""
+    """Overwrite random pages with noise, except for the first."""
     with open(file, "r+b") as opened:
         last = opened.seek(0, 2) // PAGE_BYTES
         for _ in range(pages):
@@ -40,7 +40,7 @@ def smash(file: Path, dice: random.Random, pages: int) -> None:
 
 
 def smash_root(file: Path, table: str) -> None:
-    """Fill the root page of a table, or of an index, with noise."""
+    """Overwrite the root page of a table or an index with noise."""
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
         query = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
         (page,) = database.execute(query, (table,)).fetchone()
@@ -50,7 +50,7 @@ def smash_root(file: Path, table: str) -> None:
 
 
 def replace(file: Path, old: bytes, new: bytes) -> None:
-    """Put other bytes in the place of some that stand in a file once or more."""
+    """Replace all occurrences of some bytes in a file."""
     data = file.read_bytes()
     assert old in data
     assert len(old) == len(new)
@@ -58,7 +58,7 @@ def replace(file: Path, old: bytes, new: bytes) -> None:
 
 
 def patiently(done: Callable[[], bool]) -> None:
-    """Ask until it is so; an agent that starts anew meanwhile says that it is unavailable."""
+    """Repeat until the condition holds; a restarting agent reports that it is unavailable."""
 
     def ask() -> bool:
         try:

@@ -1,4 +1,4 @@
-"""Holds back what a vendor's double answers, from a thread that is not its own."""
+"""Holds back the answers of a vendor's double, controlled from another thread."""
 
 import asyncio
 import threading
@@ -21,5 +21,5 @@ class Gate(asyncio.Event):
         return True
 
     def open_up(self) -> None:
-        """Let everything pass from now on."""
+        """Open the gate permanently."""
         self._opened.set()

@@ -12,7 +12,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,:;!?|-_()"
 
 
 def write_bert(path: Path, *, seed: int = 0, pooling: int = gguf.PoolingType.MEAN) -> Path:
-    """Write a model that sees all of a text at once, and knows 64 tokens of it."""
+    """Write a model that attends to the whole text, up to 64 tokens."""
     dims = DIMS["bert"]
     letters = [f"▁{letter}" for letter in _LETTERS] + list(_LETTERS)
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters]
@@ -45,7 +45,7 @@ def write_bert(path: Path, *, seed: int = 0, pooling: int = gguf.PoolingType.MEA
 
 
 def write_llama(path: Path, *, seed: int = 0) -> Path:
-    """Write a model that was not made for embeddings: it says nothing of pooling."""
+    """Write a model that was not made for embeddings and declares no pooling."""
     dims = DIMS["llama"]
     raw = [f"<0x{byte:02X}>" for byte in range(256)]
     tokens = ["<unk>", "<s>", "</s>", *raw, "▁", *_LETTERS]

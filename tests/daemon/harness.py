@@ -1,4 +1,4 @@
-"""A real memoryd process on a workspace of its own, for tests that talk to it as users do."""
+"""A real memoryd process with its own workspace, for end-to-end tests."""
 
 import json
 import os
@@ -43,7 +43,7 @@ class USE:
 
 
 class Daemon:
-    """Start with `start` or as a context manager; a short folder under /tmp holds everything."""
+    """A daemon in a short folder under /tmp. Start it with `start` or as a context manager."""
 
     def __init__(self, *, provider: str = "none", settings: str = "", real_model: bool = False):
         self.folder = Path(tempfile.mkdtemp(prefix="md-", dir="/tmp"))
@@ -93,7 +93,7 @@ class Daemon:
             "MEMORYD_SOCKET": str(self.socket),
             "COUNTING_MODEL_LOG": str(self.model_log),
             "NO_COLOR": "1",
-            # Its day is that of the test.
+            # The daemon's date must be that of the test.
             **({"TZ": os.environ["TZ"]} if "TZ" in os.environ else {}),
             **self.variables,
         }
@@ -113,19 +113,19 @@ class Daemon:
         )
 
     def add_agent(self, agent: str, settings: str = "") -> Path:
-        """Configure one more agent, by its next start or reload; return its workspace."""
+        """Configure another agent for the next start or reload; return its workspace."""
         self.agents[agent] = settings
         return self.new_folder(agent)
 
     def new_folder(self, name: str) -> Path:
-        """Return a workspace that no configuration knows, with one note that has its name."""
+        """Return an unconfigured workspace with one note that contains its name."""
         folder = self.folder / name
         folder.mkdir()
         (folder / "MEMORY.md").write_text(f"the note of {name}\n")
         return folder
 
     def doctor(self, *options: str, code: int | None = None) -> Any:
-        """Return what `memoryd doctor` finds, of the running daemon or without one."""
+        """Return the findings of `memoryd doctor`, with or without a running daemon."""
         done = subprocess.run(
             self.command("doctor", "--json", "--config", str(self.config), *options),
             env=self.environment,
@@ -139,7 +139,7 @@ class Daemon:
         return json.loads(done.stdout)
 
     def assert_healthy(self) -> None:
-        """Have the doctor look at everything: there may be warnings, and no errors."""
+        """Check everything with the doctor: warnings are allowed, errors are not."""
         found = self.doctor()
         assert found["ok"], [f for f in found["findings"] if f["level"] != "ok"]
 
@@ -154,9 +154,9 @@ class Daemon:
         options: list[str] | None = None,
         before: list[str] | None = None,
     ) -> "Daemon":
-        """Start it, with `options` in place of a configuration file if they are given.
+        """Start the daemon, with `options` instead of a configuration file if given.
 
-        `before` is a command that runs the one it is given.
+        `before` is a command that runs the daemon's command line.
         """
         self.write_config()
         if config is not None:
@@ -179,7 +179,7 @@ class Daemon:
         return self
 
     def stop(self) -> int:
-        """Stop in an orderly way and return the exit code."""
+        """Stop gracefully and return the exit code."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=PATIENCE_S)
@@ -196,9 +196,9 @@ class Daemon:
         return self.log_path.read_text(errors="replace")
 
     def complaints(self) -> list[str]:
-        """Return the lines of the log above INFO, without asyncio's measurements of the machine.
+        """Return the log lines above INFO, without asyncio's slow callbacks.
 
-        In development mode it logs a warning for each callback that takes 0.1 s or longer.
+        In development mode asyncio logs a warning for each callback that takes 0.1 s or longer.
         """
         return [
             line

@@ -1,4 +1,4 @@
-"""A disk that hangs: a FUSE file system that nobody answers for. Whoever looks at it waits."""
+"""A disk that hangs: a FUSE file system without a server, which blocks every access."""
 
 import ctypes
 import os
@@ -14,12 +14,12 @@ DETACH = 2
 
 @contextmanager
 def hung_disk(folder: Path, *, fails: bool = False) -> Iterator[None]:
-    """Put one over a folder. When the block ends, those who wait get an error.
+    """Mount the disk over a folder. When the block ends, blocked callers get an error.
 
-    One that `fails` gives everybody an error at once: whoever was to answer for it has died.
+    With `fails` every access fails immediately, because the server has exited.
     """
     if sys.platform != "linux" or os.geteuid() != 0:
-        pytest.skip("needs root on Linux: to mount a file system")
+        pytest.skip("needs root on Linux: mounts a file system")
     libc = ctypes.CDLL(None, use_errno=True)
     try:
         device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)

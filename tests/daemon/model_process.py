@@ -1,4 +1,4 @@
-"""The process of a local model, for tests: its end, and texts that no model may stumble over."""
+"""The process of a local model, for tests: its end, and texts that a model must cope with."""
 
 import asyncio
 import os
@@ -40,7 +40,7 @@ def pid_of(provider: LocalProvider) -> int:
 
 
 def pids_of_starts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return where every process of a model that is started from now on will be noted."""
+    """Return the list of the model processes started from now on."""
     pids: list[int] = []
     start = Worker.start
 
@@ -71,7 +71,7 @@ async def ended(pid: int) -> None:
 
 
 async def ends_with_its_daemon(*model_path: str) -> None:
-    """Kill a process that has a model loaded, and wait until the model's own has ended."""
+    """Kill a process that has a model loaded, and wait until the model's process has ended."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     daemon = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", _DAEMON, *model_path),

@@ -1,4 +1,4 @@
-"""A daemon's folder for the doctor: built once in good order, and put back for each test."""
+"""A daemon's folder for the doctor: built once without errors, and restored for each test."""
 
 import contextlib
 import io
@@ -20,7 +20,7 @@ NOTE = "# Boiler\n\nThe pressure is 1.5 bar.\n"
 
 
 def bad(found: Any) -> Findings:
-    """Return (check, level, message) of all that is not ok."""
+    """Return (check, level, message) of all findings that are not ok."""
     return [
         (finding["check"], finding["level"], finding["message"])
         for finding in found["findings"]
@@ -33,7 +33,7 @@ def errors(found: Any) -> Findings:
 
 
 class Patient(Daemon):
-    """An index that was built in good order; each test gets it as it was then."""
+    """An intact index; each test gets it in its original state."""
 
     def build(self) -> None:
         self.write("MEMORY.md", NOTE)
@@ -69,7 +69,7 @@ class Patient(Daemon):
                 patch.setenv(name, value)
             umask = os.umask(0o022)
             try:
-                status = main(command)  # which closes what it makes to others
+                status = main(command)  # it changes the umask
             finally:
                 os.umask(umask)
                 logging.disable(logging.NOTSET)
@@ -78,7 +78,7 @@ class Patient(Daemon):
         return found
 
     def sql(self, *statements: str, vec: bool = False) -> list[Any]:
-        """Change the index behind memoryd's back; return the rows of the last statement."""
+        """Change the index while the daemon is stopped; return the rows of the last statement."""
         connection = sqlite.connect(str(self.database), isolation_level=None)
         try:
             if vec:

@@ -1,4 +1,4 @@
-"""Clients that say just what they are told to, however unwise."""
+"""Clients that send arbitrary frames, valid or not."""
 
 import socket
 import struct
@@ -24,11 +24,11 @@ from memoryd_client.wire.protocol import (
 
 
 class Peer:
-    """A client that says just what it is told to."""
+    """A client that sends exactly the given frames."""
 
     def __init__(self, path: str) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
-        # With a timeout of Python's own it would not wait where the queue is full, but fail.
+        # With Python's own timeout, `send` would fail instead of waiting when the queue is full.
         limit = struct.pack("@ll", int(PATIENCE_S), 0)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         self.socket.connect(path)
@@ -63,11 +63,11 @@ class Peer:
 
 
 def deaf_peer(daemon: Daemon, *, max_results: int = 50) -> Peer:
-    """Ask for answers until nothing more can be sent, and read none of them."""
+    """Send requests until the socket is full, and read no answers."""
     deaf = Peer(str(daemon.socket)).greet()
     deaf.socket.setblocking(False)
     request = pack(Request(1, "search", raw(SearchBody("common", max_results=max_results))))
-    with suppress(BlockingIOError, ConnectionError):  # it is full, or has been hung up on
+    with suppress(BlockingIOError, ConnectionError):  # it is full, or the server has closed it
         for _ in range(100_000):
             deaf.socket.send(request)
     return deaf

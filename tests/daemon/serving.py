@@ -1,4 +1,4 @@
-"""Runs a vendor's double for tests that are no coroutines: in a thread with a loop of its own."""
+"""Runs a vendor's double for synchronous tests, in a thread with its own loop."""
 
 import asyncio
 import threading
@@ -13,7 +13,7 @@ D = TypeVar("D", bound=Double)
 
 @contextmanager
 def serving(double: D) -> Iterator[D]:
-    """Have a double answer until the block ends."""
+    """Run a double until the block ends."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="double", daemon=True)
     thread.start()

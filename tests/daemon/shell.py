@@ -1,4 +1,4 @@
-"""A bash session in a copy of the tree, in a home of its own, for what the documentation types."""
+"""A bash session in a copy of the tree with its own home, for the documentation's commands."""
 
 import contextlib
 import itertools
@@ -37,17 +37,17 @@ if inspect.iscoroutine(running := eval(code, {"__name__": "__main__"})):
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What a command wrote to standard output and standard error, as they came."""
+    """The output of a command on standard output and standard error, in order."""
 
     text: str
     code: int
 
 
 class Shell:
-    """One session: a context manager that leaves no process and no file behind, however it ends.
+    """One session: a context manager that always removes its processes and files.
 
-    The current folder is `~/memoryd`, with what the documentation's commands need of this tree. No
-    variable but PATH is taken over; sockets, indexes and configuration are below the new home.
+    The current folder is `~/memoryd`, with the files that the documentation's commands need. Only
+    PATH is inherited; sockets, indexes and configuration are below the new home.
     """
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class Shell:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # bash is not waited for before, so its number can't be another process's group by now.
+        # Nobody has waited for bash yet, so its number can't belong to another process group.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.communicate()
@@ -101,7 +101,7 @@ class Shell:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def run(self, command: str) -> Printed:
-        """Run a command in the session and return what it printed; jobs in the background go on."""
+        """Run a command in the session and return its output; background jobs go on."""
         assert self.process.stdin is not None
         # Without its own standard input it would read the next command.
         line = f"{{ {command}\n}} </dev/null\nprintf '\\036%d\\n' $?\n"
@@ -123,15 +123,15 @@ class Shell:
         return Printed(self._as_shown(read[: end.start()]), int(end[1]))
 
     def run_python(self, code: str) -> Printed:
-        """Run Python, `await` outside of functions included, with every warning an error."""
+        """Run Python, with top-level `await`, and with every warning an error."""
         with self._running(python(code)) as (process, output):
             code_of_exit = process.wait(timeout=PATIENCE_S)
         return Printed(self._as_shown(output.read_bytes()), code_of_exit)
 
     def run_until(self, is_enough: Callable[[str], bool], command: list[str]) -> str:
-        """Run a command that goes on until it is ended, and return what it had printed by then.
+        """Run a command that must be interrupted, and return its output up to then.
 
-        Meanwhile a note is saved again and again. `is_enough` tells of the output when to end.
+        Meanwhile a note is saved repeatedly. `is_enough` decides by the output when to interrupt.
         """
         note = self.tree / "examples/workspace/memory/keys.md"
         days = itertools.count(1)
@@ -175,5 +175,5 @@ class Shell:
 
 
 def python(code: str) -> list[str]:
-    """Return the command that runs an example in Python, what it prints unbuffered."""
+    """Return the command that runs a Python example with unbuffered output."""
     return [sys.executable, "-u", "-X", "dev", "-W", "error", "-c", _PYTHON, code]

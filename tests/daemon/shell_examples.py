@@ -1,9 +1,9 @@
-"""Examples of the documentation: what a page says to type, and what it shows to come of it.
+"""Examples of the documentation: commands, and the output that a page shows.
 
-A fenced block that begins with `$ ` is a session: commands, each with what it prints up to the next
-`$ `. One marked `sh` is only commands, a line each. In what is shown, `…` alone on a line stands
-for any lines, within a line for any text; a last line `^C` means that the command goes on until it
-is interrupted. Numbers, hex digits, times, sizes and runs of spaces may differ.
+A fenced block that begins with `$ ` is a session: commands, each followed by its output up to the
+next `$ `. A block marked `sh` has only commands, one per line. In the shown output, `…` alone on a
+line stands for any lines, and within a line for any text. A last line `^C` means that the command
+runs until it is interrupted. Numbers, hex digits, times, sizes and runs of spaces may differ.
 """
 
 import re
@@ -27,7 +27,7 @@ _ERROR = re.compile(r"^(?:memctl|memoryd): ", re.M)
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block of a page. `language` is what stands at its fence; `line` counts from 1."""
+    """A fenced block of a page. `language` is the tag of its fence; `line` counts from 1."""
 
     page: str
     line: int
@@ -41,7 +41,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One command and what the page shows after it."""
+    """One command and the output that the page shows."""
 
     where: str
     command: str
@@ -49,12 +49,12 @@ class Step:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it has to be interrupted."""
+        """Return whether the command must be interrupted."""
         return self.shown.endswith(INTERRUPT)
 
     @property
     def fails(self) -> bool:
-        """Whether an error is shown."""
+        """Return whether an error is shown."""
         return _ERROR.search(self.shown) is not None
 
 
@@ -71,12 +71,12 @@ def blocks(page: str, text: str) -> list[Block]:
 
 
 def is_shell(block: Block) -> bool:
-    """Tell whether `steps` can read a block."""
+    """Return whether `steps` can read a block."""
     return block.language == "sh" or (not block.language and block.text.startswith("$ "))
 
 
 def steps(block: Block) -> Iterator[Step]:
-    """Yield the commands of a block of shell."""
+    """Yield the commands of a shell block."""
     if block.language == "sh":
         for at, line in enumerate(block.text.splitlines()):
             yield Step(f"{block.page}:{block.line + at}", line, ELLIPSIS)
@@ -89,7 +89,7 @@ def steps(block: Block) -> Iterator[Step]:
 
 
 def is_shown(shown: str, printed: str) -> bool:
-    """Tell whether what was printed is what a page shows."""
+    """Return whether the real output matches the output that a page shows."""
     shown = _alike(shown.removesuffix(INTERRUPT).rstrip("\n"))
     pattern = "".join(
         r"(?:.*\n)*?"

@@ -1,4 +1,4 @@
-"""Who may talk to the daemon, and whom its clients talk to: with real processes of other users."""
+"""Access of other users to the daemon, and of clients to foreign daemons, with real processes."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ from memoryd_client import Client, errors
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or sys.platform == "darwin",
-    reason="needs root: to start processes of other users",
+    reason="needs root: starts processes of other users",
 )
 
 THEM = 65534
@@ -81,7 +81,7 @@ def python(user: int, *arguments: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def environment() -> Iterator[dict[str, str]]:
-    """What a process of another user needs: this repository's client, where it may read it."""
+    """Return the environment for a process of another user: this repository's client, readable."""
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         subprocess.run(["cp", "-r", str(REPOSITORY / "client/memoryd_client"), name], check=True)
         subprocess.run(["chmod", "-R", "a+rX", name], check=True)
@@ -109,7 +109,7 @@ def output(command: list[str], environment: dict[str, str], *, code: int = 0) ->
 
 
 def open_to_all(daemon: Daemon) -> None:
-    """Make the socket reachable for everybody, as a careless administrator may."""
+    """Make the socket reachable for everybody, like a careless administrator."""
     daemon.folder.chmod(0o755)
     daemon.socket.chmod(0o666)
 
@@ -132,7 +132,7 @@ def test_another_user_can_not_even_connect_by_default(
     daemon: Daemon, environment: dict[str, str]
 ) -> None:
     daemon.start()
-    # The second time the folder lets them through: the socket itself is its owner's alone.
+    # In the second case the folder lets them through, and only the socket's mode protects it.
     for mode in (0o700, 0o755):
         daemon.folder.chmod(mode)
         said = output(python(THEM, "-c", CALL, str(daemon.socket)), environment)
@@ -200,7 +200,7 @@ def test_root_is_served_by_the_daemon_of_a_user(environment: dict[str, str], sha
 
 @pytest.fixture
 def shared() -> Iterator[Path]:
-    """A folder that everybody may enter, and where another user may make a socket."""
+    """A folder that everybody may enter, and where another user may create a socket."""
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         folder = Path(name)
         os.chown(folder, THEM, THEM)
@@ -210,7 +210,7 @@ def shared() -> Iterator[Path]:
 
 @contextmanager
 def theirs(path: str, environment: dict[str, str]) -> Iterator["subprocess.Popen[str]"]:
-    """A process of another user that listens, for everybody, and prints what it gets first."""
+    """A process of another user that listens for everybody, and prints the first bytes it gets."""
     with subprocess.Popen(
         python(THEM, "-c", LISTEN, path), env=environment, stdout=subprocess.PIPE, text=True
     ) as listener:

@@ -1,4 +1,4 @@
-"""Several agents in one daemon: apart from each other, and coming and going while it runs."""
+"""Several agents in one daemon: isolation, and changes at run time."""
 
 import json
 import os
@@ -86,7 +86,7 @@ def test_agents_with_the_same_settings_share_one_model(hybrid: Daemon) -> None:
         with hybrid.client(agent) as client:
             client.sync()
             assert client.search("note").mode == "hybrid"
-    # One process: it was loaded once, and the query of all three was embedded once.
+    # The agents share one process: the model was loaded once, and their query was embedded once.
     texts = ["Load the weights and the vocabulary.", "note"]
     texts += [f"the note of {agent}" for agent in ("main", "bee", "cow")]
     assert sorted(hybrid.embedded()) == sorted(map(repr, texts))
@@ -129,7 +129,7 @@ def test_an_added_workspace_that_is_gone_keeps_nobody_from_starting(two: Daemon)
         assert cow.state == "ready"
         client.agent = cow.agent
         client.sync()
-        # What it has of it is served: a disk may come.
+        # The indexed notes are still served, because the disk may return.
         answer = client.search("note")
         assert [hit.snippet for hit in answer.results] == ["the note of cow"]
         assert any("can't be read: No such file" in warning for warning in answer.warnings)
@@ -220,7 +220,7 @@ def test_a_bad_configuration_changes_nothing(two: Daemon, mistake: str, told: st
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to find a child")
 def test_a_request_to_an_agent_that_stops_ends_at_once(hybrid: Daemon) -> None:
-    """The model is asleep, so that a rebuild, which waits for it, would take a minute."""
+    """The model is stopped, so a rebuild, which waits for it, would take a minute."""
     cow = hybrid.new_folder("cow")
     hybrid.start()
     with hybrid.client() as client:
@@ -270,7 +270,7 @@ def test_a_list_of_added_workspaces_that_cannot_be_read_is_told_and_kept(
     assert said in str([f for f in two.doctor(code=1)["findings"] if f["level"] == "error"])
     for command in (("add", str(two.new_folder("dog"))), ("reload",)):
         assert said in two.memctl(*command, code=1).stderr
-    assert written.lstat().st_size == (0 if what == "FIFO" else 1), "nothing is written over it"
+    assert written.lstat().st_size == (0 if what == "FIFO" else 1), "the file is not overwritten"
     kept.rename(written)
     two.memctl("reload")
     assert len(listed(two)) == 3

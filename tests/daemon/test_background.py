@@ -1,4 +1,4 @@
-"""memoryd in the background: real processes, real signals, nothing left behind."""
+"""memoryd in the background: real processes, real signals, no leftovers."""
 
 import os
 import pty
@@ -35,7 +35,7 @@ print(started.pid, started.already, flush=True)
 
 @pytest.fixture
 def home(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
-    """The places of a daemon that is not started by the harness, and this process in them."""
+    """The folders of a daemon that the harness does not start, also for this process."""
     for name in list(os.environ):
         if name.startswith(("XDG_", "MEMORYD_")):
             monkeypatch.delenv(name)
@@ -75,7 +75,7 @@ def restart(home: Daemon) -> Started:
 
 
 def is_gone(pid: int) -> bool:
-    """Tell whether no such process is left, not even as a zombie."""
+    """Return whether the process is gone, not even a zombie."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -99,7 +99,7 @@ def test_start_then_stop(home: Daemon) -> None:
     assert os.getsid(started.pid) == started.pid != os.getsid(0)
     with home.client() as client:
         assert client.ping().pid == started.pid
-    eventually(lambda: "ready" in log_of(home))  # which is written by a thread
+    eventually(lambda: "ready" in log_of(home))  # a thread writes the log
     assert os.stat(logs.log_path(str(home.socket))).st_mode & 0o777 == 0o600
     assert stop(home) == Stopped(started.pid, [])
     eventually(lambda: is_gone(started.pid))
@@ -165,7 +165,7 @@ def test_restart_sends_one_of_the_foreground_to_the_background(home: Daemon) -> 
     assert second.log_path == logs.log_path(str(home.socket))
     words = holding(lock_of(home)).argv
     assert words[1:6] == ["-X", "dev", "-W", "error", "-m"]
-    eventually(lambda: "ready" in log_of(home))  # which is written by a thread
+    eventually(lambda: "ready" in log_of(home))  # a thread writes the log
 
 
 def test_restart_without_a_daemon_is_a_start(home: Daemon) -> None:
@@ -252,7 +252,7 @@ def test_a_log_that_is_full_is_rotated_and_read_on(home: Daemon) -> None:
     log.parent.mkdir(parents=True)
     log.write_text("an old line\n" * (LOG_MAX_BYTES // 12 + 1))
     came: list[str] = []
-    # Stopped, it writes no more while it is compared.
+    # After a stop, the daemon writes no more during the comparison.
     steps: list[Callable[[], object]] = [lambda: start(home), lambda: stop(home)]
 
     def pause(_: float) -> None:
@@ -283,7 +283,7 @@ def test_a_daemon_in_the_foreground_has_no_log_file(home: Daemon) -> None:
 
 
 def test_a_service_is_left_to_its_manager(home: Daemon) -> None:
-    """As systemd starts it: it names the process that it executes."""
+    """systemd starts it this way and names the process that it executes."""
     shell = 'SYSTEMD_EXEC_PID=$$ exec "$0" -m memoryd --workspace .'
     with subprocess.Popen(
         ["sh", "-c", shell, sys.executable], stderr=subprocess.DEVNULL

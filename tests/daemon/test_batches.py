@@ -1,4 +1,4 @@
-"""Batch APIs, as their users meet them: a real daemon, the vendor's double, and kill -9."""
+"""Batch APIs end to end: a real daemon, the vendor's double, and kill -9."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -61,7 +61,7 @@ def all_embedded(daemon: Daemon, failures: int = 0) -> Callable[[], bool]:
 
 
 def each_once(double: Double) -> None:
-    """Check that every note was embedded, and none twice."""
+    """Check that every note was embedded exactly once."""
     notes = {text: n for text, n in double.embedded.items() if text.startswith("the plumber")}
     assert len(notes) == NOTES
     assert set(notes.values()) == {1}
@@ -88,7 +88,7 @@ def test_one_job_embeds_many_files(daemon: Daemon, vendor: str) -> None:
         assert (result.mode, result.results[0].path) == ("hybrid", "memory/7.md")
         assert len(double.batch.jobs) == 1
         each_once(double)
-        assert all(len(texts) == 1 for texts in double.inputs)  # queries alone
+        assert all(len(texts) == 1 for texts in double.inputs)  # queries only
         shown = batch(daemon)
         assert (shown.enabled, shown.supported, shown.failures, shown.jobs) == (True, True, 0, [])
         embedding = status(daemon).embedding
@@ -146,7 +146,7 @@ def test_a_job_that_never_reached_the_provider_is_made_again(
     daemon: Daemon, openai: OpenAiDouble
 ) -> None:
     asking(daemon, openai)
-    openai.gate = asyncio.Event()  # nothing is answered
+    openai.gate = asyncio.Event()  # the double answers no request
     daemon.start().sync()
     eventually(lambda: any(r.path.endswith("/files") for r in openai.requests))
     daemon.kill()
@@ -245,7 +245,7 @@ def test_a_job_that_takes_too_long_is_run_once_more(daemon: Daemon, openai: Open
 
 def test_what_a_cancelled_job_has_done_is_kept(daemon: Daemon, openai: OpenAiDouble) -> None:
     openai.batch.outcome = "stuck"
-    openai.batch.partial = {str(number) for number in range(10)}  # not reached when cancelled
+    openai.batch.partial = {str(number) for number in range(10)}  # unprocessed when cancelled
     asking(daemon, openai, batch="enabled = true\ntimeout_minutes = 0.002").start()
     eventually(all_embedded(daemon))
     each_once(openai)

@@ -1,4 +1,4 @@
-"""Everything at once: clients that misbehave, files that change, rebuilds that are given up."""
+"""Combined load: misbehaving clients, changing files, cancelled rebuilds."""
 
 import os
 import random
@@ -20,7 +20,7 @@ CHANGES = 500
 
 
 class Misuse(threading.Thread):
-    """A client that is in a hurry, hangs up, and sends garbage now and then."""
+    """A client that sets short timeouts, disconnects, and sometimes sends garbage."""
 
     def __init__(self, path: str, seed: int) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Misuse(threading.Thread):
                         timeout_s=timeout_s,
                     )
         except MemorydError:
-            pass  # told so, as it should be
+            pass  # a proper error
         except Exception as error:
             self.bugs.append(error)
 

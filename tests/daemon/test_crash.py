@@ -1,4 +1,4 @@
-"""`kill -9` at any point, then a new start: nothing lost, nothing twice, nothing left over."""
+"""`kill -9` at any point, then a restart: nothing lost, nothing duplicated, no leftovers."""
 
 import importlib
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from harness import Daemon
 ROUNDS = 10
 ROUNDS_LONG = 40
 TRIES = 4
-"""For a step that is not always on the way, as a search during a commit is not."""
+"""Number of tries for a step that is not always reached, like a search during a commit."""
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
 @pytest.mark.minute
 @pytest.mark.parametrize("world", [1, 2], indirect=True)
 def test_killed_anywhere_it_equals_an_index_from_scratch(world: World) -> None:
-    """At named steps and at random in turns. All steps there are take `test_at_every_step`."""
+    """Named steps and random moments alternate. `test_at_every_step` covers all steps."""
     steps = world.dice.sample(STEPS, ROUNDS // 2)
     for number in range(ROUNDS):
         step = steps[number // 2] if number % 2 else None
@@ -47,7 +47,7 @@ def test_killed_anywhere_many_times(world: World) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("world", [20], indirect=True)
 def test_killed_at_every_step(world: World) -> None:
-    """A step that is never reached would make all of this hollow."""
+    """A step that is never reached would make this test meaningless."""
     for step in STEPS:
         assert any(world.crash(step, nth=1) for _ in range(TRIES)), step
         world.check()
@@ -75,5 +75,5 @@ def test_killed_while_embedding_it_goes_on_where_it_was(hybrid: Daemon) -> None:
     hybrid.start().sync()
     texts = [text for text in hybrid.embedded() if "number" in text]
     assert len(set(texts)) == 400
-    # The jobs under way at the kill had not been answered; nothing that was committed is repeated.
+    # The jobs in flight at the kill were unanswered; no committed text is repeated.
     assert len(texts) - len(set(texts)) <= 128

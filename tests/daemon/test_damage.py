@@ -1,4 +1,4 @@
-"""Damaged indexes: found, moved aside, built anew from files and from what could be salvaged."""
+"""Corrupt indexes: detected, moved aside, and rebuilt from the files and the salvaged rows."""
 
 import contextlib
 import os
@@ -35,9 +35,9 @@ SETTINGS = (
 
 @pytest.fixture(scope="module")
 def template() -> Iterator[Daemon]:
-    """A daemon that has run and is stopped, with notes and two transcripts, one of them forgotten.
+    """A stopped daemon with notes and two transcripts, one of them forgotten.
 
-    Its index is copied for every test.
+    Each test copies its index.
     """
     daemon = Daemon(provider="local", settings=SETTINGS)
     try:
@@ -76,7 +76,7 @@ def filled(template: Daemon, hybrid: Daemon) -> Daemon:
 
 
 def long(case: object) -> object:
-    """Leave a case out of the quick suite."""
+    """Exclude a case from the quick tests."""
     return pytest.param(case, marks=pytest.mark.long)
 
 
@@ -90,7 +90,7 @@ def log_since_ready(daemon: Daemon) -> str:
 
 
 def checked(daemon: Daemon) -> bool:
-    """Whether the index that is open has been checked, and all is well."""
+    """Return whether the open index has been checked and is intact."""
     return "is intact" in log_since_ready(daemon)
 
 
@@ -115,7 +115,7 @@ def embedded_since(daemon: Daemon, before: int) -> set[str]:
 
 
 def stop_and_compare(daemon: Daemon, wanted: Contents) -> None:
-    """The judges: an index from scratch, SQLite's own check, what is left over, the log."""
+    """Compare with an index from scratch; check integrity, leftovers and the log."""
     assert daemon.stop() == 0
     assert contents(daemon.database) == wanted
     check_integrity(daemon.database)
@@ -129,7 +129,7 @@ def stop_and_compare(daemon: Daemon, wanted: Contents) -> None:
     assert "Traceback" not in daemon.log()
 
 
-# --- anywhere
+# --- random corruption
 
 
 def damage_at_random(daemon: Daemon, seed: int) -> None:
@@ -157,7 +157,7 @@ def test_damaged_anywhere_many_times(filled: Daemon, seed: int) -> None:
     damage_at_random(filled, seed)
 
 
-# --- what is damaged, and what is kept
+# --- corruption by table, and the kept rows
 
 
 def test_a_damaged_text_has_the_index_moved_aside_and_nothing_is_paid_twice(
@@ -179,7 +179,7 @@ def test_a_damaged_text_has_the_index_moved_aside_and_nothing_is_paid_twice(
     texts = {chunk[7] for chunk in wanted["chunks"]}
     assert embedded_since(filled, before) & texts == set()
     with filled.start().client() as client:
-        assert client.status().degraded == [], "until the next start"
+        assert client.status().degraded == [], "the report ends with the next start"
 
 
 @pytest.mark.parametrize("table", ["files", *map(long, ("chunks", "sqlite_autoindex_chunks_1"))])
@@ -256,10 +256,10 @@ def test_what_was_forgotten_and_cannot_be_read_is_told_loudly(filled: Daemon) ->
     with filled.client() as client:
         client.forget(path=SAFE)
         assert client.status().degraded == []
-    assert copies(filled) == [], "a copy would keep what is to be forgotten"
+    assert copies(filled) == [], "a copy would keep the text to forget"
 
 
-# --- while it runs
+# --- corruption at run time
 
 
 def test_damaged_while_it_runs_it_answers_again_and_disturbs_no_other_agent(
@@ -284,10 +284,8 @@ def test_damaged_while_it_runs_it_answers_again_and_disturbs_no_other_agent(
             patiently(lambda: bool(client.search("Note 7").results))
         assert other.ping().pid == pid
     settle(filled)
-    assert "memoryd.daemon.agents: agent main: " not in filled.log(), (
-        "it has not failed for a moment"
-    )
-    # Nothing in the file could be read; what is in memory of it keeps transcripts out.
+    assert "memoryd.daemon.agents: agent main: " not in filled.log(), "the agent never failed"
+    # The file was unreadable; the tombstones in memory keep transcripts out.
     wanted["tombstones"] = [("path", SAFE)]
     with filled.client() as client:
         assert "forgotten could be read" not in client.status().degraded[0]
@@ -295,7 +293,7 @@ def test_damaged_while_it_runs_it_answers_again_and_disturbs_no_other_agent(
 
 
 def smash_all(file: Path) -> None:
-    """Leave nothing but the first page: what connections have in memory, and what is in the log."""
+    """Leave only the first page; connections may cache other pages, and the log may have some."""
     size = file.stat().st_size
     replace_at(file, PAGE_BYTES, random.Random(1).randbytes(size - PAGE_BYTES))
 
@@ -465,12 +463,12 @@ def test_with_a_wrong_log_after_a_crash_it_equals_an_index_from_scratch(
     assert "Traceback" not in filled.log()
 
 
-# --- killed meanwhile
+# --- killed during the repair
 
 
 @dataclass(frozen=True)
 class Kill:
-    """A step at which it is killed, at which call, and which table is corrupt then."""
+    """The step and call at which the daemon is killed, and the table that is corrupt then."""
 
     at: str
     nth: int = 1
@@ -528,7 +526,7 @@ def test_killed_while_it_is_put_right_the_next_start_goes_on(filled: Daemon, kil
     assert embedded_since(filled, before) & texts == set()
 
 
-# --- again and again
+# --- repeated corruption
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""Deletes are deletes: what is gone from disk is gone from the index, whatever was under way."""
+"""Deleted files leave the index, whatever was in progress."""
 
 import os
 import random
@@ -46,7 +46,7 @@ def keywords(daemon: Daemon, query: str) -> list[str]:
 
 
 def assert_whole(daemon: Daemon) -> None:
-    """Check that nothing is left of what is gone, in any table or in memory."""
+    """Check that no table and no vector in memory refers to a deleted file."""
     daemon.sync()
     rows = contents(daemon.database)
     for what in rows:

@@ -1,4 +1,4 @@
-"""A provider gives vectors of other dims under the same name: those of both never mix."""
+"""A provider changes the dimensions of its vectors under the same name: they never mix."""
 
 import math
 import re
@@ -23,7 +23,7 @@ Spoil = Callable[[str, list[float]], list[float]]
 KEY = "sk-double-Zq7Zq7Zq7Zq7"
 NOTES = 12
 OLD, NEW = 8, 16
-"""Twice as many: taken as bytes alone, a new vector would pass for two old ones."""
+"""Twice as many dimensions: by its bytes alone, a new vector would pass for two old ones."""
 
 
 @pytest.fixture(params=["openai", pytest.param("ollama", marks=pytest.mark.long)])
@@ -34,7 +34,7 @@ def double(request: pytest.FixtureRequest) -> Iterator[Double]:
 
 
 class Spoiled(OpenAiDouble):
-    """Gives vectors as `spoil` leaves them, by text."""
+    """A double that modifies vectors with `spoil`, by text."""
 
     spoil: Spoil = staticmethod(lambda text, vector: vector)
 
@@ -74,7 +74,7 @@ def status(daemon: Daemon) -> StatusResult:
 
 
 def vectors(daemon: Daemon) -> dict[int, int]:
-    """Return how many chunks have a vector of how many numbers; each is one of length 1."""
+    """Return the number of chunks by dimensions; each vector must have length 1."""
     query = "SELECT dims, embedding FROM chunks JOIN embedding_cache USING (vector_id)"
     with closing(sqlite3.connect(f"file:{daemon.database}?mode=ro", uri=True)) as index:
         rows = index.execute(query).fetchall()
@@ -83,7 +83,7 @@ def vectors(daemon: Daemon) -> dict[int, int]:
 
 
 def cached(daemon: Daemon) -> dict[int, int]:
-    """Return how many vectors of how many numbers are kept."""
+    """Return the number of cached vectors by dimensions."""
     query = "SELECT length(embedding) / 4, count(*) FROM embedding_cache GROUP BY 1"
     with closing(sqlite3.connect(f"file:{daemon.database}?mode=ro", uri=True)) as index:
         return dict(index.execute(query).fetchall())
@@ -95,7 +95,7 @@ def has_moved_on(daemon: Daemon, *, dims: int) -> bool:
 
 
 def is_whole(daemon: Daemon, *, dims: int, chunks: int) -> None:
-    """Check that both legs answer, all of it with vectors of these dims, and the doctor agrees."""
+    """Check that both retrievers use vectors of these dims only, and that the doctor agrees."""
     found = daemon.search("what of word3")
     assert (found.mode, found.warnings) == ("hybrid", [])
     assert found.results[0].path == "memory/3.md"
@@ -118,7 +118,7 @@ def test_other_dims_after_a_stop_found_by_a_new_note(daemon: Daemon, double: Dou
     daemon.start()
     eventually(lambda: has_moved_on(daemon, dims=NEW))
     is_whole(daemon, dims=NEW, chunks=NOTES + 1)
-    # Once for each dims; the first that came, which told of the change, is kept too.
+    # Each text was embedded once for each dims. The vector that revealed the change is kept too.
     assert notes_paid(double)["note new about quolls"] == 1
     assert set(notes_paid(double).values()) == {1, 2}
 
@@ -142,12 +142,12 @@ def test_other_dims_while_it_runs(daemon: Daemon, double: Double) -> None:
     daemon.write("memory/new.md", "note new about quolls\n")
     eventually(lambda: has_moved_on(daemon, dims=NEW))
     is_whole(daemon, dims=NEW, chunks=NOTES + 1)
-    assert daemon.search("word3").mode == "hybrid"  # asked before: not with its old vector
+    assert daemon.search("word3").mode == "hybrid"  # without the old cached query vector
     asked = len(double.inputs)
     assert daemon.stop() == 0
     daemon.start().sync()
     is_whole(daemon, dims=NEW, chunks=NOTES + 1)
-    assert len(double.inputs) == asked + 1  # the question alone: nothing is built anew
+    assert len(double.inputs) == asked + 1  # only the query: no rebuild
 
 
 @pytest.mark.long
@@ -232,7 +232,7 @@ def test_dims_that_change_while_texts_are_on_their_way(
 def test_dims_that_change_while_an_index_is_built_anew(
     daemon: Daemon, openai: OpenAiDouble
 ) -> None:
-    """The rebuild ends, since it would mix them; the next one has the new dims alone."""
+    """The rebuild ends, since it would mix the dims; the next one has only the new dims."""
     asking(daemon, openai).stop()
     openai.max_items = 1
     openai.latency_s = 0.05
@@ -270,6 +270,6 @@ def test_a_batch_job_of_other_dims_is_not_bought_again_and_again(
     openai.batch.polls = 0
     eventually(lambda: has_moved_on(daemon, dims=NEW))
     is_whole(daemon, dims=NEW, chunks=NOTES + 5)
-    # One that was too late for the old index, and one that fills the new one.
+    # The first job was too late for the old index; the second fills the new one.
     assert len(openai.batch.jobs) == 2
     assert max(notes_paid(openai).values()) == 2

@@ -1,4 +1,4 @@
-"""The disk of an index fills up, fails or is read-only, or the index is taken away while open."""
+"""The disk of an index is full, failing or read-only, or the index disappears while open."""
 
 import os
 import resource
@@ -23,14 +23,14 @@ CAN_T_WRITE = "the index can't be written since "
 
 @contextmanager
 def small_disk(folder: Path, *, mebibytes: int) -> Iterator[None]:
-    """Mount a disk of its own on a folder, for as long as the block takes."""
+    """Mount a separate small disk on a folder until the block ends."""
     if os.geteuid() != 0 or not shutil.which("mount"):
-        pytest.skip("needs root: a tmpfs is mounted")
+        pytest.skip("needs root: mounts a tmpfs")
     folder.mkdir(parents=True, mode=0o700)
     options = f"size={mebibytes}m,mode=0700"
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder])
     if done.returncode:
-        pytest.skip("needs root: a tmpfs can't be mounted here")
+        pytest.skip("needs the right to mount a tmpfs")
     try:
         yield
     finally:
@@ -42,7 +42,7 @@ def remount(folder: Path, how: str) -> None:
 
 
 def fill(folder: Path) -> Path:
-    """Leave no byte free; return the file that takes all of it."""
+    """Fill the disk; return the file that takes the space."""
     filler = folder / "filler"
     with open(filler, "wb", buffering=0) as file:
         for size in (1 << 16, 1 << 12):
@@ -71,7 +71,7 @@ def status(daemon: Daemon) -> StatusResult:
 
 
 def finds(daemon: Daemon, word: str, path: str) -> Callable[[], bool]:
-    """Return what says whether a search finds a file, while the agent may be started anew."""
+    """Return a condition: a search finds a file, even if the agent restarts meanwhile."""
 
     def found() -> bool:
         try:
@@ -83,7 +83,7 @@ def finds(daemon: Daemon, word: str, path: str) -> Callable[[], bool]:
 
 
 def refused(daemon: Daemon) -> UnavailableError:
-    """Have a `sync` fail, for what is wrong with the disk."""
+    """Check that a `sync` fails with the disk's problem."""
     with daemon.client() as client, pytest.raises(UnavailableError) as failed:
         client.sync()
     assert failed.value.retryable
@@ -91,7 +91,7 @@ def refused(daemon: Daemon) -> UnavailableError:
 
 
 def cannot_write(found: list[str]) -> str:
-    """Return the one line of a list that tells that the index can't be written."""
+    """Return the one line of a list that reports an index that can't be written."""
     (line,) = [line for line in found if line.startswith(CAN_T_WRITE)]
     return line
 
@@ -101,7 +101,7 @@ def warned(daemon: Daemon) -> int:
 
 
 def is_whole(daemon: Daemon, *, files: int) -> None:
-    """Check a stopped daemon's index: all of it there, nothing embedded twice."""
+    """Check a stopped daemon's index: complete, and nothing embedded twice."""
     with sqlite3.connect(daemon.database) as index:
         assert index.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         counts = "SELECT count(*), count(vector_id), (SELECT count(*) FROM files) FROM chunks"
@@ -133,7 +133,7 @@ def test_a_full_disk_stops_no_search_and_is_over_when_there_is_room(disk: Daemon
     assert found.stale
     cannot_write(found.warnings)
     refused(disk)
-    assert warned(disk) == 1, "once, not for every try"
+    assert warned(disk) == 1, "logged once, not for every try"
     filler.unlink()
     eventually(lambda: status(disk).files == 30)
     disk.sync()
@@ -283,7 +283,7 @@ def test_a_folder_that_is_moved_away_is_made_anew(hybrid: Daemon) -> None:
 
 
 def test_another_index_in_its_place_is_opened_and_nothing_is_paid_twice(disk: Daemon) -> None:
-    """As when somebody takes back yesterday's copy."""
+    """Restoring yesterday's copy has this effect."""
     disk.start().sync()
     assert disk.stop() == 0
     yesterday = disk.database.with_name("yesterday")
@@ -314,7 +314,7 @@ def test_somebody_elses_file_in_its_place_is_left_alone(disk: Daemon) -> None:
         client.search("number3")
     assert disk.database.read_bytes() == content
     assert disk.process is not None
-    assert disk.process.poll() is None, "it goes on, for when that file is away"
+    assert disk.process.poll() is None, "the daemon waits until that file is gone"
     disk.database.unlink()
     disk.memctl("reload")
     eventually(finds(disk, "orchid", "memory/new.md"))
@@ -326,7 +326,7 @@ def test_somebody_elses_file_in_its_place_is_left_alone(disk: Daemon) -> None:
 
 def test_an_index_it_may_not_write_is_searched_and_written_when_it_may(hybrid: Daemon) -> None:
     if os.geteuid() != 0 or not shutil.which("setpriv"):
-        pytest.skip("needs root: rights are taken from the daemon")
+        pytest.skip("needs root: drops rights of the daemon")
     hybrid.write("memory/3.md", "old note number3\n")
     hybrid.start().sync()
     assert hybrid.stop() == 0
@@ -348,7 +348,7 @@ def test_an_index_it_may_not_write_is_searched_and_written_when_it_may(hybrid: D
 
 def test_a_new_index_in_a_folder_it_may_not_write_is_told_with_what_to_do(daemon: Daemon) -> None:
     if os.geteuid() != 0 or not shutil.which("setpriv"):
-        pytest.skip("needs root: rights are taken from the daemon")
+        pytest.skip("needs root: drops rights of the daemon")
     daemon.write("MEMORY.md", "number0")
     daemon.start(before=["setpriv", "--bounding-set=-all", "--inh-caps=-all"]).sync()
     daemon.database.parent.chmod(0o500)
@@ -366,7 +366,7 @@ def test_a_new_index_in_a_folder_it_may_not_write_is_told_with_what_to_do(daemon
 
 def test_an_index_it_may_not_read_is_told_with_what_to_do(daemon: Daemon) -> None:
     if os.geteuid() != 0 or not shutil.which("setpriv"):
-        pytest.skip("needs root: rights are taken from the daemon")
+        pytest.skip("needs root: drops rights of the daemon")
     daemon.start().sync()
     assert daemon.stop() == 0
     daemon.database.chmod(0)
@@ -409,7 +409,7 @@ def test_a_log_on_a_full_disk_ends_nothing_and_goes_on_when_there_is_room(daemon
         assert "configuration reloaded, " in log.read_text()
         fill(logs)
         assert daemon.stop() == 0
-    assert daemon.log() == "", "nor is anything printed"
+    assert daemon.log() == "", "no output either"
 
 
 def test_a_workspace_that_can_not_be_written_down_is_not_served(daemon: Daemon) -> None:

@@ -1,4 +1,4 @@
-"""The documentation says what the code does: keys, fields, options, links, units, pins."""
+"""The documentation matches the code: keys, fields, options, links, units, pins."""
 
 import ast
 import configparser
@@ -46,14 +46,14 @@ def read(name: str) -> str:
 
 
 def section(page: str, heading: str) -> str:
-    """Return what stands under a heading, up to the next one of any level."""
+    """Return the text under a heading, up to the next one of any level."""
     found = re.search(rf"^#+ {re.escape(heading)}\n(.*?)(?=^#|\Z)", page, re.M | re.S)
     assert found is not None, f"no heading {heading!r}"
     return found[1]
 
 
 def rows(text: str) -> list[list[str]]:
-    """Return the cells of every table row but the headings."""
+    """Return the cells of every table row except the headings."""
     lines = re.findall(r"^\| (.*) \|$", text, re.M)
     cells = [re.split(r" \| ", line) for line in lines]
     rules = [at for at, row in enumerate(cells) if set(row[0]) == {"-"}]
@@ -61,7 +61,7 @@ def rows(text: str) -> list[list[str]]:
 
 
 def names(cell: str) -> list[str]:
-    """Return what stands in backticks."""
+    """Return the texts in backticks."""
     return re.findall(r"`([^`]+)`", cell)
 
 
@@ -207,7 +207,7 @@ def pages() -> list[Path]:
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the anchors of a page's headings, as code hosts make them."""
+    """Return the anchors of a page's headings, as code hosts create them."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
     headings = re.findall(r"^#+ (.+)$", text, re.M)
     return {re.sub(r"[^\w\- ]", "", h).strip().lower().replace(" ", "-") for h in headings}
@@ -234,7 +234,7 @@ def test_the_tests_that_the_threat_model_points_to_are_there() -> None:
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_modules_that_a_page_names_exist(page: Path) -> None:
-    """A name is the end of a path here; `NAME` in the how-to pages stands for any word."""
+    """A name here is the end of a path; `NAME` in the how-to pages stands for any word."""
     folders = ("memoryd", "client", "bench", "tests", "examples")
     files = "\n".join(str(file) for folder in folders for file in (ROOT / folder).rglob("*.py"))
     text = page.read_text(encoding="utf-8")
@@ -278,7 +278,7 @@ def test_the_lines_in_the_table_of_examples_exist() -> None:
 
 
 def unit(name: str) -> configparser.ConfigParser:
-    # Settings may stand more than once; the last one is enough here.
+    # Settings may be repeated; the last one suffices here.
     parser = configparser.ConfigParser(interpolation=None, strict=False, delimiters=("=",))
     parser.optionxform = str  # type: ignore[assignment,method-assign]
     parser.read_string((UNITS / name).read_text(encoding="utf-8"))
@@ -286,7 +286,7 @@ def unit(name: str) -> configparser.ConfigParser:
 
 
 def stopping_s() -> float:
-    """Return the most that the actors may take to stop, as `supervise` counts it."""
+    """Return the longest time that the actors may take to stop, as `supervise` counts it."""
     actors = sum(
         isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Actor"
         for module in ("memoryd/pipeline.py", "memoryd/agent/embedding.py")
@@ -336,7 +336,7 @@ def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
     shutil.copytree(UNITS / "memoryd.service.d", tmp_path / "memoryd.service.d")
     shutil.copy(UNITS / "memoryd.socket", tmp_path)
     service = (UNITS / "memoryd.service").read_text(encoding="utf-8")
-    # The program is not installed where the unit expects it.
+    # The program is not installed at the unit's path.
     (tmp_path / "memoryd.service").write_text(service.replace("%h/.local/bin/memoryd", "/bin/true"))
     home = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
     checked = subprocess.run(

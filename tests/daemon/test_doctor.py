@@ -1,6 +1,6 @@
-"""`memoryd doctor`: nothing to find in what is well, and what is wrong around an index is found.
+"""`memoryd doctor`: no findings on a healthy installation, and problems around an index.
 
-Everything is broken for real. What is wrong in an index: `test_doctor_index`.
+All faults are real. `test_doctor_index` has the problems inside an index.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from waiting import PATIENCE_S, eventually
 from memoryd.doctor import running
 from memoryd.doctor.examine import DoctorOptions, examine
 
-# Well
+# Healthy
 
 
 def test_nothing_is_found_in_what_is_well(patient: Patient) -> None:
@@ -43,7 +43,7 @@ def test_the_doctor_leaves_no_file_behind(patient: Patient) -> None:
     before = files()
     patient.doctor(code=0)
     assert files() == before
-    # A log that was left without the file that SQLite shares among processes, as in a backup.
+    # The log was left without its shared-memory file, as in a backup.
     patient.start()
     patient.write("MEMORY.md", NOTE + "It was 1.4 in May.\n")
     patient.sync()
@@ -102,7 +102,7 @@ def test_folders_that_others_can_use(patient: Patient) -> None:
 
 
 def test_a_folder_above_that_others_can_use(patient: Patient) -> None:
-    """Memoryd refuses to start there: who can write to a folder can replace what is in it."""
+    """memoryd refuses to start there: a user who can write to a folder can replace its content."""
     patient.folder.chmod(0o777)
     patient.socket = patient.folder / "run" / "s"
     found = bad(patient.doctor(code=1))
@@ -119,7 +119,7 @@ def test_a_folder_above_that_others_can_use(patient: Patient) -> None:
 
 def test_folders_that_can_not_be_made(patient: Patient) -> None:
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
-        pytest.skip("needs root and setpriv: root's right to write everything is taken away")
+        pytest.skip("needs root and setpriv: drops root's right to write all files")
     home = patient.folder / "home"
     home.mkdir(mode=0o500)
     patient.variables["XDG_STATE_HOME"] = str(home / "state")
@@ -174,7 +174,7 @@ def test_a_key_file_that_others_can_read(patient: Patient) -> None:
 
 def test_what_belongs_to_somebody_else(patient: Patient) -> None:
     if os.geteuid() != 0:
-        pytest.skip("needs root: a file is given to another user")
+        pytest.skip("needs root: changes the owner of a file")
     os.chown(patient.database, 12345, 12345)
     message = f"{patient.database} belongs to the user 12345, not to 0"
     assert bad(patient.doctor(code=1)) == [("permissions", "error", message)]
@@ -198,7 +198,7 @@ def test_a_configuration_that_cannot_be_used(patient: Patient, text: str, messag
     assert (check, level) == ("configuration", "error")
     assert message in said
     assert not found["ok"]
-    # Nothing is said of what is not known.
+    # Unknown facts produce no finding.
     assert not any("watched folder" in finding["message"] for finding in found["findings"])
 
 
@@ -231,7 +231,7 @@ def test_a_workspace_that_is_gone(patient: Patient) -> None:
     ((check, level, message),) = errors(found)
     assert (check, level) == ("configuration", "error")
     assert "is not a folder" in message
-    # Nothing is said of notes that are gone: nothing is known of them.
+    # Missing notes produce no finding, because nothing is known of them.
     assert not any("not on disk" in message for _, _, message in bad(found))
 
 
@@ -314,7 +314,7 @@ def test_a_full_disk(patient: Patient) -> None:
     state.mkdir()
     mounted = ["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "tmpfs", str(state)]
     if os.geteuid() != 0 or subprocess.run(mounted, capture_output=True).returncode:
-        pytest.skip("needs root: a small file system is mounted")
+        pytest.skip("needs root: mounts a small file system")
     try:
         shutil.copytree(patient.folder / "kept", state, dirs_exist_ok=True)
         assert bad(patient.doctor(code=0)) == []
@@ -391,13 +391,13 @@ def test_an_extension_that_does_not_load(patient: Patient) -> None:
     assert message.startswith("sqlite-vec is off, search uses the vectors in memory: /nowhere/vec")
 
 
-# Beside a daemon at work
+# With a running daemon
 
 
 def test_a_daemon_at_work_is_healthy_at_every_moment(patient: Patient) -> None:
     patient.start()
     stop = threading.Event()
-    # A scan that a rebuild starts from fails when its folder is replaced meanwhile.
+    # A scan at the start of a rebuild fails if its folder is replaced meanwhile.
     replacing = threading.Lock()
 
     def work() -> None:
@@ -461,7 +461,7 @@ def test_paths_on_the_daemons_command_line_are_of_its_folder(patient: Patient) -
     assert [finding for finding in found.findings if finding.level != "ok"] == []
     workspace = f"workspace {patient.workspace}"
     assert any(finding.message == workspace for finding in found.findings)
-    # So it is when that daemon is gone.
+    # A stopped daemon gives the same result.
     assert patient.stop() == 0
     with pytest.MonkeyPatch.context() as patch:
         for name, value in patient.environment.items():
@@ -481,7 +481,7 @@ def test_an_agent_that_memoryd_cannot_serve(patient: Patient) -> None:
     assert message.startswith("memoryd can't serve this agent: ")
 
 
-# Leftovers, and what the daemon says
+# Leftovers, and the daemon's status
 
 
 def test_what_rebuilds_and_damage_leave_behind(patient: Patient) -> None:
@@ -523,7 +523,7 @@ def test_a_deleted_index_under_a_running_daemon(patient: Patient) -> None:
     assert ("index", "error", message) in errors(patient.doctor(code=1))
 
 
-# What it prints
+# Output
 
 
 def test_people_get_a_line_for_each_finding_and_what_to_do(patient: Patient) -> None:

@@ -1,4 +1,4 @@
-"""`memoryd doctor` on an index that was changed behind memoryd's back, and against the disk."""
+"""`memoryd doctor` on an index that was changed externally, and compared with the disk."""
 
 import hashlib
 import json
@@ -12,11 +12,11 @@ from patient import NOTE, Patient, bad, errors
 
 from memoryd.index.driver import sqlite
 
-# The index by itself
+# The index alone
 
 
 def flip(path: Path, page: int) -> None:
-    """Flip all bits of a page, counted from 1, but those of what may be the file's header."""
+    """Flip all bits of a page, counted from 1, except for those of a possible file header."""
     with path.open("r+b") as file:
         file.seek((page - 1) * 4096 + 100)
         data = file.read(3996)
@@ -33,7 +33,7 @@ def test_flipped_bits(patient: Patient) -> None:
         ((page,),) = patient.sql(f"SELECT rootpage FROM sqlite_schema WHERE name = '{name}'")
         flip(patient.database, page)
         found = errors(patient.doctor(code=1))
-        # Nothing is said of the rows of a damaged file.
+        # The doctor does not report on the rows of a corrupt file.
         assert [check for check, _, _ in found] == ["index"], (name, found)
         assert found[0][2].startswith("the index is corrupt: "), (name, found)
 
@@ -149,7 +149,7 @@ BROKEN = {
         [("vectors", "corrupt vectors: of the texts ")],
     ),
     "a vector has other dimensions": (
-        # Of length 1: the first number is 1.0, all others are 0.
+        # Length 1: the first number is 1.0, all others are 0.
         "UPDATE embedding_cache SET dims = 2, embedding = x'0000803f00000000'",
         [("vectors", "vectors with 2 dimensions, not 512")],
     ),
@@ -253,7 +253,7 @@ def test_what_changed_while_no_daemon_ran_is_for_the_next_start(patient: Patient
 def test_what_a_daemon_does_not_see_is_an_error(patient: Patient) -> None:
     patient.start()
     patient.sync()
-    # Its own scans go by times and sizes; this is what a bug in them would look like.
+    # The daemon's scans compare times and sizes; this simulates a bug in them.
     note = patient.workspace / "MEMORY.md"
     known = note.stat()
     note.write_text(NOTE.replace("1.5", "2.5"))
@@ -276,7 +276,7 @@ def test_notes_whose_disk_is_not_there_are_not_gone(patient: Patient) -> None:
     memory.mkdir()
     mounted = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(memory)]
     if os.geteuid() != 0 or subprocess.run(mounted, capture_output=True).returncode:
-        pytest.skip("needs root: a small file system is mounted")
+        pytest.skip("needs root: mounts a small file system")
     try:
         patient.write("memory/far.md", "a note on another disk\n")
         patient.start()
@@ -295,7 +295,7 @@ NO_OVERRIDE = "-dac_override,-dac_read_search"
 
 def test_what_cannot_be_looked_into_is_not_gone(patient: Patient) -> None:
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
-        pytest.skip("needs root and setpriv: root's right to read everything is taken away")
+        pytest.skip("needs root and setpriv: drops root's right to read all files")
     patient.write("memory/locked/mole.md", "a mole\n")
     patient.start()
     patient.sync()
@@ -340,7 +340,7 @@ def say(patient: Patient, *texts: str) -> None:
 
 @pytest.fixture
 def talking(patient: Patient) -> Patient:
-    """One whose daemon has read a transcript in several goes, and was stopped."""
+    """A stopped daemon that has read a transcript in several steps."""
     patient.settings += '\nsessions = { enabled = true, paths = ["~/chats"] }'
     say(patient, *(f"the ferry of {hour} o'clock is late " * 20 for hour in range(8)))
     patient.start()

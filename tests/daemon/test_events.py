@@ -1,4 +1,4 @@
-"""What those who follow the daemon are told, and the notifications that agents send it."""
+"""Events for the daemon's followers, and the notifications that agents send."""
 
 import os
 import socket
@@ -99,8 +99,8 @@ def test_a_listener_that_never_reads_harms_nobody_and_is_told_what_it_missed(
     with daemon.client() as client:
         events = client.events(["listening", "searched", "missed"])
         next(events)
-        # More than the daemon and the socket keep for it together: of what the kernel grants the
-        # latter, a frame takes more than it is long.
+        # This exceeds the buffers of the daemon and the socket; the kernel charges a frame more
+        # than its length.
         searches = 2_000 + socket_buffer_bytes() // 256
         for _ in range(searches):
             client.search("x " * 50)

@@ -1,4 +1,4 @@
-"""The programs in `examples/`, run as their reader would run them."""
+"""The programs in `examples/`, run as their README describes."""
 
 import json
 import subprocess
@@ -74,7 +74,7 @@ def test_follow_events_prints_them_as_they_come(started: Daemon) -> None:
         text=True,
     )
     try:
-        # The events before it listens are not for it.
+        # Events before the program listens do not reach it.
         eventually(lambda: bool(started.search("dentist").results) and following.poll() is not None)
         out, err = following.communicate(timeout=PATIENCE_S)
     finally:
@@ -85,7 +85,7 @@ def test_follow_events_prints_them_as_they_come(started: Daemon) -> None:
 
 
 def test_without_a_daemon_they_say_so_in_a_line(daemon: Daemon) -> None:
-    # Each waits for one to start, as clients do: better all at once.
+    # The calls run in parallel, because each waits for a start.
     with ThreadPoolExecutor() as threads:
         tools = threads.submit(run, daemon, "agent_tools.py", "tea")
         others = [

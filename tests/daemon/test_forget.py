@@ -1,4 +1,4 @@
-"""`memctl forget`: every occurrence of a text is found, and nothing of it is left in any file."""
+"""`memctl forget`: every occurrence of a text is found and removed from all files."""
 
 import json
 import sqlite3
@@ -26,7 +26,7 @@ sync = { watch_debounce_ms = 20, sessions = { idle_seconds = 3600 } }
 
 @pytest.fixture
 def chats(daemon: Daemon) -> Daemon:
-    """A daemon, not started yet, that reads `~/chats`, and nothing by itself for an hour."""
+    """A daemon, not started yet, that reads `~/chats`, without automatic scans for an hour."""
     daemon.settings = SETTINGS
     (daemon.folder / "chats").mkdir()
     return daemon
@@ -41,7 +41,7 @@ def say(daemon: Daemon, name: str, *texts: str) -> Path:
 
 
 def chunks(daemon: Daemon, path: str = "%") -> list[str]:
-    """Return the chunks of transcripts as they are in the index, in their order."""
+    """Return the chunks of transcripts in the index, in order."""
     connection = sqlite3.connect(f"file:{daemon.database}?mode=ro", uri=True)
     try:
         rows = connection.execute(
@@ -62,7 +62,7 @@ def test_a_text_on_the_boundary_of_two_chunks_is_found(chats: Daemon) -> None:
             path = f"sessions/chats/{name}.jsonl"
             parts = [part for part in chunks(chats, path) if "fig" not in part]
             assert len(parts) > 2
-            # A line end stands for the space that may have been where it was cut.
+            # A line end stands for a space that the cut may have removed.
             across = [f"{one[-12:]}\n{two[:12]}" for one, two in pairwise(parts)]
             within = [text for part in parts[1:] for text in (part[780:820], part[-30:])]
             within = [text for text in within if text.strip() and not combining(text[0])]
@@ -141,7 +141,7 @@ def test_a_transcript_that_cannot_be_read_is_told(chats: Daemon) -> None:
     chats.settings = chats.settings.replace('["~/chats"]', '["~/chats", "~/more"]')
     chats.start().sync()
     away = chats.folder / "away"
-    other.parent.rename(away)  # a disk that is not there, for all that is known
+    other.parent.rename(away)  # like a disk that is not mounted
     done = chats.memctl("forget", "--match", "mulberry")
     assert done.stdout.startswith("Forgotten: 1 message in 2 transcripts\n")
     assert "sessions/more/c.jsonl can't be read, so all of it was removed" in done.stderr
@@ -149,14 +149,14 @@ def test_a_transcript_that_cannot_be_read_is_told(chats: Daemon) -> None:
     assert chunks(chats) == ["User: a fig and a plum", "User: an innocent fig"]
     away.rename(other.parent)
     chats.sync()
-    assert chats.paths("mulberry") == ["sessions/more/c.jsonl"], "it was told that it may"
+    assert chats.paths("mulberry") == ["sessions/more/c.jsonl"], "the unread transcript may return"
     assert chats.memctl_json("forget", "--match", "mulberry")["unread"] == []
     chats.sync()
     assert chats.paths("mulberry") == []
 
 
 def remains(daemon: Daemon, word: str) -> list[str]:
-    """Return the files, but for conversations, that have a word in them, in any case."""
+    """Return the files other than transcripts that contain a word, in any case."""
     files = [file for file in daemon.folder.rglob("*") if file.is_file()]
     ours = [file for file in files if file.suffix != ".jsonl" and file != daemon.model_log]
     return [str(file) for file in ours if word.encode() in file.read_bytes().lower()]
@@ -172,7 +172,7 @@ def test_nothing_of_what_is_forgotten_is_left_in_any_file(hybrid: Daemon) -> Non
     config = ["--config", str(hybrid.config), "--log-level", "debug"]
     say(hybrid, "b.jsonl", *(f"walk {n} along the river " + "words " * 60 for n in range(50)))
     hybrid.start(options=config).sync()
-    for word in words:  # the last chunk is made again and again, each with a vector of its own
+    for word in words:  # each version of the last chunk has its own vector
         say(hybrid, "a.jsonl", f"the {word} affair", f"a fig {word[::-1]}")
         hybrid.sync()
         assert hybrid.search(word).results
@@ -180,7 +180,7 @@ def test_nothing_of_what_is_forgotten_is_left_in_any_file(hybrid: Daemon) -> Non
         before = {row for (row,) in connection.execute("SELECT hash FROM embedding_cache")}
         in_use = {row for (row,) in connection.execute("SELECT hash FROM chunks")}
     connection.close()
-    assert before - in_use, "earlier chunks have left their vectors"
+    assert before - in_use, "earlier chunks left vectors in the cache"
     assert all(remains(hybrid, word) for word in words)
     with hybrid.client() as client:
         for word in words:
@@ -189,15 +189,15 @@ def test_nothing_of_what_is_forgotten_is_left_in_any_file(hybrid: Daemon) -> Non
     for word in words:
         assert remains(hybrid, word) == []
     with sqlite3.connect(hybrid.database) as connection:
-        # FTS5 keeps of a word what differs from the one before it.
+        # FTS5 stores only the difference of a word from the previous one.
         connection.execute("CREATE VIRTUAL TABLE temp.v USING fts5vocab(main, chunks_fts, 'row')")
         terms = {term for (term,) in connection.execute("SELECT term FROM temp.v")}
         after = {row for (row,) in connection.execute("SELECT hash FROM embedding_cache")}
         now = {row for (row,) in connection.execute("SELECT hash FROM chunks")}
     connection.close()
-    assert "yrreblum" in terms, "the other messages are still there"
+    assert "yrreblum" in terms, "the other messages remain"
     assert not {term for term in terms for word in words if term.startswith(word[:4])}
-    assert after <= now, "no vector is left of what the transcript was"
+    assert after <= now, "no vector of an earlier version remains"
     hybrid.assert_healthy()
 
 

@@ -1,4 +1,4 @@
-"""`get`: lines of memory files, and of nothing else."""
+"""`get` returns lines of memory files only."""
 
 import pytest
 from harness import Daemon

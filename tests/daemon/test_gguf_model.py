@@ -1,4 +1,4 @@
-"""GGUF models in a worker process with llama.cpp: tiny ones, and everything that can go wrong."""
+"""GGUF models in a worker process with llama.cpp: tiny models, and all failures."""
 
 import asyncio
 import contextlib
@@ -182,7 +182,7 @@ async def test_the_worker_ends_with_a_daemon_that_is_killed(bert: Path) -> None:
     await ends_with_its_daemon(str(bert))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 async def test_the_worker_can_not_be_reached_by_others(
     bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""What a daemon allocates comes from few heaps, so that what is free in them is used again."""
+"""A daemon allocates from few heaps, so that it reuses their free memory."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -9,15 +9,13 @@ import pytest
 from harness import Daemon
 
 HEAP_BYTES = 64 * 1024 * 1024
-"""What glibc reserves for a heap that is not its first one, at a multiple of that."""
+"""Size of every heap in glibc except for the first, and its alignment."""
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="reads what a process has mapped from /proc, which is Linux's"
-)
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 
 def heaps(pid: int) -> int:
-    """Count mappings that begin where a heap does, with what is reserved for it behind them."""
+    """Count mappings that begin where a heap does, followed by its reserved range."""
     mapped = []
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
         addresses, access, *_ = line.split()

@@ -1,4 +1,4 @@
-"""Files as they come: each is handled, told of, and keeps nothing else from working."""
+"""Unusual files: each is handled and reported, and none affects the others."""
 
 import asyncio
 import os
@@ -62,7 +62,7 @@ def test_names(daemon: Daemon) -> None:
     assert [*listed(daemon, "skipped").values()] == ["its name is not UTF-8"]
     shown = daemon.memctl("search", "seal", "--max-results", "20").stdout
     heads = [line for line in shown.splitlines() if line[:1].isdigit()]
-    assert len(heads) == len(names), "a name never breaks its line"
+    assert len(heads) == len(names), "a name never contains a line break"
     for name in names:
         assert daemon.memctl("get", f"memory/{name}.md").stdout == "a seal\n"
     (daemon.workspace / "memory/new\nline.md").unlink()
@@ -108,7 +108,7 @@ def test_a_writer_that_never_rests_leaves_the_last_state(daemon: Daemon) -> None
 
 
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can take its own rights to files away")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: drops its own rights to files")
 def test_files_and_folders_without_permission(daemon: Daemon) -> None:
     secret = daemon.write("memory/secret.md", "a mole\n")
     daemon.write("memory/locked/inside.md", "a mole too\n")
@@ -122,7 +122,7 @@ def test_files_and_folders_without_permission(daemon: Daemon) -> None:
     no_override = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
     daemon.start(before=[*no_override, "--inh-caps", "-dac_override,-dac_read_search"])
     daemon.sync()
-    assert len(daemon.paths("mole")) == 3, "what can't be read is not what is gone"
+    assert len(daemon.paths("mole")) == 3, "an unreadable file is not deleted"
     assert listed(daemon, "failed") == {"memory/secret.md": "Permission denied"}
     (reason,) = listed(daemon, "skipped").values()
     assert reason == "can't be read: Permission denied"
@@ -132,7 +132,7 @@ def test_files_and_folders_without_permission(daemon: Daemon) -> None:
 
 @pytest.fixture
 def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Make looking into a folder called `stuck` take until the event is set."""
+    """Block the listing of a folder called `stuck` until the event is set."""
     release, scandir = threading.Event(), os.scandir
 
     def slow(path: int) -> object:

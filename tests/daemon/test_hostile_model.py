@@ -1,4 +1,4 @@
-"""A model's process that crashes, hangs or floods, and model files that are damaged: never ours."""
+"""A model process that crashes, hangs or floods, and corrupt model files: the daemon survives."""
 
 import asyncio
 import random
@@ -52,7 +52,7 @@ def resident_mib(daemon: Daemon) -> float:
     return int(fields[1]) * 4_096 / 2**20
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 @pytest.mark.parametrize(
     "what", [w if w in QUICK else pytest.param(w, marks=pytest.mark.long) for w in MODELS]
 )
@@ -87,7 +87,7 @@ LOAD_S, ANSWER_S = 20.0, 20.0
 
 
 def damaged(content: bytes, dice: random.Random) -> bytes:
-    """Return a model file with something wrong in it, in its head more often than elsewhere."""
+    """Return a model file with an error, most often in its header."""
     data = bytearray(content)
     head = min(len(data), 4_096)
     match dice.randrange(5):

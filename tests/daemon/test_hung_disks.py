@@ -1,4 +1,4 @@
-"""A disk that hangs: what waits for it is told, and all that does not need it goes on."""
+"""A disk that hangs: requests that need it get an error, all others work."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def degraded(daemon: Daemon, agent: str = "main") -> str:
 
 
 def hang(daemon: Daemon, agent: str = "main") -> None:
-    """Have a scan run into the disk that hangs."""
+    """Make a scan block on the hung disk."""
     with daemon.client(agent) as client, pytest.raises(MemorydError):
         client.sync(timeout_s=0.2)
 
@@ -33,7 +33,7 @@ def test_a_scan_that_hangs_is_told_until_it_is_over(daemon: Daemon) -> None:
         found = daemon.search("quince")
         assert {hit.path for hit in found.results} == {"MEMORY.md", "memory/a.md"}
         assert any(f"the disk of {memory}" in warning for warning in found.warnings)
-        # Other agents know nothing of it, and can do everything.
+        # Other agents are not affected.
         (other / "MEMORY.md").write_text("a medlar")
         with daemon.client("other") as client:
             client.sync()
@@ -41,7 +41,7 @@ def test_a_scan_that_hangs_is_told_until_it_is_over(daemon: Daemon) -> None:
             assert client.get("MEMORY.md").text == "a medlar"
             assert client.status().degraded == []
             client.ping()
-        # No more does one that starts meanwhile.
+        # An agent that starts meanwhile is not affected either.
         daemon.add_agent("third")
         daemon.write_config()
         daemon.memctl("reload", cwd=daemon.folder)

@@ -1,4 +1,4 @@
-"""The file of a key is on a disk that hangs: what needs no key goes on, and all when it answers."""
+"""A key file on a disk that hangs: features without a key work, the others when it answers."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,12 +23,12 @@ def openai(daemon: Daemon) -> Iterator[OpenAiDouble]:
             yield double
         finally:
             if daemon.process is not None and daemon.process.poll() is None:
-                daemon.kill()  # the double waits for those who are connected
+                daemon.kill()  # the double waits for its connected clients
 
 
 @pytest.fixture
 def far(daemon: Daemon) -> Path:
-    """The folder that the key is in, which is named by the environment."""
+    """The folder of the key, which the environment names."""
     folder = daemon.folder / "far"
     folder.mkdir(mode=0o700)
     (folder / "key").write_text(KEY)

@@ -1,4 +1,4 @@
-"""A start with a disk that hangs: its agent alone waits, and starts by itself when it answers."""
+"""A start with a disk that hangs: only its agent waits, and starts when the disk answers."""
 
 import subprocess
 from pathlib import Path
@@ -12,7 +12,7 @@ from memoryd_client.errors import MemorydError, UnavailableError
 
 
 def add_far(daemon: Daemon) -> Path:
-    """Configure an agent whose index is on a disk of its own; return where that is."""
+    """Configure an agent whose index is on a separate disk; return its folder."""
     far = daemon.folder / "far"
     far.mkdir(mode=0o700)
     daemon.add_agent("far-off", f'store = {{ path = "{far}/i.sqlite" }}')
@@ -35,7 +35,7 @@ def test_a_stop_ends_a_start_that_waits_for_an_index(daemon: Daemon) -> None:
     far = add_far(daemon)
     with hung_disk(far):
         daemon.start(wait=False)
-        # The other one is up by then; requests are served when this one is given up.
+        # The main agent is up; the daemon serves requests after it has given up on the other.
         eventually(lambda: "agent main: workspace" in daemon.log())
         assert daemon.stop() == 0
     log = daemon.log()
@@ -43,7 +43,7 @@ def test_a_stop_ends_a_start_that_waits_for_an_index(daemon: Daemon) -> None:
     assert "Traceback" not in log
     assert not daemon.socket.exists()
     assert list(far.iterdir()) == []
-    # Nothing is locked any more.
+    # No lock is left.
     check_served(daemon.start(), "far-off", "note")
     assert daemon.stop() == 0
 
@@ -77,14 +77,14 @@ def test_an_index_on_a_disk_that_hangs_at_the_start(
             client.status()
         assert refused.value.retryable
         assert told in daemon.memctl("agents", cwd=daemon.folder).stdout
-        # To read the configuration again changes nothing, and waits for nobody.
+        # Reloading the configuration changes nothing and blocks no client.
         daemon.memctl("reload", cwd=daemon.folder)
         assert rows(daemon)[hung][0] == "starting"
     check_served_at_last(daemon, hung, "quince" if alone else "note")
     assert rows(daemon)[hung] == ("ready", None)
     with daemon.client(hung) as client:
         assert client.status().db_path == f"{far}/i.sqlite"
-    # There is one daemon for it.
+    # The index has only one daemon.
     second = subprocess.run(
         daemon.command("--config", str(daemon.config), "--socket", str(daemon.folder / "t")),
         env=daemon.environment,
@@ -120,7 +120,7 @@ def test_an_agent_whose_index_hangs_can_be_given_up_and_taken_up_again(daemon: D
     daemon.write_config()
     daemon.memctl("reload", cwd=daemon.folder)
     with hung_disk(far):
-        # Come, changed and gone: none of the threads that wait may keep the lock.
+        # The agent is added, changed and removed: no waiting thread may keep the lock.
         daemon.agents["far-off"] = settings
         daemon.write_config()
         daemon.memctl("reload", cwd=daemon.folder, code=1)

@@ -1,4 +1,4 @@
-"""Indexes of every released schema: taken over as they are by the present memoryd, or refused."""
+"""Indexes of every released schema: the present memoryd migrates or refuses them."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ FORGOTTEN = "sessions/chats/safe.jsonl"
 
 @pytest.fixture
 def filled(hybrid: Daemon) -> Daemon:
-    """A daemon, not started yet, with the notes and transcripts that the fixtures are made of."""
+    """A daemon, not started yet, with the notes and transcripts of the fixtures."""
     hybrid.settings = (
         "sync = { watch_debounce_ms = 20, sessions = { idle_seconds = 3600 } }"
         '\nsessions = { enabled = true, paths = ["~/chats"] }'
@@ -32,13 +32,13 @@ def filled(hybrid: Daemon) -> Daemon:
 
 
 def unlike(found: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what only the fixtures have."""
+    """Remove the rows that only the fixtures have."""
     del found["tombstones"]
     return found
 
 
 def restore(daemon: Daemon, version: int, *, workspace: Path | None = None) -> None:
-    """Put an index of a version in place, as if it had been made here with the model of here."""
+    """Install an index of a version, adapted to this workspace and model."""
     text = (FIXTURES / f"version_{version}.sql").read_text(encoding="utf-8")
     database = sqlite3.connect(daemon.database)
     (identity,) = database.execute("SELECT value FROM meta WHERE key = 'identity'").fetchone()
@@ -88,7 +88,7 @@ def start_and_ask(daemon: Daemon) -> list[list[tuple[str, int, int, str, float]]
 def test_an_index_of_each_version_is_taken_over(filled: Daemon, version: int) -> None:
     start_and_ask(filled)
     with filled.start().client() as client:
-        if version > 1:  # with which forgetting came
+        if version > 1:  # forgetting exists since version 2
             client.forget(path=FORGOTTEN)
     wanted = answers(filled)
     filled.stop()
@@ -97,7 +97,7 @@ def test_an_index_of_each_version_is_taken_over(filled: Daemon, version: int) ->
     embedded = filled.embedded()
     assert start_and_ask(filled) == wanted
     anew = {literal_eval(text) for text in filled.embedded()[len(embedded) :]}
-    # Version 1 knew no transcripts.
+    # Version 1 had no transcripts.
     assert {text for text in anew & texts(filled) if "User:" not in text or version > 1} == set()
     assert unlike(contents(filled.database)) == scratch
     check_integrity(filled.database)
@@ -111,7 +111,7 @@ def test_an_index_of_each_version_is_taken_over(filled: Daemon, version: int) ->
 
 
 def test_every_released_version_has_its_fixture() -> None:
-    """Whoever raises VERSION keeps an index of the version before: see docs/architecture.md."""
+    """The index version before a new VERSION becomes a fixture: see docs/architecture.md."""
     kept = {int(path.stem.partition("_")[2]) for path in FIXTURES.glob("version_*.sql")}
     assert kept == set(VERSIONS)
 

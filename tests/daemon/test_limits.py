@@ -1,4 +1,4 @@
-"""Whatever one client does, its bounds are kept, and the others are served as if it were not."""
+"""Each client stays within its limits, and other clients are not affected."""
 
 import os
 import re
@@ -22,7 +22,7 @@ CONNECTIONS = 256
 LISTENERS = 64
 SHARE_MIB = 64
 SLACK_MIB = 64
-"""What the allocator keeps, what one read and one answer take, and what a search needs."""
+"""Allowance for the allocator, one read, one answer and one search."""
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
@@ -33,7 +33,7 @@ def pid(daemon: Daemon) -> int:
 
 
 def memory_mib(daemon: Daemon, name: str) -> int:
-    """Return what the kernel says of a process's memory: `VmRSS` now, `VmHWM` at most."""
+    """Return the kernel's memory figures of a process: `VmRSS` now, `VmHWM` at most."""
     found = re.search(rf"{name}:\s+(\d+) kB", Path(f"/proc/{pid(daemon)}/status").read_text())
     assert found is not None
     return int(found[1]) // 1024
@@ -65,7 +65,7 @@ def test_a_thousand_connections_are_too_many_and_hurt_nobody(started: Daemon) ->
             with suppress(ConnectionError):
                 peer.send(Hello(1, 1))
         answers = [peer.receive() for peer in crowd]
-        # Who was there before goes on.
+        # Existing clients go on.
         assert client.search("number7").results[0].path == "memory/7.md"
         served = [frame for frame in answers if isinstance(frame, Welcome)]
         refused = [frame.code for frame in answers if isinstance(frame, Error)]
@@ -96,7 +96,7 @@ def test_without_descriptors_it_waits_for_some_and_says_so_once(daemon: Daemon) 
     eventually(lambda: "can't accept a client: " in daemon.log())
     for peer in crowd[:3]:
         peer.close()
-    # Those who waited are served, one after the other.
+    # The waiting clients are served one after the other.
     for peer in crowd[3:]:
         assert isinstance(peer.receive(), Welcome)
         peer.close()
@@ -106,7 +106,7 @@ def test_without_descriptors_it_waits_for_some_and_says_so_once(daemon: Daemon) 
 
 
 def test_silent_and_half_spoken_connections_leave_room_for_others(started: Daemon) -> None:
-    # One less than there is room for: half of them greet, half send the beginning of a frame.
+    # One connection less than the limit: half of them greet, half send the beginning of a frame.
     silent = [Peer(str(started.socket)) for _ in range(CONNECTIONS - 1)]
     for number, peer in enumerate(silent):
         if number % 2:
@@ -151,7 +151,7 @@ def refusal(peer: Peer) -> str | None:
     except BlockingIOError:
         return None
     except ConnectionError:
-        return "busy"  # hung up on while it was still sending: the word was lost
+        return "busy"  # the connection was closed during the write, so the error was lost
     assert isinstance(frame, Error)
     return frame.code
 
@@ -163,7 +163,7 @@ def test_answers_that_nobody_reads_take_no_more_than_their_share(daemon: Daemon)
     daemon.start().sync()
     before = memory_mib(daemon, "VmRSS")
     deaf = [Peer(str(daemon.socket)).greet() for _ in range(20)]
-    # Answers of 130 MiB in all.
+    # The answers have 130 MiB in total.
     for peer in deaf:
         peer.send(*(Request(n, "files", raw(FilesBody(limit=1_000))) for n in range(30)))
     eventually(lambda: any(is_hung_up(peer) for peer in deaf))

@@ -1,4 +1,4 @@
-"""The bundled model in its worker process: real vectors, and everything that can go wrong."""
+"""The bundled model in its worker process: real vectors, and all failures."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ from memoryd.embed.pool import EmbedJob, EmbedPool
 from memoryd.embed.provider import BadTextError, FloatMatrix, PermanentError, RetryableError
 
 CHUNK = "We moved the database to the new host on Tuesday, and nobody noticed. " * 22
-"""About as long as a chunk: one piece of bulk work holds two."""
+"""A text of about a chunk's length: a piece of bulk work holds two."""
 
 MISBEHAVING_MODEL = """
 import contextlib, os, signal, sys
@@ -63,7 +63,7 @@ class USE:
 
 
 def made(load_s: float = 600.0, answer_s: float = 600.0, **options: float) -> LocalProvider:
-    """Return a provider whose time limits suit a busy machine."""
+    """Return a provider with time limits for a busy machine."""
     engine = replace(local.bundled(), load_timeout_s=load_s, answer_timeout_s=answer_s)
     return LocalProvider(engine, **options)  # type: ignore[arg-type]
 
@@ -78,7 +78,7 @@ async def opened(provider: LocalProvider) -> AsyncIterator[LocalProvider]:
 
 @pytest.fixture
 def misbehaving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Put a model that does what its texts say in the place of the real one."""
+    """Replace the real model by one that does what its texts say."""
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def install(source: str) -> None:
@@ -89,7 +89,7 @@ def misbehaving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
 
 
 def marks(rows: FloatMatrix) -> list[int]:
-    """What the misbehaving model says of each text when it behaves: its length."""
+    """Return the misbehaving model's normal vector of each text: its length."""
     return [int(row.argmax()) for row in rows]
 
 
@@ -196,7 +196,7 @@ async def test_the_worker_ends_with_a_daemon_that_is_killed() -> None:
 
 
 async def test_an_idle_model_is_unloaded_and_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    pids = pids_of_starts(monkeypatch)  # either may be gone before anybody can ask for it
+    pids = pids_of_starts(monkeypatch)  # a process may end before anybody can list it
     async with opened(made(idle_unload_s=0.01)) as provider:
         before = await provider.embed_query("hello")
         await ended(pids[0])
@@ -220,7 +220,7 @@ async def test_stray_output_of_the_model_does_no_harm() -> None:
 async def test_a_cancelled_call_does_not_shift_the_answers() -> None:
     async with opened(made()) as provider:
         await provider.embed_query("load")
-        for turns in range(20):  # each is another point at which it is cancelled
+        for turns in range(20):  # each run cancels at another point
             cancelled = asyncio.create_task(provider.embed_documents(["cancelled"]))
             for _ in range(turns):
                 await asyncio.sleep(0)
@@ -340,7 +340,7 @@ async def test_closing_ends_the_process_and_frees_those_who_wait() -> None:
     await provider.embed_query("load")
     pid = pid_of(provider)
     calls = [asyncio.create_task(provider.embed_documents(["hang"]))]
-    await settle()  # so that it is under way, and those that follow are not
+    await settle()  # the first is in flight, and the later ones are not
     calls.append(asyncio.create_task(provider.embed_documents(["waits"])))
     calls.append(asyncio.create_task(provider.embed_query("waits")))
     await settle()

@@ -1,4 +1,4 @@
-"""Many files, many folders, many changes, and a machine that doesn't let them be watched."""
+"""Many files, folders and changes, and a machine that cannot watch them all."""
 
 import contextlib
 import os
@@ -100,7 +100,7 @@ def finds(daemon: Daemon, query: str, count: int) -> bool:
 
 
 def git(folder: Path, *arguments: str) -> None:
-    # A hook of the repository that this is in has variables that name that one.
+    # A git hook around the tests sets variables that name its own repository.
     environment = {name: v for name, v in os.environ.items() if not name.startswith("GIT_")}
     environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     who = ["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "gc.auto=0"]
@@ -109,7 +109,7 @@ def git(folder: Path, *arguments: str) -> None:
 
 
 def make_commits(folder: Path, files: int) -> None:
-    """Commit notes as `first`, and as `second` with all of them changed, moved, gone or new."""
+    """Commit notes as `first`, and as `second` with all of them changed, moved, deleted or new."""
     notes = [folder / f"{n % 97}" / f"{n % 11}" / f"note{n}.md" for n in range(files)]
     for number, note in enumerate(notes):
         note.parent.mkdir(parents=True, exist_ok=True)
@@ -186,7 +186,7 @@ def test_trees_that_come_move_and_go_as_a_whole(daemon: Daemon) -> None:
     outside.rename(memory / "moved in")
     eventually(lambda: indexed(daemon) == on_disk(daemon))
     assert len(indexed(daemon)) == 101
-    # Renames one after the other, of folders on the way and of files.
+    # Renames in sequence, of parent folders and of files.
     names = ["a", "b", "c", "d"]
     (memory / "moved in").rename(memory / "a")
     for turn in range(60):
@@ -204,7 +204,7 @@ def test_trees_that_come_move_and_go_as_a_whole(daemon: Daemon) -> None:
 
 
 def start_with_few_watches(daemon: Daemon, limit: int) -> None:
-    """Start it where the kernel allows so many watches: in a user namespace of its own."""
+    """Start the daemon in a user namespace that allows only a few watches."""
     script = f'echo {limit} > /proc/sys/user/max_inotify_watches && exec "$@"'
     unshare = ["unshare", "--user", "--map-root-user", "bash", "-c", script, "-"]
     done = subprocess.run([*unshare, "true"], capture_output=True, text=True, check=False)
@@ -222,7 +222,7 @@ def raise_the_limit(daemon: Daemon, limit: int) -> None:
 
 
 def assert_scanned(daemon: Daemon, what_to_raise: str) -> None:
-    """It does not watch, says so once and what to do; what changes is found all the same."""
+    """Check that memoryd reports once that it does not watch, and still finds changes."""
     eventually(lambda: status(daemon).watch.error is not None)
     assert not status(daemon).watch.armed
     (told,) = [line for line in status(daemon).degraded if "watching is off" in line]
@@ -250,7 +250,7 @@ def test_past_the_limit_of_watches_it_looks_by_itself_until_it_is_raised(daemon:
     for number in range(3):  # each within the 10 s between two scans
         daemon.write(f"memory/{number}/more.md", f"a bettong number{number}")
         eventually(partial(finds, daemon, "bettong", number + 1))
-    assert daemon.log().count("watching failed") == 1, "tried and failed again, told once"
+    assert daemon.log().count("watching failed") == 1, "a repeated failure is logged once"
     raise_the_limit(daemon, 1_000)
     eventually(lambda: status(daemon).watch.armed)
     assert status(daemon).degraded == []
@@ -278,7 +278,7 @@ def test_no_watcher_can_be_made(daemon: Daemon, how: str, what_to_raise: str) ->
     daemon.start()
     assert_scanned(daemon, what_to_raise)
     fails.unlink()
-    # It is tried again with the next set of folders, or after 10 s.
+    # memoryd tries again with the next set of folders, or after 10 s.
     daemon.write("memory/8/a.md", "another folder")
     daemon.sync()
     eventually(lambda: status(daemon).watch.armed)
@@ -287,7 +287,7 @@ def test_no_watcher_can_be_made(daemon: Daemon, how: str, what_to_raise: str) ->
 
 @pytest.mark.skipif(shutil.which("prlimit") is None, reason="prlimit is not installed")
 def test_without_descriptors_nothing_is_given_up(daemon: Daemon) -> None:
-    """A real limit: what can't be opened for want of descriptors is not what is gone."""
+    """Files that can't be opened for lack of descriptors are not deleted files."""
     (daemon.folder / "model" / "sitecustomize.py").write_text(OWN_NOTIFIER)
     daemon.write("memory/.memoryignore", "hidden.md\n")
     daemon.write("memory/hidden.md", "a hidden potoroo")
@@ -296,14 +296,14 @@ def test_without_descriptors_nothing_is_given_up(daemon: Daemon) -> None:
     daemon.start().sync()
     before = indexed(daemon)
     assert len(before) == 50
-    # The check of the index has connections of its own, which it closes.
+    # The check of the index has its own connections, which it closes.
     eventually(lambda: "is intact" in daemon.log())
     with daemon.client() as client:
         client.ping()
         limit = ["prlimit", "--pid", str(pid(daemon))]
         taken = {int(name) for name in os.listdir(f"/proc/{pid(daemon)}/fd")}
         free = min(set(range(len(taken) + 1)) - taken)
-        for room in range(5):  # enough for the folder, say, and not for its ignore file
+        for room in range(5):  # for example enough for the folder, but not for its ignore file
             subprocess.run([*limit, f"--nofile={free + room}:4096"], check=True)
             client.sync(vectors=False)
             if room == 0:
@@ -324,9 +324,9 @@ def test_a_large_file_that_never_rests_is_read_now_and_then(daemon: Daemon) -> N
         for number in range(20):
             with log.open("a") as file:
                 file.write(f"a bilby number{number}\n")
-            client.search("bilby")  # hurries what waits
+            client.search("bilby")  # a search triggers pending reads
         found = client.search("bilby")
-        assert found.stale, "it was read a moment ago"
+        assert found.stale, "the file was read recently"
         assert found.pending_files >= 1
         client.sync()
         assert not client.search("bilby").stale

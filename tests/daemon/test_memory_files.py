@@ -1,4 +1,4 @@
-"""Extra paths, ignore files and private parts, while the daemon runs."""
+"""Extra paths, ignore files and private parts, at run time."""
 
 from pathlib import Path
 
@@ -10,13 +10,13 @@ from memoryd_client.errors import DeniedError
 
 
 def found(daemon: Daemon, query: str) -> list[str]:
-    """Return the names of the files that a search finds, in order of their names."""
+    """Return the sorted names of the files that a search finds."""
     return sorted(Path(path).name for path in daemon.paths(query))
 
 
 @pytest.fixture
 def vault(daemon: Daemon) -> Path:
-    """A folder beside the workspace with notes in folders, all about figs."""
+    """A folder beside the workspace with notes about figs in subfolders."""
     for name in ("a.md", "drafts/b.md", "p1/notes/c.md", "p2/notes/deep/d.md", "p2/other/e.md"):
         daemon.write(f"../vault/{name}", "a note about figs\n")
     return daemon.folder / "vault"
@@ -135,4 +135,4 @@ def test_a_private_part_without_an_end_hides_the_rest_and_says_so(daemon: Daemon
     daemon.kill()
     daemon.start().sync()
     with daemon.client() as client:
-        assert client.status().remark_count == 1, "it is remembered over a restart"
+        assert client.status().remark_count == 1, "the remark survives a restart"

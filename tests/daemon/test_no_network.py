@@ -1,4 +1,4 @@
-"""Nothing calls home: no import and no session without a provider over HTTP touches the network."""
+"""No import and no session without an HTTP provider uses the network."""
 
 import json
 import subprocess
@@ -61,9 +61,9 @@ def test_no_import_touches_the_network() -> None:
 
 @pytest.fixture
 def watched(hybrid: Daemon) -> Daemon:
-    """A daemon whose processes, and clients, write down whatever they do on the network."""
+    """A daemon whose processes and clients record all network activity."""
     (hybrid.folder / "model/sitecustomize.py").write_text(WATCH)
-    # What it does is not told to audit hooks.
+    # Audit hooks do not see its network activity.
     (hybrid.folder / "model/uvloop.py").write_text("raise ImportError('not here')\n")
     hybrid.variables["SEEN"] = str(seen_by(hybrid))
     seen_by(hybrid).touch()

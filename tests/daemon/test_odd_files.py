@@ -1,4 +1,4 @@
-"""A pipe, a folder, a socket or an endless device where a file is expected: told, never opened."""
+"""A pipe, a folder, a socket or an endless device instead of a file: reported, never opened."""
 
 import os
 import socket
@@ -48,7 +48,7 @@ def test_nothing_but_a_regular_file_is_opened(
 ) -> None:
     odd = make(daemon.folder / "odd")
     with monkeypatch.context() as patched:
-        patched.setattr(os, "open", None)  # it is known before
+        patched.setattr(os, "open", None)  # the type is checked before the open
         with pytest.raises(OSError, match="not a regular file"):
             open_regular(odd)
     assert not is_enabled(str(odd))
@@ -115,7 +115,7 @@ def test_a_log_that_is_a_pipe_without_a_reader_is_refused(daemon: Daemon) -> Non
     )
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: pipes in place of all files")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: replaces all files by pipes")
 def test_a_daemon_goes_on_without_what_it_can_not_read(daemon: Daemon) -> None:
     pipes = [
         daemon.folder / "model.gguf",

@@ -1,4 +1,4 @@
-"""One index has one daemon, by whatever names its folder, its socket or its file are called."""
+"""One index has one daemon, under any name of its folder, its socket or its file."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ from memoryd_client.schema.agents import AgentSummary
 
 
 def second(daemon: Daemon, *options: str, **variables: str) -> tuple[int, str]:
-    """Start another one; return its exit code and what it said."""
+    """Start a second daemon; return its exit code and its output."""
     done = subprocess.run(
         daemon.command(*options),
         env={**daemon.environment, **variables},
@@ -35,7 +35,7 @@ def agent_of(daemon: Daemon) -> AgentSummary:
 
 
 def is_found(daemon: Daemon, word: str) -> bool:
-    """Say whether a note is found; while its agent starts anew, none is."""
+    """Return whether a search finds a note; False while its agent restarts."""
     try:
         return bool(daemon.paths(word))
     except MemorydError:

@@ -1,4 +1,4 @@
-"""Paths are data: whatever they are made of, nothing outside is shown, and nothing breaks."""
+"""Paths are data: no path exposes files outside of the memory or causes a crash."""
 
 import json
 import os
@@ -66,7 +66,7 @@ def on_disk(daemon: Daemon) -> bytes:
 
 @pytest.fixture
 def outside(daemon: Daemon) -> Path:
-    """A folder that nobody may see, with files of the names that are in memory."""
+    """A private folder with files of the same names as memory files."""
     folder = daemon.folder / "outside"
     for name in ("a.md", f"{HIDDEN_NAME}.md", "deep/b.md", "c.jsonl"):
         file = folder / name
@@ -238,7 +238,7 @@ def test_a_name_that_is_not_utf8_is_told_and_harms_nobody(daemon: Daemon) -> Non
     assert "its name is not UTF-8" in shown
     failed = daemon.memctl("get", os.fsdecode(b"memory/bad\xff.md"), code=4)
     assert "Traceback" not in failed.stderr
-    # It can be found once it has another name.
+    # Under another name, the search finds the note.
     os.rename(memory + b"/bad\xff.md", memory + b"/mended.md")
     daemon.sync()
     assert sorted(daemon.paths("walrus")) == ["memory/good.md", "memory/mended.md"]
@@ -307,12 +307,12 @@ def test_a_workspace_whose_path_is_not_utf8_is_refused_in_words(daemon: Daemon) 
     assert "Traceback" not in failed.stderr
 
 
-# --- what is typed
+# --- typed paths
 
 
 @pytest.fixture(scope="module")
 def typing() -> Iterator[Client]:
-    """A client of a daemon with notes and transcripts, for many questions."""
+    """A client of a daemon with notes and transcripts, for many queries."""
     daemon = Daemon(settings='sessions = { enabled = true, paths = ["~/chats"] }')
     with daemon:
         daemon.stop()
@@ -370,7 +370,7 @@ MANY = settings(
 @given(TYPED)
 def test_whatever_is_searched_for_is_text(typing: Client, text: str) -> None:
     for mode in (None, "keyword"):
-        with suppress(BadRequestError):  # of nothing but blanks
+        with suppress(BadRequestError):  # a blank query
             typing.search(text, mode=mode)
     assert len([*typing.files()]) == 3
 

@@ -1,4 +1,4 @@
-"""`probe` and `files`: what works and what is known, and why not."""
+"""`probe` and `files`: the state of each part and file, with reasons."""
 
 import os
 from pathlib import Path
@@ -71,7 +71,7 @@ def test_an_extension_that_does_not_load_is_told(hybrid: Daemon, content: bytes 
     assert (check.ok, check.required) == (False, True)
     assert "vec0" in (check.reason or "")
     assert check.hint
-    assert hybrid.paths("one") == ["memory/a.md"], "search goes on without it"
+    assert hybrid.paths("one") == ["memory/a.md"], "search continues without it"
 
 
 def test_files_come_page_by_page(daemon: Daemon) -> None:

@@ -1,4 +1,4 @@
-"""Providers over HTTP, as their users meet them: a real daemon and the vendor's double."""
+"""HTTP providers end to end: a real daemon and the vendor's double."""
 
 import json
 import stat
@@ -105,7 +105,7 @@ def test_a_key_in_a_file_works_and_may_be_rotated(daemon: Daemon, openai: OpenAi
 
 
 def test_no_key_is_ever_shown(daemon: Daemon, openai: OpenAiDouble) -> None:
-    openai.key = "sk-another"  # so that errors are told too
+    openai.key = "sk-another"  # so that errors are reported too
     asking(daemon, openai)
     daemon.settings += '[defaults.remote.headers]\nX-Token = "hdr-secret-4711"\n'
     daemon.write("MEMORY.md", "the ferry leaves at nine\n")
@@ -142,7 +142,7 @@ def test_secrets_in_notes_do_not_reach_a_provider(daemon: Daemon, openai: OpenAi
     assert "deploy with OPENAI_API_KEY=" in sent
     for secret in ("Zz9Zz9", "123456", "hunter2hunter2"):
         assert secret not in sent
-    # The note is its owner's: what is stored and shown is as it was written.
+    # The note belongs to its owner: memoryd stores and shows it unchanged.
     assert "sk-proj-Zz9Zz9" in daemon.search("deploy").results[0].snippet
 
 
@@ -158,7 +158,7 @@ def test_a_bad_key_leaves_keywords_and_says_what_to_do(
     before = len(openai.requests)
     for _ in range(5):
         daemon.search("ferry")
-    assert len(openai.requests) == before  # nobody asks in vain for every search
+    assert len(openai.requests) == before  # searches do not repeat a failed request
     openai.key = KEY
     assert embedding_check(daemon).ok
     daemon.sync()
@@ -242,7 +242,7 @@ def test_another_provider_by_request(hybrid: Daemon, openai: OpenAiDouble) -> No
     hybrid.stop()
     hybrid.start().sync()
     assert hybrid.search("ferry").provider == "openai"
-    # Vectors of before are still there.
+    # The earlier vectors still exist.
     back = hybrid.memctl_json("index", "--provider", "local")
     assert (back["rebuilt"], back["embedded"]) == (True, 0)
     assert hybrid.search("ferry").provider == "local"
@@ -302,7 +302,7 @@ def _provider(daemon: Daemon) -> str | None:
 
     try:
         return status(daemon).provider
-    except MemorydError:  # it is being started anew
+    except MemorydError:  # the agent is restarting
         return None
 
 

@@ -1,4 +1,4 @@
-"""Providers over HTTP for longer: a soak against a double that fails, and a server of others."""
+"""Long runs of HTTP providers: a soak against a failing double, and a compatible server."""
 
 import socket
 import subprocess
@@ -46,7 +46,7 @@ def test_soak_with_a_provider_that_fails_one_time_in_ten(daemon: Daemon) -> None
         texts = [text for text in double.embedded if text.startswith("# part")]
         assert (shown.chunks, shown.vector.in_memory) == (CHUNKS, CHUNKS)
         assert (len(texts), shown.failure_count) == (CHUNKS, 0)
-        # What was lost on the way back has to be asked for again; nothing that arrived is.
+        # Lost answers must be requested again; received vectors must not.
         assert shown.embedding is not None
         assert shown.embedding.items >= CHUNKS
         assert {double.embedded[text] for text in texts} == {1}
@@ -65,7 +65,7 @@ def test_a_compatible_server_by_somebody_else(daemon: Daemon, tmp_path: Path) ->
     server = subprocess.Popen([*command, "--threads", "1"], stdout=subprocess.PIPE)
     try:
         assert server.stdout is not None
-        assert server.stdout.readline()  # it listens
+        assert server.stdout.readline()  # the server listens
         daemon.provider = "openai"
         daemon.settings = (
             'model = "e5"\nquery_input_type = "query"\ndocument_input_type = "passage"\n'

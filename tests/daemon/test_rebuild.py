@@ -1,4 +1,4 @@
-"""A new index is built beside the old one and takes its place in one step."""
+"""A new index is built beside the old one and replaces it in one step."""
 
 import sqlite3
 import threading
@@ -130,7 +130,7 @@ def test_a_rebuild_cut_off_by_kill_is_swept_and_pays_for_nothing_twice(hybrid: D
         hybrid.write(f"memory/{number}.md", f"note {number} {words}")
     hybrid.start().sync()
     hybrid.stop()
-    # Smaller than a window, so that a chunk is one text for the model.
+    # Chunks smaller than a window, so that each is one text for the model.
     hybrid.settings += "\nchunking = { tokens = 70, overlap = 0 }"
     hybrid.start()
     with hybrid.client() as client:
@@ -145,7 +145,7 @@ def test_a_rebuild_cut_off_by_kill_is_swept_and_pays_for_nothing_twice(hybrid: D
     assert "kept" in hybrid.log()
     texts = [text for text in hybrid.embedded() if "word" in text]
     twice = len(texts) - len(set(texts))
-    assert twice <= 128  # the two jobs under way when it was killed had not been answered
+    assert twice <= 128  # the two jobs in flight at the kill were unanswered
 
 
 def test_an_index_of_another_workspace_is_refused(daemon: Daemon) -> None:

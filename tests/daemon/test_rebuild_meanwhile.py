@@ -1,4 +1,4 @@
-"""What happens to an index while a new one is built beside it: nothing of it is lost."""
+"""Changes to an index during a rebuild: none is lost."""
 
 import hashlib
 import json
@@ -37,7 +37,7 @@ def openai() -> Iterator[OpenAiDouble]:
 
 @pytest.fixture
 def asking(daemon: Daemon, openai: OpenAiDouble) -> Daemon:
-    """A daemon that has notes and a transcript, and their vectors; it has been stopped."""
+    """A stopped daemon that has notes and a transcript, with vectors."""
     daemon.provider = "openai"
     daemon.variables["OPENAI_API_KEY"] = KEY
     configure(daemon, openai, tokens=400)
@@ -77,7 +77,7 @@ def rebuilt(daemon: Daemon) -> bool:
 
 
 def has_rebuilt(daemon: Daemon) -> bool:
-    """Have it build a new index, unless it is just starting anew."""
+    """Trigger a rebuild, unless the agent is restarting."""
     try:
         with daemon.client() as client:
             return client.index(force=True).rebuilt
@@ -146,7 +146,7 @@ def test_what_is_forgotten_meanwhile_is_not_in_the_new_index(
 def test_what_is_forgotten_before_a_rebuild_is_cut_off_is_not_salvaged(
     asking: Daemon, openai: OpenAiDouble
 ) -> None:
-    """Its vectors are in the unfinished file, under other names: none of that is kept."""
+    """The unfinished file has its vectors under other keys: none of them is kept."""
     held(asking, openai)
     with asking.client() as client:
         client.forget(match="xylophone77")
@@ -186,7 +186,7 @@ def test_what_both_indexes_want_is_embedded_once(asking: Daemon, openai: OpenAiD
 def test_a_rebuild_that_embeds_nothing_has_all_vectors(
     asking: Daemon, openai: OpenAiDouble
 ) -> None:
-    """Though this process has had no answer yet, that would tell how many numbers they have."""
+    """This process has received no answer yet that would reveal the dimensions."""
     asking.start().sync()
     asked = len(openai.inputs)
     with asking.client() as client:
@@ -253,7 +253,7 @@ def test_a_batch_job_that_begins_meanwhile_is_not_lost(
 def test_a_rebuild_that_its_client_gives_up_leaves_nothing(
     asking: Daemon, openai: OpenAiDouble
 ) -> None:
-    # Nobody watches: what has changed the rebuild alone embeds.
+    # Without watching, only the rebuild embeds the changes.
     asking.settings = asking.settings.replace("sync = { ", "sync = { watch = false, ")
     asking.start().sync()
     before = asking.database.stat().st_ino
@@ -303,7 +303,7 @@ def test_a_rebuild_that_a_stop_cuts_off_leaves_nothing(
     ],
 )
 def test_ten_restarts_rebuild_nothing(asking: Daemon, openai: OpenAiDouble, provider: str) -> None:
-    """Whatever is different about a start: the key, the language, the home, how the last ended."""
+    """The starts differ in the key, the language, the home, and the end of the previous run."""
     asking.provider = provider
     asking.start()
     eventually(lambda: rebuilt(asking))
@@ -326,7 +326,7 @@ def test_ten_restarts_rebuild_nothing(asking: Daemon, openai: OpenAiDouble, prov
 
 
 def test_a_sweep_takes_every_naming_and_no_live_file(hybrid: Daemon) -> None:
-    """Another agent's index is live, though its name is that of an unfinished one of ours."""
+    """Another agent's index is live, although its name looks like an unfinished file."""
     folder = hybrid.database.parent
     other = folder / "main.sqlite.rebuild-x.sqlite"
     hybrid.add_agent("other", f'store.path = "{other}"')
@@ -373,7 +373,7 @@ def test_a_sweep_takes_every_naming_and_no_live_file(hybrid: Daemon) -> None:
 
 @pytest.fixture
 def small(daemon: Daemon, openai: OpenAiDouble) -> Iterator[Daemon]:
-    """A daemon with an index of long chunks on a disk of 6 MiB; it has been stopped."""
+    """A stopped daemon with an index of long chunks on a disk of 6 MiB."""
     if os.geteuid() != 0:
         pytest.skip("needs root: mounts a small tmpfs")
     folder = daemon.database.parent
@@ -398,7 +398,7 @@ def small(daemon: Daemon, openai: OpenAiDouble) -> Iterator[Daemon]:
 
 
 def filled(folder: Path, *, left: int = 0) -> Path:
-    """Leave so many bytes free on a disk; return the file that takes the others."""
+    """Leave this many bytes free on a disk; return the file that takes the others."""
     filler = folder / "filler"
     with filler.open("ab", buffering=0) as file, suppress(OSError):
         while free := max(0, shutil.disk_usage(folder).free - left):
@@ -432,7 +432,7 @@ def test_a_disk_that_fills_up_during_a_rebuild_leaves_the_old_index(
 def test_vectors_that_find_no_room_are_kept_and_no_more_are_bought(
     small: Daemon, openai: OpenAiDouble
 ) -> None:
-    """The disk fills up while the provider is at work on the first of the rebuild's texts."""
+    """The disk fills up while the provider embeds the first texts of the rebuild."""
     gate = held(small, openai)
     asked = len(openai.inputs)
     filler = filled(small.database.parent)
@@ -441,7 +441,7 @@ def test_vectors_that_find_no_room_are_kept_and_no_more_are_bought(
     assert leftovers(small) == []
     eventually(lambda: len(openai.embedded) > 0)
     bought = len(openai.inputs)
-    assert bought <= asked + 4  # those that were under way
+    assert bought <= asked + 4  # those in flight
     filled(small.database.parent)
     with small.client() as client, pytest.raises(UnavailableError, match=r"room|full"):
         client.index(force=True)
@@ -454,9 +454,9 @@ def test_vectors_that_find_no_room_are_kept_and_no_more_are_bought(
 
 
 def kept_in(daemon: Daemon, leftover: str) -> set[str]:
-    """Return the hashes of the texts that an unfinished index has embeddings of.
+    """Return the hashes of the texts whose embeddings an unfinished index has.
 
-    From a copy: reading the file itself would put right what the daemon is to put right.
+    It reads a copy, because opening the file itself would repair it before the daemon does.
     """
     copies = daemon.folder / "copies"
     copies.mkdir()
@@ -469,14 +469,14 @@ def kept_in(daemon: Daemon, leftover: str) -> set[str]:
 def test_what_an_unfinished_rebuild_has_on_a_full_disk_is_not_lost(
     small: Daemon, openai: OpenAiDouble
 ) -> None:
-    """Killed in the middle, on a disk that is full by the next start."""
+    """The daemon was killed during the rebuild, and the disk is full at the next start."""
     before = set(openai.embedded)
     configure(small, openai, tokens=30)
     asked = len(openai.inputs)
     openai.max_items = 16
     openai.latency_s = 0.05
     small.start()
-    eventually(lambda: len(openai.inputs) > asked + 20)  # more than it reads and commits in one go
+    eventually(lambda: len(openai.inputs) > asked + 20)  # more than one step reads and commits
     small.kill()
     kept = kept_in(small, min(leftovers(small), key=len))
     filler = filled(small.database.parent)

@@ -1,4 +1,4 @@
-"""Clients that live longer than the daemon: killed or stopped under a request, and back again."""
+"""Clients that outlive the daemon: it is killed or stopped during a request, and restarted."""
 
 import asyncio
 import queue
@@ -28,7 +28,7 @@ def set_model(daemon: Daemon, source: str) -> None:
 
 @pytest.fixture
 def stuck(hybrid: Daemon) -> Daemon:
-    """A daemon whose model never comes up, so that a `sync` is under way for as long as it is."""
+    """A daemon whose model never starts, so that a `sync` never ends."""
     for number in range(20):
         hybrid.write(f"memory/{number}.md", f"a common word and number{number}")
     set_model(hybrid, STUCK_MODEL)
@@ -80,7 +80,7 @@ def test_a_forced_index_is_not_asked_for_twice(stuck: Daemon) -> None:
         restart(stuck, Daemon.kill)
         with pytest.raises(errors.ConnectionLostError, match="may or may not have run"):
             call.result(PATIENCE_S)
-        # The same client, and the daemon that is there now.
+        # The same client uses the new daemon.
         assert client.sync().pending_vectors == 0
 
 
@@ -104,7 +104,7 @@ def started(daemon: Daemon) -> Daemon:
 
 
 def restart_often(daemon: Daemon, answered: Callable[[int], None]) -> None:
-    """Restart in both ways; each time wait until `answered` says that all were served anew."""
+    """Restart in both ways; each time wait until `answered` reports an answer for all."""
     for round_, end in enumerate((Daemon.kill, Daemon.stop, Daemon.kill), start=1):
         end(daemon)
         daemon.start()
@@ -177,7 +177,7 @@ async def test_tasks_share_a_client_over_restarts(started: Daemon) -> None:
 
 
 async def test_a_cancelled_task_gives_up_its_request(stuck: Daemon) -> None:
-    """Were it not cancelled in the daemon, the 33rd would be one too many for a connection."""
+    """If the daemon kept cancelled requests, the 33rd would exceed the connection's limit."""
     async with async_client(stuck) as client, asyncio.timeout(PATIENCE_S):
         for _ in range(40):
             under_way = asyncio.Event()

@@ -1,4 +1,4 @@
-"""What a search finds and what its answer tells."""
+"""Search results, and the metadata of an answer."""
 
 import re
 
@@ -224,7 +224,7 @@ def test_vectors_alone_when_asked_for_and_keywords_when_they_fail(hybrid: Daemon
         assert (answer.mode, [hit.path for hit in answer.results]) == ("keyword", ["memory/a.md"])
         return any("no model today" in warning for warning in answer.warnings)
 
-    eventually(says_why)  # a search does not wait for the model's process for as long as it takes
+    eventually(says_why)  # a search does not wait for a slow start of the model
 
 
 def test_a_text_the_model_refuses_is_set_aside_and_waits_no_more(hybrid: Daemon) -> None:

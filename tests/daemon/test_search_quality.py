@@ -1,4 +1,4 @@
-"""What a search puts first, leaves out and explains, as users and agents see it."""
+"""Order, omissions and explanations of search results, for users and agents."""
 
 import datetime
 import json
@@ -245,7 +245,7 @@ def test_a_question_about_nothing_returns_nothing(boilers: Daemon) -> None:
 
 
 def test_a_file_that_is_gone_does_not_show(daemon: Daemon) -> None:
-    """Nobody watches, so the index still has it."""
+    """Without watching, the index still has the deleted file."""
     daemon.settings = "sync = { watch = false }"
     gone = daemon.write("memory/gone.md", "the boiler is a Calda 24")
     daemon.write("memory/here.md", "the boiler hums")

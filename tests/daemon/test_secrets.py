@@ -1,4 +1,4 @@
-"""No secret gets out: by a file's mode, a log, an answer, a command line, or a server's echo."""
+"""No secret leaks: by a file's mode, a log, an answer, a command line, or a server's echo."""
 
 import base64
 import json
@@ -34,11 +34,11 @@ def embedding_check(daemon: Daemon) -> Check:
         return next(check for check in client.probe().checks if check.name == "embedding")
 
 
-# --- who may read what
+# --- permissions
 
 
 def open_to_others(folder: Path) -> dict[str, str]:
-    """Return what below a folder anybody but its owner may use, with the modes."""
+    """Return the paths in a folder that other users may access, with their modes."""
     found = {}
     for file in (folder, *folder.rglob("*")):
         try:
@@ -51,7 +51,7 @@ def open_to_others(folder: Path) -> dict[str, str]:
 
 
 def test_what_it_writes_is_for_its_owner_alone_whatever_the_umask(daemon: Daemon) -> None:
-    """A database, a write-ahead log and logs of an earlier, careless start are put right."""
+    """memoryd repairs the modes of a database, a write-ahead log and logs of a careless start."""
     state = daemon.folder / "state"
     log = daemon.folder / "state/memoryd/log"
     no_umask = ["sh", "-c", 'umask 0; exec "$@"', "-"]
@@ -76,7 +76,7 @@ def test_what_it_writes_is_for_its_owner_alone_whatever_the_umask(daemon: Daemon
     looking = threading.Thread(target=look)
     try:
         for lock in state.rglob("*.lock"):
-            lock.chmod(0o600)  # these were made by the daemon that was killed
+            lock.chmod(0o600)  # the killed daemon created these files
         looking.start()
         daemon.memctl("add", str(daemon.folder / "added"))
         daemon.write("memory/b.md", "another walrus\n")
@@ -93,7 +93,7 @@ def test_what_it_writes_is_for_its_owner_alone_whatever_the_umask(daemon: Daemon
 
 
 class Model(BaseHTTPRequestHandler):
-    """Serves a file that begins as a model does."""
+    """A server of a file that begins like a model."""
 
     def do_GET(self) -> None:
         self.send_response(200)
@@ -119,7 +119,7 @@ def test_a_model_that_is_fetched_is_for_its_owner_alone(daemon: Daemon) -> None:
     assert open_to_others(daemon.folder / "state/memoryd") == {}
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_a_crash_leaves_no_core(daemon: Daemon) -> None:
     daemon.start()
     assert daemon.process is not None
@@ -176,7 +176,7 @@ def test_a_configuration_with_headers_that_others_can_read_is_told(
     daemon.write_config()
     daemon.config.chmod(0o644)
     daemon.memctl("reload")
-    # Another header may mean another model: the index is built anew first.
+    # Another header may mean another model, so the index is rebuilt first.
     eventually(lambda: status(daemon).degraded == [])
 
 
@@ -191,7 +191,7 @@ def test_a_key_file_that_is_a_pipe_holds_up_nobody(daemon: Daemon, openai: OpenA
     assert daemon.paths("walrus") == ["MEMORY.md"]
 
 
-# --- secrets that are planted everywhere
+# --- planted secrets
 
 IN_KEY = "plantedkey/0123456789abcdef"
 IN_KEY_FILE = "plantedfile/0123456789abcdef"
@@ -207,7 +207,7 @@ ALL = [*OF_ANSWERS, *NOT_SENT]
 
 
 class Echo(BaseHTTPRequestHandler):
-    """Refuses everything, and says in many ways what it was sent."""
+    """A server that refuses everything and repeats the request in many ways."""
 
     answers = (
         (401, "Incorrect API key provided: {headers}"),
@@ -252,7 +252,7 @@ class Echo(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def echo() -> Iterator[str]:
-    """The address of a server that says what it is sent."""
+    """The address of a server that repeats its requests."""
     Echo.number, Echo.received = 0, []
     with ThreadingHTTPServer(("127.0.0.1", 0), Echo) as server:
         threading.Thread(target=server.serve_forever).start()
@@ -261,13 +261,13 @@ def echo() -> Iterator[str]:
 
 
 def around(secret: bytes, content: bytes) -> list[bytes]:
-    """Return where a secret stands, with what is around it."""
+    """Return the surroundings of a secret."""
     places = [match.start() for match in re.finditer(re.escape(secret), content)]
     return [content[max(0, place - 80) : place + 80] for place in places]
 
 
 def test_planted_secrets_are_nowhere_to_be_found(daemon: Daemon, echo: str) -> None:
-    """All is asked for while the server refuses in every way; then all that is there is read."""
+    """Use every operation while the server refuses them; then search all output and files."""
     key_file = daemon.folder / "key"
     key_file.write_text(IN_KEY_FILE)
     key_file.chmod(0o600)
@@ -350,7 +350,7 @@ def test_planted_secrets_are_nowhere_to_be_found(daemon: Daemon, echo: str) -> N
         for name, content in kept.items():
             for form in (secret, secret.replace("/", r"\/"), secret[:-2]):
                 assert not around(form.encode(), content), name
-    assert "Incorrect API key" in told, "the server's words are shown, but for these"
+    assert "Incorrect API key" in told, "the server's message is shown without the secrets"
     assert Echo.number > 4 * len(Echo.answers)
     sent = b"".join(Echo.received)
     assert b"walrus" in sent
@@ -374,7 +374,7 @@ def test_a_password_in_an_address_is_refused_and_not_shown(daemon: Daemon, where
     assert "plantedpassword" not in daemon.log()
 
 
-# --- what lies in a workspace that came from elsewhere
+# --- foreign workspaces
 
 PLANTED = """
 [defaults]
@@ -396,7 +396,7 @@ MODULES = (
 def test_nothing_in_a_workspace_is_run_or_taken_for_a_configuration(
     daemon: Daemon, provider: str
 ) -> None:
-    """Started from inside of it, as `memctl start` is, by the commands as they are installed."""
+    """The installed commands start in the workspace, as `memctl start` does."""
     bin_folder = Path(sys.executable).parent
     if not (bin_folder / "memoryd").exists() or not (bin_folder / "memctl").exists():
         pytest.skip("needs memoryd and memctl installed beside Python")

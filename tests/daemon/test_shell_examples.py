@@ -1,4 +1,4 @@
-"""Every example of the documentation runs, and prints what its page shows."""
+"""Every example of the documentation runs and prints the output that its page shows."""
 
 import os
 import shlex
@@ -24,7 +24,7 @@ PAGES_WITH_A_DAEMON = (
     "docs/protocol.md",
     "examples/README.md",
 )
-"""They take one for granted, on the sample workspace, that has indexed it."""
+"""Pages that assume a running daemon with the indexed sample workspace."""
 
 NOT_RUN = {
     "README.md": {
@@ -64,12 +64,12 @@ NO_EXAMPLES = {
     "docs/redaction.md": {"OPENAI_API_KEY": "what is masked"},
     "docs/protocol.md": {"00 00 00 3c": "bytes; tests/wire has them"},
 }
-"""Blocks that are nothing to run: by page, how each begins and what it is."""
+"""Blocks that are not commands: by page, with their beginning and a description."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an example in Python has to print; what is called in it, where it only defines that."""
+    """The expected output of a Python example, and a call for one that only defines a function."""
 
     prints: str
     call: str = ""
@@ -86,7 +86,7 @@ OUTCOMES = {
     ),
     ("docs/protocol.md", '"op": "search"'): Outcome("'type': 'result'"),
 }
-"""By page and what is in the example. Any other ends by itself and prints something."""
+"""By page and a part of the example. Any other example ends by itself and prints something."""
 
 DEMO = """\
 $ memoryd --workspace examples/workspace &
@@ -157,7 +157,7 @@ def test_examples_print_what_the_page_shows(page: str, request: pytest.FixtureRe
 
 
 def install(session: Shell) -> None:
-    """Make what the commands that are not run would have made, and the notes that are there."""
+    """Create the files of the commands that are not run, and the notes."""
     (session.home / "notes").mkdir()
     folder = session.home / ".local/share/memoryd"
     folder.mkdir(parents=True)
@@ -228,7 +228,7 @@ def test_nothing_is_listed_that_no_page_has() -> None:
         assert any(is_of(block, key) for block in every[key[0]]), key
 
 
-# What reads and runs them
+# Parsing and running of examples
 
 
 PAGE = """\
@@ -317,7 +317,7 @@ def test_a_session_keeps_its_folder_and_leaves_nothing_behind() -> None:
 
 
 def is_gone(pid: int) -> bool:
-    # What nobody waits for may stay as a zombie, where nothing adopts it.
+    # An orphan may stay a zombie where no process adopts it.
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""Signals, whatever is under way: an end in order, an end at once, the configuration again."""
+"""Signals at any time: graceful stop, immediate stop, configuration reload."""
 
 import os
 import signal
@@ -37,7 +37,7 @@ def wait(daemon: Daemon) -> int:
 
 
 def check_the_end(daemon: Daemon, code: int) -> None:
-    """Nothing was given up, nothing half done, and nothing is left behind."""
+    """Check that no work was abandoned, no file is incomplete, and no leftovers remain."""
     assert code == 0, daemon.log()
     log = daemon.log()
     assert "did not stop within" not in log
@@ -75,7 +75,7 @@ def openai(daemon: Daemon) -> Iterator[OpenAiDouble]:
             yield double
         finally:
             if daemon.process is not None and daemon.process.poll() is None:
-                daemon.kill()  # the double waits for those who are connected
+                daemon.kill()  # the double waits for its connected clients
 
 
 def test_a_stop_while_everything_is_indexed_for_the_first_time(many: Daemon) -> None:
@@ -95,7 +95,7 @@ def test_a_stop_with_many_requests_in_flight_answers_each(many: Daemon, op: str)
         peer.send(*(Request(number, op, raw(body)) for number in range(25)), Request(25, "ping"))
     answers = [[peer.answer()] for peer in peers]
     for peer, answered in zip(peers, answers, strict=True):
-        while answered[-1].id != 25:  # From here on all are in flight, or answered.
+        while answered[-1].id != 25:  # From here on all requests are in flight, or answered.
             answered.append(peer.answer())
     code = many.stop()
     for peer, answered in zip(peers, answers, strict=True):
@@ -126,7 +126,7 @@ def test_a_stop_while_the_provider_never_answers(many: Daemon, openai: OpenAiDou
     many.start()
     with many.client() as client:
         client.sync(vectors=False)
-        # Words are not kept waiting by it either.
+        # Keyword searches do not wait for the provider either.
         found = client.search("number7", mode="keyword")
         assert (found.mode, found.results[0].path) == ("keyword", "memory/7.md")
     check_the_end(many, many.stop())
@@ -184,7 +184,7 @@ def test_a_disk_that_hangs_delays_neither_words_nor_the_stop(daemon: Daemon) -> 
     check_the_next_start(daemon, 1)
 
 
-# --- at once
+# --- immediate stop
 
 
 LOOPS = ["uvloop", "asyncio"]
@@ -192,7 +192,7 @@ LOOPS = ["uvloop", "asyncio"]
 
 @pytest.fixture
 def loop(request: pytest.FixtureRequest, daemon: Daemon) -> str:
-    """Both event loops, which treat signals in their own ways."""
+    """Both event loops, which handle signals differently."""
     if request.param == "asyncio":
         (daemon.folder / "model" / "uvloop.py").write_text(NO_UVLOOP)
     else:
@@ -208,7 +208,7 @@ def loop(request: pytest.FixtureRequest, daemon: Daemon) -> str:
 def test_the_second_signal_ends_it_at_once(
     daemon: Daemon, openai: OpenAiDouble, loop: str, second: signal.Signals
 ) -> None:
-    # A provider that never answers has the stop take its whole time of grace.
+    # A provider that never answers makes the stop use its whole grace period.
     openai.fail(Fault.SLOW, times=1_000)
     daemon.write("memory/0.md", "number0")
     daemon.start()
@@ -222,7 +222,7 @@ def test_the_second_signal_ends_it_at_once(
 
 
 def signal_is_default(daemon: Daemon, number: signal.Signals) -> bool:
-    """Tell whether the process no longer has a handler of its own for a signal."""
+    """Return whether the process has no own handler for a signal."""
     assert daemon.process is not None
     status = Path(f"/proc/{daemon.process.pid}/status")
     if not status.exists():
@@ -245,11 +245,11 @@ def test_a_stop_that_comes_while_it_starts_is_an_end_in_order(many: Daemon) -> N
     check_the_end(many, many.stop())
 
 
-# --- the configuration again
+# --- configuration reload
 
 
 def bad_configurations(file: Path) -> dict[str, Callable[[], object]]:
-    """Return what may have become of a configuration file."""
+    """Return corrupt versions of a configuration file."""
 
     def replace(make: Callable[[], object]) -> Callable[[], object]:
         def act() -> object:
@@ -314,7 +314,7 @@ def test_hangups_in_a_hurry_and_while_it_starts_and_stops_harm_nothing(many: Dae
             assert many.process is not None
             many.process.send_signal(signal.SIGHUP)
 
-    # From the moment on that the process has a handler: before that it is Python that starts.
+    # Before this moment Python itself is still starting, without a handler.
     eventually(lambda: not signal_is_default(many, signal.SIGHUP))
     thread = threading.Thread(target=hurry)
     thread.start()
@@ -339,7 +339,7 @@ def test_a_hangup_brings_the_configuration_in_force_even_after_many(daemon: Daem
         eventually(lambda: "late" in [agent.agent for agent in client.agents().agents])
 
 
-# --- the streams it was given
+# --- standard streams
 
 
 def run_with(daemon: Daemon, script: str) -> "subprocess.Popen[bytes]":
@@ -361,7 +361,7 @@ def test_closed_streams_do_no_harm(daemon: Daemon, closed: str) -> None:
     with daemon.client() as client:
         client.sync()
         assert client.search("number0").results
-        # No file of ours has the number of a standard stream.
+        # No file of memoryd has the number of a standard stream.
         for number in (0, 1, 2):
             target = os.readlink(f"/proc/{process.pid}/fd/{number}")
             assert target == "/dev/null" or not target.startswith(str(daemon.folder))

@@ -1,4 +1,4 @@
-"""A daemon under the load of `bench/soak`: nothing grows, nothing is lost, nothing comes back."""
+"""A daemon under the load of `bench/soak`: no growth, no losses, no reappearing files."""
 
 import asyncio
 import sys
@@ -13,11 +13,9 @@ MINUTE_S = 60.0
 TWO_HOURS_S = 7200.0
 SPEED = 10.0
 BOUNDS = {"descriptors": 80, "threads": 40, "tasks": 150, "wal_mib": 64, "resident_mib": 150}
-"""Twice what is seen, and more; the write-ahead log's is what SQLite is told to cut it back to."""
+"""More than twice the observed values; the write-ahead log's limit is its configured size."""
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="reads what a process takes from /proc, which is Linux's"
-)
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 
 def soaked(seconds: float, speed: float = 1.0) -> Outcome:
@@ -32,7 +30,7 @@ def soaked(seconds: float, speed: float = 1.0) -> Outcome:
 @pytest.mark.minute
 def test_a_minute_under_load_loses_nothing_and_stays_within_bounds() -> None:
     readings = soaked(MINUTE_S).readings
-    # A minute is too short to tell growth from warming up: the long one does.
+    # A minute can't distinguish growth from warming up; the long test can.
     highest = {name: max(getattr(reading, name) for reading in readings) for name in BOUNDS}
     assert {name: value for name, value in highest.items() if value > BOUNDS[name]} == {}
 

@@ -1,4 +1,4 @@
-"""Which files are memory, and how changes to them arrive."""
+"""Memory files, and the arrival of their changes."""
 
 import os
 import shutil
@@ -209,7 +209,7 @@ def test_one_edited_line_costs_one_chunk(hybrid: Daemon) -> None:
     note.write_text("".join(lines))
     hybrid.sync()
     assert before > 40
-    assert len(hybrid.embedded()) - before <= 2 * 5  # a chunk is five windows at most
+    assert len(hybrid.embedded()) - before <= 2 * 5  # a chunk has five windows at most
 
 
 def test_ten_thousand_files_at_once(daemon: Daemon) -> None:

@@ -1,4 +1,4 @@
-"""Transcripts, while other processes write them: found, followed by what is added, forgotten."""
+"""Transcripts that other processes write: discovery, incremental reading, forgetting."""
 
 import contextlib
 import json
@@ -25,7 +25,7 @@ ENABLED = "sessions = { enabled = true }"
 
 @pytest.fixture
 def chats(hybrid: Daemon) -> Daemon:
-    """A daemon, not started yet, that reads `~/chats`, and nothing by itself for an hour."""
+    """A daemon, not started yet, that reads `~/chats`, without automatic scans for an hour."""
     hybrid.settings += '\nsessions = { enabled = true, paths = ["~/chats"] }'
     hybrid.settings = hybrid.settings.replace(
         "sync = { ", "sync = { sessions = { idle_seconds = 3600 }, "
@@ -83,7 +83,7 @@ def test_only_what_was_added_is_read_and_embedded(chats: Daemon) -> None:
         say(chats, "a.jsonl", "a last word about gooseberries")
         client.sync()
         added = chats.embedded()[len(before) :]
-        assert len(added) == 1, "the open chunk alone is made again"
+        assert len(added) == 1, "only the open chunk is replaced"
         assert "gooseberries" in added[0]
         assert client.status().chunks - chunks in (0, 1)
         assert client.search("gooseberries", sources=["sessions"]).results
@@ -367,7 +367,7 @@ def test_visibility_narrows_and_never_widens(chats: Daemon) -> None:
 
 
 def files_of(daemon: Daemon) -> bytes:
-    """Return the bytes of all files that the index has."""
+    """Return the bytes of all files of the index."""
     return b"".join(f.read_bytes() for f in daemon.database.parent.glob("main.sqlite*"))
 
 
@@ -394,7 +394,7 @@ def test_what_is_forgotten_is_in_no_file_and_stays_away(chats: Daemon, how: str)
         assert ("sessions/chats/a.jsonl" in figs) is (how == "match")
         assert "sessions/chats/b.jsonl" in figs
         assert b"mulberry" not in files_of(chats)
-        # Written to, archived, and read by another daemon: it does not come back.
+        # After a write, a rename and a restart, the text is still forgotten.
         say(chats, "a.jsonl", "one more message")
         file.rename(f"{file}.reset.2026-11-28T10-00-00.000Z")
         client.index(force=True)
@@ -437,9 +437,11 @@ def test_a_chat_of_the_older_store_is_compared_message_by_message(chats: Daemon)
         assert (hit.path, hit.snippet_start_line) == ("sessions/chats/groups/g1.json5", 8)
         assert client.get(hit.path, start_line=8, lines=1).text.startswith("User: message 7 about")
         assert json.loads(client.get(hit.path, start_line=8, lines=1, raw=True).text)["role"]
-        write(*many, "the last word is cloudberry", end="")  # torn
+        write(*many, "the last word is cloudberry", end="")  # incomplete
         client.sync()
-        assert client.search("topic7", sources=["sessions"]).results, "a torn read is never stored"
+        assert client.search("topic7", sources=["sessions"]).results, (
+            "an inconsistent read is never stored"
+        )
         write(*many, "the last word is cloudberry", end="], compactions: ['they met a walrus']}")
         client.sync()
         assert client.search("cloudberry").results[0].snippet_end_line == 61
@@ -461,7 +463,7 @@ def test_conversations_that_are_kept_elsewhere_are_told(hybrid: Daemon) -> None:
         page = client.sessions_page()
     assert (page.sessions, len(page.elsewhere)) == ([], 1)
     assert "openclaw-agent.sqlite" in page.elsewhere[0]
-    assert page.missing == [], "nobody has asked for the places of other agents"
+    assert page.missing == [], "locations of other agents are not searched"
     shown = hybrid.memctl("sessions")
     assert shown.stdout == "No transcripts.\n"
     assert "an OpenClaw store, which memoryd does not read" in shown.stderr
@@ -469,7 +471,7 @@ def test_conversations_that_are_kept_elsewhere_are_told(hybrid: Daemon) -> None:
 
 @pytest.mark.long
 def test_a_large_import_that_is_killed_goes_on_and_embeds_nothing_twice(chats: Daemon) -> None:
-    """200 MB, a tenth of what the benchmark has."""
+    """200 MB, a tenth of the benchmark's size."""
     tool = json.dumps({"role": "toolResult", "content": "x" * 20_000}) + "\n"
     for number in range(200):
         lines = [

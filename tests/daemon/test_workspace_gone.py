@@ -1,4 +1,4 @@
-"""Workspaces, extra paths and folders that are not there for a while: nothing of them is lost."""
+"""Workspaces, extra paths and folders that are temporarily missing: nothing is lost."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ NOT_THERE = "some of the results are in missing files: their disk may not be mou
 
 
 class Disks:
-    """Real file systems that come to a folder and go again, with what is on them."""
+    """Real file systems that are mounted on a folder and unmounted again, with their files."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -27,7 +27,7 @@ class Disks:
         self._mounted: list[Path] = []
 
     def mount(self, place: Path, name: str = "disk") -> None:
-        """Put a disk in a folder; the first time it is empty."""
+        """Mount a disk on a folder; the first time it is empty."""
         place.mkdir(parents=True, exist_ok=True)
         if name not in self._stores:
             store = self._stores[name] = self._folder / f"tmpfs-{name}"
@@ -38,7 +38,7 @@ class Disks:
         self._mounted.append(place)
 
     def unmount(self, place: Path) -> None:
-        """Take it away; its folder stays, empty."""
+        """Unmount the disk; its empty folder remains."""
         self._run("umount", "-l", str(place))
         self._mounted.remove(place)
 
@@ -68,7 +68,7 @@ def status(daemon: Daemon) -> StatusResult:
 
 
 def assert_kept(daemon: Daemon, query: str, paths: set[str], problem: str) -> None:
-    """All is found as before, the answer and the status say what is the matter."""
+    """Check that all files are still found, and that answer and status report the problem."""
     daemon.sync()
     found = daemon.search(query)
     assert {hit.path for hit in found.results} == paths
@@ -89,7 +89,7 @@ def test_a_workspace_that_is_renamed_comes_back_as_another_folder(daemon: Daemon
     daemon.write("memory/b.md", "a third feijoa")
     daemon.start().sync()
     away = daemon.workspace.rename(daemon.folder / "away")
-    # Before any scan: what is gone with its workspace is still an answer, with a warning.
+    # Before any scan: files of the missing workspace are still found, with a warning.
     found = daemon.search("feijoa")
     assert len(found.results) == 3
     assert NOT_THERE in found.warnings
@@ -98,7 +98,7 @@ def test_a_workspace_that_is_renamed_comes_back_as_another_folder(daemon: Daemon
     (away / "memory/a.md").unlink()
     (away / "memory/c.md").write_text("one more feijoa")
     shutil.copytree(away, daemon.workspace)
-    # By itself: what is awaited is watched.
+    # memoryd watches for the missing workspace, so no request is needed.
     eventually(lambda: set(daemon.paths("feijoa")) == {"MEMORY.md", "memory/b.md", "memory/c.md"})
     assert_well(daemon, "feijoa", {"MEMORY.md", "memory/b.md", "memory/c.md"})
     daemon.write("memory/d.md", "watched again: feijoa")
@@ -118,7 +118,7 @@ def test_a_workspace_that_is_unmounted_keeps_its_index(daemon: Daemon, disks: Di
     assert_kept(daemon, "tamarillo", paths, "`memctl index`")
     assert status(daemon).files == 2
     daemon.assert_healthy()
-    # Nor does a start without the disk, or another one.
+    # Restarts without the disk change nothing.
     for _ in range(2):
         daemon.stop()
         daemon.start()
@@ -178,7 +178,7 @@ def test_asked_to_index_it_takes_an_empty_workspace_as_meant(daemon: Daemon, dis
     assert_kept(daemon, "salak", {"memory/a.md"}, "may not be mounted")
     daemon.memctl("index")
     assert_well(daemon, "salak", set())
-    # The folder that is there now is the workspace, also after a start.
+    # The present folder is the workspace, also after a restart.
     daemon.write("memory/b.md", "another salak")
     assert_well(daemon, "salak", {"memory/b.md"})
     daemon.stop()
@@ -202,7 +202,7 @@ def test_a_rebuild_does_without_no_disk(daemon: Daemon, disks: Disks) -> None:
     daemon.start()
     daemon.memctl("index", "--force")
     assert_well(daemon, "salak", {"memory/a.md"})
-    # The new index knows what the old one knew of the disk.
+    # The new index has the old one's knowledge of the disk.
     daemon.stop()
     disks.unmount(daemon.workspace)
     daemon.start()
@@ -270,7 +270,9 @@ def test_an_extra_path_on_a_disk_that_is_unplugged(
     assert_well(daemon, "rambutan", paths)
     shutil.rmtree(notes) if below else (notes / "a.md").unlink()
     daemon.sync()
-    assert daemon.paths("rambutan") == [str(place / "one.md")], "it was deleted, its disk is there"
+    assert daemon.paths("rambutan") == [str(place / "one.md")], (
+        "the file was deleted: its disk is mounted"
+    )
 
 
 def test_it_starts_without_its_workspace_if_there_is_an_index(daemon: Daemon) -> None:
@@ -281,7 +283,7 @@ def test_it_starts_without_its_workspace_if_there_is_an_index(daemon: Daemon) ->
     daemon.start()
     problem = f"the workspace {daemon.workspace} can't be read: No such file or directory"
     assert_kept(daemon, "guava", {"memory/a.md"}, problem)
-    # A reload is no reason to stop it.
+    # A reload does not stop the agent.
     daemon.memctl("reload", cwd=daemon.folder)
     assert_kept(daemon, "guava", {"memory/a.md"}, problem)
     (away / "memory/b.md").write_text("a late guava")
@@ -312,7 +314,7 @@ def test_a_workspace_that_never_was_is_a_mistake(daemon: Daemon) -> None:
     assert daemon.process.wait(60) == 78
     assert f"workspace {daemon.workspace} (" in daemon.log()
     assert "is not a folder; create it or name another" in daemon.log()
-    # Nor does the index of another workspace make a mistyped one right.
+    # The index of another workspace does not validate a mistyped one.
     daemon.write("memory/a.md", "a note")
     daemon.start().sync()
     daemon.stop()
@@ -326,11 +328,11 @@ NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
 
 
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: to run as somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: runs as another user")
 def test_permissions_that_are_taken_and_given_back(daemon: Daemon) -> None:
     command = [*NOBODY, *daemon.command("--version")]
     if subprocess.run(command, env=daemon.environment, capture_output=True).returncode:
-        pytest.skip("nobody else can run this Python here")
+        pytest.skip("another user can't run this Python here")
     transcripts = daemon.folder / "chats" / "deep"
     transcripts.mkdir(parents=True)
     said = '{"role": "user", "content": "an ocelot was seen"}\n'
@@ -341,10 +343,10 @@ def test_permissions_that_are_taken_and_given_back(daemon: Daemon) -> None:
     )
     daemon.write("memory/locked/inside.md", "an ocelot in here\n")
     daemon.write("memory/open.md", "an ocelot out there\n")
-    daemon.write_config()  # that file is theirs too, then
+    daemon.write_config()  # that user then owns this file too
     for path in (daemon.folder, *daemon.folder.rglob("*")):
         os.chown(path, 65534, 65534)
-    with daemon.start(before=NOBODY).client():  # as nobody, to whom permissions matter
+    with daemon.start(before=NOBODY).client():  # permissions apply to the user nobody
         pass
     everything = {"memory/locked/inside.md", "memory/open.md", "sessions/chats/deep/a.jsonl"}
     assert_well(daemon, "ocelot", everything)
@@ -353,7 +355,7 @@ def test_permissions_that_are_taken_and_given_back(daemon: Daemon) -> None:
     transcripts.chmod(0)
     assert_kept(daemon, "ocelot", everything, f"{locked} can't be read: Permission denied")
     assert any(f"{transcripts}/a.jsonl can't be read" in line for line in status(daemon).degraded)
-    # All but listing it, or all but going into it.
+    # Either listing or entering the folder is forbidden.
     for mode in (0o300, 0o400):
         locked.chmod(mode)
         transcripts.chmod(mode)

@@ -1,5 +1,5 @@
-"""Fuzzing: each module of `targets` feeds bytes to one of the doors that foreign bytes come in by.
+"""Fuzzing: each module of `targets` feeds bytes to one reader of foreign bytes.
 
-`make fuzz` looks for inputs that break a target; what was found once is in `corpus` and
-`regressions`, and is tried again by `test_corpus.py`. README.md says more.
+`make fuzz` searches for inputs that break a target. `corpus` and `regressions` hold earlier
+findings, which `test_corpus.py` repeats. README.md has the details.
 """

@@ -1,8 +1,8 @@
-"""`python -m fuzz [TARGET ...] [--seconds N]`: what `make fuzz` runs.
+"""`python -m fuzz [TARGET ...] [--seconds N]`: the command of `make fuzz`.
 
-Fuzzes the targets, all if none is named, as many at a time as there are processors. `--input FILE`
-tries one input instead; `--keep` brings what was found into the kept corpus, as little of it as
-reaches the same.
+It fuzzes the named targets, or all, with one process per processor. `--input FILE` runs one input
+instead. `--keep` merges the new inputs into the kept corpus, which it reduces to the fewest inputs
+with the same coverage.
 """
 
 import argparse
@@ -18,7 +18,7 @@ FOUND = Path(".fuzz")
 
 
 def main() -> int:
-    """Run; the exit code says whether all is well."""
+    """Run the fuzzer and return the exit status."""
     parser = argparse.ArgumentParser(prog="make fuzz", description="Fuzz memoryd.")
     parser.add_argument("targets", nargs="*", choices=[*NAMES, []], metavar="TARGET")
     parser.add_argument("--seconds", type=int, default=60)

@@ -1,8 +1,8 @@
-"""The process in which atheris, that is libFuzzer, runs one target.
+"""The process in which atheris (libFuzzer) runs one target.
 
-`python -m fuzz.engine PROGRAM TARGET [option or folder of libFuzzer ...]`, where PROGRAM runs
-this with further options: libFuzzer starts itself again to merge inputs. It ends with the process:
-at the first input that breaks the target, or when its time is over.
+`python -m fuzz.engine PROGRAM TARGET [option or folder of libFuzzer ...]`. PROGRAM runs this module
+with further options, because libFuzzer starts itself again to merge inputs. libFuzzer ends the
+process at the first input that breaks the target, or when its time is over.
 """
 
 import logging
@@ -17,11 +17,11 @@ with atheris.instrument_imports(include=["memoryd", "memoryd_client", "tomllib"]
 
 
 def main() -> None:
-    """Fuzz."""
-    # What the product says about bad input is for people; here it would cost most of the time.
+    """Run libFuzzer on the target."""
+    # The product's log lines about bad input would take most of the time.
     logging.disable(logging.CRITICAL)
-    # So that what strings are compared with guides the search. (The hook for patterns stands in for
-    # `re.Pattern`, but takes no positions.)
+    # This hook makes the operands of string comparisons guide the search. (The hook for patterns
+    # replaces `re.Pattern`, but its methods take no positions.)
     atheris.enabled_hooks.add("str")
     atheris.Setup([sys.argv[1], *sys.argv[3:]], _target.check)
     atheris.Fuzz()

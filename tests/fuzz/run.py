@@ -1,4 +1,4 @@
-"""Runs the fuzzer on a target: where its inputs come from and go to, its bounds, what it found."""
+"""Runs the fuzzer on a target: its input folders, its limits and its findings."""
 
 import base64
 import hashlib
@@ -16,20 +16,20 @@ from pathlib import Path
 from fuzz.target import CORPUS, HERE, load
 
 HANG_S = 20
-"""An input that takes longer is a hang; inputs are short."""
+"""Seconds after which libFuzzer reports a hang; inputs are short."""
 RSS_LIMIT_MB = 1_024
-"""More than this process may have in memory: some 100 MB are Python's and numpy's."""
+"""Maximum memory of the process in MiB; Python and numpy take about 100 of it."""
 START_S = 120
-"""What a process may take besides, on a machine that is busy."""
+"""Seconds that a process may need to start and stop on a busy machine."""
 SHOWN_CHARS = 3_000
 MERGE_S = 1_800
 KEPT_BYTES = 12 * 1024
-"""Of one target: the shortest inputs are kept."""
+"""Maximum bytes kept for one target; the shortest inputs are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How a run ended. `broken_by` is the file of an input that broke the target, if there is one.
+    """The result of a run. `broken_by` is the file of an input that broke the target, or None.
 
     `coverage` counts the edges of the program that were reached.
     """
@@ -43,7 +43,7 @@ class Run:
     coverage: int
 
     def report(self) -> str:
-        """Say what was found, and how to see it again; the input too, as files may be gone."""
+        """Return the findings and how to repeat them, with the input, as the files may be lost."""
         output = self.output[-SHOWN_CHARS:]
         if self.broken_by is None:
             return f"{self.target}: the fuzzer itself has failed\n{output}"
@@ -57,20 +57,20 @@ class Run:
 
 
 SEED, SAME_RUNS = 1, 1_500
-"""For runs that are to be the same each time, on a fast machine and on a slow one."""
+"""The seed and number of runs that make a fuzzing run repeatable on any machine."""
 
 
 def missing() -> str | None:
-    """Say why nothing can be fuzzed here, None if it can."""
+    """Return the reason why fuzzing is impossible on this machine, or None."""
     if importlib.util.find_spec("atheris") is None:
         return "atheris is not installed: it has wheels for CPython 3.11 to 3.13 on Linux x86-64"
     return None
 
 
 def fuzz(name: str, seconds: int, found: Path, *, same: bool = False) -> Run:
-    """Fuzz a target for so many seconds, in a process of its own; `same`: as each time before.
+    """Fuzz a target for a number of seconds in a separate process; `same` makes the run repeatable.
 
-    What reaches something new is kept in `found/inputs`, what breaks the target in `found/broken`.
+    `found/inputs` receives inputs that reach new code, `found/broken` inputs that break the target.
     """
     target = load(name)
     broken, news = found / "broken", found / "inputs"
@@ -85,7 +85,7 @@ def fuzz(name: str, seconds: int, found: Path, *, same: bool = False) -> Run:
         ended = _engine(
             name,
             [
-                *(f"-dict={words}" for _ in target.dictionary[:1]),  # none may be empty
+                *(f"-dict={words}" for _ in target.dictionary[:1]),  # must not be empty
                 f"-max_len={target.max_bytes}",
                 f"-max_total_time={seconds}",
                 *([f"-seed={SEED}", f"-runs={SAME_RUNS}"] if same else []),
@@ -109,7 +109,7 @@ def fuzz(name: str, seconds: int, found: Path, *, same: bool = False) -> Run:
 
 
 def minimize(name: str, found: Path) -> None:
-    """Make the kept corpus the few inputs that reach all that it, seeds and `found` reach."""
+    """Reduce the corpus to the fewest inputs that cover all that it, seeds and `found` reach."""
     target = load(name)
     corpus = CORPUS / name
     with tempfile.TemporaryDirectory() as temporary:
@@ -132,7 +132,7 @@ def minimize(name: str, found: Path) -> None:
 
 
 def _write_seeds(seeds: tuple[bytes, ...], folder: Path) -> None:
-    """Write seeds as files that are named by their content, as libFuzzer names them."""
+    """Write seeds to files named by their content, as libFuzzer names them."""
     folder.mkdir(parents=True, exist_ok=True)
     for seed in seeds:
         (folder / hashlib.sha1(seed).hexdigest()).write_bytes(seed)
@@ -147,13 +147,14 @@ def _engine(
     program.chmod(0o700)
     bounds = [f"-timeout={HANG_S}", f"-rss_limit_mb={RSS_LIMIT_MB}"]
     return subprocess.run(
-        # Not by its name: it is "busy" while a process that another thread begins still has it.
+        # Executing the file itself fails with "busy" while another thread's new process has it
+        # open.
         ["sh", str(program), *bounds, *arguments],
         env={
             **os.environ,
             "PYTHONPATH": str(HERE.parent),
             "PYTHONDEVMODE": "",
-            "TMPDIR": temporary,  # libFuzzer ends without a chance to tidy up
+            "TMPDIR": temporary,  # libFuzzer exits without running any clean-up
         },
         cwd=HERE.parent,
         stdin=subprocess.DEVNULL,

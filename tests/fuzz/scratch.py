@@ -1,4 +1,4 @@
-"""A folder for the files of targets, which goes with the process, or before it."""
+"""A temporary folder for the files of targets, removed with the process or earlier."""
 
 import atexit
 import shutil
@@ -9,13 +9,13 @@ from pathlib import Path
 
 @cache
 def folder() -> Path:
-    """Return it; it is made when it is first asked for."""
+    """Return the folder; the first call creates it."""
     return Path(tempfile.mkdtemp(prefix="fuzz-"))
 
 
 @atexit.register
 def remove() -> None:
-    """Remove it, if there is one."""
+    """Remove the folder if it exists."""
     if folder.cache_info().currsize:
         shutil.rmtree(folder())
         folder.cache_clear()

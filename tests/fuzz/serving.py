@@ -1,4 +1,4 @@
-"""A whole daemon in this process, on a small memory of its own, for targets that talk to it."""
+"""A complete daemon in this process, with a small memory, for targets that send requests."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ START_S = 60.0
 
 
 class Served:
-    """Starts with the first connection that is asked for, and runs whenever somebody waits."""
+    """A daemon that starts with the first connection and runs only while a caller waits for it."""
 
     def __init__(self) -> None:
         self.folder = folder() / "daemon"
@@ -30,7 +30,7 @@ class Served:
         self._daemon: asyncio.Task[None] | None = None
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect. Raises what the daemon has ended with."""
+        """Connect to the daemon. Raises the error that has ended the daemon."""
         if self._daemon is None:
             self._prepare()
             await self._start()
@@ -40,13 +40,13 @@ class Served:
         return await asyncio.open_unix_connection(self.socket)
 
     def check(self) -> None:
-        """Raise what the daemon has ended with, if it has."""
+        """Raise the error that has ended the daemon, if it has ended."""
         if self._daemon is not None and self._daemon.done():
             self._daemon.result()
             raise AssertionError("the daemon has ended")
 
     def close(self) -> None:
-        """Stop the daemon, whose threads would keep the process."""
+        """Stop the daemon, whose threads would keep the process alive."""
         if self._daemon is not None:
             self._stop.set()
             self.loop.run_until_complete(self._daemon)

@@ -1,4 +1,4 @@
-"""What a target is, and where its inputs are kept."""
+"""The definition of a target, and the folders of its inputs."""
 
 import importlib
 import pkgutil
@@ -22,10 +22,9 @@ NAMES = sorted(
 class Target:
     """A module of `targets`.
 
-    `check` returns when the product does what it promises with these bytes, whatever they are, and
-    raises otherwise. `seeds` show the fuzzer what inputs look like; the words of the `dictionary`
-    are what it puts into them. No input is longer than `max_bytes`. `close` ends what goes
-    on behind it; nothing may be checked afterwards.
+    `check` raises if the product breaks a promise for these bytes, and returns otherwise. `seeds`
+    are example inputs; the fuzzer inserts the words of the `dictionary`. No input is longer than
+    `max_bytes`. `close` ends background work, after which `check` must not be called.
     """
 
     name: str
@@ -37,11 +36,11 @@ class Target:
 
     @property
     def folders(self) -> tuple[Path, Path]:
-        """Where inputs are kept; a folder need not be there."""
+        """Return the folders of kept inputs, which need not exist."""
         return CORPUS / self.name, REGRESSIONS / self.name
 
     def kept(self) -> Iterator[bytes]:
-        """Yield the seeds and all inputs that are kept."""
+        """Yield the seeds and all kept inputs."""
         yield from self.seeds
         for folder in self.folders:
             if folder.is_dir():
@@ -49,7 +48,7 @@ class Target:
 
 
 def load(name: str) -> Target:
-    """Import a target, and what it fuzzes."""
+    """Import a target and the product code that it fuzzes."""
     module = importlib.import_module(f"fuzz.targets.{name}")
     return Target(
         name,

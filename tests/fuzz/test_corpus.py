@@ -1,4 +1,4 @@
-"""What was found once is tried again, everywhere, without the fuzzer."""
+"""Repeats all earlier findings, on every machine, without the fuzzer."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def test_every_input_that_is_kept_does_no_harm(name: str) -> None:
             target.check(data)
     finally:
         target.close()
-        scratch.remove()  # the processes that run tests side by side end without a word
+        scratch.remove()  # the processes of parallel test runs exit without clean-up
 
 
 def test_what_is_kept_is_small_and_of_a_target() -> None:

@@ -1,4 +1,4 @@
-"""The fuzzer itself, for about a minute with the other tests, and longer with the long ones."""
+"""The fuzzer itself: about a minute in the quick tests, longer in the long ones."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -38,9 +38,9 @@ def test_what_breaks_a_target_is_found_and_shown(tmp_path: Path) -> None:
 
 
 def _find_nothing(folder: Path, seconds: int, *, same: bool = False) -> None:
-    """Fuzz all targets side by side; fail with what was found, whole, as files may be gone."""
+    """Fuzz all targets in parallel; fail with the complete findings, as the files may be lost."""
     for name in NAMES:
-        load(name)  # not in a thread of the pool: what it opens belongs to that
+        load(name)  # not in the pool: its objects belong to their thread
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         runs: list[Run] = list(
             pool.map(lambda name: fuzz(name, seconds, folder / name, same=same), NAMES)

@@ -1,7 +1,7 @@
-"""Twice as much takes no more than some twice as long, whatever the text is made of.
+"""Doubling a text about doubles the time, whatever its content.
 
-What takes the square of a text's length is a hang for whoever writes a long one. Counted is the
-processor time of this thread, at the best of some attempts.
+A quadratic algorithm hangs on a long text. The tests measure the processor time of this thread and
+use the best of several attempts.
 """
 
 import gc
@@ -32,9 +32,9 @@ from memoryd_client.shared import toml
 
 SMALL_BYTES = 50_000
 LEAST_S = 0.02
-"""Below it, nothing can be told."""
+"""Seconds below which a measurement is too imprecise."""
 MOST = 3.0
-"""The square would be 4.0, n log n is 2.1."""
+"""Maximum ratio; a quadratic algorithm has 4.0, n log n has 2.1."""
 ATTEMPTS = 4
 
 RUNS = [
@@ -135,13 +135,13 @@ def test_the_square_is_seen(power: float, is_seen: bool, monkeypatch: pytest.Mon
 
 
 def _worse(reader: Callable[[str], object]) -> list[tuple[str, float]]:
-    """Return the texts that take too long, and how much longer they take than half of them."""
+    """Return the texts that take too long, with the ratio of their time to that of their half."""
     found = ((run, _grows_too_fast(reader, run)) for run in RUNS)
     return [(run, times) for run, times in found if times > MOST]
 
 
 def _grows_too_fast(reader: Callable[[str], object], run: str) -> float:
-    """Return how much longer twice the text takes; 0.0 if that is too short to tell."""
+    """Return the ratio of the times for the doubled and the single text; 0.0 if too short."""
     text = run * (SMALL_BYTES // len(run.encode()))
     growth = float("inf")
     for _ in range(ATTEMPTS):
@@ -155,7 +155,7 @@ def _grows_too_fast(reader: Callable[[str], object], run: str) -> float:
 
 
 def _seconds(reader: Callable[[str], object], text: str) -> float:
-    gc.disable()  # it comes when it likes, and takes as long as all of the small text
+    gc.disable()  # a collection at a random moment takes as long as the whole small text
     try:
         began = time.thread_time()
         reader(text)

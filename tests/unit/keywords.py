@@ -1,4 +1,4 @@
-"""An index for words alone, for tests that need no vectors."""
+"""A keyword index for tests that need no vectors."""
 
 from identities import KEYWORDS_ONLY
 

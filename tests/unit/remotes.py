@@ -1,4 +1,4 @@
-"""Providers over HTTP for tests: real requests to a vendor's double, by a clock that is not."""
+"""HTTP providers for tests: real requests to a vendor's double, with a fake clock."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ KEY = "sk-double-Zq7+Zq7/Zq7Zq7Zq7Zq7"
 
 
 class Vendor(NamedTuple):
-    """How a vendor's double is made, where it embeds, and which variable has its key."""
+    """A vendor: its double, the path for embeddings, the model and the variable of the key."""
 
     double: Callable[..., Double]
     path: str
@@ -50,7 +50,7 @@ _VARIABLES = (
 
 
 def clear(environment: pytest.MonkeyPatch) -> None:
-    """Take all that a provider might find out of the environment."""
+    """Remove every variable that a provider reads from the environment."""
     for name in _VARIABLES:
         environment.delenv(name, raising=False)
         environment.delenv(f"{name}_FILE", raising=False)
@@ -58,14 +58,14 @@ def clear(environment: pytest.MonkeyPatch) -> None:
 
 
 def set_keys(environment: pytest.MonkeyPatch, key: str = KEY) -> None:
-    """Put a key for each vendor into an environment that is else empty."""
+    """Clear the environment, then set a key for each vendor."""
     clear(environment)
     for vendor in VENDORS.values():
         environment.setenv(vendor.variable, key)
 
 
 def double_of(name: str) -> Double:
-    """Return a vendor's double, which wants `KEY` unless the vendor wants none."""
+    """Return a vendor's double, which requires `KEY` unless the vendor needs none."""
     vendor = VENDORS[name].double
     return vendor() if name == "ollama" else vendor(key=KEY)
 
@@ -74,7 +74,7 @@ def double_of(name: str) -> Double:
 async def remote(
     name: str, base_url: str | None, *, of_remote: dict[str, Any] | None = None, **of_settings: Any
 ) -> AsyncIterator[RemoteProvider]:
-    """Give a provider that asks at `base_url`, with these settings."""
+    """Provide a provider for `base_url` with these settings."""
     settings = Settings(
         provider=name,  # type: ignore[arg-type]
         remote=Remote(base_url=base_url, **(of_remote or {})),
@@ -88,7 +88,7 @@ async def remote(
 
 
 class FakeClock:
-    """Moves by sleeping alone; pauses of `held_from_s` or more end by `wake` of the pool alone."""
+    """A clock that only `sleep` advances; pauses of `held_from_s` or more end only by `wake`."""
 
     def __init__(self, held_from_s: float = float("inf")) -> None:
         self.now_s = 0.0
@@ -108,7 +108,7 @@ class FakeClock:
 
 @contextlib.asynccontextmanager
 async def pool_of(provider: Provider, clock: FakeClock) -> AsyncIterator[EmbedPool]:
-    """Give a pool that works, without jitter."""
+    """Provide a running pool without jitter."""
     pool = EmbedPool(asyncio.Queue(), provider, sleep=clock.sleep, clock=clock, jitter=lambda: 0.0)
     task = asyncio.create_task(pool.run())
     try:

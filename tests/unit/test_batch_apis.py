@@ -1,4 +1,4 @@
-"""Batch APIs of the vendors, by real HTTP against their doubles: every spelling that there is."""
+"""Batch APIs of the vendors over HTTP against their doubles, in every known spelling."""
 
 import io
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Files of batch jobs: every text once, numbered from 0, each file within the provider's bounds."""
+"""Files of batch jobs: each text once, numbered from 0, each file within the provider's limits."""
 
 import asyncio
 from collections.abc import AsyncIterator

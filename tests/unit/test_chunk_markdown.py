@@ -52,7 +52,7 @@ documents = st.lists(st.one_of(plain_lines, structure, long_lines), max_size=40)
 
 @dataclass(frozen=True)
 class Options:
-    """Arguments of `chunk_markdown`, and what they come to in quarter tokens."""
+    """Arguments of `chunk_markdown`, and their values in quarter tokens."""
 
     tokens: int
     overlap: int
@@ -81,7 +81,7 @@ def cost(text: str) -> int:
 
 
 def clusters(text: str) -> list[str]:
-    """Characters as a reader sees them, built up from the left."""
+    """Graphemes, composed from left to right."""
     found: list[str] = []
     for char in text:
         before = found[-1] if found else ""
@@ -170,7 +170,7 @@ def test_the_same_lines_give_the_same_chunks(lines: list[str], options: Options)
 
 @given(st.lists(plain_lines, max_size=20), all_sizes)
 def test_what_follows_leaves_the_chunks_before_it_alone(lines: list[str], options: Options) -> None:
-    """An append changes the last chunk at most, so the others keep their vectors."""
+    """An append changes at most the last chunk, so the others keep their vectors."""
     before = options.chunk(lines)
     after = options.chunk([*lines, "- appended", "x" * 500])
     assert after[: max(0, len(before) - 1)] == before[:-1]
@@ -227,9 +227,9 @@ def test_lines_may_come_one_by_one(lines: list[str], options: Options) -> None:
 
 
 class EndlessLine(str):
-    """A line of millions of characters, of which no more may be asked for at once than is bearable.
+    """A line of millions of characters that limits the size of each slice.
 
-    A call that looks at all of it would hold up every other thread for as long as it takes.
+    A call that reads the whole line at once would block all other threads.
     """
 
     __slots__ = ()
@@ -372,7 +372,7 @@ def test_an_argument_out_of_range_is_refused(options: dict[str, int], message: s
 
 
 def headings(*lines: str) -> dict[str, str]:
-    """The heading path of each line that is not blank, one chunk a line."""
+    """Return the heading path of each line that is not blank, one chunk a line."""
     filled = [line + " " * (30 - len(line)) if line else line for line in lines]
     chunks = chunk_markdown(filled, tokens=8, overlap=0)
     return {chunk.text.strip(): chunk.heading for chunk in chunks}

@@ -1,4 +1,4 @@
-"""Chunks of transcripts: whole messages, sizes, and that one can go on from the last chunk."""
+"""Chunks of transcripts: whole messages, sizes, and continuation after the last chunk."""
 
 from dataclasses import dataclass
 
@@ -32,7 +32,7 @@ sizes = st.builds(Options, st.integers(1, 80), st.integers(4, 900))
 
 
 def record(number: int) -> Position:
-    """Return where message `number` (0-based) stands: on every second line."""
+    """Return the line of message `number` (0-based); messages are on every second line."""
     return Position(number * 100, number * 2 + 1)
 
 
@@ -50,7 +50,7 @@ def owners(chunk: Chunk) -> list[int]:
 
 
 def texts_by_line(chunks: list[Chunk]) -> dict[int, str]:
-    """Return what the chunks have of each message, without its spaces: wrapping takes some."""
+    """Return the text of each message in the chunks, without spaces, as wrapping removes some."""
     said: dict[int, str] = {}
     for chunk in chunks:
         for owner, line in zip(owners(chunk), chunk.text.split("\n"), strict=True):
@@ -88,7 +88,7 @@ def test_chunks_and_their_lines_keep_to_the_limits(messages: list[str], options:
         lines = chunk.text.split("\n")
         assert len(chunk.text.encode()) <= options.max_bytes
         assert max(map(len, lines)) <= LINE_CHARS
-        # Only one character of many code points may weigh more than a chunk.
+        # Only a single grapheme of many code points may weigh more than a chunk.
         cost = sum(weigh(line) + 1 for line in lines)
         assert cost <= options.budget or (len(lines) == 1 and FAMILY.startswith(chunk.text[0]))
         assert (chunk.start_line, chunk.end_line) == (owners(chunk)[0], owners(chunk)[-1])

@@ -1,6 +1,6 @@
-"""Clocks that are set back or ahead, days that are shorter, and time zones that change.
+"""Clock changes: clocks set back or ahead, daylight saving time, and new time zones.
 
-What waits for a time waits by a clock that only runs on; dates are those of the wall's.
+Delays use a monotonic clock; dates use the wall clock.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ NOW_S = 1_800_000_000.0
 
 @dataclass
 class Clocks:
-    """A clock that runs on, and the wall's, which anybody may set."""
+    """A monotonic clock, and a wall clock that tests may set."""
 
     steady_s: float = 1_000.0
     wall_s: float = NOW_S
@@ -53,7 +53,7 @@ class Clocks:
 
 
 class StuckApi:
-    """A vendor whose jobs run on and on, and who notes what is asked of it."""
+    """A vendor whose jobs never end and which records its requests."""
 
     def __init__(self) -> None:
         self.looks = 0
@@ -68,7 +68,7 @@ class StuckApi:
 
 
 class Office:
-    """Batch jobs with these clocks; `step` lets time pass, and all that is due be done."""
+    """Batch jobs with these clocks; `step` advances the time and runs all due work."""
 
     def __init__(self, clocks: Clocks, created_at: float) -> None:
         self.clocks, self.api, self.mode = clocks, StuckApi(), BatchMode()
@@ -135,10 +135,12 @@ async def test_a_batch_job_is_asked_for_as_before_when_the_clock_is_set(jump_s: 
         assert made.api.looks == 1
         clocks.wall_s += jump_s
         await made.step(15.0)
-        assert (made.api.looks, made.api.cancelled) == (2, 0), "not given up, and not forgotten"
+        assert (made.api.looks, made.api.cancelled) == (2, 0), (
+            "the job is neither cancelled nor forgotten"
+        )
         for _ in range(12):
             await made.step(300.0)
-        assert made.api.cancelled == 1, "given up after its hour"
+        assert made.api.cancelled == 1, "the job is cancelled after an hour"
         assert made.mode.off_reason is None
 
 
@@ -159,7 +161,7 @@ def test_a_transcript_falls_idle_whatever_the_clock_says(jump_s: float, tmp_path
     clocks = Clocks()
     key, path = FileKey("sessions", "sessions/a/1.jsonl"), tmp_path / "1.jsonl"
     path.write_text("{}\n")
-    # Written by the wall's clock of then, which has been set since.
+    # The file was written by the old wall clock, which has been set since.
     stat = FileStat(int((NOW_S - jump_s) * 1e9), 3, 1)
     unused: Any = None
     mounts: Any = SimpleNamespace(judge=lambda *_, **__: SimpleNamespace(away={}))
@@ -182,7 +184,8 @@ def test_a_transcript_falls_idle_whatever_the_clock_says(jump_s: float, tmp_path
     def is_due() -> bool:
         return bool(tracker._plan({}, frozenset(), False, False).due)
 
-    # Older than that by its own time: read at once. Else it is waited for, but not for a year.
+    # A file older than 30 s by its own time is read at once. Otherwise the wait is at most 30 s,
+    # never a year.
     assert is_due() == (jump_s >= 30.0)
     clocks.pass_by(29.0)
     assert is_due() == (jump_s >= 30.0)
@@ -190,7 +193,7 @@ def test_a_transcript_falls_idle_whatever_the_clock_says(jump_s: float, tmp_path
     assert is_due()
     stat = FileStat(stat.mtime_ns, 4, 1)
     clocks.wall_s = stat.mtime_ns / 1e9
-    assert not is_due(), "it has changed: it is not idle any more"
+    assert not is_due(), "a changed file is not idle"
 
 
 # --- dates
@@ -198,7 +201,7 @@ def test_a_transcript_falls_idle_whatever_the_clock_says(jump_s: float, tmp_path
 
 @pytest.fixture
 def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Set the time zone, as one does who travels."""
+    """Change the time zone, as a traveller does."""
 
     def travel(name: str) -> None:
         monkeypatch.setenv("TZ", name)
@@ -210,13 +213,13 @@ def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def transcript_at(moment: str) -> FileStat:
-    """Return the stat of what was written at this moment, in UTC."""
+    """Return the stat of a file written at this moment, in UTC."""
     at_s = datetime.datetime.fromisoformat(f"{moment}+00:00").timestamp()
     return FileStat(int(at_s * 1e9), 1, 1)
 
 
 SESSION = FileKey("sessions", "sessions/a/1.jsonl")
-# POSIX rules, which need no files of zones: Berlin, Auckland, and a half-hour one.
+# POSIX rules, which need no time zone files: Berlin, Auckland, and a zone with a half hour.
 BERLIN = "CET-1CEST,M3.5.0,M10.5.0/3"
 AUCKLAND = "NZST-12NZDT,M9.5.0,M4.1.0/3"
 KOLKATA = "IST-5:30"
@@ -227,7 +230,7 @@ KOLKATA = "IST-5:30"
     [
         ("UTC", "2026-03-28 23:30", "2026-03-28"),
         (BERLIN, "2026-03-28 23:30", "2026-03-29"),
-        # The night that lacks an hour, and the one that has one twice.
+        # The nights of 23 and of 25 hours.
         (BERLIN, "2026-03-29 21:59", "2026-03-29"),
         (BERLIN, "2026-03-29 22:00", "2026-03-30"),
         (BERLIN, "2026-10-25 00:30", "2026-10-25"),

@@ -1,4 +1,4 @@
-"""The configuration file: what it may say, what wins, and how a mistake is told."""
+"""The configuration file: accepted content, precedence, and messages about mistakes."""
 
 import textwrap
 from pathlib import Path
@@ -37,13 +37,13 @@ def values(loaded: AgentConfig) -> dict[str, tuple[object, str]]:
 def load(
     file: Path | None = None, *, agent: str | None = None, workspace: Path | None = None
 ) -> AgentConfig:
-    """Load the only agent; its workspace has to be there."""
+    """Load the only agent, whose workspace must exist."""
     (loaded,) = config.load(file, agent=agent, workspace=workspace)
     return config.usable(loaded)
 
 
 def refused(home: Path, text: str) -> str:
-    """Load a file with a mistake; return what is said about it."""
+    """Load a file with a mistake; return the error message."""
     path = write(home, text)
     with pytest.raises(ConfigError) as error:
         config.load()
@@ -53,7 +53,7 @@ def refused(home: Path, text: str) -> str:
     return message
 
 
-# --- which agent, which workspace
+# --- selection of agent and workspace
 
 
 def test_without_a_file_the_current_directory_is_the_workspace(home: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_workspace_on_the_command_line_wins(home: Path) -> None:
     write(home, "[agents.main]\nworkspace = '~/work'\n[agents.main.query]\nmax_results = 3")
     loaded = load(workspace=home / "other")
     assert (loaded.agent, loaded.workspace) == ("main", home / "other")
-    assert loaded.settings.query.max_results == 6, "the agent of another folder isn't meant"
+    assert loaded.settings.query.max_results == 6, "the agent of another folder is ignored"
     assert loaded.db_path.name.startswith("other-")
     assert values(loaded)["workspace"] == (str(home / "other"), "--workspace")
 
@@ -333,7 +333,7 @@ def test_a_mistake_names_the_file_the_key_and_what_is_right(
 
 
 def test_a_mistake_is_told_of_the_table_that_made_it(home: Path) -> None:
-    """`query.max` begins like a key that `[defaults]` has, but the agent has said it."""
+    """`query.max` resembles a key of `[defaults]`, but the agent's table contains it."""
     message = refused(home, "[defaults.query]\nmax_results = 3\n[agents.main.query]\nmax = 4")
     assert "[agents.main]: unknown key query.max;" in message
 

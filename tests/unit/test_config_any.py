@@ -1,4 +1,4 @@
-"""The configuration with any value in any place: it is used, or the mistake is told."""
+"""The configuration with any value for any key: each is accepted or reported as a mistake."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from memoryd.text.redact import PatternError, Redactor
 
 
 def keys(section: type[Section], above: str = "") -> Iterator[str]:
-    """Yield every key, tables too."""
+    """Yield every key, tables included."""
     for field in msgspec.structs.fields(section):
         yield f"{above}{field.encode_name}"
         if isinstance(field.type, type) and issubclass(field.type, Section):
@@ -78,7 +78,7 @@ def test_any_value_anywhere_is_used_or_told(
         for name, table in tables
         for line in (f"[{name}]", *(f"{key} = {value}" for key, value in table.items()))
     )
-    # DEL and lone carriage returns are no TOML, even in strings, as JSON writes them.
+    # TOML forbids DEL and lone carriage returns even in strings; JSON writes them unescaped.
     file.write_text(text.replace("\x7f", "\\u007f"), encoding="utf-8")
     try:
         configs = load(file)

@@ -1,4 +1,4 @@
-"""One connection with handlers that do what the test wants."""
+"""One connection whose handlers are controlled by the test."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""However a transcript comes in, what was added is read and the chunks are those of the whole."""
+"""Incremental reading of transcripts: the resulting chunks equal those of a complete read."""
 
 import json
 import os
@@ -58,7 +58,7 @@ def line(text: str) -> bytes:
 
 
 class Follower:
-    """Keeps the chunks as the index does: those that begin at `from_line` or later are replaced."""
+    """Keeps chunks as the index does: chunks that begin at `from_line` or later are replaced."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -232,7 +232,7 @@ def test_a_packed_archive_is_read_as_what_is_in_it(tmp_path: Path) -> None:
 
 
 class Late(Stub):
-    """Fits what `Stub` does, once a record says that it is rather of this format."""
+    """A format that also fits the records of `Stub`, once one record identifies it."""
 
     name = "late"
 
@@ -259,7 +259,7 @@ def json_line(**record: object) -> bytes:
 
 
 def refused_until_complete(path: Path, base: TranscriptState | None) -> TranscriptDelta | None:
-    """Read as the tracker does: what can't be read yet is read at its next change."""
+    """Read like the tracker, which reads an unreadable transcript again after its next change."""
     try:
         return read_delta(path, base=base, options=BOTH)
     except OSError:

@@ -1,4 +1,4 @@
-"""Which files are memory, on a real tree."""
+"""Discovery of memory files in a real tree."""
 
 import os
 import socket
@@ -43,7 +43,7 @@ def skipped(scan: Scan) -> dict[str, str]:
     return scan.skipped
 
 
-# --- what is memory
+# --- memory files
 
 
 def test_memory_is_the_root_files_and_markdown_below_the_folder(workspace: Path) -> None:
@@ -62,7 +62,7 @@ def test_the_suffix_counts_in_any_case(workspace: Path) -> None:
 def test_an_empty_workspace_is_no_fault(tmp_path: Path) -> None:
     result = scan(tmp_path.resolve())
     assert (result.files, result.skipped, result.unread) == ({}, {}, [])
-    assert set(result.folders) == {tmp_path.resolve()}, "to see the first file come"
+    assert set(result.folders) == {tmp_path.resolve()}, "watched for the first file"
 
 
 def test_the_stat_is_the_quick_check(workspace: Path) -> None:
@@ -76,7 +76,7 @@ def test_the_stat_is_the_quick_check(workspace: Path) -> None:
 def test_names_that_differ_in_case_are_two_files(workspace: Path) -> None:
     upper, lower = write(workspace / "MEMORY.md"), write(workspace / "memory.md")
     if upper.samefile(lower):
-        pytest.skip("a file system without case")
+        pytest.skip("needs a case-sensitive file system")
     write(workspace / "memory/Note.md")
     write(workspace / "memory/note.md")
     assert found(scan(workspace)) == {"MEMORY.md", "memory.md", "memory/Note.md", "memory/note.md"}
@@ -190,7 +190,7 @@ def test_a_folder_that_is_replaced_has_another_identity(workspace: Path) -> None
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, folder: Path, error: OSError) -> None:
-    """Let the listing of one folder fail; to root, who may run this, nothing is forbidden."""
+    """Make the listing of one folder fail; permissions would not stop root."""
     real = os.scandir
 
     def scandir(wanted: int) -> object:
@@ -210,7 +210,7 @@ def test_below_an_unreadable_folder_nothing_is_known(
     refuse(monkeypatch, private, PermissionError(13, "Permission denied"))
     result = scan(workspace)
     assert found(result) == {"memory/b.md"}
-    assert result.unread == [private], "so that nothing there is pruned"
+    assert result.unread == [private], "its rows must not be pruned"
     assert skipped(result) == {str(private): "can't be read: Permission denied"}
 
 
@@ -281,7 +281,7 @@ def test_an_extra_path_inside_an_ignored_folder_of_another_is_memory(workspace: 
     path = write(workspace / "memory/.archive/a.md")
     discovery = Discovery(workspace, ("memory/.archive",))
     assert found(discovery.scan()) == {"memory/.archive/a.md"}
-    assert discovery.look(path) is not None, "a look must see what the scan sees"
+    assert discovery.look(path) is not None, "a single check must agree with the scan"
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_a_missing_extra_path_is_told_and_keeps_nothing_else_from_working(
     write(workspace / "memory/a.md")
     result = scan(workspace, missing)
     assert skipped(result) == {str(workspace / missing): "missing"}
-    assert result.unread == [], "it is not there: that is known"
+    assert result.unread == [], "a missing path is not unreadable"
     assert found(result) == {"memory/a.md"}
 
 
@@ -303,7 +303,7 @@ def test_a_missing_extra_path_is_seen_coming(workspace: Path, missing: str) -> N
     discovery = Discovery(workspace, (missing,))
     assert workspace / "docs" in discovery.scan().folders
     first = workspace.joinpath(*Path(missing).parts[:2])
-    assert discovery.concerns(first), "the part that comes first is a reason to look"
+    assert discovery.concerns(first), "the first folder is a candidate"
     assert not discovery.concerns(workspace / "docs/other")
 
 
@@ -322,13 +322,13 @@ def test_a_link_on_the_way_to_an_extra_path_may_come_later(workspace: Path) -> N
     assert discovery.look(path) is not None
 
 
-# --- one folder in two places
+# --- one folder under two paths
 
 
 def test_a_folder_that_is_there_twice_counts_once_and_is_told(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with a bind mount; one of a folder into itself could go on for ever."""
+    """A bind mount has this effect; within itself it could cause an endless walk."""
     write(workspace / "memory/sub/loop/a.md")
     same, real = os.stat(workspace / "memory"), os.fstat
 
@@ -362,7 +362,7 @@ def test_a_bind_mount_of_a_folder_into_itself(workspace: Path) -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     if mounted.returncode != 0 and mounted.stderr.startswith(("mount", "unshare")):
-        pytest.skip("mounting is not allowed here")
+        pytest.skip("needs the right to mount")
     assert mounted.stdout.strip() == (
         f"['memory/a.md'] {{'{loop}': 'the same folder as {memory}'}}"
     ), mounted.stderr
@@ -402,7 +402,7 @@ def odd_name(workspace: Path) -> Callable[[str], Path]:
             path.parent.mkdir(exist_ok=True)
             path.write_text("x")
         except OSError:
-            pytest.skip("a file system that takes UTF-8 names only")
+            pytest.skip("needs a file system with names that are not UTF-8")
         return path
 
     return make
@@ -420,7 +420,7 @@ def test_a_name_that_is_not_utf8_is_skipped_and_told(
 def test_a_folder_whose_name_is_not_utf8_is_skipped_told_and_not_watched(
     workspace: Path, odd_name: Callable[[str], Path]
 ) -> None:
-    """The watcher takes strings; one folder that it can't name would end it."""
+    """The watcher accepts only strings, and a folder that it can't name would end it."""
     odd_name("caf\xe9/a.md")
     write(workspace / "memory/b.md")
     result = scan(workspace)
@@ -437,7 +437,7 @@ def test_other_odd_names_are_names(workspace: Path, name: str) -> None:
     assert found(scan(workspace)) == {f"memory/{name}"}
 
 
-# --- looking at one path
+# --- checks of a single path
 
 
 def test_a_look_agrees_with_the_scan(workspace: Path) -> None:
@@ -474,7 +474,7 @@ def test_what_can_be_no_memory_is_not_looked_at(workspace: Path, name: str) -> N
 def test_numbers_that_sqlite_cannot_hold_are_brought_into_its_range(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Inodes of network file systems use all 64 bits; a date of the year 2400 has more ns."""
+    """Inodes of network file systems use all 64 bits; a date in the year 2400 overflows in ns."""
     path = write(workspace / "memory/a.md")
     real = os.lstat
 

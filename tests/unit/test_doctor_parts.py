@@ -1,4 +1,4 @@
-"""The doctor's parts: what it says, how it opens an index, what it makes of the machine."""
+"""The doctor's parts: messages, opening an index, and checks of the machine."""
 
 import os
 import time
@@ -47,7 +47,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-# Words
+# Messages
 
 
 def test_of_many_names_some_are_given_and_all_are_counted() -> None:
@@ -144,7 +144,7 @@ def test_fewer_watches_than_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(limits, "_INOTIFY", tmp_path)
     topic = Topic("limits")
     limits.check_watches(topic, 10_000, 1)
-    assert topic.findings == []  # not told, as on macOS
+    assert topic.findings == []  # not reported, as on macOS
     (tmp_path / "max_user_watches").write_text("8192\n")
     (tmp_path / "max_user_instances").write_text("128\n")
     limits.check_watches(topic, 8_192, 128)
@@ -199,14 +199,14 @@ def test_what_has_changed_since(tmp_path: Path) -> None:
     changed_ns = (folder / "note.md").stat().st_ctime_ns
     assert changed_since(folder / "note.md", changed_ns)
     assert not changed_since(folder / "note.md", changed_ns + 1)
-    # Of what is gone, the folder tells; of a folder that is gone, the one around it.
+    # The folder of a deleted file has the time of the change, and so has the parent of a folder.
     for path in (folder / "gone.md", folder / "gone/note.md"):
         assert changed_since(path, folder.stat().st_ctime_ns)
         assert not changed_since(path, folder.stat().st_ctime_ns + 1)
 
 
 class Comparison:
-    """Differences, as each of several looks finds them."""
+    """The differences that a series of comparisons finds."""
 
     def __init__(self, *looks: Differences) -> None:
         self.problems: list[str] = []

@@ -1,4 +1,4 @@
-"""Fetching a model file from a server that resumes, breaks off, and sends what nobody wants."""
+"""Download of a model file from a server that resumes, breaks off, and sends wrong content."""
 
 import asyncio
 import fcntl
@@ -16,7 +16,7 @@ from memoryd.embed.download import MODEL_URL, DownloadError, download
 from memoryd.embed.provider import prefixes
 
 CONTENT = b"GGUF" + bytes(range(256)) * 12_000
-"""Comes in three or four pieces."""
+"""A content that arrives in three or four pieces."""
 
 
 @dataclass
@@ -86,7 +86,7 @@ def names(folder: Path) -> list[str]:
 
 
 async def broken_off(model: Model, folder: Path, *, after: int) -> None:
-    """Fetch so many bytes, and lose the connection."""
+    """Fetch `cut` bytes, then lose the connection."""
     model.cut = after
 
     def watch(have: int, total: int | None) -> None:
@@ -210,7 +210,7 @@ async def test_a_refusal_keeps_what_has_come(model: Model, tmp_path: Path) -> No
 
 
 async def test_a_server_that_is_not_there_is_an_error_that_says_so(tmp_path: Path) -> None:
-    with socket.socket() as taken:  # a port that is nobody else's, and where nobody listens
+    with socket.socket() as taken:  # a reserved port on which nothing listens
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/tiny.gguf"
         with pytest.raises(DownloadError, match=r"connection to 127\.0\.0\.1 failed"):

@@ -1,4 +1,4 @@
-"""The connections: cancelled SQL stops, and what fails says why."""
+"""Connections: cancelled SQL stops, and errors name their cause."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ async def test_a_cancelled_read_stops_its_sql(database: Database) -> None:
     read.cancel()
     with pytest.raises(asyncio.CancelledError):
         await read
-    # Were it still running, this would wait for ever.
+    # If the statement were still running, this would block forever.
     assert await database.run(lambda c: c.execute("SELECT 1").fetchone()) == (1,)
 
 

@@ -1,4 +1,4 @@
-"""The pool: batches, retries, the search for bad texts, and queries that pass everything."""
+"""The pool: batches, retries, the search for bad texts, and queries with priority."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ DIMS = 4
 
 
 def vector(text: str) -> FloatMatrix:
-    """A direction of its own for every text, not of length 1."""
+    """Return a distinct vector for every text, not of unit length."""
     digest = hashlib.sha256(text.encode("utf-8", "replace")).digest()[:DIMS]
     return np.frombuffer(digest, np.uint8).astype(np.float32) + 1
 
@@ -44,7 +44,7 @@ def unit_bytes(text: str) -> bytes:
 
 
 def same(outcome: list[tuple[str, bytes]], names: Iterable[str]) -> bool:
-    """Whether the outcome has the vectors of these texts, in order."""
+    """Return whether the outcome has the vectors of these texts, in order."""
     expected = list(names)
     return [name for name, _ in outcome] == expected and all(
         np.allclose(np.frombuffer(found, "<f4"), np.frombuffer(unit_bytes(name), "<f4"), atol=1e-6)
@@ -57,7 +57,7 @@ def named(*texts: str) -> list[tuple[str, str]]:
 
 
 class FakeTime:
-    """A clock that only sleeping moves; pauses of `held_from_s` or more end by `wake` alone."""
+    """A clock that only `sleep` advances; pauses of `held_from_s` or more end only by `wake`."""
 
     def __init__(self, held_from_s: float = float("inf")) -> None:
         self.now = 0.0
@@ -75,7 +75,7 @@ class FakeTime:
 
 
 class FakeProvider:
-    """Does what the next step of its script says, and else embeds all that isn't poison."""
+    """A provider that follows its script, then embeds everything except poison."""
 
     name = "fake"
     model = "fake-1"
@@ -144,7 +144,7 @@ class FakeProvider:
 
 
 class Hanging(FakeProvider):
-    """Answers no query before `gate` is set."""
+    """A provider that answers no query before `gate` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -390,7 +390,9 @@ async def test_one_answer_of_other_dims_is_asked_for_again() -> None:
     provider = FakeProvider()
     async with running(provider) as pool:
         await pool.embed(named("a"))
-        provider.script = [np.ones((1, DIMS + 1), np.float32)]  # what follows is as before
+        provider.script = [
+            np.ones((1, DIMS + 1), np.float32)
+        ]  # later answers have the old dimensions
         outcome = await pool.embed(named("b"))
         assert same(outcome.vectors, ["b"])
         assert outcome.dims == DIMS
@@ -431,7 +433,7 @@ async def test_dims_that_change_within_a_job_leave_no_mixture() -> None:
         assert outcome.dims == DIMS + 1
         assert {len(vector) for _, vector in outcome.vectors} == {4 * (DIMS + 1)}
         assert [digest for digest, _ in outcome.vectors] == [d for d, _ in named("b", "c")]
-        assert outcome.bad == []  # "a" is to be asked for again
+        assert outcome.bad == []  # the pool must retry "a" later
 
 
 async def test_dims_that_the_provider_promises_hold_from_the_first_answer() -> None:
@@ -654,7 +656,7 @@ async def test_a_cancelled_job_leaves_no_trace(where: str) -> None:
         if where == "blocked":
             provider.gate.set()
             await time.held.wait()
-            # The next one to probe has to wait as well: let it, then free the way.
+            # The next job to probe must wait too; then the probe of the victim may end.
             time.held_from_s = float("inf")
         victim.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -756,7 +758,7 @@ async def test_a_query_is_tried_twice_and_its_error_not_remembered() -> None:
     time = FakeTime()
     provider = FakeProvider(*(RetryableError(f"down {number}") for number in range(2)))
     async with running(provider, time) as pool:
-        for _ in range(3):  # the others are told at once
+        for _ in range(3):  # the later ones fail immediately
             with pytest.raises(RetryableError, match="down 1"):
                 await pool.embed_query("q")
         assert provider.queries == ["q"] * 2
@@ -768,7 +770,7 @@ async def test_a_query_is_tried_twice_and_its_error_not_remembered() -> None:
 
 async def test_a_query_that_fails_keeps_nothing_of_its_request() -> None:
     class Answer:
-        """What the vendor has sent."""
+        """A vendor's answer."""
 
     answers: list[weakref.ref[Answer]] = []
 

@@ -32,7 +32,7 @@ def vector(text: str) -> NDArray[np.float32]:
 
 
 class Index:
-    """A store that the test fills by hand, as the writer would."""
+    """A store that the test fills directly, like the writer."""
 
     def __init__(self, store: Store) -> None:
         self.store = store

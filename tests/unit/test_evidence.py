@@ -1,4 +1,4 @@
-"""What the words of a chunk say, and what the index says about words."""
+"""Evidence from the words of a chunk, and the word statistics of the index."""
 
 import math
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def chunk(text: str, context: str = "", *, tokens: int | None = None) -> ChunkTe
 
 
 def corpus_of(question: Question, chunks: list[ChunkText]) -> Corpus:
-    """Return what an index of these chunks alone would say."""
+    """Return the corpus statistics of an index of only these chunks."""
     finder = Finder(question.terms)
     having = dict.fromkeys(question.terms, 0)
     for each in chunks:
@@ -203,7 +203,7 @@ def test_bigrams_of_one_run_are_neighbours() -> None:
 
 
 def test_a_bigram_that_nobody_has_counts_half() -> None:
-    """It may span two words that stand apart in the answer: the hospital's number."""
+    """A bigram may span two words that are separate in the answer: the hospital's number."""
     (evidence,) = weighed("医院号码", "医院的号码")
     assert evidence.coverage == pytest.approx(2 / 2.5)
     (spaced,) = weighed("hospital main number", "the hospital's number")

@@ -1,4 +1,4 @@
-"""The fallback provider takes the place of one that has failed for good, once, and of no other."""
+"""The fallback provider replaces a permanently failed provider once, and only that one."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ RATE_LIMIT = RetryableError("openai answered 429", after_s=20.0)
 
 
 class Scene:
-    """A fallback at work, by a clock that only its own looks move."""
+    """A running fallback whose own checks advance the clock."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -46,7 +46,7 @@ class Scene:
         self.restarts += 1
 
     async def look(self, seconds: float) -> None:
-        """Let the time between two looks go by, but no further than `go_on` says."""
+        """Advance the clock by one interval, up to the limit that `go_on` sets."""
         self.looks += 1
         while self.clock.now_s + seconds > self._until_s:
             self._reached.set()
@@ -55,14 +55,14 @@ class Scene:
         await self.clock.sleep(seconds)
 
     async def go_on(self, seconds: float) -> None:
-        """Let so much time go by."""
+        """Advance the clock by this time."""
         self._until_s = self.clock.now_s + seconds
         self._reached.clear()
         self._moved.set()
         await self._reached.wait()
 
     async def choose(self) -> Choose:
-        """What the writer gets."""
+        """Return the choice that the writer receives."""
         message = await self.writer.get()
         assert isinstance(message, Choose)
         return message
@@ -97,7 +97,7 @@ async def test_the_agent_restarts_once_when_the_choice_is_written() -> None:
         message.done.set_result(None)
         await settle()
         assert it.restarts == 1
-        # Nothing that happens after it makes it happen again.
+        # No later event triggers the change again.
         it.hold.trip(BAD_KEY)
         it.hold.reset()
         it.hold.trip(PermanentError("another"))
@@ -132,7 +132,7 @@ async def test_what_passes_within_the_hour_is_waited_for(
 ) -> None:
     async with scene() as it:
         for _ in range(3):
-            it.hold.trip(error)  # tried again, in vain
+            it.hold.trip(error)  # retried, without success
             await it.go_on(OUTAGE_S / 3 - CHECK_S)
         assert it.writer.empty()
         assert it.restarts == 0

@@ -1,4 +1,4 @@
-"""The feeder between a pending list, a pool that obeys, and a writer that is the test."""
+"""The feeder with a pending list, a controlled pool, and the test as writer."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ IDENTITY = identity("p", "m", dims=1, provider_key="")
 
 
 class Pool:
-    """Embeds at once, or as soon as `release` is set."""
+    """A pool that embeds at once, or after `release` is set."""
 
     def __init__(self) -> None:
         self.blocked = asyncio.Event()
@@ -70,7 +70,7 @@ class Stage:
             self.waiting[f"hash{number}"] = number
 
     async def write(self) -> None:
-        """Commit what comes, as the writer does."""
+        """Commit the messages, as the writer does."""
         while True:
             message = await self.writer.get()
             assert isinstance(message, Embedded)

@@ -1,4 +1,4 @@
-"""Transcripts in which a text may stand: none is missed, wherever its chunks are cut."""
+"""Transcripts that may contain a text: none is missed, wherever its chunks are cut."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -75,6 +75,6 @@ def test_every_part_of_every_message_is_found(messages: list[str], data: st.Data
 )
 def test_what_stands_nowhere_is_not_found(text: str) -> None:
     connection = index_of(["two " * 300 + "mulberries"], ["one", "ab" * 4], ["a", "b c"])
-    expected = ["sessions/2"] if text == "bc" else []  # spaces are for who reads the messages
+    expected = ["sessions/2"] if text == "bc" else []  # the search for candidates ignores spaces
     assert find_text(connection, text) == expected
     connection.close()

@@ -1,4 +1,4 @@
-"""What goes out of an index beside the rows of what is forgotten."""
+"""Data derived from forgotten rows, which is removed with them."""
 
 from pathlib import Path
 

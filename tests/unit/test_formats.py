@@ -1,4 +1,4 @@
-"""The formats of transcripts: what is taken from a record, and which format a file is of."""
+"""Transcript formats: detection, and the messages extracted from records."""
 
 import json
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ SESSIONS = {
 
 
 def records(name: str) -> Iterator[tuple[int, Record]]:
-    """Yield the records of a fixture with the numbers of their lines, malformed ones left out."""
+    """Yield the records of a fixture with their line numbers, malformed records excluded."""
     lines = (FIXTURES / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines, 1):
         try:

@@ -1,4 +1,4 @@
-"""Two legs into one ranking."""
+"""Fusion of two retrievers into one ranking."""
 
 import math
 
@@ -77,7 +77,7 @@ def test_the_order_does_not_depend_on_the_order_of_the_legs(
 
 
 def test_an_exact_word_survives_the_minimum_score() -> None:
-    """At 0.3 × text it never could pass 0.35."""
+    """A score of 0.3 × text alone could never exceed 0.35."""
     found = weighted({}, {7: 0.99}, vector_weight=0.7, text_weight=0.3)
     assert rows(select(found, min_score=0.35, max_results=6)) == [7]
 

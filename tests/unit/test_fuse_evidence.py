@@ -1,4 +1,4 @@
-"""Words and meaning added up, the score of an answer, and what age does to its order."""
+"""Fusion of words and meaning, the score of an answer, and the effect of age on its order."""
 
 from collections.abc import Callable
 
@@ -136,7 +136,7 @@ def test_the_text_score_is_for_chunks_with_a_word_of_the_question() -> None:
 
 @given(CANDIDATES)
 def test_the_best_says_how_sure_the_answer_is(candidates: list[Candidate]) -> None:
-    """A better answer beside it never lowers what a chunk has."""
+    """A better answer never lowers the score of another chunk."""
     before = scores(with_scores(candidates, unspaced=False))
     best = fused(99, Evidence(1.0, 1.0, 1.0, 1.0), 1.0)
     after = scores(with_scores([*candidates, best], unspaced=False))
@@ -216,7 +216,7 @@ def test_the_string_that_was_asked_for_protects_its_note() -> None:
 
 
 def test_how_a_note_is_worded_is_no_news() -> None:
-    """That an old note has a short question word by word does not keep it first."""
+    """An old note that contains a short question literally does not keep the first place."""
     old = fused(1, Evidence(0.6, 1.0, 0.8, 1.0), 0.3)
     found = age([old, fused(2, STRONG, 0.3)], {1: 0.5, 2: 1.0})
     assert rows(found) == [2, 1]

@@ -1,4 +1,4 @@
-"""GGUF models up to the seam: what is known of a file and said about it, without llama.cpp."""
+"""GGUF models without llama.cpp: the properties of a file and the messages about it."""
 
 import asyncio
 import importlib.util
@@ -33,7 +33,7 @@ def model_file(folder: Path, *, name: str = "tiny.gguf", rest: bytes = b"weights
 
 
 def refusal_of(path: Path) -> str:
-    """Embed with the file as a model. Returns the error, which no process was started for."""
+    """Embed with the file as a model. Return the error, which precedes any process start."""
 
     async def embed() -> str:
         provider = LocalProvider(gguf_engine(path))
@@ -49,7 +49,7 @@ def refusal_of(path: Path) -> str:
     return asyncio.run(embed())
 
 
-# What is wrong with a model
+# Errors of a model
 
 
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,7 @@ def test_a_file_that_changed_since_the_start_is_not_used(tmp_path: Path) -> None
 
 @pytest.mark.skipif(importlib.util.find_spec("xllamacpp") is None, reason="needs xllamacpp")
 def test_the_daemon_never_loads_llama_cpp(tmp_path: Path) -> None:
-    # In a process of its own: other tests may have loaded it in this one.
+    # Other tests may have loaded llama.cpp, so this needs a separate process.
     program = """
 import sys
 from pathlib import Path
@@ -101,7 +101,7 @@ assert "xllamacpp" not in sys.modules
     subprocess.run(command, check=True, timeout=60)
 
 
-# What identifies its vectors
+# Identity of the vectors
 
 
 def test_an_engine_is_named_after_the_file(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_an_engine_has_the_prefixes_of_its_model_unless_others_are_set(tmp_path:
     assert own == Prefixes("", "passage: ")
 
 
-# What a file says of itself
+# Metadata of a file
 
 
 def text(value: str) -> bytes:

@@ -1,4 +1,4 @@
-"""The judge of the soak: what leaks grows, what warms up or swings does not."""
+"""The growth test of the soak: leaks grow; a warm-up or a fluctuation does not."""
 
 import math
 import os
@@ -20,7 +20,7 @@ NOISE_MIB = 0.1
 
 
 def readings(extra_mib: list[float], noise_mib: float = NOISE_MIB) -> list[Reading]:
-    """Return those of a process that takes so much more than 60 MiB, which swing a little."""
+    """Return slightly fluctuating readings of a process that takes this much more than 60 MiB."""
     dice = random.Random(7)
     memory = [MIB + extra + dice.gauss(0, noise_mib) for extra in extra_mib]
     at_s = [number * EVERY_S for number in range(len(extra_mib))]
@@ -75,7 +75,7 @@ def test_what_is_lost_in_the_noise_is_no_growth() -> None:
     assert grown(readings(rising, noise_mib=4.0)) == {}
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, which is Linux's")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_free_pages_of_an_index_are_not_in_use(tmp_path: Path) -> None:
     database = tmp_path / "index.sqlite"
     connection = sqlite.connect(database, isolation_level=None)

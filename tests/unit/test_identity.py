@@ -1,4 +1,4 @@
-"""What an index was built with, and when two of these fit."""
+"""Identities of indexes, and the compatibility of two identities."""
 
 import msgspec
 import pytest
@@ -78,7 +78,8 @@ def test_other_dims_of_one_provider_have_a_key_of_their_own() -> None:
     assert not now.same_vectors(BUILT)
     assert now.same_model(BUILT)
     assert now.provider_key not in (BUILT.provider_key, now.with_dims(512).provider_key)
-    # However often it changes them: what is asked for at a start has no dims in its key.
+    # Any number of changes keeps the key, because the dims requested at the start are not part of
+    # it.
     again = now.with_dims(512).with_dims(768)
     assert again == now
     assert changed(dims=None).difference(now) is None

@@ -1,4 +1,4 @@
-"""`.memoryignore` on a real tree: what it hides from the walk, from looks and from the watcher."""
+"""`.memoryignore` in a real tree: its effect on the walk, single checks and the watcher."""
 
 import errno
 import os
@@ -31,7 +31,7 @@ def write(path: Path, text: str = "x") -> Path:
 
 
 def scan(workspace: Path, *extra_paths: str | ExtraPath) -> Scan:
-    """Scan, and see to it that a look at each file says the same."""
+    """Scan, and check that a separate check of each file agrees."""
     discovery = Discovery(workspace, extra_paths)
     result = discovery.scan()
     for path in workspace.parent.rglob("*.md"):
@@ -110,7 +110,7 @@ def test_an_extra_path_has_its_own(workspace: Path) -> None:
     write(outside / ".memoryignore", "b.md")
     write(workspace.parent / ".memoryignore", "a.md")
     result = scan(workspace, "../outside")
-    assert found(result) == {str(outside / "a.md")}, "the one above counts for nothing"
+    assert found(result) == {str(outside / "a.md")}, "the outer ignore file has no effect"
 
 
 def test_it_counts_whatever_leads_to_a_file(workspace: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_byte_order_mark_and_line_ends_of_windows_are_no_part_of_a_pattern(
     assert found(scan(workspace)) == set()
 
 
-# --- ignore files that can't be used
+# --- unusable ignore files
 
 
 def link(path: Path) -> None:
@@ -230,11 +230,11 @@ def test_a_line_that_can_not_be_used_is_told_and_the_others_count(workspace: Pat
     assert result.skipped == {str(path): "line 2 is not used: it is not a valid pattern"}
 
 
-# --- kept between looks
+# --- cached ignore files
 
 
 class Reads:
-    """Counts how often the text of an ignore file is read."""
+    """Counts the reads of ignore files."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
@@ -269,7 +269,7 @@ def test_it_is_read_once_while_it_stays_as_it_is(
 def test_one_that_has_just_changed_is_read_each_time(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another change in the same tick of the file system's clock could look like none."""
+    """A second change in the same tick of the file system's clock could be invisible."""
     path = write(workspace / ".memoryignore", "a.md")
     file = write(workspace / "memory/a.md")
     stamp = path.stat().st_mtime_ns
@@ -302,7 +302,7 @@ def test_looks_and_scans_may_run_side_by_side(workspace: Path) -> None:
 def test_one_that_can_not_be_read_at_this_moment_shows_nothing(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For want of descriptors, say: what it hides must not be taken for memory meanwhile."""
+    """If descriptors run out, for example, hidden files must not become memory meanwhile."""
     (workspace / "memory" / ".memoryignore").write_text("secret.md\n")
     secret = workspace / "memory" / "secret.md"
     secret.write_text("hidden")

@@ -1,4 +1,4 @@
-"""The house rules that a reader of one module relies on, checked on the source."""
+"""The house rules that readers of a single module rely on, checked on the source."""
 
 import ast
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""What unfinished rebuilds have left behind: every naming, and nothing that is another's."""
+"""Files left behind by unfinished rebuilds: all naming schemes, and no foreign file."""
 
 import os
 from pathlib import Path

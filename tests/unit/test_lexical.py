@@ -1,4 +1,4 @@
-"""The keyword leg on a real FTS5 table: what is found, in which order, and that nothing raises."""
+"""The keyword retriever on a real FTS5 table: matches, order, and no errors."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ from memoryd.text.tokenize import Term, query_terms
 
 
 class Notes:
-    """An index of keywords; each note is one chunk of one file."""
+    """A keyword index; each note is one chunk of one file."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection

@@ -1,4 +1,4 @@
-"""Ranking only chunks with a rare term gives what ranking all of them gives."""
+"""Ranking only the chunks with a rare term gives the same result as ranking all."""
 
 import random
 import sqlite3

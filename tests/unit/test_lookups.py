@@ -37,7 +37,7 @@ async def test_what_nobody_waits_for_any_longer_is_still_counted(disk: threading
         await looks.run("a", disk.wait)
     assert (refused.value.code, refused.value.retryable) == ("busy", True)
     assert "agent a" in refused.value.message
-    # The disk of another place answers.
+    # The disk of another location answers.
     assert await looks.run("b", lambda: "answered") == "answered"
     disk.set()
     while True:

@@ -1,4 +1,4 @@
-"""Which missing files are taken for deleted: only those whose disk is there."""
+"""Missing files count as deleted only if their disk is mounted."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -39,7 +39,7 @@ def stage(tmp_path: Path) -> Stage:
 
 
 def replace(folder: Path) -> None:
-    """Put an empty folder in the place of another."""
+    """Replace a folder by an empty one."""
     folder.rename(folder.with_name("old"))
     folder.mkdir()
 
@@ -50,8 +50,8 @@ def test_an_empty_folder_in_the_place_of_the_one_recorded(stage: Stage) -> None:
     assert stage.mounts.moved()
     assert stage.mounts.away(memory / "a.md")
     assert stage.scan() == [memory]
-    assert stage.scan() == [memory], "it stays so"
-    assert not stage.mounts.moved(), "that has been seen"
+    assert stage.scan() == [memory], "the folder stays unavailable"
+    assert not stage.mounts.moved(), "the change has been handled"
     assert Stage(stage.workspace, stage.mounts.recorded()).mounts.away(memory / "a.md")
     assert stage.scan(meant=True) == []
     assert stage.scan() == []
@@ -101,13 +101,13 @@ def test_a_disk_that_goes_while_it_is_looked_at(
 
     def half() -> Scan:
         found = walk()
-        found.stats.pop(FileKey("memory", "memory/b.md"))  # it was gone when its turn came
+        found.stats.pop(FileKey("memory", "memory/b.md"))  # it disappeared during the scan
         replace(memory)
         return found
 
     monkeypatch.setattr(stage.discovery, "scan", half)
     assert stage.scan() == [memory]
-    assert stage.mounts.moved(), "it is to be looked at once more"
+    assert stage.mounts.moved(), "the folders must be checked again"
 
 
 def test_nothing_is_judged_where_the_workspace_is_missing(stage: Stage) -> None:

@@ -1,4 +1,4 @@
-"""The parser as an actor: order, and how far it runs ahead of the writer."""
+"""The parser as an actor: order, and its limited lead over the writer."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -112,7 +112,7 @@ async def test_a_file_is_parsed_with_all_that_is_known_of_it() -> None:
 
 
 async def test_no_more_is_parsed_than_the_writer_can_take() -> None:
-    """Else several huge files would be in memory at once."""
+    """Otherwise several huge files would be in memory at once."""
     bench = Bench()
     bench.sizes = {"huge1.md": AHEAD_BYTES, "huge2.md": AHEAD_BYTES}
     for name in ("huge1.md", "huge2.md", "small.md"):
@@ -130,7 +130,7 @@ async def test_no_more_is_parsed_than_the_writer_can_take() -> None:
 
 
 async def test_a_file_that_has_come_back_is_read_and_not_forgotten(tmp_path: Path) -> None:
-    """The scan that missed it may be older than what the index has of it by now."""
+    """The scan that missed the file may be older than its state in the index."""
     bench = Bench()
     back, away = tmp_path / "back.md", tmp_path / "away.md"
     back.write_text("here again")

@@ -1,10 +1,10 @@
-"""No pattern of the product says what some Python it runs on reads wrongly.
+"""No pattern of the product has a construct that a supported Python matches wrongly.
 
-`x*+` is `(?>x*)` by definition. But where `x` is more than plain characters, Python before 3.11.5
-(Debian 12 has 3.11.2) keeps what the last `x` took until it didn't fit: `(?:.(?!D))++` takes ABC of
-ABCDE, so that a value took the quote behind it, and a file was JSON no more. With groups in `x`,
+`x*+` is `(?>x*)` by definition. But if `x` is more than plain characters, Python before 3.11.5
+(Debian 12 has 3.11.2) keeps the text of the last `x` that failed: `(?:.(?!D))++` matches ABC of
+ABCDE. A value then included the quote after it, and a file was no longer JSON. With groups in `x`,
 3.11 to 3.13.0 even raise a SystemError. Lazy repeats of one character (`.+?(?!D)`), bounded repeats
-and atomic groups are right everywhere, and the first need no memory for each repeat.
+and atomic groups are correct in all versions. Lazy repeats also need no memory per repeat.
 """
 
 import importlib
@@ -22,11 +22,11 @@ from memoryd.search.query import glob_pattern
 parser: Any = importlib.import_module("re._parser")
 PACKAGES = (memoryd, memoryd_client)
 PLAIN = {"ANY", "IN", "LITERAL", "NOT_LITERAL"}
-"""What takes one character, or nothing."""
+"""Operations that match one character, or nothing."""
 
 
 def read_wrongly(pattern: str | bytes, flags: int = 0) -> list[str]:
-    """Return the possessive repeats in a pattern that some Python reads wrongly."""
+    """Return the possessive repeats in a pattern that some Python matches wrongly."""
     return list(_read_wrongly(parser.parse(pattern, flags)))
 
 
@@ -41,7 +41,7 @@ def _read_wrongly(items: Any) -> Iterator[str]:
 def _is_plain(least: int, _most: int, repeated: Any) -> bool:
     operation, argument = repeated[0]
     alternatives = argument[1] if str(operation) == "BRANCH" else [repeated]
-    # `(?:aa|a){2}+` is found in aa by the definition, but by no Python so far.
+    # By definition `(?:aa|a){2}+` matches aa, but not in any Python so far.
     if alternatives != [repeated] and (len(repeated) > 1 or least > 1):
         return False
     return all(str(part) in PLAIN for alternative in alternatives for part, _ in alternative)
@@ -63,7 +63,7 @@ def modules() -> Iterator[str]:
 
 
 def compiled(value: object) -> Iterator[re.Pattern[Any]]:
-    """Yield the patterns in what a module holds."""
+    """Yield the patterns in a module's value."""
     if isinstance(value, re.Pattern):
         yield value
     elif isinstance(value, tuple | list | set | frozenset):

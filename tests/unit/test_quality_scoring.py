@@ -1,4 +1,4 @@
-"""How `bench/quality` scores, and that its own sets are what their README says."""
+"""The scoring of `bench/quality`, and its data sets as described in their README."""
 
 import datetime
 import math
@@ -133,7 +133,7 @@ def test_own_sets_load_and_are_of_their_size(name: str, cases: int) -> None:
 def test_every_exact_string_stands_in_one_note() -> None:
     notes = own.read_notes("exact", today=TODAY)
     for case in own.read_cases("exact", today=TODAY):
-        # A version may have a `v` before it; else it has to be the whole string.
+        # A version may follow a `v`; otherwise the answer must be the whole string.
         pattern = rf"(?<![a-uw-z0-9_])v?{re.escape(case['answer'])}(?![a-z0-9_])"
         found = [path for path, text in notes.items() if re.search(pattern, text, re.I)]
         assert found == [case["path"]], case

@@ -1,4 +1,4 @@
-"""What people type: operators, and plain text, of which nothing is lost."""
+"""Typed queries: operators, and plain text without loss."""
 
 import datetime
 

@@ -1,4 +1,4 @@
-"""Rate limits: no 60 seconds see too much, queries go first, and everyone has a turn."""
+"""Rate limits: no 60 seconds exceed them, queries go first, and no caller starves."""
 
 import asyncio
 import gc
@@ -32,7 +32,7 @@ class VirtualTime:
         await woken
 
     async def run(self, *work: Coroutine[Any, Any, None]) -> None:
-        """Run to the end, however long it takes."""
+        """Run to the end in virtual time."""
         tasks = [asyncio.create_task(part) for part in work]
         await settle()
         rounds = itertools.count()
@@ -42,7 +42,7 @@ class VirtualTime:
                 if not woken.done():
                     woken.set_result(None)
             await settle()
-        assert all(task.done() for task in tasks), "somebody waits for ever"
+        assert all(task.done() for task in tasks), "a task waits forever"
         await asyncio.gather(*tasks)
 
 
@@ -53,7 +53,7 @@ def limits_at(time: VirtualTime, requests: int = 0, tokens: int = 0) -> RateLimi
 
 
 class Ask(NamedTuple):
-    """A request: when it comes, its tokens as guessed and as told later, and how much later."""
+    """A request: its arrival, the estimated and reported tokens, and the delay of the report."""
 
     at_s: int
     tokens: int
@@ -94,7 +94,7 @@ def test_no_minute_sees_more_than_was_allowed_and_nobody_starves(
             assert taken == Taken(time.now_s, ask.tokens)
             window = [other for _, other in passed if other.at_s > time.now_s - WINDOW_S]
             assert not requests or len(window) <= requests
-            # What is told later counts from then on; one that is too large passes alone.
+            # Reported tokens count from the report on; a request above the limit runs alone.
             assert not tokens or len(window) == 1 or sum(other.tokens for other in window) <= tokens
             if ask.told is not None:
                 await time.sleep(ask.later_s)
@@ -104,7 +104,7 @@ def test_no_minute_sees_more_than_was_allowed_and_nobody_starves(
 
     asyncio.run(scenario())
     assert len(passed) == len(asks)
-    for first in (True, False):  # in turn, among their like
+    for first in (True, False):  # alternately, with others of their kind
         order = [number for number, _ in passed if asks[number].first == first]
         assert [asks[number].at_s for number in order] == sorted(asks[n].at_s for n in order)
     if not requests and not tokens:

@@ -1,4 +1,4 @@
-"""Reading one file, and what is refused before anybody outside may see it."""
+"""Reading one file, and refusals before a client may read it."""
 
 import hashlib
 import os
@@ -60,7 +60,7 @@ def test_an_empty_file_is_empty(tmp_path: Path) -> None:
 
 
 class Clock:
-    """The time of day, which passes only while somebody sleeps."""
+    """The time of day, which only `sleep` advances."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, now_ns: int) -> None:
         self.now_ns = now_ns

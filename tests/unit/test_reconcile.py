@@ -29,7 +29,7 @@ from memoryd.source.notes.walk import Scan
 
 
 class Stage:
-    """A reconciler, its queues, and what the index is supposed to know."""
+    """A reconciler, its queues, and the assumed state of the index."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Stage:
         self.threads.shutdown()
 
     async def sync(self, *before: ToReconcile) -> list[ToParser]:
-        """Send messages and a marker; return what comes out before the marker."""
+        """Send messages and a marker; return the output before the marker."""
         marker = SyncMarker()
         for message in (*before, marker):
             self.inbox.put_nowait(message)
@@ -80,7 +80,7 @@ class Stage:
         return found
 
     def index(self) -> None:
-        """Make the index know what is on disk."""
+        """Make the index match the disk."""
         scan = self.discovery.scan()
         self.known = {key: stat for key, (_, stat) in scan.files.items()}
 
@@ -205,7 +205,7 @@ async def test_what_was_still_on_its_way_when_it_was_hidden_is_taken_back(stage:
     (stage.memory / "a.md").write_text("a")
     assert await stage.sync() == [FileChanged(key("a.md"), stage.memory / "a.md")]
     (stage.memory / ".memoryignore").write_text("a.md")
-    assert stage.known == {}, "the writer has not got it yet"
+    assert stage.known == {}, "the index does not contain the file yet"
     assert await stage.sync() == [FileGone(key("a.md"))]
     assert await stage.sync() == []
 
@@ -271,7 +271,7 @@ async def test_folders_that_can_not_be_written_as_utf_8_are_not_watched(tmp_path
     try:
         workspace.mkdir()
     except OSError:
-        pytest.skip("a file system that takes UTF-8 names only")
+        pytest.skip("needs a file system with names that are not UTF-8")
     stage = Stage(workspace)
     (stage.memory / "a.md").write_text("a")
     await stage.sync()
@@ -283,7 +283,7 @@ async def test_folders_that_can_not_be_written_as_utf_8_are_not_watched(tmp_path
 async def test_a_file_that_comes_back_behind_a_scan_is_not_forgotten(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is there again by the time that its absence would be told."""
+    """The file exists again when its absence would be reported."""
     file = stage.memory / "a.md"
     file.write_text("first")
     await stage.sync()
@@ -305,7 +305,7 @@ async def test_a_file_that_comes_back_behind_a_scan_is_not_forgotten(
 async def test_the_other_name_of_a_file_counts_when_the_first_has_another_file_or_none(
     stage: Stage, how: str
 ) -> None:
-    """Nobody tells of that name: nothing has happened to it."""
+    """No event names the second path, because that file did not change."""
     first, second = stage.memory / "a.md", stage.memory / "b.md"
     first.write_text("one file")
     os.link(first, second)
@@ -395,7 +395,7 @@ async def test_which_folder_is_at_each_place_is_written_down_when_it_changes(sta
 async def test_a_large_file_that_goes_on_changing_waits_for_its_turn(stage: Stage) -> None:
     file = stage.memory / "large.md"
     file.touch()
-    # Holes: to write as much may take as long on a slow disk as it has to rest.
+    # Sparse files: writing real data may take as long on a slow disk as the file has to rest.
     os.truncate(file, 50_000_000)
     hint = Hint(frozenset({file}))
     stage.inbox.put_nowait(hint)
@@ -405,7 +405,7 @@ async def test_a_large_file_that_goes_on_changing_waits_for_its_turn(stage: Stag
         stage.inbox.put_nowait(hint)
     await until(lambda: stage.inbox.empty() and stage.reconciler.stats().waiting > 0)
     assert stage.changes.empty()
-    assert await stage.sync() == [FileChanged(key("large.md"), file)], "somebody waits for it"
+    assert await stage.sync() == [FileChanged(key("large.md"), file)], "a client waits for the sync"
     assert stage.reconciler.stats().waiting == 0
 
 

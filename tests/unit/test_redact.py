@@ -1,4 +1,4 @@
-"""Secrets are masked, whatever stands around them; all else stays as it is."""
+"""Secrets are masked in any context; all other text is unchanged."""
 
 import itertools
 import json
@@ -52,14 +52,14 @@ SHAPES: dict[str, st.SearchStrategy[str]] = {
     "encrypted eyJ": st.builds("eyJ{}..{}.{}.{}".format, *[some(RUN, 30)] * 4),
 }
 SHOWN_BEFORE = {":AA": 10, "hooks.slack.com/services/": 25}
-"""Where something that is no secret, as an identifier, comes first: how much may be seen."""
+"""Number of visible characters for shapes that begin with an identifier."""
 
 around = st.text() | st.text(" \n漢字,.;:()[]{}<>'\"`*_-=+/é🦭", max_size=20)
 before_word = around.filter(lambda text: not text or text[-1] not in ALNUM)
 
 
 def leaks(secret: str, shown: str, *others: str, least: int = 8) -> list[str]:
-    """Return what of a secret can be read, in runs of `least` characters, but for what is kept."""
+    """Return the visible parts of a secret, `least` characters long, that `others` lack."""
     shown = re.sub(rf"(?s).{{0,{KEPT_CHARS}}}{re.escape(MASK)}", "\n\n", shown)
     parts = (secret[at : at + least] for at in range(len(secret) - least + 1))
     return [part for part in parts if part in shown and not any(part in text for text in others)]

@@ -1,4 +1,4 @@
-"""What clients may add to a daemon, without one that runs."""
+"""The agents that clients may add to a daemon, tested without a running daemon."""
 
 import asyncio
 from pathlib import Path

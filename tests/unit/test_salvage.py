@@ -1,4 +1,4 @@
-"""What is kept of a damaged index: every row that can be read and can be right, and no other."""
+"""Salvage of a corrupt index: every readable and plausible row is kept, and no other."""
 
 import asyncio
 import os
@@ -121,7 +121,7 @@ def note(path: Path) -> Recovered:
         connection.close()
 
 
-# --- what is kept
+# --- kept rows
 
 
 def test_of_a_sound_file_all_is_kept_but_what_comes_from_files(path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_page_of_what_was_forgotten_is_lost_and_told(path: Path) -> None:
 
 
 def told(path: Path) -> bool:
-    """Open an index once more; say whether it is told what became of it."""
+    """Open an index once more; return whether there is a note about the salvage."""
     with closing(Database(path)._connect()) as connection:
         return repair.take_note(connection, path) is not None
 
@@ -245,7 +245,7 @@ def test_of_two_vectors_that_differ_none_is_kept(path: Path) -> None:
 
 
 def test_what_was_forgotten_in_another_order_is_not_taken_for_all(path: Path) -> None:
-    """A digit that flips may be in a mark that is none any more, and one that was is lost."""
+    """A flipped digit may have created an invalid mark in place of a valid one."""
     data = path.read_bytes()
     at = data.index(b"message" + digest(1001).encode()) + len("message")
     assert data[at : at + 1] == b"0"
@@ -336,7 +336,7 @@ def test_whatever_is_damaged_nothing_wrong_is_kept(
     path.unlink()
 
 
-# --- whose it is
+# --- ownership
 
 
 def test_another_workspaces_damaged_index_is_refused_and_stays(path: Path) -> None:
@@ -428,7 +428,7 @@ def test_what_only_the_log_holds_is_salvaged_though_the_file_is_empty(
     assert rows(kept, "SELECT count(*) FROM embedding_cache") == [(VECTORS,)]
 
 
-# --- the names
+# --- file names
 
 
 def test_a_copy_says_when_and_why_and_is_private(path: Path) -> None:
@@ -487,11 +487,11 @@ def test_it_is_told_until_the_next_start(path: Path) -> None:
     connection.close()
 
 
-# --- interrupted
+# --- interruption
 
 
 def test_a_salvaged_file_is_put_in_place_by_the_next_start(path: Path, sound: bytes) -> None:
-    """Whatever of the three names had been changed by then."""
+    """The crash may come after any of the three renames."""
     for moved in range(4):
         folder = path.parent / str(moved)
         folder.mkdir()
@@ -531,7 +531,7 @@ def test_nothing_is_moved_when_the_new_file_cannot_be_written(
     }
 
 
-# --- a text that is none any more
+# --- corrupt texts
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A new file, a foreign one, another's, and derived tables that are behind."""
+"""New, foreign and mismatched index files, and outdated derived tables."""
 
 import sqlite3
 import stat
@@ -88,7 +88,7 @@ def words(connection: Connection, word: str) -> list[str]:
 
 
 def vectors(connection: Connection) -> dict[str, bytes]:
-    """Return what `chunks_vec` holds, by the text it belongs to."""
+    """Return the content of `chunks_vec`, by text."""
     found = connection.execute(
         "SELECT text, v.embedding FROM chunks_vec v JOIN chunks ON vector_id = v.rowid"
     )
@@ -182,7 +182,7 @@ def test_an_index_of_version_1_is_taken_over_as_it_is(version_1: Path) -> None:
 
 
 def test_its_files_are_read_once_more_and_their_chunks_stay(version_1: Path) -> None:
-    """Nobody has looked for what is to be remarked on them."""
+    """Version 1 did not record the remarks on files."""
     with opened(version_1) as connection:
         identity = schema.prepare(connection, WORKSPACE, IDENTITY)
         known = load_catalog(connection)
@@ -253,7 +253,7 @@ def test_an_index_of_version_2_is_taken_over_and_no_file_is_read_again(tmp_path:
 
 
 def contents(connection: Connection) -> list[tuple[object, ...]]:
-    """Return all that has been paid for."""
+    """Return everything that a vendor was paid for."""
     columns = "row_id, id, file_id, start_line, end_line, hash, model, heading, text, vector_id"
     return [
         *connection.execute(f"SELECT {columns} FROM chunks ORDER BY row_id"),
@@ -271,7 +271,7 @@ def columns(connection: Connection) -> list[tuple[object, ...]]:
     ).fetchall()
 
 
-# --- what is refused
+# --- refused files
 
 
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ def test_an_index_without_an_identity_is_damaged(tmp_path: Path, identity: str |
 
 
 def test_one_without_files_yet_takes_the_identity_that_is_wanted(tmp_path: Path) -> None:
-    """As a salvaged one is; the dims are those of the embeddings that it has."""
+    """A salvaged index is in this state; the dims are those of its embeddings."""
     unknown = msgspec.structs.replace(IDENTITY, dims=None)
     with index(tmp_path / "main.sqlite") as connection:
         give(connection, BOTH, "boiler")
@@ -351,7 +351,7 @@ def test_words_written_without_fts_are_there_after_the_next_opening(tmp_path: Pa
 
 
 def test_the_last_chunk_rewritten_without_fts_has_its_new_words(tmp_path: Path) -> None:
-    """A row id that is used again would keep the old words, and nothing would look behind."""
+    """A reused row id would keep the old words, and no check would notice."""
     path = tmp_path / "main.sqlite"
     with index(path) as connection:
         put(connection, BOTH, "a.md", "boiler")
@@ -363,7 +363,7 @@ def test_the_last_chunk_rewritten_without_fts_has_its_new_words(tmp_path: Path) 
 
 
 def test_the_last_vector_made_anew_without_the_extension_is_the_new_one(tmp_path: Path) -> None:
-    """As above, for the ids of vectors."""
+    """The same applies to the ids of vectors."""
     path = tmp_path / "main.sqlite"
     with index(path) as connection:
         put(connection, BOTH, "a.md", "boiler")
@@ -448,7 +448,7 @@ def test_segments_are_merged_bit_by_bit(tmp_path: Path) -> None:
         for number in range(schema.AUTOMERGE - 1):
             put(connection, BOTH, f"{number}.md", f"boiler number{number}")
         before = segments()
-        assert before == schema.AUTOMERGE - 1, "each commit makes one"
+        assert before == schema.AUTOMERGE - 1, "each commit adds a segment"
         while schema.merge_segments(connection):
             assert not connection.in_transaction
         assert segments() < before

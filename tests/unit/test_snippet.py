@@ -1,4 +1,4 @@
-"""The part of a chunk that answers."""
+"""The part of a chunk that answers the query."""
 
 import pytest
 from hypothesis import given

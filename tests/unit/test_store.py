@@ -1,4 +1,4 @@
-"""One open index: its life, the exchange of its file, and what is kept in memory."""
+"""One open index: its life cycle, the exchange of its file, and its vectors in memory."""
 
 import asyncio
 import dataclasses
@@ -39,7 +39,7 @@ OTHER = msgspec.structs.replace(IDENTITY, model="other", dims=4)
 UNKNOWN = msgspec.structs.replace(IDENTITY, dims=None)
 STAT = FileStat(1, 2, 3)
 HANGS_S = 60.0
-"""So that a close that would wait for ever fails the test; none that works comes near it."""
+"""Seconds after which a blocked close fails the test."""
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ async def put(store: Store, path: str, *texts: str, vectors: bool = True) -> Non
 
 
 async def build(options: StoreOptions, identity: Identity, *texts: str) -> Path:
-    """Make another index file, closed; return its path."""
+    """Build another index file, close it and return its path."""
     path = options.path.with_name("other.sqlite")
     async with opened(dataclasses.replace(options, path=path), identity) as other:
         await put(other, "new.md", *texts)
@@ -89,7 +89,7 @@ def texts(connection: Connection) -> list[str]:
 
 
 class Gate:
-    """A read that stays on its thread until it is let go."""
+    """A read that stays on its thread until it is released."""
 
     def __init__(self) -> None:
         self.entered = asyncio.Event()
@@ -142,7 +142,7 @@ async def test_an_old_index_keeps_its_identity(options: StoreOptions) -> None:
         pass
     async with opened(options, OTHER) as store:
         assert (store.identity, store.wanted) == (IDENTITY, OTHER)
-        assert store.tables.identity == IDENTITY, "rows are written as the old ones were"
+        assert store.tables.identity == IDENTITY, "rows follow the identity of the index"
 
 
 async def test_a_read_that_takes_long_gives_way_and_begins_anew(options: StoreOptions) -> None:
@@ -167,7 +167,7 @@ async def test_a_read_that_takes_long_gives_way_and_begins_anew(options: StoreOp
 async def test_embeddings_of_an_index_that_is_still_to_be_filled_are_kept(
     options: StoreOptions,
 ) -> None:
-    """As after a damaged one: no chunk uses them yet, and they have been paid for."""
+    """After a salvage no chunk uses the embeddings yet, but they have been paid for."""
     unbounded = dataclasses.replace(options, cache_max_entries=0)
     async with opened(options) as store:
         await put(store, "a.md", "boiler")
@@ -292,7 +292,7 @@ async def test_dims_are_learned_and_kept(options: StoreOptions) -> None:
 async def test_a_vector_taken_over_from_an_unfinished_rebuild_is_not_paid_for_again(
     options: StoreOptions,
 ) -> None:
-    """The chunk that waits for it has it, on disk and in memory."""
+    """The waiting chunk gets the vector, on disk and in memory."""
     unfinished = await build(options, IDENTITY, "boiler")
     async with opened(options) as store:
         await put(store, "a.md", "boiler", vectors=False)
@@ -316,7 +316,7 @@ async def test_a_vector_taken_over_from_an_unfinished_rebuild_is_not_paid_for_ag
         assert len(store.matrix) == 1
 
 
-# --- another file in its place
+# --- exchange of the file
 
 
 async def test_another_file_takes_its_place(options: StoreOptions) -> None:
@@ -362,7 +362,7 @@ async def test_a_read_under_way_ends_with_the_old_file_and_later_ones_see_the_ne
 async def test_a_read_that_comes_while_the_exchange_waits_does_not_get_ahead_of_it(
     options: StoreOptions,
 ) -> None:
-    """Else a steady stream of searches would put it off for ever."""
+    """Otherwise a steady stream of searches would delay the exchange forever."""
     other = await build(options, OTHER, "garden")
     async with opened(options) as store:
         await put(store, "a.md", "boiler")
@@ -416,7 +416,7 @@ async def test_if_the_other_file_is_not_there_the_old_one_answers(options: Store
 async def test_no_log_of_the_old_file_is_left_beside_the_new_one(
     options: StoreOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would be taken for the new file's own."""
+    """SQLite would take the old log for that of the new file."""
     other = await build(options, OTHER, "garden")
     beside: list[str] = []
     real = os.replace
@@ -435,7 +435,7 @@ async def test_no_log_of_the_old_file_is_left_beside_the_new_one(
 async def test_an_exchange_that_is_cancelled_while_it_waits_costs_no_reader(
     options: StoreOptions,
 ) -> None:
-    """As when the daemon stops during a rebuild; a lost reader would be waited for at the close."""
+    """A stop during a rebuild has this effect; close would wait for the lost reader."""
     other = await build(options, OTHER, "garden")
     store = Store(options, IDENTITY)
     await store.open()

@@ -1,4 +1,4 @@
-"""Reads TOML, and reports its problems."""
+"""Parsing of TOML, and messages about its errors."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is written while the disk fails: nothing half done, nothing lost, nothing in a loop."""
+"""Writes on a failing disk: nothing is half written, nothing is lost, no endless retries."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,11 +19,11 @@ from memoryd.index.write_outage import Outage
 from memoryd.messages import Embedded, FileGone, SyncMarker
 
 TOO_MANY = 10
-"""Tries in a row that no test makes."""
+"""Number of consecutive tries that no test reaches."""
 
 
 class Disk:
-    """Has room or not, for every write connection that is opened; counts those."""
+    """A disk that is full or not for every new write connection; it counts the connections."""
 
     def __init__(self) -> None:
         self.full = False
@@ -33,7 +33,7 @@ class Disk:
         self.slept: list[float] = []
 
     async def sleep(self, seconds: float) -> None:
-        """Free space after some more tries."""
+        """Free space after the remaining tries."""
         self.slept.append(seconds)
         assert len(self.slept) < TOO_MANY
         self.tries_left -= 1
@@ -41,7 +41,7 @@ class Disk:
             self.full = self.closed = False
 
     async def fill(self, bench: Bench, *, tries: int) -> None:
-        """Leave no room, on the present connection too, until so many tries have failed."""
+        """Fill the disk, for the current connection too, until this many tries have failed."""
         self.full, self.tries_left = True, tries
         await bench.store.database.run(_limit)
 
@@ -108,13 +108,13 @@ async def test_what_fails_is_tried_ever_more_rarely_until_it_works(
             *(file(f"{n}.md", f"{LARGE}{n}") for n in range(5)), FileGone(key("a.md"))
         )
     assert len(disk.slept) == 3
-    assert disk.opened == before + 4, "opened anew for every try, and no more often"
+    assert disk.opened == before + 4, "each try opens one connection"
     assert bench.store.outage.warning is None
     assert len(await bench.store.readers.read(texts)) == 5
     assert set(bench.store.catalog.rows) == {key(f"{n}.md") for n in range(5)}
     assert bench.writer.stats().in_hand == 0
     levels = [r.levelname for r in caplog.records if r.name == "memoryd.index.transactions"]
-    assert levels == ["WARNING", "INFO"], "told when it begins and when it ends"
+    assert levels == ["WARNING", "INFO"], "logged at the start and at the end"
 
 
 async def test_what_waits_for_vectors_is_looked_for_once_it_can_be_written(
@@ -143,7 +143,7 @@ async def test_meanwhile_nothing_is_half_done_and_reads_go_on(bench: Bench, disk
     assert await bench.store.readers.read(texts) == ["boiler"]
     assert bench.store.catalog.chunks == 1
     assert bench.store.outage.warning is not None
-    assert bench.writer.stats().in_hand == 2, "the file, and the marker behind it"
+    assert bench.writer.stats().in_hand == 2, "the file and the marker after it"
     assert not marker.text.done()
     disk.full = False
     bench.store.outage.retry_now()
@@ -216,7 +216,7 @@ async def test_a_reader_that_fails_again_says_so_and_is_given_back(bench: Bench)
     for _ in range(5):
         with pytest.raises(Error, match="disk I/O error"):
             await bench.store.readers.read(read)
-    assert len(asked) == 10, "two tries for each"
+    assert len(asked) == 10, "two tries for each file"
     assert await bench.store.readers.read(texts) == ["boiler"]
 
 
@@ -239,7 +239,7 @@ async def test_a_lock_that_is_gone_is_for_a_new_start_to_make(bench: Bench) -> N
     bench.store.path.with_name("unlocked").touch()
     await bench.write(file("b.md", "valve"))
     await bench.write(file("c.md", "shed"))
-    assert bench.restarts == [None], "once"
+    assert bench.restarts == [None], "one restart"
     assert await bench.store.readers.read(texts) == ["boiler", "shed", "valve"]
 
 
@@ -257,7 +257,7 @@ async def test_another_file_in_its_place_is_for_a_new_start_to_look_at(bench: Be
     foreign.rename(path)
     await bench.write(file("b.md", "valve"))
     await bench.write(file("c.md", "shed"))
-    assert bench.restarts == [None], "once"
+    assert bench.restarts == [None], "one restart"
     await bench.store.close()
     assert path.read_bytes() == b"theirs"
     (kept,) = path.parent.glob("*.rebuild-*")
@@ -284,7 +284,7 @@ async def test_an_index_that_can_only_be_read_is_read_and_opened_anew_when_it_ca
         while not again.restarts:
             await asyncio.sleep(0)
         assert len(disk.slept) == 3
-        assert again.inbox.qsize() == 1, "for the new start to find again"
+        assert again.inbox.qsize() == 1, "the restarted agent finds the file again"
         running.cancel()
         await asyncio.wait({running})
 

@@ -1,4 +1,4 @@
-"""Every way in which a vendor fails: which error it is, what that says, and what the pool does."""
+"""All failures of all vendors: the error, its message, and the reaction of the pool."""
 
 import asyncio
 import contextlib
@@ -40,7 +40,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def failed(provider: RemoteProvider) -> ProviderError:
-    """What asking for TEXTS raises."""
+    """Return the error of a request for TEXTS."""
     with pytest.raises(ProviderError) as caught:
         await provider.embed_documents(TEXTS)
     assert KEY not in str(caught.value)
@@ -50,7 +50,7 @@ async def failed(provider: RemoteProvider) -> ProviderError:
 
 
 def complete(outcome: EmbedOutcome, texts: list[str] = TEXTS) -> bool:
-    """Whether all texts have come back with their own vectors, in order."""
+    """Return whether all texts have their own vectors, in order."""
     rows = np.array([embedding(text, 8) for text in texts], np.float32)
     return (
         outcome.bad == []
@@ -107,7 +107,7 @@ SAID = {
     Fault.BROKEN_OFF: ("can't be reached: the answer broke off",),
 }
 PASSING_QUOTA = {"voyage", "ollama"}
-"""Whose words for a quota are those of a rate limit, or which have none."""
+"""Vendors whose message for an exhausted quota is that of a rate limit, or which have no quota."""
 
 
 def test_every_fault_is_tested() -> None:
@@ -129,7 +129,7 @@ async def test_a_fault_is_the_right_error_and_says_what_to_do(name: str, fault: 
             origin = VENDORS[name].variable
             told = "a key is required" if name == "ollama" else f"the key from {origin} is refused"
             assert told in str(error)
-        # It has passed.
+        # The fault is over.
         assert (await provider.embed_documents(TEXTS)).shape == (3, 8)
 
 
@@ -180,7 +180,7 @@ async def test_a_bad_vector_is_one_row_and_no_more(name: str, fault: Fault) -> N
         assert good.tolist() == [False, True, True]
 
 
-# Nobody is there, or slow
+# Servers that are unavailable or slow
 
 
 async def test_nobody_at_the_address_is_told_at_once() -> None:
@@ -268,14 +268,14 @@ async def test_why_nobody_is_reached_is_told_without_the_address(
     assert found.answered == answered
 
 
-# Raw answers: what no double says
+# Raw answers that no double sends
 
 
 @contextlib.asynccontextmanager
 async def answering(
     status: int, *parts: bytes, headers: Mapping[str, str] | None = None
 ) -> AsyncIterator[tuple[str, list[bytes]]]:
-    """Give the address of a server that answers so, each part by itself, and what it was sent."""
+    """Provide a server with this answer, sent part by part, and the list of its requests."""
     seen: list[bytes] = []
     serving: list[asyncio.Task[None] | None] = []
 
@@ -290,7 +290,7 @@ async def answering(
             for part in parts:
                 writer.write(part)
                 await writer.drain()
-                await settle()  # the client sees this part before the next
+                await settle()  # the client reads this part before the next
             writer.close()
             await writer.wait_closed()
 
@@ -369,7 +369,7 @@ async def test_an_error_that_says_nothing_is_an_error_all_the_same(body: bytes) 
 )
 async def test_a_key_that_is_sent_back_is_shown_to_nobody(body: str) -> None:
     for status in (400, 401, 429, 500):
-        error = await refused(status, body.encode())  # `failed` looks for the key
+        error = await refused(status, body.encode())  # `failed` searches for the key
         assert KEY[:9] not in str(error)
 
 
@@ -395,7 +395,7 @@ async def test_a_wrong_key_is_shown_to_nobody(name: str, monkeypatch: pytest.Mon
 
 def test_what_vendors_leave_of_a_key_is_masked_too() -> None:
     assert without_secrets("key sk-pr****7890 is wrong", []) == "key *** is wrong"
-    assert without_secrets("k=abc", ["abc"]) == "k=abc"  # no key is so short
+    assert without_secrets("k=abc", ["abc"]) == "k=abc"  # keys are never this short
     assert without_secrets("k=abcd", ["Bearer abcd"]) == "k=***"
     assert without_secrets("abcd and abcdef", ["abcd", "abcdef"]) == "*** and ***"
     assert without_secrets(r"k=ab\/cd", ["ab/cd"]) == "k=***"
@@ -420,7 +420,7 @@ async def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch
     assert str(error) == "openai sent an answer that is too large."
 
 
-# How long to wait
+# Waiting times
 
 
 @pytest.mark.parametrize("name", ["openai", "voyage", "mistral", "ollama"])
@@ -549,7 +549,7 @@ async def test_a_cap_on_items_is_learned_from_the_vendors_words(name: str) -> No
     ):
         double.max_items = 10
         assert complete(await pool.embed(named(*texts)), texts)
-        told = 12 if name == "mistral" else 10  # which doesn't say how many
+        told = 12 if name == "mistral" else 10  # Mistral's error does not include the number
         assert len(double.inputs[1]) == told
         assert pool.stats().max_items <= 10
         double.inputs.clear()

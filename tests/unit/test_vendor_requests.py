@@ -1,4 +1,4 @@
-"""What each vendor is sent, by real HTTP to its double, and how its answers are read."""
+"""Requests to each vendor, over HTTP to its double, and the parsing of its answers."""
 
 import base64
 import json
@@ -32,14 +32,14 @@ def same(rows: FloatMatrix, texts: list[str], dims: int = 8) -> bool:
 
 
 def sent_texts(seen: Seen) -> list[str]:
-    """The texts of a request, as the vendor finds them."""
+    """Return the texts of a request, as the vendor reads them."""
     if "requests" in seen.body:
         return [request["content"]["parts"][0]["text"] for request in seen.body["requests"]]
     return list(seen.body["input"])
 
 
 async def asked(name: str, double: Double, **settings: Any) -> tuple[Seen, Seen]:
-    """What the double sees for TEXTS as documents, and for a query."""
+    """Return the double's view of TEXTS as documents, and of a query."""
     async with remote(name, double.url, **settings) as provider:
         await provider.embed_documents(TEXTS)
         await provider.embed_query("why?")
@@ -47,7 +47,7 @@ async def asked(name: str, double: Double, **settings: Any) -> tuple[Seen, Seen]
     return documents, query
 
 
-# What is sent
+# Requests
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -74,7 +74,7 @@ async def test_vectors_come_back_in_order_with_their_tokens(name: str) -> None:
         assert rows.dtype == np.float32
         assert same(rows, TEXTS)
         counted = provider.tokens_used
-        assert (counted > 0) == (name != "gemini")  # which tells none
+        assert (counted > 0) == (name != "gemini")  # Gemini reports none
         await provider.embed_documents(TEXTS)
         assert provider.tokens_used == 2 * counted
 
@@ -545,7 +545,7 @@ def base64_of(vector: list[float]) -> str:
     return base64.b64encode(np.array(vector, "<f4").tobytes()).decode()
 
 
-# What a provider is, beside its answers
+# Other properties of a provider
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Strings that a question means to the letter, and how exactly a text has them."""
+"""Literal strings in a question, and the exactness of their matches."""
 
 import pytest
 from hypothesis import given
@@ -163,7 +163,7 @@ def test_how_exactly_a_text_has_a_string(unit: str, text: str, expected: float) 
 
 
 def test_the_ladder() -> None:
-    """Just so, in another case, with a v, as a part, inside a word, not at all."""
+    """Exact, in another case, with a v, as a part, inside a word, not at all."""
     texts = ("A-1b", "a-1B", "x/A-1b", "A-1bc", "A-2b")
     levels = [exactness("A-1b", text) for text in texts]
     assert levels == sorted(set(levels), reverse=True)

@@ -1,4 +1,4 @@
-"""The watcher with a notifier that does what the test wants."""
+"""The watcher with a controlled notifier."""
 
 import asyncio
 import errno
@@ -28,7 +28,7 @@ ADDED, MODIFIED, DELETED = 1, 2, 3
 
 
 class FakeNotify:
-    """Stands in for watchfiles' RustNotify: event sets and errors come from a queue."""
+    """A replacement for watchfiles' RustNotify that reads event sets and errors from a queue."""
 
     armed: list[list[str]]
     scripts: "queue.Queue[set[tuple[int, str]] | Exception]"
@@ -215,7 +215,7 @@ async def test_a_hurry_ends_the_quiet_period(notify: type[FakeNotify]) -> None:
 async def test_what_goes_over_the_limit_of_watches_is_noticed(
     stage: Stage, notify: type[FakeNotify], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """watchfiles leaves folders out without a word."""
+    """watchfiles omits such folders silently."""
 
     def full() -> None:
         raise OSError(errno.ENOSPC, "full")
@@ -262,4 +262,4 @@ def test_where_there_is_room_for_watches_nothing_is_said() -> None:
     except OSError as full:
         if full.errno != errno.ENOSPC:
             raise
-        pytest.skip("other programs of this user have taken all watches there are")
+        pytest.skip("other programs of this user hold all watches")

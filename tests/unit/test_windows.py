@@ -1,4 +1,4 @@
-"""Windows of a chunk: all of it, in order, within the bound, at line and sentence ends."""
+"""Windows of a chunk: complete, in order, within the limit, cut at line and sentence ends."""
 
 import re
 

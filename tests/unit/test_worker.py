@@ -1,4 +1,4 @@
-"""The process of a local model, as it is asked."""
+"""The protocol of a local model's process."""
 
 import io
 
@@ -16,7 +16,7 @@ from memoryd.embed.worker import (
 
 
 def answered(sent: bytes) -> list[EmbedReply]:
-    """Return what it answers; a text's vector is its number of bytes."""
+    """Return the process's answers; a text's vector is its number of bytes."""
     replies = io.BytesIO()
     answer(io.BytesIO(sent), replies, lambda texts: bytes(len(text) for text in texts))
     data, found = replies.getvalue(), []

@@ -1,4 +1,4 @@
-"""The writer: what waits together is committed together, and one bad file sinks no other."""
+"""The writer: waiting messages are committed together, and a bad file affects no other."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -34,7 +34,7 @@ async def test_files_that_wait_together_are_committed_together(bench: Bench) -> 
 
 
 async def test_no_more_than_a_moment_of_them(bench: Bench) -> None:
-    """Else a search or a save would wait for all of them."""
+    """Otherwise a search or a save would wait for all of them."""
     many = [file(f"{n}.md", f"number{n}") for n in range(GROUP_FILES + 1)]
     await bench.write(*many)
     assert bench.commits() == 2
@@ -80,7 +80,7 @@ async def test_a_file_that_cannot_be_stored_sinks_no_other(bench: Bench) -> None
         (key("bad.md"), True)
     ]
     assert await bench.store.readers.read(texts) == ["boiler", "garden", "valve"]
-    assert bench.store.catalog.rows[key("bad.md")].hash == "('valve',)", "its old rows stay"
+    assert bench.store.catalog.rows[key("bad.md")].hash == "('valve',)", "the old rows remain"
     assert bench.written[1:] == [key("a.md"), key("b.md")]
     assert bench.writer.stats().messages == 4
 
@@ -92,7 +92,7 @@ async def test_a_large_file_that_is_given_up_leaves_the_old_one(bench: Bench) ->
     database = bench.store.database
     while not await database.run(lambda c: c.in_transaction):
         await asyncio.sleep(0)
-    assert await bench.store.readers.read(texts) == ["boiler"], "readers see the old one meanwhile"
+    assert await bench.store.readers.read(texts) == ["boiler"], "readers see the old file meanwhile"
     assert bench.writer.stats().in_hand == 1
     running.cancel()
     await asyncio.wait({running})
@@ -142,7 +142,7 @@ async def test_the_feeder_is_woken_when_chunks_wait_for_a_vector(bench: Bench) -
 
 
 async def test_when_nothing_waits_the_words_are_tidied_up(bench: Bench) -> None:
-    """FTS5 is slower with every segment, and each commit makes one."""
+    """Each commit adds a segment, and FTS5 gets slower with every segment."""
 
     def merges() -> int:
         return sum("'merge'" in sql for sql in bench.statements)

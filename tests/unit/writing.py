@@ -1,4 +1,4 @@
-"""A writer with its queues on an index for words alone, and files to have it write."""
+"""A writer with its queues on a keyword index, and files for it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile, ToFeeder, ToW
 
 
 class Bench:
-    """A writer with its queues, and what it said."""
+    """A writer with its queues, and its messages."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -35,7 +35,7 @@ class Bench:
         )
 
     async def write(self, *messages: ToWriter) -> None:
-        """Have messages that wait together handled, and all of them be done."""
+        """Handle messages that wait together, and wait until all are done."""
         for message in messages:
             self.inbox.put_nowait(message)
         running = asyncio.create_task(self.writer.run())
@@ -53,7 +53,7 @@ class Bench:
 
 @asynccontextmanager
 async def opened(path: Path) -> AsyncIterator[Bench]:
-    """Give an index and its writer; it counts as locked while there is no file `unlocked`."""
+    """Provide an index and its writer; it counts as locked while there is no file `unlocked`."""
     unlocked = path.with_name("unlocked")
     options = StoreOptions(
         path, Path("/w"), None, "switched off", None, is_locked=lambda: not unlocked.exists()

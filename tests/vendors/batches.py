@@ -1,4 +1,4 @@
-"""What the batch APIs of all vendors have in common: files, jobs, and how they are to go."""
+"""The common parts of all vendors' batch APIs: files, jobs, and their planned outcome."""
 
 import re
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ MAX_FILE_BYTES = 200 * 1024 * 1024
 
 @dataclass(slots=True)
 class StoredFile:
-    """A file at the vendor. `texts` are those whose vectors it holds, until it is fetched."""
+    """A file at the vendor. `texts` are the texts of its vectors, until it is fetched."""
 
     id: str
     name: str
@@ -26,10 +26,10 @@ class StoredFile:
 
 @dataclass(slots=True)
 class Job:
-    """A batch job: `request` is the body that made it, `lines` the input, parsed.
+    """A batch job: `request` is the body that created it, `lines` the parsed input.
 
-    `status` is the vendor-neutral one: validating, in_progress, finalizing, cancelling, or an
-    outcome. `problems` are what was wrong with the input.
+    `status` is vendor-neutral: validating, in_progress, finalizing, cancelling, or an outcome.
+    `problems` are the errors of the input.
     """
 
     id: str
@@ -46,17 +46,17 @@ class Job:
 
     @property
     def over(self) -> bool:
-        """Whether nothing will change any more."""
+        """Return whether the job is in a final state."""
         return self.status in ("completed", "failed", "expired", "cancelled", "canceled")
 
 
 class Batches:
     """The files and jobs of a double.
 
-    A job is done at its `polls`-th GET, with `outcome`. Lines in `partial` fail; where a job
-    expires or is cancelled they are those that it did not come to, and all are if `partial` is
-    empty. With `error_only` all fail and there is no output. `fail_create` is the status that
-    creating a job is refused with. `reorder` turns the output around.
+    A job ends at its `polls`-th GET, with `outcome`. Lines in `partial` fail. If a job expires or
+    is cancelled, these are the unprocessed lines, and an empty `partial` means all. With
+    `error_only` all lines fail and there is no output. `fail_create` is the error status for
+    creating a job. `reorder` reverses the output.
     """
 
     def __init__(self, double: Double) -> None:
@@ -74,7 +74,7 @@ class Batches:
         self._made = 0
 
     def new_id(self, kind: str) -> str:
-        """Return an id that nothing else has."""
+        """Return a unique id."""
         self._made += 1
         return f"{kind}{self._made:06d}"
 
@@ -86,12 +86,12 @@ class Batches:
         return file
 
     def refuse_create(self) -> None:
-        """Raise `RefusedError` if jobs are to be refused."""
+        """Raise `RefusedError` if `fail_create` is set."""
         if self.fail_create is not None:
             raise RefusedError(BY_STATUS[self.fail_create])
 
     def advance(self, job: Job) -> bool:
-        """Count a GET. Returns whether the job is done with it and its results are due."""
+        """Count a GET. Returns whether the job ends with it and its results are due."""
         if job.over:
             return False
         job.polls += 1
@@ -106,7 +106,7 @@ class Batches:
         return True
 
     def failing(self, job: Job, ids: Iterable[str]) -> set[str]:
-        """Return which lines have no result."""
+        """Return the lines without a result."""
         every = set(ids)
         unfinished = job.status in ("expired", "cancelled", "canceled")
         if job.status == "failed" or self.error_only or (unfinished and not self.partial):
@@ -114,7 +114,7 @@ class Batches:
         return every & self.partial
 
     def content(self, file: StoredFile, content_type: str) -> Answer:
-        """Return a file; once all of it is fetched, its texts count as embedded."""
+        """Return a file; after a complete download its texts count as embedded."""
 
         def sent() -> None:
             self.double.embedded.update(file.texts)

@@ -1,4 +1,4 @@
-"""What tests of the doubles share."""
+"""Fixtures for the tests of the doubles."""
 
 from collections.abc import AsyncIterator
 
@@ -8,6 +8,6 @@ import pytest
 
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    """Give a plain client."""
+    """Provide a plain HTTP client."""
     async with aiohttp.ClientSession() as session:
         yield session

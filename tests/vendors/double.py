@@ -1,4 +1,4 @@
-"""What the doubles of all vendors have in common: a server that records, counts and fails."""
+"""The common parts of all doubles: a server that records, counts and fails."""
 
 import abc
 import asyncio
@@ -35,7 +35,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a valid request for embeddings asks for."""
+    """The contents of a valid request for embeddings."""
 
     model: str
     texts: list[str]
@@ -46,7 +46,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer; `sent` is called when all of it is on its way."""
+    """A complete answer; the server calls `sent` after the last byte is written."""
 
     body: bytes
     status: int = 200
@@ -56,7 +56,7 @@ class Answer:
 
 
 class RefusedError(Exception):
-    """A request that is answered with an error, and the facts that its words need."""
+    """An error answer, with the facts for the vendor's message."""
 
     def __init__(self, fault: AnyFault, **facts: object) -> None:
         super().__init__(fault)
@@ -65,16 +65,16 @@ class RefusedError(Exception):
 
 
 def as_json(body: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
-    """Return an answer in JSON; NaN is written as servers that know no better do."""
+    """Encode an answer as JSON, with the invalid literal NaN that some servers send."""
     return Answer(json.dumps(body).encode(), status, headers=headers or {})
 
 
 class Double(abc.ABC):
-    """A vendor on a port of this machine, while used as an async context manager.
+    """A vendor on a local port, used as an async context manager.
 
-    What tests read: `url`, `requests`, `embedded` (per text, how often a good vector went out in a
-    whole answer), `inputs` (the texts of each inline request), `most_at_once`, `cancelled` (clients
-    that went away without their answer). What tests set: `models`, `latency_s`, `max_items`,
+    Tests read `url`, `requests`, `embedded` (the number of good vectors per text in complete
+    answers), `inputs` (the texts of each inline request), `most_at_once`, and `cancelled` (clients
+    that disconnected before the answer). Tests set `models`, `latency_s`, `max_items`,
     `max_text_chars`, `bad_texts`, `gate`, and the faults.
     """
 
@@ -84,7 +84,7 @@ class Double(abc.ABC):
     errors: ClassVar[Mapping[Fault, Any]]
 
     def __init__(self, *, key: str | None = "sk-double", dims: int = 8) -> None:
-        """Start nothing yet. With no `key`, none is asked for."""
+        """Create the double without starting it. An empty `key` disables the check of keys."""
         self.key = key
         self.dims = dims
         self.url = ""
@@ -131,21 +131,21 @@ class Double(abc.ABC):
     def fail_at_random(
         self, rate: float, seed: int, faults: Sequence[AnyFault] = TRANSIENT
     ) -> None:
-        """Fail each request for embeddings with this probability, in one of these ways."""
+        """Fail each request for embeddings with this probability, with one of these faults."""
         self._at_random = (rate, random.Random(seed), faults)
 
     def heal(self) -> None:
-        """Forget all faults that are still to come."""
+        """Remove all pending faults."""
         self._faults.clear()
         self._at_random = None
 
     @abc.abstractmethod
     def embeds(self, seen: Seen) -> bool:
-        """Tell whether a request is one for embeddings, by its path."""
+        """Return whether the path is that of a request for embeddings."""
 
     @abc.abstractmethod
     def texts(self, seen: Seen) -> list[str]:
-        """Return the texts of a request for embeddings, whatever else may be wrong with it."""
+        """Return the texts of a request for embeddings, even if the rest is invalid."""
 
     @abc.abstractmethod
     def asked(self, seen: Seen) -> Asked:
@@ -160,7 +160,7 @@ class Double(abc.ABC):
         """Return the vendor's own error for a fault in `errors`, or a rate limit."""
 
     def key_sent(self, seen: Seen) -> str | None:
-        """Return the key of a request, None if it has none."""
+        """Return the key of a request, or None."""
         scheme, _, key = seen.headers.get("authorization", "").partition(" ")
         return key if scheme.lower() == "bearer" and key else None
 
@@ -169,7 +169,7 @@ class Double(abc.ABC):
         raise RefusedError(Fault.NOT_FOUND, method=seen.method, path=seen.path)
 
     def check(self, model: str, texts: Sequence[str]) -> None:
-        """Check what all vendors check. Raises `RefusedError`."""
+        """Run the checks that all vendors share. Raises `RefusedError`."""
         if model not in self.models:
             raise RefusedError(Fault.UNKNOWN_MODEL, model=model)
         if self.max_items is not None and len(texts) > self.max_items:
@@ -277,7 +277,7 @@ def _parsed(raw: bytes, content_type: str) -> Any:
 
 
 async def _send(request: web.Request, answer: Answer, fault: AnyFault | None) -> web.StreamResponse:
-    """Send an answer, or what a fault leaves of it."""
+    """Send an answer, or the part of it that a fault leaves."""
     response = web.StreamResponse(status=answer.status, headers=dict(answer.headers))
     response.content_type = answer.content_type
     body = answer.body[: len(answer.body) // 2] if fault is Fault.TRUNCATED else answer.body

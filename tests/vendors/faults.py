@@ -1,4 +1,4 @@
-"""How a vendor may fail: by an error that it words itself, by a broken answer, or not at all."""
+"""The faults of a vendor: errors in its own words, corrupt answers, and no answer."""
 
 import email.utils
 import enum
@@ -9,7 +9,7 @@ from typing import Literal
 
 
 class Fault(enum.Enum):
-    """One way to fail. What is an error of the vendor's own has its words in the double."""
+    """One fault. The double has the vendor's message for those that are errors."""
 
     BAD_REQUEST = "400, the request is not valid"
     NO_KEY = "401, no key"
@@ -40,7 +40,7 @@ class Fault(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """429 that tells how long to wait, in seconds: by a header, or in Gemini's error details."""
+    """A 429 with a waiting time in seconds, in a header or in Gemini's error details."""
 
     after_s: float
     form: Literal["seconds", "date", "ms"] = "seconds"
@@ -75,7 +75,7 @@ TRANSIENT: tuple[AnyFault, ...] = (
     Fault.DROPPED,
     Fault.BROKEN_OFF,
 )
-"""Every fault that may pass by itself and leaves no client waiting for its time-out."""
+"""All faults that may be temporary and do not make the client wait for its time limit."""
 
 BY_STATUS = {
     400: Fault.BAD_REQUEST,
@@ -95,9 +95,9 @@ Row = tuple[int, list[float]]
 def spoiled(
     fault: AnyFault | None, rows: list[Row], *, indexed: bool
 ) -> tuple[list[Row], set[int]]:
-    """Return the rows as the fault leaves them, and the indexes of those that are good.
+    """Return the rows after the fault, and the indexes of the good ones.
 
-    NaN stands for null too: how to write it is the double's to decide.
+    NaN also stands for null; the double decides its spelling.
     """
     every = {index for index, _ in rows}
     if not rows:

@@ -1,4 +1,4 @@
-"""Gemini's files and batch jobs, in every spelling that its versions and proxies have had.
+"""Gemini's files and batch jobs, in all spellings of its versions and proxies.
 
 https://ai.google.dev/api/files, https://ai.google.dev/api/batch-api
 """
@@ -40,10 +40,10 @@ Output = Literal[
 
 @dataclass(frozen=True, slots=True)
 class StateStyle:
-    """How a job tells its state, where its output is, and how a line of it looks.
+    """The spelling of a job's state, the place of its output, and the format of its lines.
 
-    `where` = "done" tells nothing but `done`, and `error` for what went wrong. With no `nested`, a
-    line has its `embedding` at the top.
+    `where` = "done" gives only `done`, and `error` for a failure. Without `nested`, a line has its
+    `embedding` at the top level.
     """
 
     where: Where = "metadata"
@@ -74,11 +74,11 @@ STATE_STYLES = (
     StateStyle(key="custom_id", nested=False),
     StateStyle(key="request_id"),
 )
-"""The official style first, then each variant by itself."""
+"""The official style first, then one variant at a time."""
 
 
 class GeminiBatches(Batches):
-    """Jobs as long-running operations. `state_style` is how they are told of."""
+    """Jobs as long-running operations. `state_style` selects the spelling."""
 
     state_style = StateStyle()
 

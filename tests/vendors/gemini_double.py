@@ -67,7 +67,7 @@ ERRORS: Mapping[Fault, tuple[int, str, str]] = {
 
 
 class GeminiDouble(Double):
-    """Gemini. Its rate limit that tells how long is a used-up quota, in the same words."""
+    """Gemini. A rate limit with a waiting time is an exhausted quota, with the same message."""
 
     prefix = "/v1beta"
     default_model = "gemini-embedding-001"
@@ -81,11 +81,9 @@ class GeminiDouble(Double):
         self.batch = GeminiBatches(self)
 
     def embeds(self, seen: Seen) -> bool:
-        """Tell whether a request is one for embeddings, by its path."""
         return seen.method == "POST" and seen.path.endswith((_SINGLE, _MANY))
 
     def texts(self, seen: Seen) -> list[str]:
-        """Return the texts of a request for embeddings."""
         return [text for request in _requests(seen) if (text := content_text(request))]
 
     def asked(self, seen: Seen) -> Asked:
@@ -104,16 +102,15 @@ class GeminiDouble(Double):
         return Asked(model, texts, dims, single=seen.path.endswith(_SINGLE))
 
     def embeddings(self, asked: Asked, rows: list[Row]) -> Any:
-        """Return the JSON of an answer."""
         embeddings = [{"values": vector} for _, vector in rows]
         if asked.single:
             return {"embedding": embeddings[0]} if embeddings else {}
         return {"embeddings": embeddings}
 
     def key_sent(self, seen: Seen) -> str | None:
-        """Return the key: in a header, in the query, or as an OAuth token.
+        """Return the key from a header, the query, or an OAuth token.
 
-        An upload that has been started needs none: its id, which only the starter knows, will do.
+        A started upload needs none: only the client that started it knows its id.
         """
         if seen.query.get("upload_id") in self.batch.files:
             return self.key
@@ -121,11 +118,10 @@ class GeminiDouble(Double):
         return key or super().key_sent(seen)
 
     def other(self, seen: Seen) -> Answer:
-        """Answer about files and batches."""
         return self.batch.answer(seen) or super().other(seen)
 
     def error(self, fault: AnyFault, facts: Mapping[str, object]) -> Answer:
-        """Return Google's error, with the details that tell more."""
+        """Return Google's error, with details."""
         kind = Fault.QUOTA if isinstance(fault, RateLimit) else fault
         code, status, message = ERRORS[kind]
         message = str(facts.get("message") or message.format(**facts))
@@ -155,7 +151,7 @@ class GeminiDouble(Double):
 
 
 def content_text(request: object) -> str:
-    """Return the text of an `EmbedContentRequest`, "" if there is none."""
+    """Return the text of an `EmbedContentRequest`, or ""."""
     try:
         parts = request["content"]["parts"]  # type: ignore[index]
         return "".join(part["text"] for part in parts)

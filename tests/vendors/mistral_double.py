@@ -44,7 +44,7 @@ FIELDS = frozenset(
 
 
 class MistralDouble(OpenAiStyleDouble):
-    """Mistral. It refuses fields that it does not know, as a strict schema does."""
+    """Mistral. It refuses unknown fields, as a strict schema does."""
 
     default_model = "mistral-embed"
     dims_field = "output_dimension"
@@ -56,7 +56,7 @@ class MistralDouble(OpenAiStyleDouble):
         self.max_items = 512
 
     def asked(self, seen: Seen) -> Asked:
-        """Check a request, and for what Mistral does not know."""
+        """Check a request, unknown fields included."""
         body = seen.body if isinstance(seen.body, dict) else {}
         if extra := sorted(body.keys() - FIELDS):
             raise RefusedError(
@@ -78,11 +78,10 @@ class MistralDouble(OpenAiStyleDouble):
         return {"id": "embd-double", **super().embeddings(asked, rows)}
 
     def usage(self, count: int) -> dict[str, int]:
-        """Return the tokens."""
         return {**super().usage(count), "completion_tokens": 0}
 
     def error(self, fault: AnyFault, facts: Mapping[str, object]) -> Answer:
-        """Return Mistral's error; the gateway before it refuses keys in words of its own."""
+        """Return Mistral's error; the gateway has its own message for refused keys."""
         headers = fault.headers() if isinstance(fault, RateLimit) else {}
         kind = Fault.RATE_LIMIT if isinstance(fault, RateLimit) else fault
         status, message, type_, code = ERRORS[kind]

@@ -25,7 +25,7 @@ ERRORS: Mapping[Fault, tuple[int, str]] = {
 
 
 class OllamaDouble(Double):
-    """Ollama, which asks for a key only in the cloud: by default none is needed."""
+    """Ollama, which needs a key only in the cloud; the default is no key."""
 
     prefix = ""
     default_model = "nomic-embed-text"
@@ -37,17 +37,15 @@ class OllamaDouble(Double):
         self.models |= {"mxbai-embed-large", "qwen3-embedding"}
 
     def embeds(self, seen: Seen) -> bool:
-        """Tell whether a request is one for embeddings, by its path."""
         return seen.method == "POST" and seen.path == "/api/embed"
 
     def texts(self, seen: Seen) -> list[str]:
-        """Return the texts of a request for embeddings."""
         given = seen.body.get("input") if isinstance(seen.body, dict) else None
         given = [given] if isinstance(given, str) else given
         return [t for t in given if isinstance(t, str)] if isinstance(given, list) else []
 
     def asked(self, seen: Seen) -> Asked:
-        """Check a request. No input at all is answered with no vectors."""
+        """Check a request. An empty input is answered with no vectors."""
         body = seen.body if isinstance(seen.body, dict) else {}
         texts = self.texts(seen)
         given = body.get("input", [])
@@ -64,7 +62,7 @@ class OllamaDouble(Double):
         return Asked(model, texts, body.get("dimensions") or self.dims)
 
     def embeddings(self, asked: Asked, rows: list[Row]) -> Any:
-        """Return the JSON of an answer; durations in nanoseconds."""
+        """Return the JSON of an answer; durations are in nanoseconds."""
         return {
             "model": asked.model,
             "embeddings": [vector for _, vector in rows],
@@ -74,7 +72,6 @@ class OllamaDouble(Double):
         }
 
     def error(self, fault: AnyFault, facts: Mapping[str, object]) -> Answer:
-        """Return Ollama's error."""
         headers = fault.headers() if isinstance(fault, RateLimit) else {}
         status, message = ERRORS[Fault.RATE_LIMIT if isinstance(fault, RateLimit) else fault]
         return as_json({"error": message.format(**facts)}, status=status, headers=headers)

@@ -1,4 +1,4 @@
-"""OpenAI's files and batch jobs, and Voyage's after their pattern.
+"""OpenAI's files and batch jobs, and Voyage's, which follow them.
 
 https://platform.openai.com/docs/api-reference/batch, https://docs.voyageai.com/docs/batch-inference
 """
@@ -19,7 +19,7 @@ _DAY_S = 86_400
 
 
 class OpenAiBatches(Batches):
-    """Jobs whose lines name the endpoint and the model themselves."""
+    """Jobs whose lines name the endpoint and the model."""
 
     window: ClassVar[str] = "24h"
 
@@ -49,15 +49,15 @@ class OpenAiBatches(Batches):
         return None
 
     def when(self, after_s: int = 0) -> object:
-        """Return a time as the vendor writes it."""
+        """Format a time as the vendor does."""
         return _CREATED_S + after_s
 
     def check_request(self, body: dict[str, Any], lines: list[dict[str, Any]]) -> str:
-        """Check what makes a job and return its model. Raises `RefusedError`."""
+        """Check the body that creates a job and return its model. Raises `RefusedError`."""
         return str((lines[0].get("body") or {}).get("model", "")) if lines else ""
 
     def line_problem(self, line: dict[str, Any], job: Job) -> tuple[str, str] | None:
-        """Return code and message of what is wrong with a line."""
+        """Return the code and message of a line's error."""
         if line.get("method") != "POST":
             return "invalid_method", "The method of a request must be POST."
         if line.get("url") != job.request["endpoint"]:
@@ -67,11 +67,11 @@ class OpenAiBatches(Batches):
         return None
 
     def dims(self, line: dict[str, Any], job: Job) -> int:
-        """Return how many dimensions the vectors of a line are to have."""
+        """Return the requested dimensions of a line's vectors."""
         return int(line["body"].get("dimensions") or self.double.dims)
 
     def more(self, job: Job) -> dict[str, Any]:
-        """Return what else the vendor tells of a job."""
+        """Return further fields of a job."""
         return {}
 
     def _upload(self, seen: Seen) -> StoredFile:
@@ -264,11 +264,11 @@ class VoyageBatches(OpenAiBatches):
     window = "12h"
 
     def when(self, after_s: int = 0) -> object:
-        """Return a time as Voyage writes it: ISO 8601."""
+        """Format a time as Voyage does: ISO 8601."""
         return datetime.datetime.fromtimestamp(_CREATED_S + after_s, datetime.UTC).isoformat()
 
     def check_request(self, body: dict[str, Any], lines: list[dict[str, Any]]) -> str:
-        """Check what makes a job and return its model. Raises `RefusedError`."""
+        """Check the body that creates a job and return its model. Raises `RefusedError`."""
         given = body.get("request_params")
         if not isinstance(given, dict) or not isinstance(model := given.get("model"), str):
             message = "'request_params' must have a 'model'."
@@ -279,13 +279,13 @@ class VoyageBatches(OpenAiBatches):
         return model
 
     def line_problem(self, line: dict[str, Any], job: Job) -> tuple[str, str] | None:
-        """Return code and message of what is wrong with a line."""
+        """Return the code and message of a line's error."""
         if line.keys() - {"custom_id", "body"} or set(line.get("body") or {}) != {"input"}:
             return "invalid_line", "A line has 'custom_id' and 'body' with 'input', nothing else."
         return None
 
     def dims(self, line: dict[str, Any], job: Job) -> int:
-        """Return how many dimensions the vectors are to have."""
+        """Return the requested dimensions of the vectors."""
         return int(job.request["request_params"].get("output_dimension") or self.double.dims)
 
     def more(self, job: Job) -> dict[str, Any]:
@@ -294,7 +294,7 @@ class VoyageBatches(OpenAiBatches):
 
 
 def _texts(line: dict[str, Any]) -> list[str]:
-    """Return the texts of a line, none if its input is not valid."""
+    """Return the texts of a line, or none if its input is invalid."""
     body = line.get("body")
     given = body.get("input") if isinstance(body, dict) else None
     given = [given] if isinstance(given, str) else given

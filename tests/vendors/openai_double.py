@@ -1,4 +1,4 @@
-"""OpenAI, and what servers compatible with it share.
+"""OpenAI, and the common parts of compatible servers.
 
 https://platform.openai.com/docs/api-reference/embeddings, .../files, .../batch and
 https://platform.openai.com/docs/guides/error-codes
@@ -103,17 +103,15 @@ ERRORS: Mapping[Fault, Error] = {
 
 
 class OpenAiStyleDouble(Double):
-    """A vendor that has taken over OpenAI's request and answer for embeddings."""
+    """A vendor with OpenAI's request and answer for embeddings."""
 
     dims_field: ClassVar[str] = "dimensions"
     formats: ClassVar[frozenset[str | None]] = frozenset({None, "float", "base64"})
 
     def embeds(self, seen: Seen) -> bool:
-        """Tell whether a request is one for embeddings, by its path."""
         return seen.method == "POST" and seen.path == f"{self.prefix}/embeddings"
 
     def texts(self, seen: Seen) -> list[str]:
-        """Return the texts of a request for embeddings."""
         given = seen.body.get("input") if isinstance(seen.body, dict) else None
         given = [given] if isinstance(given, str) else given
         return [t for t in given if isinstance(t, str)] if isinstance(given, list) else []
@@ -138,11 +136,10 @@ class OpenAiStyleDouble(Double):
         return Asked(model, texts, dims, base64=self.in_base64(body.get("encoding_format")))
 
     def in_base64(self, encoding_format: str | None) -> bool:
-        """Tell how vectors are to be written."""
+        """Return whether vectors are encoded in base64."""
         return encoding_format == "base64"
 
     def embeddings(self, asked: Asked, rows: list[Row]) -> Any:
-        """Return the JSON of an answer."""
         return {
             "object": "list",
             "data": [
@@ -158,12 +155,12 @@ class OpenAiStyleDouble(Double):
         }
 
     def usage(self, count: int) -> dict[str, int]:
-        """Return what an answer says of its tokens."""
+        """Return the token counts of an answer."""
         return {"prompt_tokens": count, "total_tokens": count}
 
 
 class OpenAiDouble(OpenAiStyleDouble):
-    """OpenAI. `base64` = False: a compatible server that knows floats only."""
+    """OpenAI. `base64` = False: a compatible server that supports floats only."""
 
     default_model = "text-embedding-3-small"
     errors = ERRORS
@@ -176,19 +173,17 @@ class OpenAiDouble(OpenAiStyleDouble):
         self.batch = OpenAiBatches(self)
 
     def in_base64(self, encoding_format: str | None) -> bool:
-        """Tell how vectors are to be written."""
+        """Return whether vectors are encoded in base64."""
         return self.base64 and encoding_format == "base64"
 
     def key_sent(self, seen: Seen) -> str | None:
-        """Return the key, which is in a header of its own for Azure."""
+        """Return the key, which has its own header for Azure."""
         return super().key_sent(seen) or seen.headers.get("api-key")
 
     def other(self, seen: Seen) -> Answer:
-        """Answer about files and batches."""
         return self.batch.answer(seen) or super().other(seen)
 
     def error(self, fault: AnyFault, facts: Mapping[str, object]) -> Answer:
-        """Return OpenAI's error."""
         headers = fault.headers() if isinstance(fault, RateLimit) else {}
         kind = Fault.RATE_LIMIT if isinstance(fault, RateLimit) else fault
         status, message, type_, code = ERRORS[kind]

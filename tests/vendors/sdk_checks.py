@@ -1,6 +1,6 @@
-"""The doubles as the vendors' own SDKs see them. Run in an environment that has the SDKs.
+"""Checks of the doubles with the vendors' own SDKs, in an environment that has the SDKs.
 
-`python -m vendors.sdk_checks` from the folder above; it exits with 0 if all are satisfied.
+Run `python -m vendors.sdk_checks` from the folder above; it exits with 0 if all checks pass.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ def openai_client(double: OpenAiDouble | VoyageDouble, key: str = "sk-double") -
 
 
 async def openai_embeds() -> None:
-    """Floats, base64 (the SDK's default), dimensions, and the SDK's own error classes."""
+    """Check floats, base64 (the SDK's default), dimensions, and the SDK's own error classes."""
     async with OpenAiDouble() as double, openai_client(double) as client:
         create, model = client.embeddings.create, double.default_model
         for options in ({}, {"encoding_format": "float"}, {"encoding_format": "base64"}):
@@ -79,7 +79,7 @@ async def openai_embeds() -> None:
 
 
 async def openai_batch(double: OpenAiDouble | VoyageDouble, line: Any, **create: Any) -> None:
-    """Run batches with OpenAI's SDK, which is the one that Voyage recommends for its own too."""
+    """Run batches with OpenAI's SDK, which Voyage recommends for its own batches too."""
     async with openai_client(double) as client:
         data = "".join(json.dumps(line(i, text)) + "\n" for i, text in enumerate(TEXTS))
         file = await client.files.create(
@@ -122,7 +122,7 @@ async def openai_batch(double: OpenAiDouble | VoyageDouble, line: Any, **create:
 
 
 async def openai_batches() -> None:
-    """A whole batch of OpenAI's, and one that its checks refuse."""
+    """Check a complete OpenAI batch, and one with invalid input."""
     async with OpenAiDouble() as double:
 
         def line(number: int, text: str) -> Any:
@@ -144,7 +144,7 @@ async def openai_batches() -> None:
 
 
 async def voyage() -> None:
-    """Voyage's SDK asks for base64 always; its batches are run with OpenAI's."""
+    """Check Voyage's SDK, which always requests base64; OpenAI's SDK runs the batches."""
     async with VoyageDouble() as double:
         client = voyageai.AsyncClient(api_key="sk-double", base_url=double.url)
         model = double.default_model
@@ -183,7 +183,7 @@ async def voyage() -> None:
 
 
 async def mistral() -> None:
-    """Mistral's SDK validates every field of an answer."""
+    """Check Mistral's SDK, which validates every field of an answer."""
     async with MistralDouble() as double:
         url = double.url.removesuffix("/v1")
         client = mistralai.client.Mistral(api_key="sk-double", server_url=url)
@@ -211,7 +211,7 @@ async def mistral() -> None:
 
 
 async def ollama_embeds() -> None:
-    """Ollama's SDK tells all errors by one class with a status."""
+    """Check Ollama's SDK, which reports all errors by one class with a status."""
     async with OllamaDouble() as double:
         client = ollama.AsyncClient(host=double.url)
         answer = await client.embed("nomic-embed-text", TEXTS)
@@ -251,7 +251,7 @@ CHECKS = (
 
 
 def main() -> None:
-    """Run every check; the first that fails ends it with its traceback."""
+    """Run every check; the first failure ends the run with its traceback."""
     for check in CHECKS:
         asyncio.run(check())
         print(f"{check.__name__}: satisfied", flush=True)

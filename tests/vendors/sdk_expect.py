@@ -1,4 +1,4 @@
-"""What the checks by the vendors' SDKs expect of vectors and errors."""
+"""Assertions about vectors and errors for the checks by the vendors' SDKs."""
 
 import asyncio
 import math
@@ -12,7 +12,7 @@ WRONG = "sk-wrong-key-1234567890"
 
 
 def near(given: Any, texts: list[str], dims: int = 8) -> None:
-    """Check vectors against those that the texts have."""
+    """Compare vectors with the expected ones of the texts."""
     assert len(given) == len(texts)
     for vector, text in zip(given, texts, strict=True):
         expected = embedding(text, dims)
@@ -21,7 +21,7 @@ def near(given: Any, texts: list[str], dims: int = 8) -> None:
 
 
 async def refused(kind: type[Exception], call: Callable[[], Awaitable[Any]], *words: str) -> Any:
-    """Check that a call raises just this kind of error, with these words in it."""
+    """Check that a call raises exactly this kind of error, with this text."""
     raised = await asyncio.gather(call(), return_exceptions=True)
     error: Any = raised[0]
     assert type(error) is kind, (type(error), error)

@@ -1,4 +1,4 @@
-"""Gemini's double as Google's SDK sees it."""
+"""Checks of Gemini's double with Google's SDK."""
 
 import io
 import json
@@ -18,7 +18,7 @@ def gemini_client(double: GeminiDouble, key: str = "sk-double") -> Any:
 
 
 async def gemini_embeds() -> None:
-    """Vectors, dimensions, and Google's statuses."""
+    """Check vectors, dimensions, and Google's statuses."""
     async with GeminiDouble() as double:
         client, model = gemini_client(double), double.default_model
 
@@ -48,7 +48,7 @@ async def gemini_embeds() -> None:
 
 
 async def gemini_batches() -> None:
-    """A batch from an uploaded file, one with its requests inline, one that is cancelled."""
+    """Check batches from an uploaded file, with inline requests, and with a cancellation."""
     async with GeminiDouble() as double:
         client, model = gemini_client(double), double.default_model
         requests = [

@@ -1,4 +1,4 @@
-"""The doubles' batch jobs by plain HTTP: how they go, fail, and are told of."""
+"""Batch jobs of the doubles over plain HTTP: progress, failures, and spellings."""
 
 import json
 from typing import Any

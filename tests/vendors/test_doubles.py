@@ -1,4 +1,4 @@
-"""The doubles by plain HTTP: what they count, refuse, break and hold back."""
+"""The doubles over plain HTTP: counters, refusals, faults and gates."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ Status = tuple[int, Any]
 
 
 async def embed(http: aiohttp.ClientSession, double: Double, texts: list[str]) -> Status:
-    """Ask any double for vectors of its default model."""
+    """Request vectors of a double's default model."""
     model = double.default_model
     path, body = {
         GeminiDouble: (

@@ -1,4 +1,4 @@
-"""The vendors' own SDKs, in an environment of their own, are satisfied with the doubles."""
+"""The vendors' own SDKs accept the doubles; they run in a separate environment."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ def test_every_sdk_is_satisfied(tmp_path: Path) -> None:
     checked = subprocess.run(
         [python, "-W", "ignore", "-m", "vendors.sdk_checks"],
         cwd=ROOT / "tests",
-        # Keys and proxies of whoever runs this are not for the SDKs to find.
+        # The SDKs must not find keys and proxies of the user who runs the tests.
         env={"PATH": os.defpath, "HOME": str(tmp_path), "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,

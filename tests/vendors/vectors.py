@@ -1,4 +1,4 @@
-"""Vectors that are the same on every machine, near for texts that share words."""
+"""Vectors that are equal on every machine, and close for texts that share words."""
 
 import base64
 import functools
@@ -25,7 +25,7 @@ def _direction(word: str, dims: int) -> NDArray[np.float64]:
 
 
 def embedding(text: str, dims: int) -> list[float]:
-    """Return `dims` numbers of length 1 to six digits: the sum of a hashed direction per word."""
+    """Return a unit vector of `dims` six-digit numbers: the sum of a hashed direction per word."""
     total = np.sum([_direction(word, dims) for word in words(text)], axis=0)
     unit: list[float] = np.round(total / np.linalg.norm(total), _DIGITS).tolist()
     return unit
@@ -37,5 +37,5 @@ def in_base64(vector: list[float]) -> str:
 
 
 def tokens(text: str) -> int:
-    """Return about as many tokens as a vendor would count."""
+    """Return an estimate of the tokens that a vendor would count."""
     return max(1, len(text.encode("utf-8", "surrogatepass")) // 4)

@@ -57,7 +57,7 @@ FIELDS = frozenset(
 
 
 class VoyageDouble(OpenAiStyleDouble):
-    """Voyage. Its errors are one `detail` in words."""
+    """Voyage. Its errors are one `detail` text."""
 
     default_model = "voyage-4-large"
     dims_field = "output_dimension"
@@ -71,7 +71,7 @@ class VoyageDouble(OpenAiStyleDouble):
         self.batch = VoyageBatches(self)
 
     def asked(self, seen: Seen) -> Asked:
-        """Check a request, its input type and for what Voyage does not know."""
+        """Check a request, its input type and unknown fields."""
         body = seen.body if isinstance(seen.body, dict) else {}
         for name in sorted(body.keys() - FIELDS):
             message = f"Argument '{name}' is not supported by our API."
@@ -82,15 +82,13 @@ class VoyageDouble(OpenAiStyleDouble):
         return super().asked(seen)
 
     def usage(self, count: int) -> dict[str, int]:
-        """Return the tokens, in the one field that Voyage has."""
+        """Return the tokens, in Voyage's only field for them."""
         return {"total_tokens": count}
 
     def other(self, seen: Seen) -> Answer:
-        """Answer about files and batches."""
         return self.batch.answer(seen) or super().other(seen)
 
     def error(self, fault: AnyFault, facts: Mapping[str, object]) -> Answer:
-        """Return Voyage's error."""
         headers = fault.headers() if isinstance(fault, RateLimit) else {}
         status, message = ERRORS[Fault.RATE_LIMIT if isinstance(fault, RateLimit) else fault]
         detail = facts.get("message") or message.format(**facts)

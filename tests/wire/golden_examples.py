@@ -1,4 +1,4 @@
-"""One fixed example of everything that travels over the wire."""
+"""One fixed example of every message of the wire protocol."""
 
 from memoryd_client.schema.agents import (
     AddBody,

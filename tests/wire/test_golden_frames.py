@@ -1,7 +1,7 @@
-"""Every frame and body of the protocol, byte for byte: no change of the wire is an accident.
+"""Every frame and body of the protocol, byte for byte, so that no change is accidental.
 
-One `NAME.hex` per example: a frame as it travels, length included; a body as it stands inside
-one. After a change that is meant, write the files anew and read the diff:
+Each example has one `NAME.hex`: a frame with its length, or a body without one. After a deliberate
+change, rewrite the files and review the diff:
 
     MEMORYD_WRITE_GOLDEN=1 python -m pytest tests/wire
 """

@@ -1,5 +1,5 @@
 """One module for each target.
 
-It has `check(data)` and `SEEDS`, and may have a `DICTIONARY`, `MAX_BYTES` and `close()`: see
+A target has `check(data)` and `SEEDS`, and may have a `DICTIONARY`, `MAX_BYTES` and `close()`; see
 `fuzz.target`.
 """

@@ -1,10 +1,10 @@
-"""A target that is broken, for the test of the fuzzer itself."""
+"""A broken target, for the test of the fuzzer itself."""
 
 SEEDS = [b"door"]
 DICTIONARY = [b"open sesame"]
 
 
 def check(data: bytes) -> None:
-    """Break at one word."""
+    """Fail at one word."""
     if b"open sesame" in data:
         raise RuntimeError("it is open")

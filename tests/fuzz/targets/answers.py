@@ -1,4 +1,4 @@
-"""Answers of embedding vendors, of success and of failure, whatever they send."""
+"""Answers of embedding vendors, for success and failure, with arbitrary content."""
 
 from contextlib import suppress
 
@@ -37,7 +37,7 @@ _apis = [make() for make in APIS.values()]
 
 
 def check(data: bytes) -> None:
-    """Read it as an answer and as a refusal: nothing but a provider's errors come of it."""
+    """Parse the bytes as an answer and as a refusal; only a provider's errors may result."""
     first, body = (data[0] if data else 0), data[1:]
     count = 1 + first % 4
     for api in _apis:

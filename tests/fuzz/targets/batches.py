@@ -1,4 +1,4 @@
-"""What batch APIs answer: jobs, lists of jobs, and the lines of their files."""
+"""Answers of batch APIs: jobs, lists of jobs, and the lines of their files."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -56,7 +56,7 @@ class _Content:
 
 
 class _Answers(Http):
-    """Stands in for the network: each request is answered with the same bytes."""
+    """A replacement for the network that answers each request with the same bytes."""
 
     def __init__(self, answer: bytes, file: bytes) -> None:
         super().__init__(
@@ -78,7 +78,7 @@ class _Answers(Http):
 
 
 def check(data: bytes) -> None:
-    """Take the first line for the answer to every question, and the rest for every file."""
+    """Answer every request with the first line, and every file download with the rest."""
     answer, _, file = data.partition(b"\n")
     http = _Answers(answer, file)
     options = RequestOptions(model="m")

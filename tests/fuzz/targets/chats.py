@@ -1,4 +1,4 @@
-"""Chats of OpenClaw's older store: JSON5 documents."""
+"""Transcripts of OpenClaw's older store: JSON5 documents."""
 
 from fuzz.scratch import folder
 from memoryd.source.transcripts import openclaw_json5
@@ -15,7 +15,7 @@ MAX_BYTES = 8_192
 
 
 def check(data: bytes) -> None:
-    """Load it: a chat or an `OSError`."""
+    """Load the bytes as a transcript; only an `OSError` may result."""
     path = folder() / "chat.json5"
     path.write_bytes(data)
     try:

@@ -1,4 +1,4 @@
-"""The configuration file, up to all that is checked before an agent begins."""
+"""The configuration file, with all checks before an agent starts."""
 
 from contextlib import suppress
 
@@ -36,7 +36,7 @@ DICTIONARY += [
 
 
 def check(data: bytes) -> None:
-    """Load the agents; the only error may be that the configuration is wrong."""
+    """Load the agents; only a configuration error may result."""
     file = folder() / "config.toml"
     file.write_bytes(data)
     with suppress(ConfigError):

@@ -1,4 +1,4 @@
-"""The bytes of a note as they become lines, block by block."""
+"""Decoding of a note's bytes into lines, block by block."""
 
 import codecs
 
@@ -18,7 +18,7 @@ MAX_BYTES = 512
 
 
 def check(data: bytes) -> None:
-    """Decode in blocks as long as the first byte says: it is as if all came at once."""
+    """Decode in blocks, sized by the first byte, and compare with decoding all bytes at once."""
     size, content = 1 + (data[0] if data else 0) % 16, data[1:]
     lines, remarks = _decoded([content[at : at + size] for at in range(0, len(content), size)])
     assert (lines, remarks) == _decoded([content])
@@ -37,7 +37,7 @@ def _decoded(blocks: list[bytes]) -> tuple[list[str], tuple[str, ...]]:
 
 
 def _text(data: bytes) -> str:
-    """Return what the bytes say, by Python's own decoders."""
+    """Decode the bytes with Python's own decoders."""
     for mark, encoding in (
         (codecs.BOM_UTF8, "utf-8"),
         (codecs.BOM_UTF16_LE, "utf-16-le"),

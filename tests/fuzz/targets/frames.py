@@ -1,4 +1,4 @@
-"""Bytes on the socket, as either end cuts them into frames and decodes these."""
+"""Bytes on the socket: both ends cut them into frames and decode the frames."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +25,7 @@ LIMIT_BYTES = 512
 
 
 def check(data: bytes) -> None:
-    """Cut the bytes in two ways, which must agree; decode each frame as everything it may be."""
+    """Cut the bytes in two ways, which must agree, and decode each frame as every possible type."""
     whole = _cut([data])
     assert _cut([data[at : at + 1] for at in range(len(data))]) == whole
     for body in (*whole[0], data):
@@ -41,13 +41,13 @@ def check(data: bytes) -> None:
 
 
 def _cut(pieces: list[bytes]) -> tuple[list[bytes], str]:
-    """Return the frames of a stream that comes in pieces, and what is wrong at its end."""
+    """Return the frames of a stream that arrives in pieces, and the error at its end."""
     buffer = FrameBuffer(limit=LIMIT_BYTES)
     frames: list[bytes] = []
     for piece in pieces:
         try:
             frames += buffer.feed(piece)
         except FrameError as error:
-            # What comes before it in the same piece is lost with the connection.
+            # The frames before it in the same piece are lost with the connection.
             return [], str(error)
     return frames, ""

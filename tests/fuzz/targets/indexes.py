@@ -1,4 +1,4 @@
-"""An index file that somebody, or a disk, has changed: for the daemon that opens it, and doctor."""
+"""A modified or corrupt index file, which the daemon opens and the doctor examines."""
 
 import asyncio
 import shutil
@@ -96,10 +96,10 @@ IDENTITY = identity("none", "fts-only", dims=2, provider_key="")
 
 
 def check(data: bytes) -> None:
-    """Change an index by it: the doctor tells, and the daemon takes it, mends it or says why not.
+    """Modify an index: the doctor reports on it, and the daemon opens, repairs or refuses it.
 
-    The first byte says how: single bytes of the file; values of single columns; another file; its
-    end is lost.
+    The first byte selects the change: single bytes of the file, values of single columns, another
+    file, or a truncated file.
     """
     path, config = _config()
     for old in path.parent.glob(f"{path.name}*"):
@@ -132,7 +132,7 @@ def _config() -> tuple[Path, AgentConfig]:
 
 @cache
 def _whole() -> Path:
-    """Return an index that is whole, with a row in each table."""
+    """Return an intact index with a row in each table."""
     path = folder() / "whole.sqlite"
     connection: Connection = sqlite.connect(path, isolation_level=None)
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -178,7 +178,7 @@ def _change(path: Path, how: int, data: bytes) -> None:
 
 
 def _put(connection: Connection, table: str, column: str, value: bytes) -> None:
-    """Give all rows of a table a value, as far as it lets us."""
+    """Write a value into all rows of a table, where its constraints allow it."""
     number = int.from_bytes(value[:8].ljust(8, b"\0"), "big", signed=True)
     new: int | bytes = number if column in _NUMBERS else value
     cast = "?" if column in _NUMBERS or column == "embedding" else "CAST(? AS TEXT)"
@@ -187,7 +187,7 @@ def _put(connection: Connection, table: str, column: str, value: bytes) -> None:
 
 
 async def _open(path: Path, workspace: Path) -> None:
-    """Open it as the daemon does, and read what that reads."""
+    """Open the index as the daemon does, and read the same tables."""
     options = StoreOptions(path, workspace, None, "not wanted", 100)
     recovery = Recovery(options, {}, lambda: None)
     store = Store(options, IDENTITY)
@@ -200,7 +200,7 @@ async def _open(path: Path, workspace: Path) -> None:
     try:
         await _read(store)
     except (Error, DamagedIndexError) as error:
-        if fault_of(error) is not Fault.DAMAGED:  # else the agent starts anew, and mends it
+        if fault_of(error) is not Fault.DAMAGED:  # the agent repairs a corrupt index
             raise
     finally:
         with suppress(Error):

@@ -1,4 +1,4 @@
-"""Small files and variables that another process, or an earlier one, has left for the daemon."""
+"""Small files and variables that the daemon inherits from another or an earlier process."""
 
 import os
 from contextlib import suppress
@@ -43,7 +43,7 @@ _connection.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT)")
 
 
 def check(data: bytes) -> None:
-    """Read it as everything that it may be: what makes no sense is nothing, never a crash."""
+    """Read the bytes as each of these; invalid content counts as none and never raises."""
     found = lock_holder.decode(data)
     if found is not None:
         assert lock_holder.decode(lock_holder.encode(found)) == found
@@ -68,5 +68,5 @@ def check(data: bytes) -> None:
     names = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID")
     for name in names:
         Notifier({"WATCHDOG_USEC": "1", name: variable}).send("READY=1")
-    if variable != str(os.getpid()):  # the fuzzer does find that out
+    if variable != str(os.getpid()):  # the fuzzer does discover the process number
         assert inherited_socket({"LISTEN_PID": variable, "LISTEN_FDS": "1"}) is None

@@ -1,4 +1,4 @@
-"""Markdown on its way into chunks."""
+"""Chunking of Markdown."""
 
 from itertools import pairwise
 
@@ -19,7 +19,7 @@ MAX_BYTES = 2_048
 
 
 def check(data: bytes) -> None:
-    """Chunk it by sizes from the first three bytes: nothing is lost, moved or too large."""
+    """Chunk the text with sizes from the first three bytes: no text is lost, moved or too large."""
     sizes, text = data[:3].ljust(3, b"\0"), data[3:].decode("utf-8", "surrogateescape")
     tokens, overlap, max_bytes = 1 + sizes[0], sizes[1], 4 + 8 * sizes[2]
     lines = split_lines(text)
@@ -43,9 +43,9 @@ def check(data: bytes) -> None:
 
 
 def _one(text: str) -> bool:
-    """Say whether a text may be one character as a reader sees it: it is never cut by its weight.
+    """Return whether a text may be one grapheme, which is never cut, whatever its weight.
 
-    Letters and digits begin another one, where no joiner is before them.
+    Letters and digits start a new grapheme unless a joiner precedes them.
     """
     return "\n" not in text and not any(
         char.isascii() and char.isprintable() and before != "\u200d"

@@ -1,4 +1,4 @@
-"""The heads of model files."""
+"""The headers of model files."""
 
 import io
 import struct
@@ -21,7 +21,7 @@ MAX_BYTES = 1_024
 
 
 def check(data: bytes) -> None:
-    """Read the head: values, or a `GgufError`."""
+    """Read the header; only a `GgufError` may result."""
     with suppress(GgufError):
         for key, value in read_facts(io.BytesIO(data)).items():
             assert isinstance(key, str)

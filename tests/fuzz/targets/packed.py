@@ -1,4 +1,4 @@
-"""Transcripts that an agent has packed: zstd frames, whole or not, of anything."""
+"""Compressed transcripts: complete or truncated zstd frames of arbitrary bytes."""
 
 from contextlib import suppress
 from unittest import mock
@@ -13,7 +13,7 @@ except ImportError:  # the extra `zst`
     zstandard = None  # type: ignore[assignment]
 
 MOST_BYTES = 1024 * 1024
-"""What a file may have unpacked; 1 GiB takes too long."""
+"""Maximum unpacked size for this target; 1 GiB takes too long."""
 LINE = b'{"role":"user","content":"hello"}\n'
 SEEDS = [LINE]
 if zstandard is not None:
@@ -31,7 +31,7 @@ MAX_BYTES = 4_096
 
 
 def check(data: bytes) -> None:
-    """Unpack it: what was packed, within bounds, or an `OSError` that says why."""
+    """Unpack the bytes: the result is the original within the limit, or an `OSError`."""
     path = folder() / "a.jsonl.reset.2026-11-28T10-00-00.000Z.zst"
     path.write_bytes(data)
     with mock.patch.object(archive, "MAX_UNPACKED_BYTES", MOST_BYTES):
@@ -45,6 +45,6 @@ def check(data: bytes) -> None:
             return
     assert len(content) == size <= MOST_BYTES + BLOCK_BYTES
     if zstandard is not None:
-        # It asks for as much memory at once as the frame says that there will be.
+        # It allocates the size that the frame header declares in one block.
         with suppress(zstandard.ZstdError, MemoryError):
             assert content.startswith(zstandard.decompress(data, MOST_BYTES))

@@ -1,4 +1,4 @@
-"""Patterns of `.memoryignore` and of extra paths, against names of any kind."""
+"""Patterns of `.memoryignore` and of extra paths, against arbitrary names."""
 
 from contextlib import suppress
 
@@ -17,7 +17,7 @@ MAX_BYTES = 1_024
 
 
 def check(data: bytes) -> None:
-    """Read the patterns behind the first NUL, and hold the name before it against them."""
+    """Match the name before the first NUL against the patterns behind it."""
     name, _, text = data.partition(b"\0")
     path = name.decode("utf-8", "surrogateescape")
     lines = split_lines(text.decode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""`<private>` blocks: what is in them, and how many lines are left."""
+"""`<private>` blocks: the hidden text and the number of remaining lines."""
 
 import re
 
@@ -19,13 +19,13 @@ _BARE = re.compile(r"`|<(?!/?private>)", re.IGNORECASE)
 
 
 def check(data: bytes) -> None:
-    """Mask: as many lines, nothing of a block, and no more the second time."""
+    """Mask the text: all lines remain, no text of a block does, and masking is idempotent."""
     text = data.decode("utf-8", "replace")
     lines = split_lines(text)
     masked, _ = mask_private(lines, placeholder="[private]")
     assert len(masked) == len(lines)
     assert len(mask_private(lines)[0]) == len(lines)
-    # Behind an opening tag that nothing makes doubtful, all is hidden to the end.
+    # After an unambiguous opening tag, everything up to the end is hidden.
     hidden, remark = mask_private([*lines, "<private>", SECRET, f"a {SECRET} b"])
     assert remark is not None
     assert not any(SECRET in line for line in hidden[len(lines) :])

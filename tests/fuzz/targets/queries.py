@@ -1,4 +1,4 @@
-"""What people search for: operators, terms, FTS5's own language, dates and globs."""
+"""Search queries: operators, terms, FTS5's syntax, dates and globs."""
 
 import datetime
 import time
@@ -53,7 +53,7 @@ _connection = _index()
 
 
 def check(data: bytes) -> None:
-    """Search as the engine does; no text is an error of SQL, or makes the search long."""
+    """Search as the engine does; no query raises an SQL error or takes long."""
     typed = data.decode("utf-8", "replace").strip()
     query = parse(typed)
     assert "\n" not in query.text

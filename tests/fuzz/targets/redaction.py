@@ -1,4 +1,4 @@
-"""Masking of secrets in any text."""
+"""Masking of secrets in arbitrary text."""
 
 from memoryd.messages import split_lines
 from memoryd.text.redact import Redactor
@@ -30,13 +30,13 @@ _own = Redactor([r"\bTICKET-\d{1,9}", "[^x]{9,}"])
 
 
 def check(data: bytes) -> None:
-    """Mask: twice is as good as once, and by lines there are as many as before."""
+    """Mask the text: a second pass changes nothing, and the number of lines is kept."""
     text = data.decode("utf-8", "replace")
     for redact in (_redact, _own):
         masked = redact(text)
         assert redact(masked) == masked
         lines = split_lines(text)
         assert len(redact.lines(lines)) == len(lines)
-    # A key of a kind that nobody could take for something else, with space around it.
+    # An unambiguous key between spaces.
     key = "ghp_" + "a1B2c3D4e5" * 4
     assert key not in _redact(f"{text}\n {key} \n")

@@ -1,4 +1,4 @@
-"""Requests to a whole daemon: what follows a greeting, as frames of any content, or as bytes."""
+"""Requests to a complete daemon after the greeting, as frames of arbitrary content or as bytes."""
 
 import asyncio
 import json
@@ -43,16 +43,16 @@ DICTIONARY += [b'"workspace":"', b"MEMORY.md", b"memory/", b"sessions/", b"\\u00
 DICTIONARY += [b"9223372036854775807", b"-1", b"1e400", b"[]", b"true", b'"agent":', b"\\ud800"]
 MAX_BYTES = 512
 PATIENCE_S = 15.0
-"""How long an answer may take. Less than what counts as a hang."""
+"""Seconds that an answer may take; less than the limit for a hang."""
 LAST_ID = 2**62
 _served = Served()
 
 
 def check(data: bytes) -> None:
-    """Send it: exactly one last frame for each request, none of them `internal`, or a close.
+    """Send the input: each request gets exactly one last frame, none `internal`, or a close.
 
-    Behind a byte FF, what follows is sent as it is. Else each line is a request: op, NUL, a body
-    as JSON.
+    After an initial byte FF the rest is sent unchanged. Otherwise each line is a request: op, NUL,
+    a body in JSON.
     """
     _served.loop.run_until_complete(_check(data[1:] if data[:1] == b"\xff" else _frames(data)))
 
@@ -92,7 +92,7 @@ async def _check(sent: bytes) -> None:
                 await writer.drain()
             ended = await _read(answers, None if asked is None else asked + Counter({LAST_ID: 1}))
         if asked is not None:
-            assert not ended, "the connection was closed though nothing was wrong with it"
+            assert not ended, "a valid connection was closed"
     finally:
         writer.close()
         with suppress(ConnectionError):
@@ -101,10 +101,7 @@ async def _check(sent: bytes) -> None:
 
 
 async def _read(answers: "_Answers", asked: Counter[int] | None) -> bool:
-    """Read until each request has its last frame, or the end; return whether it has come to that.
-
-    `asked` None: the end must come, since something sent is no frame, or not a whole one.
-    """
+    """Read until each request has its last frame or the connection ends; return the latter."""
     seen: Counter[int] = Counter()
     while (frame := await answers.next()) is not None:
         if isinstance(frame, Progress | Item):
@@ -124,7 +121,7 @@ async def _read(answers: "_Answers", asked: Counter[int] | None) -> bool:
 
 
 def _asked(sent: bytes) -> Counter[int] | None:
-    """Return how often each id is asked with; None if the bytes are not all whole frames."""
+    """Return the number of requests per id, or None unless the bytes are complete frames."""
     asked: Counter[int] = Counter()
     size = 0
     try:
@@ -147,7 +144,7 @@ class _Answers:
         self._frames: list[bytes] = []
 
     async def next(self) -> object:
-        """Return the next frame, None at the end."""
+        """Return the next frame, or None at the end."""
         while not self._frames:
             try:
                 data = await self._reader.read(65_536)

@@ -1,4 +1,4 @@
-"""What a server sends over HTTP, byte by byte: heads, encodings, lengths, and ends."""
+"""HTTP answers as raw bytes: headers, encodings, lengths, and early ends."""
 
 import asyncio
 import gzip
@@ -43,7 +43,7 @@ PATIENCE_S = 10.0
 
 
 class _Server:
-    """Sends the same bytes to whoever connects, and hangs up."""
+    """A server that sends the same bytes on every connection and closes it."""
 
     def __init__(self) -> None:
         self.answer = b""
@@ -69,7 +69,7 @@ _server = _Server()
 
 
 def check(data: bytes) -> None:
-    """Send it for an answer: an embedding or a provider's error, which has no key in it."""
+    """Answer with the bytes: an embedding or a provider's error results, and contains no key."""
     _server.answer = data
     _server.loop.run_until_complete(_ask())
 

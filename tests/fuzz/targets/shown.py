@@ -1,4 +1,4 @@
-"""What a daemon says, as the client takes it from the socket and `memctl` shows it to people."""
+"""Answers of a daemon, as the client reads them and `memctl` displays them."""
 
 import contextlib
 import io
@@ -82,10 +82,10 @@ _ALLOWED = {"\n", "\t"}
 
 
 def check(data: bytes) -> None:
-    """Answer a request with it: an error for people, or what may be shown on a terminal.
+    """Answer a request with the bytes: an error or text that is safe on a terminal results.
 
-    The first byte says which request. With its highest bit the rest is what comes from the socket,
-    else the body of the answer as JSON.
+    The first byte selects the request. If its highest bit is set, the rest is the raw stream from
+    the socket, otherwise the body of the answer in JSON.
     """
     which, rest = (data[0] if data else 0), data[1:]
     number = (which & 0x7F) % len(CALLS)

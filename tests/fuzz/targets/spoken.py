@@ -1,4 +1,4 @@
-"""What agents wrap around messages, and keys of sessions: texts that patterns look at."""
+"""Text that agents wrap around messages, and keys of transcripts, both matched by patterns."""
 
 from memoryd.messages import split_lines
 from memoryd.source.transcripts.detect import excluded_key
@@ -26,7 +26,7 @@ MAX_BYTES = 2_048
 
 
 def check(data: bytes) -> None:
-    """Clean it: one line, which can be stored."""
+    """Clean the text: the result is one line that the index can store."""
     text = data.decode("utf-8", "surrogateescape")
     said = (clean("user", text), clean("assistant", text))
     for line in said:

@@ -1,4 +1,4 @@
-"""Transcripts of every format: read at once, in two steps, and as excerpts."""
+"""Transcripts of every format, read at once, in two steps, and as excerpts."""
 
 from functools import partial
 from pathlib import Path
@@ -41,7 +41,7 @@ OPTIONS = DeltaOptions(
 
 
 def check(data: bytes) -> None:
-    """Read what the first byte cuts in two: the chunks are those of the whole."""
+    """Read the input in two parts, cut as the first byte says; the chunks stay the same."""
     cut, content = data[:1], data[1:]
     path = folder() / "t.jsonl"
     path.write_bytes(content)

@@ -1,4 +1,4 @@
-"""What passes between the daemon and the process of a model on this machine, either way."""
+"""Messages between the daemon and the process of a local model, in both directions."""
 
 import asyncio
 import io
@@ -34,15 +34,15 @@ DICTIONARY = [b"\x82\xa2id", b"\xa7vectors\xc4\x08", b"\xa5texts\x91", b"\xc0", 
 DICTIONARY += [ONE, b"\xcf" + b"\xff" * 8, b"\xc6\xff\xff\xff\xff", FRAME_HEADER.pack(2**24)]
 MAX_BYTES = 512
 _PATIENCE_S = 0.002
-"""For what never comes."""
+"""Seconds to wait for messages that never arrive."""
 _ENGINE = replace(local.bundled(), dims=None, check=lambda: None)
 
 
 def check(data: bytes) -> None:
-    """Take it for what a model's process sends, and for what it is asked.
+    """Read the bytes as output of a model's process, and as requests to it.
 
-    Bits of the first byte: it says no more, but lives on; what is before a NUL is its stderr; each
-    line is the vectors of one reply.
+    The first byte has flags: whether the process lives on without output, whether the part before a
+    NUL is its stderr, and whether each line is the vectors of one reply.
     """
     how, sent = (data[0] if data else 0), data[1:]
     stderr = b""
@@ -92,7 +92,7 @@ async def _take(count: int, call: Coroutine[Any, Any, FloatMatrix]) -> None:
 
 
 class _Process:
-    """Stands in for a process, which has said all that it says."""
+    """A replacement for a process whose whole output is known."""
 
     def __init__(self, sent: bytes, stderr: bytes, *, ends: bool) -> None:
         self.pid, self.returncode = 1, None if not ends else -11
@@ -123,7 +123,7 @@ class _Process:
 
 
 def _asked(sent: bytes) -> None:
-    """Answer it as the process does: with one frame for each request, in order."""
+    """Answer as the process does: one frame for each request, in order."""
     replies = io.BytesIO()
     asked: list[list[str]] = []
 

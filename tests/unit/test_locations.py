@@ -1,0 +1,128 @@
+"""Locations of transcripts, and the names of transcripts."""
+
+from pathlib import Path
+
+import pytest
+
+from memoryd.messages import FileKey
+from memoryd.source.transcripts.locations import (
+    SOURCE,
+    TranscriptLocations,
+    is_archive,
+    is_transcript,
+    owner_of,
+)
+
+
+def places(
+    *paths: str, formats: tuple[str, ...] = ("openclaw",), agent: str = "main"
+) -> TranscriptLocations:
+    return TranscriptLocations(paths, formats, agent=agent, environ={})
+
+
+def write(folder: Path, *names: str) -> None:
+    for name in names:
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("{}\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "taken"),
+    [
+        ("a.jsonl", True),
+        ("a.jsonl.reset.2026-02-16T22-26-33.000Z", True),
+        ("a.jsonl.deleted.2026-02-16T22-26-33.000Z", True),
+        ("a.jsonl.deleted.2026-02-16T22-26-33.000Z.zst", True),
+        ("a.jsonl.zst", False),
+        ("a.jsonl.bak.2026-02-16T22-26-33.000Z", False),
+        ("a.checkpoint.0b51-11.jsonl", False),
+        ("a.trajectory.jsonl", False),
+        ("sessions.json", False),
+        ("chats/a.json5", True),
+        ("registry.json5", False),
+        ("a.jsonl.tmp", False),
+        ("p/subagents/a.jsonl", False),
+    ],
+)
+def test_live_transcripts_and_archives_are_taken_and_nothing_else(name: str, taken: bool) -> None:
+    assert is_transcript(f"/x/{name}") is taken
+
+
+def test_an_archive_is_told_from_a_live_one() -> None:
+    assert not is_archive("/x/a.jsonl")
+    assert is_archive("/x/a.jsonl.reset.2026-02-16T22-26-33.000Z")
+
+
+def test_the_usual_places_of_each_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write(
+        tmp_path, ".openclaw/agents/main/sessions/a.jsonl", ".openclaw/agents/bob/sessions/b.jsonl"
+    )
+    write(
+        tmp_path, ".claude/projects/-home-me/c.jsonl", ".codex/sessions/2026/11/28/rollout-d.jsonl"
+    )
+    write(tmp_path, ".codex/sessions/2026/11/28/history.jsonl")
+    found = places(formats=("openclaw", "claude", "codex")).find()
+    assert [key.path for key in found.files] == [
+        "sessions/openclaw/a.jsonl",
+        "sessions/claude/-home-me/c.jsonl",
+        "sessions/codex/2026/11/28/rollout-d.jsonl",
+    ]
+
+
+def test_a_variable_moves_a_place(tmp_path: Path) -> None:
+    write(tmp_path, "agents/bob/sessions/b.jsonl")
+    environ = {"OPENCLAW_STATE_DIR": str(tmp_path)}
+    found = TranscriptLocations((), ("openclaw",), agent="bob", environ=environ).find()
+    (path,) = (path for path, _ in found.files.values())
+    assert owner_of(path) == "bob"
+
+
+def test_every_name_is_unique_and_leads_back(tmp_path: Path) -> None:
+    write(tmp_path, "one/logs/a.jsonl", "one/logs/deep/b.jsonl", "two/logs/a.jsonl")
+    where = places(f"{tmp_path}/one/logs", f"{tmp_path}/two/logs/*.jsonl")
+    found = where.find()
+    assert [key.path for key in found.files] == [
+        "sessions/logs/a.jsonl",
+        "sessions/logs/deep/b.jsonl",
+        "sessions/logs~2/a.jsonl",
+    ]
+    for key, (path, _) in found.files.items():
+        assert where.real_path(key) == path
+        assert where.key(path) == key
+
+
+@pytest.mark.parametrize(
+    "path", ["sessions/logs/../x.jsonl", "sessions/other/x.jsonl", "sessions/logs", "memory/a.md"]
+)
+def test_names_that_lead_nowhere(tmp_path: Path, path: str) -> None:
+    write(tmp_path, "logs/a.jsonl")
+    assert places(f"{tmp_path}/logs").real_path(FileKey(SOURCE, path)) is None
+
+
+def test_links_special_files_and_second_names_are_left_out(tmp_path: Path) -> None:
+    write(tmp_path, "logs/a.jsonl")
+    (tmp_path / "logs/link.jsonl").symlink_to("a.jsonl")
+    (tmp_path / "logs/same.jsonl").hardlink_to(tmp_path / "logs/a.jsonl")
+    (tmp_path / "logs/folder.jsonl").mkdir()
+    assert [key.path for key in places(f"{tmp_path}/logs").find().files] == [
+        "sessions/logs/a.jsonl"
+    ]
+
+
+def test_a_folder_without_a_glob_stays_a_folder_while_it_is_not_there(tmp_path: Path) -> None:
+    """Otherwise its transcripts would look deleted."""
+    (tmp_path / "one.jsonl").touch()
+    paths = [str(tmp_path / "away"), str(tmp_path / "one.jsonl"), str(tmp_path / "two.jsonl")]
+    places = TranscriptLocations(paths, ["plain"], agent="main", environ={})
+    assert [place.folder for place in places.places] == [tmp_path / "away", tmp_path, tmp_path]
+    found = places.find()
+    assert [place.folder for place in found.missing] == [tmp_path / "away"]
+    assert len(found.files) == 1
+
+
+def test_a_place_that_is_not_there_is_told(tmp_path: Path) -> None:
+    found = places(f"{tmp_path}/nowhere/*.jsonl").find()
+    assert found.files == {}
+    assert [place.folder for place in found.missing] == [tmp_path / "nowhere"]

@@ -1,0 +1,190 @@
+"""Vectors in memory, compared with a naive search."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from memoryd.index.statements import MatrixRow
+from memoryd.index.vector_matrix import BEST_WINDOW_WEIGHT, VectorMatrix
+
+DIMS = 4
+NEVER = 1_000_000
+
+
+def unit(seed: int) -> NDArray[np.float32]:
+    vector = np.random.default_rng(seed).normal(size=DIMS).astype(np.float32)
+    return np.asarray(vector / np.linalg.norm(vector), dtype=np.float32)
+
+
+def row(row_id: int, file_id: int = 1, seed: int | None = None) -> MatrixRow:
+    return MatrixRow(
+        row_id, file_id, unit(row_id if seed is None else seed).astype("<f4").tobytes()
+    )
+
+
+def test_the_nearest_come_first() -> None:
+    matrix = VectorMatrix(DIMS)
+    matrix.apply((), [row(n) for n in range(50)])
+    best, score = matrix.search(unit(17), 5)[0]
+    assert best == 17
+    assert score == pytest.approx(1.0)
+    scores = [s for _, s in matrix.search(unit(17), 50)]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_an_empty_matrix_and_no_places_find_nothing() -> None:
+    matrix = VectorMatrix(DIMS)
+    assert matrix.search(unit(1), 5) == []
+    matrix.apply((), [row(1)])
+    assert matrix.search(unit(1), 0) == []
+    assert matrix.search(unit(1), 5, file_ids=[]) == []
+
+
+def test_fewer_rows_than_asked_for_are_all_of_them() -> None:
+    matrix = VectorMatrix(DIMS)
+    matrix.apply((), [row(1), row(2)])
+    assert {found for found, _ in matrix.search(unit(1), 10)} == {1, 2}
+
+
+def test_a_large_neighbour_does_not_starve_a_small_file() -> None:
+    matrix = VectorMatrix(DIMS)
+    matrix.apply((), [row(n, file_id=1, seed=0) for n in range(2000)])
+    matrix.apply((), [row(5000 + n, file_id=2, seed=n) for n in range(1, 4)])
+    found = matrix.search(unit(0), 3, file_ids={2})
+    assert {row_id for row_id, _ in found} == {5001, 5002, 5003}
+
+
+def test_a_row_that_is_not_there_is_not_missed() -> None:
+    matrix = VectorMatrix(DIMS)
+    matrix.apply([NEVER], [row(1)])
+    assert len(matrix) == 1
+
+
+def test_a_row_that_is_added_again_is_replaced() -> None:
+    matrix = VectorMatrix(DIMS)
+    matrix.apply((), [row(1, seed=1)])
+    matrix.apply((), [row(1, file_id=9, seed=2)])
+    assert dict(matrix.search(unit(2), 5, file_ids={9})) == {1: pytest.approx(1.0)}
+    assert len(matrix) == 1
+
+
+def test_it_grows_past_its_capacity_and_forgets_nothing() -> None:
+    matrix = VectorMatrix(DIMS, capacity=1)
+    matrix.apply((), [row(n, file_id=n) for n in range(3000)])
+    assert len(matrix) == 3000
+    for n in (0, 255, 256, 1000, 2999):
+        assert dict(matrix.search(unit(n), 1, file_ids={n})) == {n: pytest.approx(1.0)}
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sets(st.integers(0, 8)),
+            st.lists(st.tuples(st.integers(0, 8), st.integers(1, 3), st.integers(0, 99))),
+        ),
+        max_size=12,
+    )
+)
+def test_after_any_changes_it_finds_what_a_plain_search_finds(
+    changes: list[tuple[set[int], list[tuple[int, int, int]]]],
+) -> None:
+    matrix, model = VectorMatrix(DIMS), dict[int, tuple[int, NDArray[np.float32]]]()
+    for removed, added in changes:
+        matrix.apply(removed, [row(row_id, file_id, seed) for row_id, file_id, seed in added])
+        for row_id in removed:
+            model.pop(row_id, None)
+        for row_id, file_id, seed in added:
+            model[row_id] = file_id, unit(seed)
+    assert len(matrix) == len(model)
+    query = unit(1000)
+    for wanted in (None, {1}, {2, 3}):
+        expected = {
+            row_id: pytest.approx(float(vector @ query), abs=1e-6)
+            for row_id, (file_id, vector) in model.items()
+            if wanted is None or file_id in wanted
+        }
+        assert dict(matrix.search(query, 100, file_ids=wanted)) == expected
+
+
+# Several vectors of one chunk
+
+
+def several(row_id: int, seeds: list[int], file_id: int = 1) -> MatrixRow:
+    return MatrixRow(
+        row_id, file_id, b"".join(unit(seed).astype("<f4").tobytes() for seed in seeds)
+    )
+
+
+def expected(query: NDArray[np.float32], seeds: list[int]) -> float:
+    rows = np.stack([unit(seed) for seed in seeds])
+    mean = rows.mean(axis=0)
+    mean /= np.linalg.norm(mean)
+    best = float((rows @ query).max())
+    share = BEST_WINDOW_WEIGHT if len(seeds) > 1 else 1.0
+    return share * best + (1 - share) * float(mean @ query)
+
+
+@given(
+    st.dictionaries(
+        st.integers(1, 30), st.lists(st.integers(0, 99), min_size=1, max_size=4), min_size=1
+    ),
+    st.integers(0, 99),
+    st.sets(st.integers(1, 30)),
+)
+def test_the_best_window_counts_and_the_mean_a_little(
+    chunks: dict[int, list[int]], seed: int, removed: set[int]
+) -> None:
+    matrix = VectorMatrix(DIMS)
+    matrix.apply((), [several(row_id, seeds) for row_id, seeds in chunks.items()])
+    matrix.apply(removed, [])
+    left = {row_id: seeds for row_id, seeds in chunks.items() if row_id not in removed}
+    query = unit(seed)
+    found = dict(matrix.search(query, 100))
+    assert found.keys() == left.keys()
+    for row_id, seeds in left.items():
+        assert found[row_id] == pytest.approx(expected(query, seeds), abs=0.02)
+    assert matrix.cosines(query, [*left, NEVER]) == pytest.approx(found, abs=1e-5)
+    for row_id, seeds in left.items():
+        cosines = [float(unit(s) @ query) for s in seeds]
+        assert matrix.window_cosines(query, row_id) == pytest.approx(cosines, abs=0.02)
+
+
+def test_a_chunk_with_one_window_about_the_question_is_found_among_many() -> None:
+    matrix = VectorMatrix(DIMS)
+    rng = np.random.default_rng(3)
+    matrix.apply((), [several(n, [int(s) for s in rng.integers(0, 500, 4)]) for n in range(3_000)])
+    matrix.apply((), [several(9_999, [777, 3, 4, 5])])
+    rows = [row_id for row_id, _ in matrix.search(unit(777), 5)]
+    best = max(rows, key=lambda row_id: max(matrix.window_cosines(unit(777), row_id)))
+    assert max(matrix.window_cosines(unit(777), best)) > 0.95
+
+
+@pytest.mark.parametrize("embedding", [b"", bytes(3), bytes(4), bytes(20)])
+def test_what_can_be_no_vector_is_an_error_and_no_noise(embedding: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        VectorMatrix(2).apply((), [MatrixRow(1, 1, embedding)])
+
+
+def test_no_search_waits_for_a_module() -> None:
+    """Searches once imported a module after hours, when the ids of files were far apart."""
+    searches = """
+import sys
+import subprocess
+import sys
+
+import numpy as np
+from memoryd.index.vector_matrix import VectorMatrix
+from memoryd.index.statements import MatrixRow
+vector = np.ones(4, "<f4") / 2
+matrix = VectorMatrix(4)
+matrix.apply((), [MatrixRow(n, 10**6 * n, vector.tobytes()) for n in range(500)])
+before = set(sys.modules)
+assert len(matrix.search(vector, 500, file_ids=range(0, 10**9, 2 * 10**6))) == 250
+assert set(sys.modules) == before, set(sys.modules) - before
+"""
+    subprocess.run([sys.executable, "-c", searches], check=True, timeout=60)
