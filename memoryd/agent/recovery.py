@@ -90,7 +90,7 @@ class Recovery:
 
     def note(self, error: Exception) -> None:
         """Report an error if it reveals corruption."""
-        if fault_of(error) is Fault.DAMAGED:
+        if fault_of(error) is Fault.CORRUPT:
             self.report(problem_of(error))
 
     def guarded(self, actor: Actor) -> Actor:
@@ -103,7 +103,7 @@ class Recovery:
             await actor.run()
         except Exception as error:
             inner = innermost(error)
-            if not isinstance(inner, Exception) or fault_of(inner) is not Fault.DAMAGED:
+            if not isinstance(inner, Exception) or fault_of(inner) is not Fault.CORRUPT:
                 raise
             self.note(inner)
             await asyncio.get_running_loop().create_future()
@@ -136,7 +136,7 @@ def _at_opening(error: Exception) -> Problem | None:
 
     Opening reads the tables as the schema defines them, so that unexpected rows are corruption too.
     """
-    if fault_of(error) is Fault.DAMAGED:
+    if fault_of(error) is Fault.CORRUPT:
         return problem_of(error)
     if isinstance(error, Error) and fault_of(error) is Fault.OTHER:
         return Problem("content", str(error))

@@ -313,7 +313,7 @@ def _cancel_requests(hosted: AgentSlot) -> None:
 def _of_index(hosted: AgentSlot, error: Exception) -> RequestFailedError | None:
     """Return the error to answer for an error of the index, None for other errors."""
     name, fault = hosted.config.agent, fault_of(error)
-    if fault is Fault.DAMAGED:
+    if fault is Fault.CORRUPT:
         message = f"the index of agent {name} is corrupt ({error}) and is being repaired"
         hint = "retry in a moment; `memctl status` shows the result"
     elif fault is Fault.SURROUNDINGS and isinstance(error, Error):

@@ -152,7 +152,7 @@ def _guarded(topic: Topic) -> Iterator[None]:
 
 
 def _report(topic: Topic, error: Exception) -> None:
-    if fault_of(error) is Fault.DAMAGED:
+    if fault_of(error) is Fault.CORRUPT:
         topic.error(f"the index is corrupt: {error}", structure.MOVED_ASIDE)
     else:
         topic.error(

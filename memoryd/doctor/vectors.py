@@ -28,7 +28,7 @@ def check_vectors(connection: Connection, topic: Topic, identity: Identity, *, v
     try:
         wrong = _wrong(connection, identity, vec=compares)
     except Error as error:
-        if not compares or fault_of(error) is Fault.DAMAGED:
+        if not compares or fault_of(error) is Fault.CORRUPT:
             raise
         topic.error(f"sqlite-vec can't read its table: {error}", REBUILD)
         wrong = _wrong(connection, identity, vec=False)

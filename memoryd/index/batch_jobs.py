@@ -3,7 +3,7 @@
 import msgspec
 
 from memoryd.identity import DIMS_SIGN, Identity
-from memoryd.index.driver import Connection, DamagedIndexError
+from memoryd.index.driver import Connection, CorruptIndexError
 from memoryd.messages import BatchJobRow, JobChange
 
 _HASHES = msgspec.json.Decoder(list[str])
@@ -34,7 +34,7 @@ def write_job(connection: Connection, change: JobChange) -> None:
 def load_jobs(connection: Connection, identity: Identity) -> list[BatchJobRow]:
     """Return the jobs whose vectors are of this identity, oldest first.
 
-    Raises `DamagedIndexError` for a job whose texts are unreadable.
+    Raises `CorruptIndexError` for a job whose texts are unreadable.
     """
     found = connection.execute(
         "SELECT key, provider, model, provider_key, created_at, hashes, attempts, remote_id"
@@ -52,4 +52,4 @@ def _texts(hashes: str) -> list[str]:
     try:
         return _HASHES.decode(hashes)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise DamagedIndexError(f"the texts of a batch job are unreadable: {error}") from error
+        raise CorruptIndexError(f"the texts of a batch job are unreadable: {error}") from error

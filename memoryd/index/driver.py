@@ -42,17 +42,17 @@ _UNDECODABLE = "Could not decode to UTF-8 column"
 class Fault(Enum):
     """Cause of an error.
 
-    `DAMAGED`: the file's content is corrupt, permanently. `SURROUNDINGS`: the disk is full,
+    `CORRUPT`: the file's content is corrupt, permanently. `SURROUNDINGS`: the disk is full,
     read-only or failing, or the file is gone, all of which may pass. `OTHER`: a bug, or the content
     of one row.
     """
 
-    DAMAGED = "damaged"
+    CORRUPT = "corrupt"
     SURROUNDINGS = "surroundings"
     OTHER = "other"
 
 
-class DamagedIndexError(Exception):
+class CorruptIndexError(Exception):
     """Index content that memoryd can't have written.
 
     `table` names the derived table that is corrupt, if nothing else is.
@@ -68,16 +68,16 @@ def fault_of(error: BaseException) -> Fault:
 
     Codes: https://sqlite.org/rescode.html
     """
-    if isinstance(error, DamagedIndexError):
-        return Fault.DAMAGED
+    if isinstance(error, CorruptIndexError):
+        return Fault.CORRUPT
     code = getattr(error, "sqlite_errorcode", None)
     if code is None and _UNDECODABLE in str(error):
-        return Fault.DAMAGED
+        return Fault.CORRUPT
     if code is None:
         return Fault.SURROUNDINGS if isinstance(error, OSError) else Fault.OTHER
     primary = code & 0xFF  # the rest is the extended code
     if primary in _DAMAGED:
-        return Fault.DAMAGED
+        return Fault.CORRUPT
     return Fault.SURROUNDINGS if primary in _SURROUNDINGS else Fault.OTHER
 
 

@@ -16,7 +16,7 @@ from memoryd.identity import Choice, Identity
 from memoryd.index.cache import mean_vector, with_known_dims
 from memoryd.index.driver import (
     Connection,
-    DamagedIndexError,
+    CorruptIndexError,
     Error,
     Fault,
     fault_of,
@@ -148,7 +148,7 @@ def version_of(connection: Connection) -> int:
 def check(connection: Connection, workspace: Path, identity: Identity | None = None) -> Identity:
     """Return the identity of an index; an empty index gets `identity`.
 
-    Raises `IndexRefusedError` if it is not ours, `DamagedIndexError` if its identity is unreadable.
+    Raises `IndexRefusedError` if it is not ours, `CorruptIndexError` if its identity is unreadable.
     """
     if not one_value(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'meta'"):
         raise IndexRefusedError("it is not an index of memoryd", "set store.path to another file")
@@ -161,7 +161,7 @@ def check(connection: Connection, workspace: Path, identity: Identity | None = N
     try:
         return get_identity(connection)
     except msgspec.MsgspecError as error:
-        raise DamagedIndexError(f"the identity of the index is unreadable ({error})") from error
+        raise CorruptIndexError(f"the identity of the index is unreadable ({error})") from error
 
 
 def create(connection: Connection, workspace: Path) -> None:
@@ -284,7 +284,7 @@ def ensure_fts(connection: Connection) -> str | None:
 def _raise_unless_missing(error: Exception, table: str) -> None:
     """Raise corruption, of `table` alone if only it can't be loaded, and faults of the disk."""
     if "vtable constructor failed" in str(error) or "invalid fts5 file format" in str(error):
-        raise DamagedIndexError(str(error), table=table) from error
+        raise CorruptIndexError(str(error), table=table) from error
     if fault_of(error) is not Fault.OTHER:
         raise error
 

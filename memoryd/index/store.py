@@ -308,7 +308,7 @@ class Store:
             await self.readers.read(self._read_state)
             self._open = True
         except (OSError, Error) as error:
-            if fault_of(error) is Fault.DAMAGED:
+            if fault_of(error) is Fault.CORRUPT:
                 raise
             return False
         finally:
@@ -322,7 +322,7 @@ class Store:
         try:
             await database.run(driver.write_back)
         except Error as error:
-            if fault_of(error) is not Fault.DAMAGED:
+            if fault_of(error) is not Fault.CORRUPT:
                 raise
             log.warning("%s: the write-ahead log is left as it is: %s", self.path, error)
         finally:

@@ -17,7 +17,7 @@ import numpy.ma  # `np.isin` loads it where ids lie far apart: in the middle of 
 from numpy.typing import NDArray
 
 from memoryd.index.cache import mean_vector
-from memoryd.index.driver import Connection, DamagedIndexError, one_value
+from memoryd.index.driver import Connection, CorruptIndexError, one_value
 from memoryd.index.statements import MatrixRow
 
 _LOAD_ROWS = 2_000
@@ -182,9 +182,9 @@ def load_vectors(connection: Connection, dims: int) -> VectorMatrix:
         try:
             matrix.apply((), (MatrixRow(*row) for row in batch))
         except (ValueError, TypeError) as error:
-            raise DamagedIndexError(f"a vector doesn't have {dims} numbers") from error
+            raise CorruptIndexError(f"a vector doesn't have {dims} numbers") from error
     if not matrix.is_finite():
-        raise DamagedIndexError("a vector contains a value that is not a finite number")
+        raise CorruptIndexError("a vector contains a value that is not a finite number")
     return matrix
 
 

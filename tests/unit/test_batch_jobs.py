@@ -6,7 +6,7 @@ import pytest
 from identities import identity
 
 from memoryd.index import batch_jobs, schema
-from memoryd.index.driver import DamagedIndexError, sqlite
+from memoryd.index.driver import CorruptIndexError, sqlite
 from memoryd.messages import BatchJobRow, JobChange
 
 IDENTITY = identity("openai", "m", dims=2)
@@ -20,6 +20,6 @@ async def test_a_job_whose_texts_are_lost_is_damage(hashes: str) -> None:
     batch_jobs.write_job(connection, JobChange(job))
     assert batch_jobs.load_jobs(connection, IDENTITY) == [job]
     connection.execute("UPDATE batch_jobs SET hashes = ?", (hashes,))
-    with pytest.raises(DamagedIndexError, match="texts of a batch job"):
+    with pytest.raises(CorruptIndexError, match="texts of a batch job"):
         batch_jobs.load_jobs(connection, IDENTITY)
     connection.close()

@@ -114,7 +114,7 @@ async def test_what_can_not_be_decoded_is_damage(tmp_path: Path) -> None:
     async with Database(path, readonly=True) as database:
         with pytest.raises(Error) as of_the_schema:
             await database.run(lambda c: c.execute("SELECT 1 FROM sqlite_schema").fetchall())
-    assert fault_of(of_a_row.value) is fault_of(of_the_schema.value) is Fault.DAMAGED
+    assert fault_of(of_a_row.value) is fault_of(of_the_schema.value) is Fault.CORRUPT
 
 
 def test_a_python_without_extensions_says_so() -> None:

@@ -19,7 +19,7 @@ def fail(path: Path, sql: str = "SELECT count(*) FROM sqlite_schema") -> BaseExc
 def test_a_file_that_is_no_database_is_damaged(tmp_path: Path) -> None:
     file = tmp_path / "x"
     file.write_bytes(b"no database " * 1_000)
-    assert fault_of(fail(file)) is Fault.DAMAGED
+    assert fault_of(fail(file)) is Fault.CORRUPT
 
 
 def test_a_page_of_noise_is_damaged(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_a_page_of_noise_is_damaged(tmp_path: Path) -> None:
     noise = bytearray(file.read_bytes())
     noise[4096:] = b"\xa5" * (len(noise) - 4096)
     file.write_bytes(noise)
-    assert fault_of(fail(file, "SELECT x FROM t")) is Fault.DAMAGED
+    assert fault_of(fail(file, "SELECT x FROM t")) is Fault.CORRUPT
 
 
 def test_a_folder_that_is_not_there_is_of_the_surroundings(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from memoryd.errors import IndexRefusedError
 from memoryd.identity import Choice
 from memoryd.index import schema
 from memoryd.index.cache import put_vec
-from memoryd.index.driver import DamagedIndexError, Database, Fault, bundled_extension, fault_of
+from memoryd.index.driver import CorruptIndexError, Database, Fault, bundled_extension, fault_of
 from memoryd.index.repair import checks
 from memoryd.index.repair import recover as repair
 from memoryd.index.repair.checks import Problem
@@ -544,6 +544,6 @@ def undecodable(path: Path) -> Iterator[sqlite3.Connection]:
 def test_a_text_that_is_no_utf_8_any_more_is_damage(undecodable: sqlite3.Connection) -> None:
     with pytest.raises(sqlite3.OperationalError) as raised:
         undecodable.execute("SELECT value FROM meta").fetchall()
-    assert fault_of(raised.value) is Fault.DAMAGED
+    assert fault_of(raised.value) is Fault.CORRUPT
     assert checks.problem_of(raised.value).word == "content"
-    assert fault_of(DamagedIndexError("x")) is Fault.DAMAGED
+    assert fault_of(CorruptIndexError("x")) is Fault.CORRUPT

@@ -16,7 +16,7 @@ from memoryd.index import cache, schema, statements
 from memoryd.index.catalog import load_catalog
 from memoryd.index.driver import (
     Connection,
-    DamagedIndexError,
+    CorruptIndexError,
     Database,
     Error,
     bundled_extension,
@@ -315,7 +315,7 @@ def test_an_index_without_an_identity_is_damaged(tmp_path: Path, identity: str |
             connection.execute("DELETE FROM meta WHERE key = 'identity'")
         else:
             connection.execute("UPDATE meta SET value = ? WHERE key = 'identity'", (identity,))
-        with pytest.raises(DamagedIndexError):
+        with pytest.raises(CorruptIndexError):
             schema.prepare(connection, WORKSPACE, IDENTITY)
 
 

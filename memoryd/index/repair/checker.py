@@ -10,7 +10,7 @@ from typing import Any
 from memoryd.index.driver import (
     SQLITE_VERSION,
     Connection,
-    DamagedIndexError,
+    CorruptIndexError,
     Error,
     Fault,
     fault_of,
@@ -62,9 +62,9 @@ class Checker:
             try:
                 problem = await self.check()
             except (TypeError, ValueError) as error:
-                raise DamagedIndexError(f"a row can't be read: {error}") from error
+                raise CorruptIndexError(f"a row can't be read: {error}") from error
             except Error as error:
-                if fault_of(error) is Fault.DAMAGED:
+                if fault_of(error) is Fault.CORRUPT:
                     raise
                 log.info("can't check index %s now: %s", self._store.path, error)
                 await self._sleep(AGAIN_S)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from memoryd.index.cache import mean_vector
-from memoryd.index.driver import Connection, DamagedIndexError, Error, Fault, fault_of, one_value
+from memoryd.index.driver import Connection, CorruptIndexError, Error, Fault, fault_of, one_value
 from memoryd.index.statements import chunk_id, text_hash
 from memoryd.messages import Chunk, FileKey
 from memoryd.text.tokenize import fts_columns
@@ -88,7 +88,7 @@ def problem_of(error: Exception) -> Problem:
     if getattr(error, "sqlite_errorcode", None) == _VTAB_CORRUPT or "fts5" in str(error):
         table = "chunks_fts"
     word = "malformed"
-    if isinstance(error, DamagedIndexError):
+    if isinstance(error, CorruptIndexError):
         word = "content" if table is None else "words"
     elif not hasattr(error, "sqlite_errorcode"):
         word = "content"  # a text that is not UTF-8
@@ -145,7 +145,7 @@ def check_words(connection: Connection) -> Problem | None:
     try:
         connection.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('integrity-check')")
     except Error as error:
-        if fault_of(error) is not Fault.DAMAGED:
+        if fault_of(error) is not Fault.CORRUPT:
             raise
         return Problem("words", _in_one_line(str(error)), "chunks_fts")
     return None

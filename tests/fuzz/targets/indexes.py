@@ -19,7 +19,7 @@ from memoryd.identity import Choice
 from memoryd.index import batch_jobs, schema, statements
 from memoryd.index.driver import (
     Connection,
-    DamagedIndexError,
+    CorruptIndexError,
     Error,
     Fault,
     fault_of,
@@ -199,8 +199,8 @@ async def _open(path: Path, workspace: Path) -> None:
         return
     try:
         await _read(store)
-    except (Error, DamagedIndexError) as error:
-        if fault_of(error) is not Fault.DAMAGED:  # the agent repairs a corrupt index
+    except (Error, CorruptIndexError) as error:
+        if fault_of(error) is not Fault.CORRUPT:  # the agent repairs a corrupt index
             raise
     finally:
         with suppress(Error):
