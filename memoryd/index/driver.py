@@ -31,7 +31,7 @@ _VACUUM_PAGES = 5_000
 """Maximum number of pages freed at shutdown: 20 MiB, which takes a fraction of a second."""
 _NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
 
-_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _SURROUNDINGS = {3, 5, 6, 8, 10, 13, 14}
 """SQLITE_PERM, SQLITE_BUSY, SQLITE_LOCKED, SQLITE_READONLY, SQLITE_IOERR, SQLITE_FULL,
 SQLITE_CANTOPEN."""
@@ -76,7 +76,7 @@ def fault_of(error: BaseException) -> Fault:
     if code is None:
         return Fault.SURROUNDINGS if isinstance(error, OSError) else Fault.OTHER
     primary = code & 0xFF  # the rest is the extended code
-    if primary in _DAMAGED:
+    if primary in _CORRUPT:
         return Fault.CORRUPT
     return Fault.SURROUNDINGS if primary in _SURROUNDINGS else Fault.OTHER
 
