@@ -25,7 +25,7 @@ from memoryd.config.validate import ConfigError
 from memoryd.daemon.log_writer import FLUSH_S, flushed, log_to
 from memoryd.daemon.malloc import keep_heaps_few
 from memoryd.daemon.process import Signals, leave, occupy_standard_streams, run_until_stopped
-from memoryd.fs.hang import LOOK_S, within
+from memoryd.fs.hang import DISK_LIMIT_S, within
 from memoryd_client.shared import paths
 
 GC_THRESHOLDS = (2_000, 5, 400)
@@ -106,7 +106,7 @@ def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
 def _may_be_there(path: Path) -> bool:
     """Return whether a file exists, or may exist because its disk does not answer."""
     try:
-        return within(LOOK_S, path.exists)
+        return within(DISK_LIMIT_S, path.exists)
     except TimeoutError:
         return True
 

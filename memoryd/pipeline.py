@@ -188,7 +188,7 @@ async def _agent(
         embedding=embedding,
         index=_index(base, notes, transcripts, embedding, recovered),
         queues=base.queues,
-        engine=SearchEngine(base.store, base.config.settings.query, embedding.leg),
+        engine=SearchEngine(base.store, base.config.settings.query, embedding.vectors),
         events=base.events,
         lookups=lookups,
         disk_waits=base.waits,

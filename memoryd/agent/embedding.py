@@ -40,7 +40,7 @@ class Embedding:
     pool: EmbedPool | None = None
     queue: MeteredQueue[EmbedJob] | None = None
     batches: Batches | None = None
-    leg: VectorRetriever | None = None
+    vectors: VectorRetriever | None = None
     fallback: Fallback | None = None
     pool_actor: Actor | None = None
 
@@ -102,21 +102,21 @@ def join_embedding(
         pool,
         shared.queue,
         batches,
-        _vector_leg(provider, pool, store, to_writer),
+        _vector_retriever(provider, pool, store, to_writer),
         fallback,
         Actor("embed pool", shared.watch),
     )
 
 
-def _vector_leg(
+def _vector_retriever(
     provider: Provider, pool: EmbedPool, store: Store, writer: asyncio.Queue[ToWriter]
 ) -> VectorRetriever:
-    leg = VectorRetriever(
+    vectors = VectorRetriever(
         partial(embed_query, pool, store, writer), provider.calibration.apply, store.vector_problem
     )
     if (units := provider.window_units) is None:
-        return leg
-    return replace(leg, window_of_each_line=partial(window_of_each_line, units=units))
+        return vectors
+    return replace(vectors, window_of_each_line=partial(window_of_each_line, units=units))
 
 
 async def embed_query(

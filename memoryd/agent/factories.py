@@ -17,7 +17,7 @@ from memoryd.embed.provider import PermanentError, Provider
 from memoryd.embed.rate_limit import RateLimits
 from memoryd.embed.resolve import Resolved, resolve
 from memoryd.embed.vendors.factory import APIS, key_origin
-from memoryd.fs.hang import LOOK_S, tick, within
+from memoryd.fs.hang import DISK_LIMIT_S, tick, within
 from memoryd.identity import Choice, Identity
 from memoryd.index.driver import ExtensionError, bundled_extension
 from memoryd.index.extension import expanded, load_apart
@@ -40,10 +40,10 @@ async def check_workspace(config: AgentConfig) -> None:
     if the disk of the index does not answer.
     """
     with suppress(TimeoutError):
-        if await asyncio.to_thread(within, LOOK_S, partial(os.path.isdir, config.workspace)):
+        if await asyncio.to_thread(within, DISK_LIMIT_S, partial(os.path.isdir, config.workspace)):
             return
     try:
-        await asyncio.to_thread(within, LOOK_S, partial(os.path.exists, config.db_path))
+        await asyncio.to_thread(within, DISK_LIMIT_S, partial(os.path.exists, config.db_path))
     except TimeoutError:
         raise TimeoutError(f"the disk of {config.db_path} does not answer") from None
     if (await peek(config.db_path)).workspace != str(config.workspace):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from memoryd.config.load import AgentConfig
-from memoryd.fs.hang import LOOK_S, DiskThreads, DiskWaits
+from memoryd.fs.hang import DISK_LIMIT_S, DiskThreads, DiskWaits
 from memoryd.fs.lockfile import locked_index
 from memoryd_client.shared.lock_holder import Holder
 
@@ -40,7 +40,7 @@ class IndexLock:
     async def __aexit__(self, *exc_info: object) -> None:
         release = self._thread.submit(self._release)
         self._thread.shutdown(wait=False)
-        await asyncio.wait({asyncio.wrap_future(release)}, timeout=LOOK_S)
+        await asyncio.wait({asyncio.wrap_future(release)}, timeout=DISK_LIMIT_S)
 
     async def locate(self, config: AgentConfig) -> AgentConfig:
         """Wait until the disk answers; return the configuration with the index's real path.

@@ -10,7 +10,7 @@ from memoryd.agent.factories import requested_choice
 from memoryd.api.get import absolute
 from memoryd.embed.provider import ProviderError
 from memoryd.errors import ECHO_CHARS, HintedError, bad_request, unavailable
-from memoryd.fs.hang import LOOK_S, retrieve_error
+from memoryd.fs.hang import DISK_LIMIT_S, retrieve_error
 from memoryd.identity import Choice
 from memoryd.index.rebuild.actor import RebuildRequest
 from memoryd.index.rebuild.rebuild import RebuildError, RebuildResult
@@ -105,7 +105,7 @@ async def choose(agent: Agent, provider: str) -> bool:
     """
     settings = agent.config.settings
     try:
-        async with asyncio.timeout(LOOK_S):
+        async with asyncio.timeout(DISK_LIMIT_S):
             choice = await agent.look_up(requested_choice, provider, settings, at=KEY_FILES)
     except TimeoutError:
         raise unavailable(
@@ -147,7 +147,7 @@ async def transcript_updated(
         await agent.queues.transcripts.put(hint)
         return memory.TranscriptUpdatedResult(True)
     try:
-        found = await agent.look_up(discovery.look, path, at=path)
+        found = await agent.look_up(discovery.stat, path, at=path)
     except (OSError, ValueError):
         found = None  # unreadable, or a NUL in its name
     if found is None:

@@ -12,7 +12,7 @@ from memoryd.api.health import exposed
 from memoryd.embed.batch.jobs import Batches
 from memoryd.embed.provider import ProviderError
 from memoryd.errors import HintedError
-from memoryd.fs.hang import LOOK_S
+from memoryd.fs.hang import DISK_LIMIT_S
 from memoryd.index.driver import Connection, Error, ExtensionError
 from memoryd.index.extension import expanded, load_apart
 from memoryd.index.queries import StoredIdentity
@@ -42,7 +42,7 @@ async def run(agent: Agent, body: Empty) -> ProbeResult:
     candidates = []
     if settings.provider == "auto":
         with suppress(TimeoutError):  # `status` names the hung disk
-            async with asyncio.timeout(LOOK_S):
+            async with asyncio.timeout(DISK_LIMIT_S):
                 found = await agent.look_up(
                     choose_provider, settings, StoredIdentity(), at=KEY_FILES
                 )

@@ -20,7 +20,7 @@ VISIBILITIES = ("self", "agent", "all")
 """Transcripts that a search sees, from few to all."""
 CATCH_UP_S = 0.005
 NOT_THERE = "some of the results are in missing files: their disk may not be mounted"
-LOOK_S = 1.0
+DELETED_LIMIT_S = 1.0
 """Seconds to check whether the files of results still exist."""
 
 
@@ -72,8 +72,8 @@ async def _catch_up(agent: Agent, most_s: float) -> None:
 async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> set[FileKey]:
     """Return the indexed notes that are deleted on disk.
 
-    Notes on a missing disk, or on one that does not answer within `LOOK_S`, don't count as deleted;
-    `late` then gets a warning. A missing disk also starts a scan.
+    Notes on a missing disk, or on one that does not answer within `DELETED_LIMIT_S`, don't count as
+    deleted; `late` then gets a warning. A missing disk also starts a scan.
     """
     workspace = agent.notes.discovery.workspace
     gone, away = set[FileKey](), set[FileKey]()
@@ -84,7 +84,7 @@ async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> s
             return lost, {key for key in lost if agent.notes.mounts.away(workspace / key.path)}
 
         try:
-            async with asyncio.timeout(LOOK_S):
+            async with asyncio.timeout(DELETED_LIMIT_S):
                 lost, without_disk = await agent.look_up(stat_notes, at=place)
         except (TimeoutError, RequestFailedError):
             late.append(f"{place} does not answer: some of its results may be deleted")

@@ -67,7 +67,7 @@ def _read(connection: Connection) -> IndexStats:
     return IndexStats(cached, set_aside, int(pages * size))
 
 
-LOOK_S = HUNG_S + 1.0
+COLLECT_LIMIT_S = HUNG_S + 1.0
 """Seconds to compare disk and index."""
 LISTED = 50
 """Maximum number of failures, remarks or skipped paths in the answer."""
@@ -225,7 +225,7 @@ async def _unseen_changes(agent: Agent) -> int:
         return len(gone) + sum(known.get(key) != stat for key, stat in scan.stats.items())
 
     with suppress(TimeoutError, RequestFailedError):  # `degraded` reports the hung disk
-        async with asyncio.timeout(LOOK_S):
+        async with asyncio.timeout(COLLECT_LIMIT_S):
             return await agent.look_up(count_changes)
     return 0
 

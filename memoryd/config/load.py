@@ -22,7 +22,7 @@ import msgspec
 from memoryd.config.settings import Section, Settings
 from memoryd.config.validate import ConfigError, choices, mistakes
 from memoryd.fs.display import shown_path
-from memoryd.fs.hang import LOOK_S, within
+from memoryd.fs.hang import DISK_LIMIT_S, within
 from memoryd_client.shared import paths, toml
 from memoryd_client.shared.safe_open import open_regular
 
@@ -230,7 +230,7 @@ def real_path(path: Path) -> Path | None:
     """Return a path with links resolved if its disk answers; None if it is not a valid path."""
     try:
         expanded = path.expanduser()
-        return Path(within(LOOK_S, partial(os.path.realpath, expanded)))
+        return Path(within(DISK_LIMIT_S, partial(os.path.realpath, expanded)))
     except TimeoutError:
         return Path(os.path.abspath(expanded))
     except (RuntimeError, ValueError):  # unknown user, or NUL
@@ -248,7 +248,7 @@ def _seen(path: Path) -> tuple[Path, str | None]:
             return real, f"can't be checked ({error.strerror})"
 
     try:
-        return within(LOOK_S, check)
+        return within(DISK_LIMIT_S, check)
     except TimeoutError as error:
         return Path(os.path.abspath(path)), f"can't be checked ({error.strerror})"
 

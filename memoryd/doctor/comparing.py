@@ -17,7 +17,7 @@ from memoryd.index.driver import Connection, Error
 from memoryd.source.notes.discover import Discovery
 from memoryd_client.shared.humanize import counted
 
-LOOKS = 3
+TRIES = 3
 """Maximum comparisons while a daemon runs, each after a `sync`."""
 _STAYS = "the indexed files stay searchable meanwhile"
 _UNSEEN = f"restore it, or let memoryd's user read it; {_STAYS}"
@@ -89,7 +89,7 @@ class Settling:
         self._sync()
         try:
             found = comparison.compare()
-            for _ in range(LOOKS - 1):
+            for _ in range(TRIES - 1):
                 if not found or self._daemon is None or self._problem is not None:
                     break
                 self._sync()

@@ -22,7 +22,7 @@ from memoryd.index.schema import get_choice
 from memoryd.index.store import StoreOptions
 from memoryd_client.shared.humanize import counted
 
-LOOKS = 3
+TRIES = 3
 """Maximum attempts if the index is replaced while it is read."""
 
 
@@ -47,7 +47,7 @@ class IndexDoctor:
                 f"the configured sqlite-vec does not load: {options.extension_error}",
                 "correct store.vector.extension_path; vectors are searched in memory meanwhile",
             )
-        for _ in range(LOOKS):
+        for _ in range(TRIES):
             try:
                 return driver.findings + self._check(options)
             except ChangedError:

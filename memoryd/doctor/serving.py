@@ -14,7 +14,7 @@ from memoryd_client.schema.status import StatusResult
 from memoryd_client.shared import lock_holder
 from memoryd_client.shared.humanize import counted
 
-LOOKS = 3
+TRIES = 3
 NAMED_FAILURES = 10
 """Maximum unreadable files and texts that can't be embedded to name."""
 _PROCESSES = Path("/proc")
@@ -45,7 +45,7 @@ def check_serving(topic: Topic, daemon: RunningDaemon, agent: str, index: Path) 
 
 def check_open_file(topic: Topic, daemon: RunningDaemon, agent: str, index: Path) -> None:
     """Check that the daemon has the current file open, not one that was replaced."""
-    for _ in range(LOOKS):
+    for _ in range(TRIES):
         if _has_open(daemon.pid, index) is not False:
             return
         in_sync(daemon, agent)  # it may be about to swap a new index in
@@ -55,7 +55,7 @@ def check_open_file(topic: Topic, daemon: RunningDaemon, agent: str, index: Path
 def is_rebuilding(daemon: RunningDaemon, agent: str, index: Path) -> bool:
     """Return whether unfinished files may exist, as during a rebuild or at a start."""
     daemon.client.agent = agent
-    for _ in range(LOOKS):
+    for _ in range(TRIES):
         try:
             rebuild = daemon.client.status().rebuild
         except MemorydError:

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 HUNG_S = 5.0
 """Seconds without progress after which a disk counts as hung."""
-LOOK_S = 2.0
+DISK_LIMIT_S = 2.0
 """Seconds after which `within` abandons a check."""
 MAX_ABANDONED = 32
 """Maximum abandoned checks, because each keeps its thread."""

@@ -97,7 +97,7 @@ def test_keys_and_paths_are_inverse(workspace: Path) -> None:
     files = discovery.scan().files
     assert {key.path for key in files} == {"memory/a.md", str(outside)}
     for key, (path, stat) in files.items():
-        assert discovery.look(path) == (key, stat)
+        assert discovery.stat(path) == (key, stat)
         assert discovery.real_path(key) == path
 
 
@@ -173,7 +173,7 @@ def test_folders_of_tools_are_neither_walked_nor_watched(
     assert found(result) == {"memory/sub/a.md"}
     assert set(listed) == {workspace / "memory", workspace / "memory/sub"}
     assert set(result.folders) == {workspace, workspace / "memory", workspace / "memory/sub"}
-    assert discovery.look(workspace / "memory" / ignored / "deep/README.md") is None
+    assert discovery.stat(workspace / "memory" / ignored / "deep/README.md") is None
 
 
 def test_watched_are_folders_and_not_files(workspace: Path) -> None:
@@ -273,15 +273,15 @@ def test_a_folder_named_as_extra_path_is_walked_whatever_its_name(workspace: Pat
     write(workspace / ".notes/.trash/b.md")
     discovery = Discovery(workspace, (".notes",))
     assert found(discovery.scan()) == {".notes/a.md"}
-    assert discovery.look(workspace / ".notes/a.md") is not None
-    assert discovery.look(workspace / ".notes/.trash/b.md") is None
+    assert discovery.stat(workspace / ".notes/a.md") is not None
+    assert discovery.stat(workspace / ".notes/.trash/b.md") is None
 
 
 def test_an_extra_path_inside_an_ignored_folder_of_another_is_memory(workspace: Path) -> None:
     path = write(workspace / "memory/.archive/a.md")
     discovery = Discovery(workspace, ("memory/.archive",))
     assert found(discovery.scan()) == {"memory/.archive/a.md"}
-    assert discovery.look(path) is not None, "a single check must agree with the scan"
+    assert discovery.stat(path) is not None, "a single check must agree with the scan"
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_a_link_on_the_way_to_an_extra_path_may_come_later(workspace: Path) -> N
     assert found(discovery.scan()) == set()
     (workspace / "link").symlink_to(workspace.parent / "real")
     assert found(discovery.scan()) == {str(path)}
-    assert discovery.look(path) is not None
+    assert discovery.stat(path) is not None
 
 
 # --- one folder under two paths
@@ -388,7 +388,7 @@ def test_how_one_gets_to_an_extra_path_is_the_users_business(workspace: Path) ->
     (workspace / "link").symlink_to(workspace.parent / "real")
     discovery = Discovery(workspace, ("link/notes",))
     assert found(discovery.scan()) == {str(path)}
-    assert discovery.look(path) is not None
+    assert discovery.stat(path) is not None
 
 
 # --- names
@@ -446,12 +446,12 @@ def test_a_look_agrees_with_the_scan(workspace: Path) -> None:
     write(workspace / "docs/b.md")
     discovery = Discovery(workspace, ("docs",))
     for key, (path, stat) in discovery.scan().files.items():
-        assert discovery.look(path) == (key, stat)
+        assert discovery.stat(path) == (key, stat)
 
 
 def test_a_file_that_is_gone_has_no_stat(workspace: Path) -> None:
     discovery = Discovery(workspace, ())
-    assert discovery.look(workspace / "memory/a.md") == (FileKey("memory", "memory/a.md"), None)
+    assert discovery.stat(workspace / "memory/a.md") == (FileKey("memory", "memory/a.md"), None)
 
 
 def test_what_is_no_regular_file_has_no_stat(workspace: Path) -> None:
@@ -459,7 +459,7 @@ def test_what_is_no_regular_file_has_no_stat(workspace: Path) -> None:
     (workspace / "memory/link.md").symlink_to("/etc/hostname")
     discovery = Discovery(workspace, ())
     for name in ("memory/folder.md", "memory/link.md"):
-        assert discovery.look(workspace / name) == (FileKey("memory", name), None)
+        assert discovery.stat(workspace / name) == (FileKey("memory", name), None)
 
 
 @pytest.mark.parametrize(
@@ -468,7 +468,7 @@ def test_what_is_no_regular_file_has_no_stat(workspace: Path) -> None:
 )
 def test_what_can_be_no_memory_is_not_looked_at(workspace: Path, name: str) -> None:
     write(workspace / name)
-    assert Discovery(workspace, ()).look(Path(os.path.normpath(workspace / name))) is None
+    assert Discovery(workspace, ()).stat(Path(os.path.normpath(workspace / name))) is None
 
 
 def test_numbers_that_sqlite_cannot_hold_are_brought_into_its_range(
@@ -487,7 +487,7 @@ def test_numbers_that_sqlite_cannot_hold_are_brought_into_its_range(
         return os.stat_result(fields, {"st_mtime_ns": 15_032_385_535_000_000_000})
 
     monkeypatch.setattr(os, "lstat", far)
-    seen = Discovery(workspace, ()).look(path)
+    seen = Discovery(workspace, ()).stat(path)
     assert seen is not None
     assert seen[1] is not None
     assert all(-(2**63) <= number < 2**63 for number in seen[1])

@@ -254,7 +254,7 @@ def test_what_differs_is_looked_at_again_behind_a_sync(
     daemon = RunningDaemon(Client("/nowhere"), 1, None, {})
     comparing.Settling(topic, daemon, "main").settle(comparison, "note")
     assert [finding.level for finding in topic.findings] == ([] if level is None else [level])
-    assert len(synced) == (1 if problem else min(looks + 1, comparing.LOOKS))
+    assert len(synced) == (1 if problem else min(looks + 1, comparing.TRIES))
 
 
 # The daemon's command line

@@ -35,7 +35,7 @@ def scan(workspace: Path, *extra_paths: str | ExtraPath) -> Scan:
     discovery = Discovery(workspace, extra_paths)
     result = discovery.scan()
     for path in workspace.parent.rglob("*.md"):
-        looked = discovery.look(path)
+        looked = discovery.stat(path)
         assert (looked is not None) == (path in {file for file, _ in result.files.values()}), path
     return result
 
@@ -256,13 +256,13 @@ def test_it_is_read_once_while_it_stays_as_it_is(
     monkeypatch.setattr(time, "time_ns", lambda: now_ns + 10 * ignore.SETTLED_NS)
     discovery = Discovery(workspace, ())
     for _ in range(3):
-        assert discovery.look(file) is None
+        assert discovery.stat(file) is None
         assert found(discovery.scan()) == set()
     assert reads.count == 1
     path.write_text("b.md")
-    assert discovery.look(file) is not None
+    assert discovery.stat(file) is not None
     path.unlink()
-    assert discovery.look(file) is not None
+    assert discovery.stat(file) is not None
     assert reads.count == 2
 
 
@@ -275,10 +275,10 @@ def test_one_that_has_just_changed_is_read_each_time(
     stamp = path.stat().st_mtime_ns
     monkeypatch.setattr(time, "time_ns", lambda: stamp + 1)
     discovery = Discovery(workspace, ())
-    assert discovery.look(file) is None
+    assert discovery.stat(file) is None
     path.write_text("b.md")
     os.utime(path, ns=(stamp, stamp))
-    assert discovery.look(file) is not None
+    assert discovery.stat(file) is not None
 
 
 def test_looks_and_scans_may_run_side_by_side(workspace: Path) -> None:
@@ -290,7 +290,7 @@ def test_looks_and_scans_may_run_side_by_side(workspace: Path) -> None:
 
     def look(number: int) -> tuple[object, object]:
         folder = workspace / f"memory/{number % 30}"
-        return discovery.look(folder / "hidden.md"), discovery.look(folder / "shown.md")
+        return discovery.stat(folder / "hidden.md"), discovery.stat(folder / "shown.md")
 
     with ThreadPoolExecutor(4) as threads:
         scans = [threads.submit(discovery.scan) for _ in range(10)]
@@ -317,5 +317,5 @@ def test_one_that_can_not_be_read_at_this_moment_shows_nothing(
         assert FileKey("memory", "memory/secret.md") not in scan.stats
         assert scan.unread == [workspace / "memory"]
         with pytest.raises(OSError, match="Too many open files"):
-            discovery.look(secret)
-    assert discovery.look(secret) is None
+            discovery.stat(secret)
+    assert discovery.stat(secret) is None

@@ -25,7 +25,7 @@ def config(folder: Path) -> AgentConfig:
 
 @pytest.fixture(autouse=True)
 def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_lock, "LOOK_S", 0.01)
+    monkeypatch.setattr(index_lock, "DISK_LIMIT_S", 0.01)
 
 
 class Disk:

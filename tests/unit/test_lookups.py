@@ -92,12 +92,12 @@ async def test_a_search_does_not_wait_for_a_disk_that_hangs(
     )
     key = FileKey("memory", "gone.md")
     warnings: list[str] = []
-    monkeypatch.setattr(search, "LOOK_S", 60.0)
+    monkeypatch.setattr(search, "DELETED_LIMIT_S", 60.0)
     assert await search.gone_from_disk(agent, warnings, {key}) == {key}
     assert warnings == []
     hanging = [asyncio.create_task(looks.run(str(tmp_path), disk.wait)) for _ in range(THREADS)]
     await asyncio.sleep(0)
-    monkeypatch.setattr(search, "LOOK_S", 0.01)
+    monkeypatch.setattr(search, "DELETED_LIMIT_S", 0.01)
     assert await search.gone_from_disk(agent, warnings, {key}) == set()
     assert len(warnings) == 1
     assert "does not answer" in warnings[0]

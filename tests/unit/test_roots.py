@@ -82,7 +82,7 @@ def test_a_pattern_chooses_among_the_markdown_files(
     assert result.skipped == ({} if expected else {shown: "matches no Markdown file"})
     assert discovery.extra_paths == [shown]
     for path in (workspace / "d").rglob("*"):
-        looked = discovery.look(path)
+        looked = discovery.stat(path)
         assert (looked is not None) == (path in {file for file, _ in result.files.values()}), path
 
 
@@ -97,8 +97,8 @@ def test_what_is_excluded_is_no_memory_and_not_walked(
     assert found(result) == {"d/a.md", "d/sub/drafts/keep.md"}
     assert workspace / "d/drafts" not in folders
     assert workspace / "d/drafts" not in result.folders
-    assert discovery.look(workspace / "d/drafts/c.md") is None
-    assert discovery.look(workspace / "d/sub/x.MD") is None
+    assert discovery.stat(workspace / "d/drafts/c.md") is None
+    assert discovery.stat(workspace / "d/sub/x.MD") is None
     assert not discovery.concerns(workspace / "d/drafts")
     assert discovery.concerns(workspace / "d/sub/drafts")
 

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from memoryd.embed.provider import PermanentError, RetryableError
-from memoryd.fs.hang import LOOK_S, SILENT, retrieve_error, tick
+from memoryd.fs.hang import DISK_LIMIT_S, SILENT, retrieve_error, tick
 from memoryd_client.shared.safe_open import open_regular
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class KeyReader:
             find = self._thread.submit(self._source.find)
             reading = self._reading = asyncio.wrap_future(find)
             reading.add_done_callback(retrieve_error)
-        if reading not in (await asyncio.wait({reading}, timeout=LOOK_S))[0]:
+        if reading not in (await asyncio.wait({reading}, timeout=DISK_LIMIT_S))[0]:
             path, origin = place
             raise RetryableError(f"The key file {path} ({origin}) can't be read: {SILENT}.")
         return reading.result()

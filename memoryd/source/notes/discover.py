@@ -5,7 +5,7 @@ import stat as stat_module
 from pathlib import Path
 
 from memoryd.config.settings import ExtraPath
-from memoryd.fs.hang import LOOK_S, within
+from memoryd.fs.hang import DISK_LIMIT_S, within
 from memoryd.fs.safe_open import LinkError, stat_file
 from memoryd.messages import FileKey, FileStat, file_stat
 from memoryd.source.filenames import is_utf8
@@ -26,7 +26,7 @@ class Discovery:
         self._prefix = f"{str(workspace).rstrip('/')}/"
         self._ignore_files = IgnoreFiles(self.base)
         try:
-            self._extra_roots = within(LOOK_S, self._expand)
+            self._extra_roots = within(DISK_LIMIT_S, self._expand)
         except TimeoutError:  # good enough until the first scan, which waits for the disk
             self._extra_roots = self._expand(look=False)
 
@@ -47,7 +47,7 @@ class Discovery:
             walk.visit(root)
         return walk.scan
 
-    def look(self, path: Path) -> tuple[FileKey, FileStat | None] | None:
+    def stat(self, path: Path) -> tuple[FileKey, FileStat | None] | None:
         """Check one path from the watcher or a client. Blocking.
 
         Returns its key and stat (None if the file is missing), or None if the path can't be a

@@ -323,7 +323,7 @@ def read_lines(
     become `[private]`. Raises `NotMemoryError`, `FileNotFoundError` or another `OSError`.
     """
     file = Path(os.path.normpath(discovery.workspace / path))
-    found = discovery.look(file)
+    found = discovery.stat(file)
     if found is None:
         raise NotMemoryError("it is not a memory file")
     try:

@@ -239,7 +239,7 @@ class Reconciler:
             try:
                 if is_real_folder(path) and self._discovery.concerns(path):
                     return None
-                seen = self._discovery.look(path)
+                seen = self._discovery.stat(path)
             except OSError:
                 return None  # a scan reports the problem
             if seen is None:
@@ -336,7 +336,7 @@ class Reconciler:
         """Return the change for a file that was not found; it may have returned since."""
         path = self._discovery.real_path(key)
         try:
-            seen = self._discovery.look(path)
+            seen = self._discovery.stat(path)
         except OSError:
             return FileChanged(key, path)  # reading it reports the problem
         stat = None if seen is None else seen[1]

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from memoryd.fs.display import shown_path
-from memoryd.fs.hang import LOOK_S, tick, within
+from memoryd.fs.hang import DISK_LIMIT_S, tick, within
 from memoryd.fs.safe_open import Descent, open_file, stat_file, unlink_file
 from memoryd.messages import FileKey, FileStat, file_stat
 from memoryd.source.filenames import NOT_UTF8, is_utf8, split_glob
@@ -215,7 +215,7 @@ def _split(path: str) -> tuple[Path, str]:
 
 def _is_folder(path: str) -> bool:
     try:
-        return within(LOOK_S, partial(os.path.isdir, path))
+        return within(DISK_LIMIT_S, partial(os.path.isdir, path))
     except TimeoutError:
         return False
 
