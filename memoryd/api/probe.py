@@ -17,6 +17,7 @@ from memoryd.index.driver import Connection, Error, ExtensionError
 from memoryd.index.extension import expanded, load_apart
 from memoryd.index.queries import StoredIdentity
 from memoryd_client.schema.memory import Check, Empty, ProbeResult, ProviderCandidate
+from memoryd_client.shared.humanize import counted
 
 STORE_S = 10.0
 
@@ -121,7 +122,7 @@ async def _keyword(agent: Agent) -> str:
     except (Error, TimeoutError) as error:
         reason = str(error) or f"no answer within {STORE_S:g} s"
         raise CheckFailedError(reason, "run `memctl index --force` to rebuild the index") from error
-    return f"FTS5, {count} chunks"
+    return f"FTS5, {counted(count, 'chunk')}"
 
 
 def _count_fts(connection: Connection) -> int:

@@ -29,7 +29,7 @@ def test_everything_that_works_says_so(hybrid: Daemon) -> None:
     }
     assert found["embedding"].detail == "local use-multilingual-v3, 512 dimensions"
     assert found["vector"].detail.startswith("sqlite-vec v")
-    assert found["keyword"].detail == "FTS5, 1 chunks"
+    assert found["keyword"].detail == "FTS5, 1 chunk"
     assert all(check.reason is None and check.took_ms > 0 for check in found.values())
 
 
