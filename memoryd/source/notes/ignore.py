@@ -15,8 +15,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from pathspec import GitIgnoreSpec
-
 from memoryd.fs.safe_open import RegularFile
 from memoryd.messages import split_lines
 from memoryd.source.filenames import IGNORE_FILE
@@ -80,6 +78,9 @@ class Patterns:
 
 
 def _parse_pattern(line: str) -> _Pattern | None:
+    # Loads RE2 too: 4 MB that only users with patterns need.
+    from pathspec import GitIgnoreSpec
+
     if len(line) > MAX_CHARS:
         raise IgnorePatternError("it is too long")
     text = re.sub(r"(?<!\\) +$", "", line)
@@ -101,7 +102,7 @@ def _parse_pattern(line: str) -> _Pattern | None:
     if _NESTED_SET.search(text):
         raise IgnorePatternError("its brackets are not supported")
     try:
-        (found,) = GitIgnoreSpec.from_lines([text]).patterns
+        (found,) = GitIgnoreSpec.from_lines([text], backend="simple").patterns
     except (ValueError, re.error) as error:
         raise IgnorePatternError("it is not a valid pattern") from error
     if found.regex is None or found.include is None:
