@@ -1,30 +1,77 @@
 """Embedding of one agent: feeder, batch jobs, fallback, and the vectors of queries."""
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memoryd.agent.factories import batch_api_of
-from memoryd.agent.fallback import Fallback
 from memoryd.config.settings import Settings
 from memoryd.embed.batch.jobs import Batches
+from memoryd.embed.circuit_breaker import CircuitBreaker
 from memoryd.embed.feeder import Feeder
 from memoryd.embed.pool import EmbedJob, EmbedPool
 from memoryd.embed.pool_registry import SharedPool
-from memoryd.embed.provider import Provider, ProviderError
+from memoryd.embed.provider import PermanentError, Provider, ProviderError
 from memoryd.embed.resolve import Resolved
 from memoryd.embed.windows import window_of_each_line
+from memoryd.identity import Choice
 from memoryd.index.store import Store
-from memoryd.messages import GivesDims, MeteredQueue, ToFeeder, ToWriter
+from memoryd.messages import Choose, GivesDims, MeteredQueue, ToFeeder, ToWriter
 from memoryd.search.retrievers import RetrieverError, VectorRetriever
 from memoryd.supervisor import Actor
 
+log = logging.getLogger(__name__)
+
 QUERY_S = 5.0
 """Seconds that a search waits for its query's vector before keywords answer alone."""
+OUTAGE_S = 3_600.0
+"""Seconds after which an outage counts as permanent. A rate limit or used-up quota never does."""
+CHECK_S = 5.0
+"""Seconds between checks while the provider is blocked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fallback:
+    """In: the state of the provider. Out: the choice of another one, to the writer; a restart.
+
+    `failed` is the provider to watch, `instead_of` the configured one. It never switches back,
+    because the vectors of both providers would be paid for repeatedly.
+    """
+
+    writer: asyncio.Queue[ToWriter]
+    hold: CircuitBreaker
+    failed: str
+    fallback: str
+    instead_of: str
+    restart: Callable[[], None]
+    sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep
+
+    async def run(self) -> None:
+        """Wait for a permanent failure of the provider, then restart the agent."""
+        while not self._failed_permanently():
+            await self.hold.blocked.wait()
+            if not self._failed_permanently():
+                await self.sleep(CHECK_S)
+        why = self.hold.reason or ""
+        log.warning("%s failed permanently, switching to %s: %s", self.failed, self.fallback, why)
+        why = f"{self.failed} failed: {why}"
+        message = Choose(Choice(self.fallback, "fallback", why, self.instead_of))
+        await self.writer.put(message)
+        await message.done
+        self.restart()
+        await asyncio.get_running_loop().create_future()
+
+    def _failed_permanently(self) -> bool:
+        error = self.hold.error
+        if isinstance(error, PermanentError):
+            return error.for_good
+        return error is not None and not error.busy and (self.hold.failing_s or 0.0) >= OUTAGE_S
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from memoryd.agent.agent import Agent
 from memoryd.agent.transcripts import Transcripts
 from memoryd.api.files import MAX_PAGE
 from memoryd.errors import bad_request
-from memoryd.fs.display import shown_path
+from memoryd.fs.directories import shown_path
 from memoryd.fs.hang import tick
 from memoryd.messages import FileKey
 from memoryd.source.transcripts.locations import SOURCE, Found, owner_of

@@ -21,7 +21,7 @@ import msgspec
 
 from memoryd.config.settings import Section, Settings
 from memoryd.config.validate import ConfigError, choices, mistakes
-from memoryd.fs.display import shown_path
+from memoryd.fs.directories import shown_path
 from memoryd.fs.hang import DISK_LIMIT_S, within
 from memoryd_client.shared import paths, toml
 from memoryd_client.shared.safe_open import open_regular

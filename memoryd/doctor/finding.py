@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from memoryd.fs.display import shown_path
+from memoryd.fs.directories import shown_path
 from memoryd_client.shared.humanize import counted
 from memoryd_client.shared.style import one_line, printable_name
 from memoryd_client.shared.text_width import table

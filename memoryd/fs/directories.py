@@ -128,3 +128,8 @@ def _system_uids() -> set[int]:
         return {0}  # not Linux
     has_root = any(outside <= 0 < outside + count for _, outside, count in ranges)
     return {0} if has_root else {0, overflow}
+
+
+def shown_path(path: str | os.PathLike[str]) -> str:
+    r"""Return a path, or a text that contains one, with bytes that are not UTF-8 as `\xNN`."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")

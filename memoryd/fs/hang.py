@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from memoryd.errors import RequestFailedError
-from memoryd.fs.display import shown_path
+from memoryd.fs.directories import shown_path
 from memoryd_client.shared.humanize import moment
 from memoryd_client.shared.paths import StrPath
 from memoryd_client.wire.protocol import ErrorCode

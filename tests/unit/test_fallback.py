@@ -8,7 +8,7 @@ import pytest
 from remotes import FakeClock
 from waiting import settle
 
-from memoryd.agent.fallback import CHECK_S, OUTAGE_S, Fallback
+from memoryd.agent.embedding import CHECK_S, OUTAGE_S, Fallback
 from memoryd.embed.circuit_breaker import CircuitBreaker
 from memoryd.embed.provider import PermanentError, RetryableError
 from memoryd.identity import Choice

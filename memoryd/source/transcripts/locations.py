@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from memoryd.fs.display import shown_path
+from memoryd.fs.directories import shown_path
 from memoryd.fs.hang import DISK_LIMIT_S, tick, within
 from memoryd.fs.safe_open import Descent, open_file, stat_file, unlink_file
 from memoryd.messages import FileKey, FileStat, file_stat

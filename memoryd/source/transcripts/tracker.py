@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from memoryd.fs.display import shown_path
+from memoryd.fs.directories import shown_path
 from memoryd.fs.hang import tick
 from memoryd.messages import (
     FileGone,
