@@ -28,7 +28,6 @@ from memoryd.source.transcripts import delta
 from memoryd.source.transcripts.strip import clean
 from memoryd.text.redact import Redactor
 from memoryd.text.tokenize import Term, index_text, query_terms
-from memoryd_client.shared import toml
 
 SMALL_BYTES = 50_000
 LEAST_S = 0.02
@@ -82,11 +81,6 @@ def read_answer(text: str) -> None:
     refusal("vendor", 429, {"retry-after": text}, text, key="KEY", now_s=0.0)
 
 
-def read_toml(text: str) -> None:
-    with suppress(ValueError):
-        toml.loads(text.encode())
-
-
 READERS: dict[str, Callable[[str], object]] = {
     "chunks": lambda text: chunk_markdown(split_lines(text)),
     "small chunks": lambda text: chunk_markdown(
@@ -107,7 +101,6 @@ READERS: dict[str, Callable[[str], object]] = {
     "terms": query_terms,
     "strings": verbatim_units,
     "vendor": read_answer,
-    "toml": read_toml,
 }
 
 
