@@ -95,7 +95,7 @@ def test_what_looks_for_a_key_by_request_says_that_its_disk_hangs(
     daemon.provider = "auto"
     daemon.start().sync()
     with daemon.client() as client, hung_disk(far):
-        with pytest.raises(UnavailableError, match="its disk does not answer"):
+        with pytest.raises(UnavailableError, match="their disk does not answer"):
             client.index(provider="openai")
         client.ping()
         assert client.probe().candidates == []
