@@ -73,6 +73,7 @@ class Patient(Daemon):
             finally:
                 os.umask(umask)
                 logging.disable(logging.NOTSET)
+        self.exit_code = status
         found = json.loads(printed.getvalue())
         assert code is None or status == code, (status, bad(found))
         return found

@@ -10,6 +10,8 @@ import shutil
 import socket
 import subprocess
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -510,25 +512,33 @@ def test_another_file_in_the_place_of_an_open_index(patient: Patient) -> None:
     patient.start()
     patient.sync()
     copy = patient.folder / "copy"
-    message = f"memoryd has a file open that is not {patient.database}"
 
-    def is_reported() -> bool:
+    def replace() -> None:
         shutil.copy(patient.database, copy)
-        copy.replace(patient.database)  # memoryd opens it within 5 s
-        return ("daemon", "error", message) in errors(patient.doctor())
+        copy.replace(patient.database)
 
-    eventually(is_reported)
+    message = f"memoryd has a file open that is not {patient.database}"
+    check_reported(patient, replace, ("daemon", "error", message))
 
 
 def test_a_deleted_index_under_a_running_daemon(patient: Patient) -> None:
     patient.start()
     message = f"the index {patient.database} is missing while memoryd has it open"
+    remove = partial(patient.database.unlink, missing_ok=True)
+    check_reported(patient, remove, ("index", "error", message))
+
+
+def check_reported(
+    patient: Patient, damage: Callable[[], None], finding: tuple[str, str, str]
+) -> None:
+    """Repeat a fault, which memoryd repairs within 5 s, until the doctor has reported it."""
 
     def is_reported() -> bool:
-        patient.database.unlink(missing_ok=True)  # memoryd restores it within 5 s
-        return ("index", "error", message) in errors(patient.doctor())
+        damage()
+        return finding in errors(patient.doctor())
 
     eventually(is_reported)
+    assert patient.exit_code == 1
 
 
 # Output
