@@ -78,7 +78,7 @@ class Patterns:
 
 
 def _parse_pattern(line: str) -> _Pattern | None:
-    # Loads RE2 too: 4 MB that only users with patterns need.
+    # Loads RE2 too: 2 MB that only users with patterns need.
     from pathspec import GitIgnoreSpec
 
     if len(line) > MAX_CHARS:

@@ -115,8 +115,8 @@ class TranscriptLocations:
         parts = key.path.split("/", 2)
         if len(parts) < 3 or parts[0] != SOURCE or ".." in parts[2].split("/"):
             return None
-        folders = (place.folder for place in self.places if place.label == parts[1])
-        return next((folder / parts[2] for folder in folders), None)
+        _, label, name = parts
+        return next((place.folder / name for place in self.places if place.label == label), None)
 
     def base(self, path: Path) -> Path:
         """Return the innermost location of a path, below which no links are allowed.
