@@ -93,8 +93,8 @@ class Daemon:
             "MEMORYD_SOCKET": str(self.socket),
             "COUNTING_MODEL_LOG": str(self.model_log),
             "NO_COLOR": "1",
-            # The daemon's date must be that of the test.
-            **({"TZ": os.environ["TZ"]} if "TZ" in os.environ else {}),
+            # The daemon's date and its allocator must be those of the test.
+            **{name: os.environ[name] for name in ("TZ", "PYTHONMALLOC") if name in os.environ},
             **self.variables,
         }
 

@@ -25,7 +25,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
 
 
 @pytest.mark.minute
-@pytest.mark.parametrize("world", [1, 2], indirect=True)
+@pytest.mark.parametrize("world", [1, pytest.param(2, marks=pytest.mark.long)], indirect=True)
 def test_killed_anywhere_it_equals_an_index_from_scratch(world: World) -> None:
     """Named steps and random moments alternate. `test_at_every_step` covers all steps."""
     steps = world.dice.sample(STEPS, ROUNDS // 2)

@@ -91,7 +91,7 @@ def socket_buffer_bytes() -> int:
         return one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
 
 
-@pytest.mark.minute
+@pytest.mark.long
 def test_a_listener_that_never_reads_harms_nobody_and_is_told_what_it_missed(
     daemon: Daemon,
 ) -> None:

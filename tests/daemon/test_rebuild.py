@@ -125,7 +125,7 @@ def test_a_rebuild_that_fails_leaves_the_old_index(hybrid: Daemon) -> None:
 
 
 def test_a_rebuild_cut_off_by_kill_is_swept_and_pays_for_nothing_twice(hybrid: Daemon) -> None:
-    for number in range(300):
+    for number in range(150):
         words = " ".join(f"word{number}x{place}" for place in range(300))
         hybrid.write(f"memory/{number}.md", f"note {number} {words}")
     hybrid.start().sync()

@@ -295,14 +295,15 @@ def test_a_rebuild_that_a_stop_cuts_off_leaves_nothing(
 
 
 @pytest.mark.parametrize(
-    "provider",
+    ("provider", "times"),
     [
-        "openai",
-        pytest.param("local", marks=pytest.mark.long),
-        pytest.param("none", marks=pytest.mark.long),
+        ("openai", 3),
+        *(pytest.param(name, 10, marks=pytest.mark.long) for name in ("openai", "local", "none")),
     ],
 )
-def test_ten_restarts_rebuild_nothing(asking: Daemon, openai: OpenAiDouble, provider: str) -> None:
+def test_restarts_rebuild_nothing(
+    asking: Daemon, openai: OpenAiDouble, provider: str, times: int
+) -> None:
     """The starts differ in the key, the language, the home, and the end of the previous run."""
     asking.provider = provider
     asking.start()
@@ -310,7 +311,7 @@ def test_ten_restarts_rebuild_nothing(asking: Daemon, openai: OpenAiDouble, prov
     asking.sync()
     inode, built = asking.database.stat().st_ino, asking.log().count("building a new index")
     asked = openai.embedded.total(), len(asking.embedded())
-    for number in range(10):
+    for number in range(times):
         if number % 2:
             asking.kill()
         else:
