@@ -273,6 +273,8 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
 def _reason(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         return error.strerror or type(error.os_error).__name__
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy answered {error.status}"
     if isinstance(error, aiohttp.InvalidURL | UnicodeError):
         return "the address is not valid"
     if isinstance(error, OSError) and error.strerror:
