@@ -248,11 +248,12 @@ def _proxy(url: URL) -> str | None:
 
 def _credentials(proxy: str | None) -> list[str]:
     """Return the forms in which a server may repeat the credentials of a proxy."""
-    given = (proxy or "").rpartition("://")[2].rpartition("@")[0]
+    given = (proxy or "").partition("://")[2].rpartition("@")[0]
     if not given:
         return []
     plain = unquote(given)
-    basic = base64.b64encode(plain.encode()).decode()
+    pair = plain if ":" in plain else f"{plain}:"  # as aiohttp sends a name alone
+    basic = base64.b64encode(pair.encode(errors="replace")).decode()
     return [basic, *(part for text in (given, plain) for part in (text, text.partition(":")[2]))]
 
 
