@@ -88,10 +88,12 @@ class Choice(msgspec.Struct, frozen=True):
     """The provider of an index, and for people the reason of the choice.
 
     `by` is `found` for an automatic choice, `asked` for a request, and `fallback` after a permanent
-    failure. `instead_of` is the provider in the configuration at that time.
+    failure. `instead_of` is the provider in the configuration at that time. `told`: the log has
+    said that texts leave the machine although the configuration does not ask for it.
     """
 
     provider: str
     by: Literal["found", "asked", "fallback"]
     why: str
     instead_of: str
+    told: bool = False

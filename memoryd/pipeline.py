@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from memoryd.agent.agent import Agent, IndexStages, NoteStages, Queues, TranscriptStages
+from memoryd.agent.consent import leaving, log_route
 from memoryd.agent.embedding import Embedding, join_embedding
 from memoryd.agent.factories import (
     check_workspace,
@@ -29,7 +32,7 @@ from memoryd.agent.index_lock import IndexLock
 from memoryd.agent.rebuild_stages import RebuildStages
 from memoryd.agent.recovery import Corruptions, Recovery
 from memoryd.agent.transcripts import Transcripts
-from memoryd.api.status import Daemon, leaving
+from memoryd.api.status import Daemon
 from memoryd.chunk.parser import ChunkOptions, Parser
 from memoryd.config.load import AgentConfig
 from memoryd.config.settings import Settings
@@ -114,28 +117,30 @@ async def open_agent(
         store = Store(recovery.options, wanted_identity(config, provider))
         recovered = await recovery.open(store)
         stack.push_async_callback(store.close)
-        await _keep_choice(store, resolved, stored, provider)
+        await _keep_choice(store, resolved, stored, leaving(config, resolved, provider))
         events = AgentEvents(bus, config.agent, store)
         base = _Base(config, store, events, _queues(events), threads, waits, restart)
         agent = await _agent(base, shared, resolved, recovered, lookups)
         if agent.transcripts is not None:
             recovery.tombstones = agent.transcripts.files.tombstones
         log.info("agent %s: workspace %s, index %s", config.agent, config.workspace, store.path)
+        log_route(config, resolved, provider)
         actors = _actors(agent, Checker(store, found=recovery.report))
         guarded = [recovery.guarded(actor) for actor in actors]
         yield agent, guarded
 
 
 async def _keep_choice(
-    store: Store, resolved: Resolved, stored: StoredIdentity, provider: Provider | None
+    store: Store, resolved: Resolved, stored: StoredIdentity, warning: str | None
 ) -> None:
-    """Store which provider was found, so that it stays; log a warning if texts go to it."""
-    choice = resolved.choice
-    if choice is None or choice == stored.choice or not store.writable:
+    """Store which provider was found, so that it stays; log a warning about it once."""
+    if (choice := resolved.choice) is None:
         return
-    await store.database.run(lambda connection: put_choice(connection, choice))
-    if provider is not None and provider.leaves_machine:
-        log.warning("%s", leaving(provider, choice))
+    if warning is not None and not choice.told:
+        log.warning("%s", warning)
+        choice = msgspec.structs.replace(choice, told=True)
+    if choice != stored.choice and store.writable:
+        await store.database.run(lambda connection: put_choice(connection, choice))
 
 
 def make_pool(

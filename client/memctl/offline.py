@@ -6,6 +6,7 @@ from subprocess import run as run_command
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memctl import json_output
 from memctl.arguments import Arguments
@@ -20,6 +21,8 @@ START_S = 60.0
 """Seconds for a daemon to get ready: it first opens the indexes of all its agents."""
 STOP_S = 60.0
 """Seconds for a daemon to stop; more than it gives its actors."""
+NOTICES_S = 2.0
+"""Seconds for a started daemon to say where texts go."""
 LOG_LINES = 40
 
 
@@ -40,7 +43,7 @@ def run(arguments: Arguments, socket_path: str) -> int:
             _logs(path, arguments)
         case "start":
             options = _options(arguments)
-            started = background.start(path, options=options, ready_s=ready_s)
+            started = _noticed(background.start(path, options=options, ready_s=ready_s))
             _show(started, started_text(started), arguments)
             if started.already and options and not arguments.json:
                 say("note: memoryd keeps its options; `memctl add DIR` adds a workspace")
@@ -48,7 +51,7 @@ def run(arguments: Arguments, socket_path: str) -> int:
             stopped = background.stop(path, timeout_s=stop_s)
             _show(stopped, stopped_text(stopped), arguments)
         case _:
-            started = background.restart(path, timeout_s=stop_s, ready_s=ready_s)
+            started = _noticed(background.restart(path, timeout_s=stop_s, ready_s=ready_s))
             _show(started, started_text(started), arguments)
     return 0
 
@@ -71,7 +74,19 @@ def started_text(started: "Started") -> str:
     state = "is already running" if started.already else "is running"
     log = "" if started.log_path is None else f"log: {printable_name(started.log_path)}\n"
     place = printable_name(started.socket_path)
-    return f"memoryd {state}: pid {started.pid}, socket {place}\n{log}"
+    notices = "".join(f"notice: {one_line(notice)}\n" for notice in started.notices)
+    return f"memoryd {state}: pid {started.pid}, socket {place}\n{log}{notices}"
+
+
+def _noticed(started: "Started") -> "Started":
+    """Add what the daemon says about where texts go; it may be too busy to answer."""
+    from memoryd_client.client import Client
+
+    try:
+        with Client(started.socket_path, autostart=False, timeout_s=NOTICES_S, wait_s=0) as client:
+            return replace(started, notices=tuple(client.ping().notices))
+    except MemorydError:
+        return started
 
 
 def stopped_text(stopped: "Stopped") -> str:

@@ -226,7 +226,7 @@ def probe(result: ProbeResult, style: Style) -> str:
     if result.chosen_because is not None:
         lines.append(f"{printable_name(result.provider)}: {one_line(result.chosen_because)}")
     if result.candidates:
-        lines.append("auto would choose now:")
+        lines.append("a new index would get:")
         rows = [("   " + c.provider, c.passed_over or "chosen") for c in result.candidates]
         lines += table([(printable_name(name), one_line(why)) for name, why in rows])
     return "\n".join(lines) + "\n"

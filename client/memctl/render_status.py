@@ -9,7 +9,7 @@ from memoryd_client.schema.status import (
     VectorStatus,
     WatchStatus,
 )
-from memoryd_client.shared.humanize import counted, duration, size
+from memoryd_client.shared.humanize import counted, destination, duration, size
 from memoryd_client.shared.style import Style, printable_name
 
 Row = tuple[str, str | None]
@@ -126,10 +126,17 @@ def _embedding_rows(embedding: EmbeddingStatus) -> list[Row]:
         traffic.append(f"{embedding.waits} held back for {duration(embedding.waited_s)}")
     if embedding.cost is not None:
         traffic.append(f"cost {embedding.cost:.4f}")
-    where = "another machine" if embedding.leaves_machine else "this machine"
+    receiver = None
+    if embedding.address is not None:
+        receiver = destination(
+            embedding.address,
+            leaves_machine=embedding.leaves_machine,
+            proxy=embedding.proxy,
+            unencrypted=embedding.unencrypted,
+        )
     return [
         ("Traffic", " · ".join(traffic)),
-        ("Texts go to", None if embedding.address is None else f"{embedding.address} ({where})"),
+        ("Texts go to", receiver),
         ("Chosen", embedding.chosen_because),
     ]
 
@@ -178,6 +185,7 @@ def _watch(watch: WatchStatus) -> str:
 
 def _trouble(result: StatusResult) -> list[Row]:
     return [
+        *(("Notice", line) for line in result.notices),
         *(("Degraded", reason) for reason in result.degraded),
         *(("Error", _failure(error)) for error in result.errors),
         *(("Failure", _failure(failure)) for failure in result.failures),

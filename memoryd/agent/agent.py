@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from memoryd.agent.consent import notices
 from memoryd.agent.embedding import Embedding
 from memoryd.agent.transcripts import Transcripts
 from memoryd.chunk.parser import Parser
@@ -149,6 +150,10 @@ class Agent:
             without = f"{counted(self.pending_chunks(), 'chunk')} without a vector yet"
             found.append(f"embedding is paused, {without}: {reason}")
         return found
+
+    def notices(self) -> list[str]:
+        """Return a line for each fact about the way of the texts that the user may not expect."""
+        return notices(self.config, self.embedding.resolved, self.embedding.provider)
 
     async def sync(self, *, vectors: bool) -> None:
         """Wait until every change made so far is searchable."""

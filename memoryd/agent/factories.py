@@ -7,6 +7,8 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from memoryd.config.load import AgentConfig
 from memoryd.config.settings import Settings
 from memoryd.config.validate import ConfigError
@@ -15,7 +17,7 @@ from memoryd.embed.gguf import gguf_engine
 from memoryd.embed.local import LocalProvider
 from memoryd.embed.provider import PermanentError, Provider
 from memoryd.embed.rate_limit import RateLimits
-from memoryd.embed.resolve import Resolved, resolve
+from memoryd.embed.resolve import AUTOMATIC, Resolved, resolve
 from memoryd.embed.vendors.factory import APIS, key_origin
 from memoryd.fs.hang import DISK_LIMIT_S, tick, within
 from memoryd.identity import Choice, Identity
@@ -112,27 +114,32 @@ def _check_certificates() -> None:
 
 
 def requested_choice(provider: str, settings: Settings) -> Choice:
-    """Return the choice of a requested provider; `auto` searches again. Blocking.
+    """Return the choice of a requested provider; `auto` and `auto-remote` choose again. Blocking.
 
     Raises `ConfigError` if the configuration names another, `ProviderError` for one without a key.
     """
     configured = settings.provider
-    if provider not in ("auto", "local", *APIS):
-        known = ", ".join(("auto", "local", *APIS))
+    if provider not in (*AUTOMATIC, "local", *APIS):
+        known = ", ".join((*AUTOMATIC, "local", *APIS))
         raise ConfigError(f"no such provider: {provider[:100]!r}; valid providers: {known}")
-    if configured not in ("auto", provider):
+    if configured not in (*AUTOMATIC, provider):
         raise ConfigError(
             f'the configuration sets provider = "{configured}"',
             'change it there, or set it to "auto"',
         )
-    if provider == "auto":
-        found = choose_provider(settings, StoredIdentity()).choice
-        assert found is not None  # noqa: S101 - auto always finds one
-        return found
+    if provider in AUTOMATIC:
+        as_if = replace(settings, provider=provider)
+        found = choose_provider(as_if, StoredIdentity()).choice
+        assert found is not None  # noqa: S101 - both always find one
+        return found if provider == configured else _requested(found.provider, configured)
     if provider in APIS:
         from memoryd.embed.vendors.factory import make_remote
 
         make_remote(provider, settings).http.check_key()
+    return _requested(provider, configured)
+
+
+def _requested(provider: str, configured: str) -> Choice:
     return Choice(provider, "asked", "a client requested it", configured)
 
 

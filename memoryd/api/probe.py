@@ -11,6 +11,7 @@ from memoryd.agent.factories import choose_provider
 from memoryd.api.health import exposed
 from memoryd.embed.batch.jobs import Batches
 from memoryd.embed.provider import ProviderError
+from memoryd.embed.resolve import AUTOMATIC
 from memoryd.errors import HintedError
 from memoryd.fs.hang import DISK_LIMIT_S
 from memoryd.index.driver import Connection, Error, ExtensionError
@@ -37,11 +38,11 @@ async def run(agent: Agent, body: Empty) -> ProbeResult:
         _check("vector", vectors, lambda: _vector(agent)),
         _check("keyword", True, lambda: _keyword(agent)),
     )
-    if (hint := "; ".join(exposed(agent))) and checks[0].ok:
+    if (hint := "; ".join([*exposed(agent), *_unencrypted(agent)])) and checks[0].ok:
         checks[0].hint = hint
     choice = agent.embedding.resolved.choice
     candidates = []
-    if settings.provider == "auto":
+    if settings.provider in AUTOMATIC:
         with suppress(TimeoutError):  # `status` names the hung disk
             async with asyncio.timeout(DISK_LIMIT_S):
                 found = await agent.look_up(
@@ -82,8 +83,17 @@ async def _embedding(agent: Agent) -> str:
     except ProviderError as error:
         hint = "keyword search keeps working; memoryd retries embedding"
         raise CheckFailedError(str(error), hint) from error
-    identity = agent.index.store.wanted
-    return f"{identity.provider} {identity.model}, {len(vector)} dimensions"
+    identity, provider = agent.index.store.wanted, agent.embedding.provider
+    receiver = ""
+    if provider is not None and provider.route.address is not None:
+        receiver = f", texts go to {provider.route}"
+    return f"{identity.provider} {identity.model}, {len(vector)} dimensions{receiver}"
+
+
+def _unencrypted(agent: Agent) -> list[str]:
+    provider = agent.embedding.provider
+    warning = None if provider is None else provider.route.warning
+    return [] if warning is None else [warning]
 
 
 async def _batch(batches: Batches) -> str:

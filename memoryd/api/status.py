@@ -17,11 +17,9 @@ from memoryd.agent.agent import Agent
 from memoryd.api.files import remarks, skipped
 from memoryd.api.health import degraded, errors
 from memoryd.embed.batch.jobs import LIMIT
-from memoryd.embed.provider import Provider
 from memoryd.embed.vendors.factory import BATCH_APIS
 from memoryd.errors import RequestFailedError
 from memoryd.fs.hang import HUNG_S
-from memoryd.identity import Choice
 from memoryd.index.driver import DRIVER, SQLITE_VERSION, Connection, Error, Fault, fault_of
 from memoryd.index.store import Store
 from memoryd.index.write_outage import reason
@@ -165,6 +163,7 @@ async def status(
         agents=agents,
         embedding=_embedding(agent),
         fallback=None if choice is None else f"{choice.provider}, since {choice.why}",
+        notices=agent.notices(),
     )
 
 
@@ -193,15 +192,12 @@ def _embedding(agent: Agent) -> wire.EmbeddingStatus | None:
     stats = pool.stats()
     remote = agent.config.settings.remote
     price = 0.0 if embedding.resolved.is_fallback else remote.price_per_million_tokens
-    because = None if choice is None else choice.why
-    if choice is not None and choice.by == "found" and provider.leaves_machine:
-        because = leaving(provider, choice)
     return wire.EmbeddingStatus(
         provider=provider.name,
         model=provider.model,
-        address=provider.address,
-        leaves_machine=provider.leaves_machine,
-        chosen_because=because,
+        address=provider.route.address,
+        leaves_machine=provider.route.leaves_machine,
+        chosen_because=None if choice is None else choice.why,
         requests=stats.requests,
         items=stats.items,
         tokens=stats.tokens,
@@ -211,6 +207,8 @@ def _embedding(agent: Agent) -> wire.EmbeddingStatus | None:
         waited_s=stats.waited_s,
         batch_items=stats.max_items,
         cost=stats.tokens * price / 1_000_000 if price else None,
+        proxy=provider.route.proxy,
+        unencrypted=provider.route.unencrypted,
     )
 
 
@@ -283,15 +281,6 @@ def _rebuild(agent: Agent) -> wire.RebuildStatus | None:
     if stats.reason is None:
         return None
     return wire.RebuildStatus(stats.reason, stats.completed, stats.total, stats.label)
-
-
-def leaving(provider: Provider, choice: Choice) -> str:
-    """Return a warning that texts go to another machine because a key was found."""
-    return (
-        f"texts of this memory are sent to {provider.address} ({provider.name}: {choice.why});"
-        ' to keep them on this machine, set provider = "local" in the configuration or run'
-        " `memctl index --provider local`"
-    )
 
 
 def _dirty_reasons(

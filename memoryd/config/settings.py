@@ -37,13 +37,14 @@ class Remote(Section, frozen=True):
     """Requests to a provider over HTTP; None and 0 mean its default, or no limit.
 
     `batch_tokens` and `batch_items` limit one request; a token counts as one byte of UTF-8.
-    `api_key_header` names the header for the key. `status` computes the cost from
-    `price_per_million_tokens`.
+    `api_key_header` names the header for the key, and `allow_unencrypted_key` lets it go to another
+    machine over http. `status` computes the cost from `price_per_million_tokens`.
     """
 
     base_url: str | None = None
     api_key_file: str | None = None
     api_key_header: str | None = None
+    allow_unencrypted_key: bool = False
     headers: dict[str, str] = field(default_factory=dict)
     batch_tokens: Positive = 8_000
     batch_items: Annotated[int, Meta(ge=1, le=2_048)] = 64
@@ -200,7 +201,7 @@ class Settings(Section, frozen=True):
     """
 
     workspace: str = ""
-    provider: Literal["auto", "local", "none"] | Remotes = "auto"
+    provider: Literal["auto", "auto-remote", "local", "none"] | Remotes = "auto"
     model: str | None = None
     fallback: Literal["local", "none"] | Remotes = "none"
     output_dimensionality: Annotated[int, Meta(ge=8, le=8_192)] | None = None

@@ -71,7 +71,7 @@ def _homes(settings: Settings) -> Iterator[Mistake]:
 
 def _provider(settings: Settings) -> Iterator[Mistake]:
     remote = settings.remote
-    if settings.provider == "auto":
+    if settings.provider in ("auto", "auto-remote"):
         for key, value in (
             ("model", settings.model),
             ("remote.base_url", remote.base_url),

@@ -79,7 +79,9 @@ class DaemonOperations:
     async def ping(self, body: Body, caller: Caller) -> memory.PingResult:
         """Confirm that the daemon is alive."""
         uptime_s = time.monotonic() - self.daemon.started_s
-        return memory.PingResult(os.getpid(), __version__, uptime_s)
+        agents = [hosted.agent for hosted in self.host.all() if hosted.agent is not None]
+        notices = dict.fromkeys(line for agent in agents for line in agent.notices())
+        return memory.PingResult(os.getpid(), __version__, uptime_s, list(notices))
 
     async def sync(self, body: Any, caller: Caller) -> memory.SyncResult:
         """Wait until everything that an agent noticed before is searchable."""

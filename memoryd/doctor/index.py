@@ -5,14 +5,16 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from memoryd.agent.consent import leaving
 from memoryd.agent.factories import choose_provider, store_options, wanted_identity
 from memoryd.config.load import AgentConfig
 from memoryd.doctor import rows, structure, vectors
 from memoryd.doctor.comparing import compare
 from memoryd.doctor.finding import Finding, Topic
-from memoryd.doctor.model import check_model
+from memoryd.doctor.model import check_model, check_route
 from memoryd.doctor.reading import ChangedError, opened
 from memoryd.doctor.running import RunningDaemon
+from memoryd.doctor.serving import route_of
 from memoryd.embed.provider import Provider
 from memoryd.embed.resolve import Resolved
 from memoryd.identity import Identity
@@ -108,7 +110,11 @@ class IndexDoctor:
         provider = check_model(topic, self._config.settings, resolved)
         if provider is None:
             return topic.fine("no provider: only keywords are searched"), None
-        where = f", at {provider.address}" if provider.address else ""
+        # The environment of a running daemon may name another proxy.
+        running = None if self._daemon is None else route_of(self._daemon, self._config.agent)
+        route = running or provider.route
+        check_route(topic, route, leaving(self._config, resolved, provider))
+        where = "" if route.address is None else f", texts go to {route}"
         return topic.fine(f"{provider.name} {provider.model}{where}"), provider
 
     def _compare_identity(

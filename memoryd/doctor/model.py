@@ -12,6 +12,7 @@ from memoryd.embed.gguf import gguf_engine
 from memoryd.embed.local import bundled
 from memoryd.embed.provider import Provider, ProviderError
 from memoryd.embed.resolve import Resolved
+from memoryd.embed.route import Route
 from memoryd.embed.vendors.factory import APIS
 
 PROBE = "`memctl probe` tries it"
@@ -32,6 +33,14 @@ def check_model(topic: Topic, settings: Settings, resolved: Resolved) -> Provide
         except (ConfigError, ProviderError) as error:
             topic.warning(f"the fallback {fallback} can't embed: {error}", PROBE)
     return provider
+
+
+def check_route(topic: Topic, route: Route, unexpected: str | None) -> None:
+    """Report texts that leave the machine in plain text, or without anybody's request."""
+    if route.warning is not None:
+        topic.warning(route.warning, "set remote.base_url to an https:// address")
+    if unexpected is not None:
+        topic.warning(unexpected, "memctl index --provider local")
 
 
 def key_files(settings: Settings, environ: Mapping[str, str]) -> Iterator[Path]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from memoryd.doctor.finding import Topic
 from memoryd.doctor.reading import is_held, lock_of
 from memoryd.doctor.running import RunningDaemon, in_sync
+from memoryd.embed.route import Route
 from memoryd.index.rebuild.leftovers import unfinished
 from memoryd_client import MemorydError
 from memoryd_client.schema.status import StatusResult
@@ -41,6 +42,20 @@ def check_serving(topic: Topic, daemon: RunningDaemon, agent: str, index: Path) 
             )
         case state:
             topic.warning(f"memoryd is {state} this agent", "run the doctor again in a moment")
+
+
+def route_of(daemon: RunningDaemon, agent: str) -> Route | None:
+    """Return the way that the daemon's texts of an agent take, None if it does not say."""
+    daemon.client.agent = agent
+    try:
+        embedding = daemon.client.status().embedding
+    except MemorydError:
+        return None
+    if embedding is None:
+        return None
+    return Route(
+        embedding.address, embedding.leaves_machine, embedding.proxy, embedding.unencrypted
+    )
 
 
 def check_open_file(topic: Topic, daemon: RunningDaemon, agent: str, index: Path) -> None:

@@ -29,6 +29,7 @@ from memoryd.embed.provider import (
     unit_rows,
     utf8_bytes,
 )
+from memoryd.embed.route import INSIDE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,9 +115,8 @@ class LocalProvider:
     """Provider for one engine's model. The process starts on demand and stops when idle."""
 
     name = "local"
-    address: str | None = None
+    route = INSIDE
     remote = False
-    leaves_machine = False
     warning: str | None = None
     tokens_used = 0
     batch_bytes = 128 * 1024

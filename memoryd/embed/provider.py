@@ -10,6 +10,8 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from memoryd.embed.route import Route
+
 
 class Prefixes(NamedTuple):
     """Text before each query and document, byte for byte."""
@@ -117,20 +119,18 @@ class Provider(Protocol):
 
     `name`, `model` and `key` (a hash of address, model and non-secret headers, never of a secret)
     identify its vectors; `dims` is None until known. `max_input_bytes` bounds one text in UTF-8,
-    `batch_items` and `batch_bytes` one call, `concurrency` the calls in progress. `address` is the
-    host that receives texts, or None. `remote`: texts go to a server, with secrets masked, because
-    even a server on this machine may pass them on. `leaves_machine`: the server is on another
-    machine. `tokens_used` counts the tokens that the provider reports. A model that embeds long
-    texts badly has `window_units`: longer texts are embedded in windows of that many quarter
-    tokens.
+    `batch_items` and `batch_bytes` one call, `concurrency` the calls in progress. `route` is the
+    way of the texts. `remote`: they go to a server, with secrets masked, because even a server on
+    this machine may pass them on. `tokens_used` counts the tokens that the provider reports. A
+    model that embeds long texts badly has `window_units`: longer texts are embedded in windows of
+    that many quarter tokens.
     """
 
     name: str
     model: str
     key: str
-    address: str | None
+    route: Route
     remote: bool
-    leaves_machine: bool
     tokens_used: int
     query_timeout_s: float
     dims: int | None

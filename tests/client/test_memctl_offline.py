@@ -93,6 +93,7 @@ def test_start_of_what_runs_already_is_no_failure(
         "socketPath": "/run/s",
         "logPath": None,
         "already": True,
+        "notices": [],
     }
 
 

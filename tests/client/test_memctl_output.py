@@ -198,7 +198,7 @@ Store             /home/ada/.local/state/memoryd/main.sqlite (2.3 MiB)
 Workspace         /home/ada/notes
 Embeddings        ready
 Traffic           40 requests · 345 items · 98765 tokens · 2 retried · 3 failed · cost 0.0020
-Texts go to       api.openai.com (another machine)
+Texts go to       api.openai.com (another machine, through the proxy proxy.lan:3128)
 Chosen            its key was found in OPENAI_API_KEY
 Index identity    valid
 By source         memory · 9/10 files · 300 chunks
@@ -219,6 +219,7 @@ Queue             parse 3/256, 20 at most
 Daemon            memoryd 0.1.0, pid 4242, up 3 h 12 min, 94.0 MiB
 Runs on           Python 3.11.7, SQLite 3.53.4 (pysqlite3)
 Socket            /run/user/1000/memoryd/memoryd.sock
+Notice            OPENAI_API_KEY is set but not used
 Degraded          the watcher has too few inotify watches: a scan every 5 minutes instead
 Error             embed: 429 Too Many Requests
 Failure           memory/huge.md:1-40: input too long (3 attempts), next try in 1 min 0 s
@@ -261,6 +262,7 @@ def test_status_of_a_daemon_with_little_to_say() -> None:
         "skipped_count": 0,
         "remarks": [],
         "remark_count": 0,
+        "notices": [],
     }
     text = status(msgspec.convert(fields, StatusResult), Style(colour=False))
     assert (
@@ -371,4 +373,9 @@ def test_ping(run: Run) -> None:
     pong = golden("ping_result", PingResult)
     assert run("ping", pong) == ("memoryd 0.1.0 is up: pid 4242, 3 h 12 min\n", "")
     out, _ = run("ping --json", pong)
-    assert json.loads(out) == {"pid": 4242, "version": "0.1.0", "uptimeS": 11520.5}
+    assert json.loads(out) == {
+        "pid": 4242,
+        "version": "0.1.0",
+        "uptimeS": 11520.5,
+        "notices": ["OPENAI_API_KEY is set but not used"],
+    }

@@ -148,7 +148,7 @@ def test_config_needs_no_daemon(daemon: Daemon) -> None:
         ("[defaults]\nprovder = 'none'", "unknown key provder; did you mean provider?"),
         (
             "[defaults]\nprovider = 'openia'",
-            "provider: Invalid enum value 'openia'; valid values: auto, local,",
+            "provider: Invalid enum value 'openia'; valid values: auto, auto-remote,",
         ),
         ("[defaults.query]\nmin_score = 3", "query.min_score"),
         ("[agents.main]\nworkspace = '/nowhere/at/all'", "is not a folder"),

@@ -65,7 +65,7 @@ def test_a_key_on_a_disk_that_hangs_keeps_nobody_waiting(
 def test_a_new_index_waits_for_the_key_that_decides_who_embeds(
     daemon: Daemon, openai: OpenAiDouble, far: Path
 ) -> None:
-    daemon.provider = "auto"
+    daemon.provider = "auto-remote"
     other = daemon.add_agent("other", 'provider = "none"')
     with hung_disk(far):
         daemon.start()
@@ -92,7 +92,7 @@ def test_a_new_index_waits_for_the_key_that_decides_who_embeds(
 def test_what_looks_for_a_key_by_request_says_that_its_disk_hangs(
     daemon: Daemon, openai: OpenAiDouble, far: Path
 ) -> None:
-    daemon.provider = "auto"
+    daemon.provider = "auto-remote"
     daemon.start().sync()
     with daemon.client() as client, hung_disk(far):
         with pytest.raises(UnavailableError, match="their disk does not answer"):

@@ -74,9 +74,12 @@ def seen_by(daemon: Daemon) -> Path:
     return daemon.folder / "seen"
 
 
-@pytest.mark.parametrize("provider", ["none", "local", "auto"])
+@pytest.mark.parametrize("provider", ["none", "local", "auto", "auto-remote"])
 def test_no_session_touches_the_network(watched: Daemon, provider: str) -> None:
     watched.provider = provider
+    if provider == "auto":  # keys that are there for another purpose
+        names = ("OPENAI", "GEMINI", "VOYAGE", "MISTRAL", "OLLAMA")
+        watched.variables |= {f"{name}_API_KEY": "sk-none" for name in names}
     chat = watched.folder / "chats/c.jsonl"
     chat.parent.mkdir()
     chat.write_text(json.dumps({"role": "user", "content": "see https://example.com/"}) + "\n")

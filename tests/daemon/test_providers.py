@@ -175,16 +175,18 @@ def test_a_provider_without_its_key_is_told_by_probe(daemon: Daemon) -> None:
     assert daemon.search("ferry").results
 
 
-# auto
+# The choice of memoryd: tests/daemon/test_leaving.py has more
 
 
-def test_auto_takes_the_key_it_finds_and_keeps_to_it(daemon: Daemon, openai: OpenAiDouble) -> None:
-    daemon.provider = "auto"
+def test_auto_remote_takes_the_key_it_finds_and_keeps_to_it(
+    daemon: Daemon, openai: OpenAiDouble
+) -> None:
+    daemon.provider = "auto-remote"
     daemon.variables = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": openai.url}
     daemon.write("MEMORY.md", "the ferry leaves at nine\n")
     daemon.start().sync()
     shown = status(daemon)
-    assert (shown.provider, shown.requested_provider) == ("openai", "auto")
+    assert (shown.provider, shown.requested_provider) == ("openai", "auto-remote")
     assert shown.embedding is not None
     assert shown.embedding.chosen_because == "its key was found in OPENAI_API_KEY"
     daemon.stop()
@@ -207,8 +209,8 @@ def test_auto_takes_the_key_it_finds_and_keeps_to_it(daemon: Daemon, openai: Ope
     assert len(openai.requests) > asked
 
 
-def test_auto_that_found_no_key_stays_on_this_machine(hybrid: Daemon) -> None:
-    hybrid.provider = "auto"
+def test_auto_remote_that_found_no_key_stays_on_this_machine(hybrid: Daemon) -> None:
+    hybrid.provider = "auto-remote"
     hybrid.write("MEMORY.md", "the ferry leaves at nine\n")
     hybrid.start().sync()
     hybrid.stop()
@@ -222,7 +224,7 @@ def test_auto_that_found_no_key_stays_on_this_machine(hybrid: Daemon) -> None:
         ("local (GGUF)", "local.model_path is not set"),
         ("openai", None),
     ]
-    assert "auto would choose now:" in hybrid.memctl("probe").stdout
+    assert "a new index would get:" in hybrid.memctl("probe").stdout
 
 
 def test_another_provider_by_request(hybrid: Daemon, openai: OpenAiDouble) -> None:
@@ -251,7 +253,7 @@ def test_another_provider_by_request(hybrid: Daemon, openai: OpenAiDouble) -> No
 @pytest.mark.parametrize(
     ("configured", "asked", "words"),
     [
-        ("auto", "nonsense", "no such provider: 'nonsense'; valid providers: auto, local, openai"),
+        ("auto", "nonsense", "no such provider: 'nonsense'; valid providers: auto, auto-remote"),
         ("auto", "gemini", "There is no key for gemini: set GEMINI_API_KEY or GOOGLE_API_KEY"),
         ("none", "local", 'the configuration sets provider = "none"'),
     ],

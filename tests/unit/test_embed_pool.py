@@ -28,6 +28,7 @@ from memoryd.embed.provider import (
 )
 from memoryd.embed.provider_client import CANARY
 from memoryd.embed.query_embedder import CACHED, COOL_DOWN_S
+from memoryd.embed.route import INSIDE
 
 DIMS = 4
 
@@ -80,9 +81,8 @@ class FakeProvider:
     name = "fake"
     model = "fake-1"
     key = ""
-    address: str | None = None
+    route = INSIDE
     remote = False
-    leaves_machine = False
     warning: str | None = None
     tokens_used = 0
     query_timeout_s = 60.0

@@ -17,6 +17,7 @@ from memoryd.embed.gguf import gguf_engine
 from memoryd.embed.gguf_file import MAGIC, GgufError, content_digest, read_facts
 from memoryd.embed.local import LocalProvider
 from memoryd.embed.provider import PermanentError, Prefixes, prefixes
+from memoryd.embed.route import INSIDE
 
 MIB = 2**20
 
@@ -107,7 +108,7 @@ assert "xllamacpp" not in sys.modules
 def test_an_engine_is_named_after_the_file(tmp_path: Path) -> None:
     provider = LocalProvider(gguf_engine(model_file(tmp_path, name="Some-Model.Q8_0.gguf")))
     assert (provider.name, provider.model, provider.dims) == ("local", "Some-Model.Q8_0", None)
-    assert (provider.address, provider.remote) == (None, False)
+    assert (provider.route, provider.remote) == (INSIDE, False)
 
 
 def test_a_tilde_is_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

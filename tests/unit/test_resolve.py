@@ -10,7 +10,14 @@ import pytest
 from memoryd.config.settings import ExtraPath, Local, Remote, Settings, StoreSettings
 from memoryd.config.validate import mistakes
 from memoryd.embed.provider import PermanentError
-from memoryd.embed.resolve import ORDER, Considered, Resolved, resolve
+from memoryd.embed.resolve import (
+    AUTOMATIC,
+    ORDER,
+    Considered,
+    Resolved,
+    resolve,
+    unused_key,
+)
 from memoryd.embed.vendors.credentials import Key, KeySource
 from memoryd.identity import Choice
 
@@ -38,30 +45,65 @@ def choose(
     )
 
 
-def found(provider: str, why: str = "") -> Choice:
-    return Choice(provider, "found", why, "auto")
+def found(provider: str, why: str = "", instead_of: str = "auto") -> Choice:
+    return Choice(provider, "found", why, instead_of)
 
 
 # Auto, for a new index
+
+
+def no_key(name: str) -> str | None:
+    raise AssertionError("auto must not look for keys: their disk may hang")
+
+
+@pytest.mark.parametrize("built_with", [None, "none"])
+def test_auto_stays_on_this_machine_whatever_keys_there_are(built_with: str | None) -> None:
+    resolved = resolve(
+        "auto",
+        fallback="none",
+        kept=None,
+        built_with=built_with,
+        model_path=None,
+        is_file=lambda path: False,
+        key_origin=no_key,
+    )
+    assert resolved.choice == found("local", "auto stays on this machine")
+    assert resolved.considered == [
+        Considered("local (GGUF)", "local.model_path is not set"),
+        Considered("local", None),
+    ]
+    assert not resolved.is_fallback
+
+
+@pytest.mark.parametrize("configured", AUTOMATIC)
+def test_a_model_file_counts_more_than_every_key(configured: str) -> None:
+    resolved = choose(configured, model_path="m.gguf", files=("m.gguf",), keys=ORDER)
+    assert resolved.provider == "local"
+    assert resolved.choice == found("local", "local.model_path is m.gguf", configured)
+    assert resolved.considered == [Considered("local", None)]
+
+
+def test_a_model_file_that_is_not_there_is_passed_over() -> None:
+    for configured, provider in (("auto", "local"), ("auto-remote", "voyage")):
+        resolved = choose(configured, model_path="m.gguf", keys=("voyage",))
+        assert resolved.provider == provider
+        assert resolved.considered[0] == Considered("local (GGUF)", "m.gguf is not a file")
+
+
+# Auto-remote, for a new index
 
 
 def test_the_order_is_the_documented_one() -> None:
     assert ORDER == ("openai", "gemini", "voyage", "mistral")
 
 
-def test_a_model_file_counts_more_than_every_key() -> None:
-    resolved = choose(model_path="m.gguf", files=("m.gguf",), keys=ORDER)
-    assert resolved.provider == "local"
-    assert resolved.choice == found("local", "local.model_path is m.gguf")
-    assert resolved.considered == [Considered("local", None)]
-
-
 @pytest.mark.parametrize("number", range(len(ORDER)))
 def test_the_first_key_counts_and_why_others_were_passed_over_is_told(number: int) -> None:
     name = ORDER[number]
-    resolved = choose(keys=ORDER[number:])
+    resolved = choose("auto-remote", keys=ORDER[number:])
     assert resolved.provider == name
-    assert resolved.choice == found(name, f"its key was found in {name.upper()}_API_KEY")
+    why = f"its key was found in {name.upper()}_API_KEY"
+    assert resolved.choice == found(name, why, "auto-remote")
     assert resolved.considered == [
         Considered("local (GGUF)", "local.model_path is not set"),
         *(Considered(other, "no key was found") for other in ORDER[:number]),
@@ -71,8 +113,9 @@ def test_the_first_key_counts_and_why_others_were_passed_over_is_told(number: in
 
 
 def test_without_any_key_the_bundled_model_is_taken() -> None:
-    resolved = choose()
-    assert resolved.choice == found("local", "no key of another provider was found")
+    resolved = choose("auto-remote")
+    why = "no key of another provider was found"
+    assert resolved.choice == found("local", why, "auto-remote")
     assert [candidate.provider for candidate in resolved.considered] == [
         "local (GGUF)",
         *ORDER,
@@ -81,42 +124,51 @@ def test_without_any_key_the_bundled_model_is_taken() -> None:
     assert resolved.considered[-1].passed_over is None
 
 
-def test_a_model_file_that_is_not_there_is_passed_over() -> None:
-    resolved = choose(model_path="m.gguf", keys=("voyage",))
-    assert resolved.provider == "voyage"
-    assert resolved.considered[0] == Considered("local (GGUF)", "m.gguf is not a file")
-
-
 def test_ollama_is_never_found() -> None:
-    assert choose(keys=("ollama",)).provider == "local"
+    assert choose("auto-remote", keys=("ollama",)).provider == "local"
 
 
-# Auto, for an existing index
+# Both, for an existing index
 
 
 @pytest.mark.parametrize("keys", [(), ("openai",), ("gemini",), ORDER])
 @pytest.mark.parametrize("by", ["found", "asked"])
-def test_a_choice_is_kept_over_keys_that_come_and_go(by: Any, keys: tuple[str, ...]) -> None:
-    kept = Choice("gemini", by, "its key was found in GEMINI_API_KEY", "auto")
+@pytest.mark.parametrize("configured", AUTOMATIC)
+def test_a_choice_is_kept_over_keys_that_come_and_go(
+    configured: str, by: Any, keys: tuple[str, ...]
+) -> None:
+    kept = Choice("gemini", by, "its key was found in GEMINI_API_KEY", configured)
     resolved = choose(
-        kept=kept, built_with="gemini", keys=keys, model_path="m.gguf", files=("m.gguf",)
+        configured,
+        kept=kept,
+        built_with="gemini",
+        keys=keys,
+        model_path="m.gguf",
+        files=("m.gguf",),
     )
     assert resolved == Resolved("gemini", kept, [Considered("gemini", None)])
 
 
 def test_what_was_found_once_is_found_no_more() -> None:
-    first = choose(keys=("mistral",))
-    again = choose(kept=first.choice, built_with="mistral", keys=("openai",))
+    first = choose("auto-remote", keys=("mistral",))
+    again = choose("auto-remote", kept=first.choice, built_with="mistral", keys=("openai",))
     assert again.choice == first.choice
-    assert choose(kept=again.choice, built_with="mistral").choice == first.choice
+    assert choose("auto-remote", kept=again.choice, built_with="mistral").choice == first.choice
+
+
+def test_a_local_choice_of_auto_remote_is_kept_when_a_key_appears() -> None:
+    first = choose("auto-remote")
+    again = choose("auto-remote", kept=first.choice, built_with="local", keys=ORDER)
+    assert again.choice == first.choice
 
 
 def test_a_choice_for_another_configuration_is_not_kept() -> None:
     """After a named provider, `auto` keeps the provider of the index."""
     kept = Choice("voyage", "fallback", "openai failed", "openai")
-    resolved = choose(kept=kept, built_with="voyage", keys=("openai",))
-    assert resolved.choice == found("voyage", "the index was built with it")
-    assert not resolved.is_fallback
+    for configured in AUTOMATIC:
+        resolved = choose(configured, kept=kept, built_with="voyage", keys=("openai",))
+        assert resolved.choice == found("voyage", "the index was built with it", configured)
+        assert not resolved.is_fallback
 
 
 @pytest.mark.parametrize("built_with", ["openai", "ollama", "local"])
@@ -126,8 +178,57 @@ def test_auto_stays_with_what_an_index_was_built_with(built_with: str) -> None:
     assert resolved.considered == [Considered(built_with, None)]
 
 
+@pytest.mark.parametrize("kept", [None, found("local")])
+def test_who_asks_for_auto_remote_gets_it_for_an_index_that_was_local(
+    kept: Choice | None,
+) -> None:
+    resolved = choose("auto-remote", kept=kept, built_with="local", keys=("voyage",))
+    assert resolved.provider == "voyage"
+
+
 def test_an_index_of_keywords_alone_was_built_with_nothing() -> None:
-    assert choose(built_with="none", keys=("voyage",)).provider == "voyage"
+    assert choose("auto-remote", built_with="none", keys=("voyage",)).provider == "voyage"
+
+
+# Keys that auto leaves unused
+
+
+def unused(
+    configured: str = "auto",
+    *,
+    fallback: str = "none",
+    kept: Choice | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> str | None:
+    if variables is None:
+        variables = {"openai": "OPENAI_API_KEY"}
+    resolved = choose(configured, fallback=fallback, kept=kept)
+    return unused_key(configured, resolved, fallback=fallback, variables=variables)
+
+
+def test_one_line_says_how_to_use_a_key_that_is_there() -> None:
+    assert unused() == (
+        "OPENAI_API_KEY is set but not used; `memctl index --provider openai` or"
+        ' provider = "openai" in the configuration uses it'
+    )
+    several = {"mistral": "MISTRAL_API_KEY", "gemini": "GOOGLE_API_KEY_FILE"}
+    assert unused(variables=several) == (
+        "GOOGLE_API_KEY_FILE and MISTRAL_API_KEY are set but not used; `memctl index --provider"
+        ' gemini` or provider = "gemini" in the configuration uses the first'
+    )
+    assert unused(variables={"ollama": "OLLAMA_API_KEY"}) is None
+    assert unused(variables={}) is None
+
+
+@pytest.mark.parametrize("configured", ["local", "none", "voyage", "auto-remote"])
+def test_who_has_decided_is_told_nothing(configured: str) -> None:
+    assert unused(configured) is None
+
+
+def test_who_has_asked_or_uses_the_key_is_told_nothing() -> None:
+    assert unused(kept=Choice("local", "asked", "a client requested it", "auto")) is None
+    assert unused(kept=found("openai")) is None
+    assert unused(fallback="openai") is None
 
 
 # Named
@@ -194,6 +295,12 @@ def test_going_back_on_request_ends_a_fallback() -> None:
 
 def source(environment: Mapping[str, str], file: str | None = None) -> KeySource:
     return KeySource(("A_API_KEY", "B_API_KEY"), file, environment)
+
+
+def test_the_variable_of_a_key_is_named_without_reading_its_file() -> None:
+    assert source({}).variable is None
+    assert source({"A_API_KEY": " ", "B_API_KEY": "x\n\x00y"}).variable == "B_API_KEY"
+    assert source({"B_API_KEY_FILE": "/nowhere"}).variable == "B_API_KEY_FILE"
 
 
 @pytest.fixture
@@ -351,9 +458,11 @@ def test_a_fallback_is_another_provider(provider: str) -> None:
 def test_auto_leaves_no_room_for_what_belongs_to_one_provider(
     key: str, values: dict[str, Any]
 ) -> None:
-    ((found_key, problem),) = mistakes(Settings(provider="auto", **values))
-    assert found_key == key
-    assert 'provider = "openai"' in problem
+    for configured in AUTOMATIC:
+        settings = Settings(provider=configured, **values)  # type: ignore[arg-type]
+        ((found_key, problem),) = mistakes(settings)
+        assert found_key == key
+        assert 'provider = "openai"' in problem
     assert wrong(provider="openai", **values) == []
 
 

@@ -260,7 +260,7 @@ async def test_why_nobody_is_reached_is_told_without_the_address(
         yield
 
     monkeypatch.setattr(aiohttp.ClientSession, "request", request)
-    async with remote("openai", "http://h/v1?key=secret") as provider:
+    async with remote("openai", "https://h/v1?key=secret") as provider:
         found = await failed(provider)
     assert isinstance(found, RetryableError)
     assert message in str(found)

@@ -458,7 +458,7 @@ async def test_ollama_host_may_lack_a_scheme_and_a_port(
 ) -> None:
     monkeypatch.setenv("OLLAMA_HOST", host)
     async with remote("ollama", None) as provider:
-        assert provider.address == address
+        assert provider.route.address == address
 
 
 @pytest.mark.parametrize("url", ["ftp://host/v1", "https://user:secret@host/v1", "https://", "no"])
@@ -471,26 +471,8 @@ def test_an_address_of_the_environment_that_is_none_is_told(
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("url", "leaves"),
-    [
-        (None, True),
-        ("http://localhost:1234/v1", False),
-        ("http://llm.localhost/v1", False),
-        ("http://127.0.0.1/v1", False),
-        ("http://[::1]:8080/v1", False),
-        ("http://192.168.1.5/v1", True),
-        ("http://localhost.example.com/v1", True),
-    ],
-)
-def test_only_this_machine_is_not_another(url: str | None, *, leaves: bool) -> None:
-    provider = make_remote("openai", Settings(provider="openai", remote=Remote(base_url=url)))
-    assert provider.leaves_machine == leaves
-    assert provider.remote
-
-
 def test_default_addresses_are_the_vendors() -> None:
-    addresses = {name: make_remote(name, Settings()).address for name in NAMES}
+    addresses = {name: make_remote(name, Settings()).route.address for name in NAMES}
     assert addresses == {
         "openai": "api.openai.com",
         "gemini": "generativelanguage.googleapis.com",
@@ -585,7 +567,7 @@ def test_a_fallback_inherits_nothing_of_the_first_provider(tmp_path: Path) -> No
         ),
     )
     provider = make_remote("voyage", settings, own=False)
-    assert provider.address == "api.voyageai.com"
+    assert provider.route.address == "api.voyageai.com"
     assert provider.options == RequestOptions("voyage-4-large")
     assert provider.batch_items == 64
     key = provider.http.check_key()

@@ -89,7 +89,8 @@ NOTES = AgentSummary(
     pending_vectors=2,
     degraded=["the watcher has too few inotify watches: a scan every 5 minutes instead"],
 )
-PING_RESULT = PingResult(pid=4242, version="0.1.0", uptime_s=11520.5)
+NOTICE = "OPENAI_API_KEY is set but not used"
+PING_RESULT = PingResult(pid=4242, version="0.1.0", uptime_s=11520.5, notices=[NOTICE])
 
 FRAMES: dict[str, Frame] = {
     "hello": Hello(protocol_min=1, protocol_max=1, client="memctl/0.1.0"),
@@ -389,6 +390,7 @@ BODIES: dict[str, Body] = {
             waited_s=0.0,
             batch_items=64,
             cost=0.0019753,
+            proxy="proxy.lan:3128",
         ),
         custom=Custom(
             search_mode="hybrid",
@@ -409,5 +411,6 @@ BODIES: dict[str, Body] = {
         remarks=[Failure("memory/2026-08-14.md", "2 bytes are not UTF-8")],
         remark_count=1,
         agents=["main", "notes-1a2b3c4d"],
+        notices=[NOTICE],
     ),
 }

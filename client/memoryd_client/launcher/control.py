@@ -32,12 +32,16 @@ _LINE_S = 1.0
 
 
 class Started(Struct, frozen=True):
-    """A daemon that answers. `already`: it ran before. `log_path` None: no log file."""
+    """A daemon that answers. `already`: it ran before. `log_path` None: no log file.
+
+    `notices`: what it says about where texts go, if the caller has asked.
+    """
 
     pid: int
     socket_path: str
     log_path: str | None
     already: bool = False
+    notices: tuple[str, ...] = ()
 
 
 class Stopped(Struct, frozen=True):

@@ -14,11 +14,12 @@ class Empty(Body):
 
 
 class PingResult(Body):
-    """Identity of the daemon; `uptime_s` in seconds."""
+    """Identity of the daemon; `uptime_s` in seconds, `notices` as in `status`, of all agents."""
 
     pid: int
     version: str
     uptime_s: float
+    notices: list[str] = field(default_factory=list)
 
 
 class SearchBody(Body):

@@ -85,7 +85,8 @@ class EmbeddingStatus(Body):
 
     `address` receives the texts, None if no address does; `leaves_machine` if it is another
     machine. `tokens` counts those that the provider reports, `waits` requests delayed by rate
-    limits; `cost` is None without a price.
+    limits; `cost` is None without a price. `proxy` is the host and port of the proxy that passes
+    the texts on; `unencrypted` if they leave the machine in plain text.
     """
 
     provider: str
@@ -102,6 +103,8 @@ class EmbeddingStatus(Body):
     waited_s: float
     batch_items: int
     cost: float | None = None
+    proxy: str | None = None
+    unencrypted: bool = False
 
 
 class IdentityStatus(Body):
@@ -161,7 +164,8 @@ class StatusResult(Body):
     """Status of one agent and the daemon. Times in seconds, sizes in bytes.
 
     `remarks` are about indexed files, such as invalid UTF-8; `agents` are the ids of all agents of
-    the daemon, `tasks` counts its asyncio tasks.
+    the daemon, `tasks` counts its asyncio tasks. `notices` are facts about where texts go that the
+    user may not expect.
     """
 
     agent_id: str
@@ -212,3 +216,4 @@ class StatusResult(Body):
     agents: list[str] = field(default_factory=list)
     embedding: EmbeddingStatus | None = None
     tasks: int = 0
+    notices: list[str] = field(default_factory=list)

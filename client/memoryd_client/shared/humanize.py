@@ -48,3 +48,13 @@ def size(count: float) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, e.g. `1 file` or `2 files`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def destination(address: str, *, leaves_machine: bool, proxy: str | None, unencrypted: bool) -> str:
+    """Return the receiver of texts, e.g. `host (another machine, through the proxy host:port)`."""
+    facts = ["another machine" if leaves_machine else "this machine"]
+    if unencrypted:
+        facts.append("not encrypted")
+    if proxy is not None:
+        facts.append(f"through the proxy {proxy}")
+    return f"{address} ({', '.join(facts)})"

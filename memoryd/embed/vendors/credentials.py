@@ -59,13 +59,26 @@ class KeySource:
         """
         if self.file is not None:
             return _expanded(self.file), "remote.api_key_file"
-        environment = os.environ if self.environment is None else self.environment
+        if (variable := self.variable) is None:
+            return None
+        value = self._environment[variable]
+        if variable in self.names:
+            return _checked(value.strip(), variable)
+        return _expanded(value), variable
+
+    @property
+    def variable(self) -> str | None:
+        """The first variable that holds a key or names its file, None if there is none."""
         for name in self.names:
-            if value := environment.get(name, "").strip():
-                return _checked(value, name)
-            if file := environment.get(f"{name}_FILE", ""):
-                return _expanded(file), f"{name}_FILE"
+            if self._environment.get(name, "").strip():
+                return name
+            if self._environment.get(f"{name}_FILE", ""):
+                return f"{name}_FILE"
         return None
+
+    @property
+    def _environment(self) -> Mapping[str, str]:
+        return os.environ if self.environment is None else self.environment
 
     @property
     def hint(self) -> str:

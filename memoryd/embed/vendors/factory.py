@@ -39,6 +39,12 @@ def key_origin(name: str) -> str | None:
     return None if key is None else key.origin
 
 
+def key_variables() -> dict[str, str]:
+    """Return the variable of each vendor whose key is in the environment. Reads no disk."""
+    found = {name: KeySource(make().key_names).variable for name, make in APIS.items()}
+    return {name: variable for name, variable in found.items() if variable is not None}
+
+
 def make_remote(name: str, settings: Settings, *, own: bool = True) -> RemoteProvider:
     """Return the provider of a vendor.
 
@@ -70,6 +76,11 @@ def make_remote(name: str, settings: Settings, *, own: bool = True) -> RemotePro
         source=source,
         key_headers=api.key_headers if header is None else lambda key: {header: key},
         key_required=api.key_required and not elsewhere,
+        secret_parts=[
+            *(f"header {name}" for name in remote.headers if is_secret_header(name)),
+            *(f"parameter {name}" for name in URL(base_url).query if is_secret_header(name)),
+        ],
+        allow_unencrypted_key=remote.allow_unencrypted_key,
     )
     return RemoteProvider(
         api,

@@ -1,10 +1,14 @@
 """HTTP requests to one provider; every failure is a `ProviderError`."""
 
+import base64
+import errno
 import re
+import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import unquote
 from urllib.request import getproxies_environment, proxy_bypass
 
 import aiohttp
@@ -12,6 +16,7 @@ import msgspec
 from yarl import URL
 
 from memoryd.embed.provider import PermanentError, ProviderError, RetryableError
+from memoryd.embed.route import Route, is_this_machine, route_to
 from memoryd.embed.vendors.credentials import Key, KeyReader, KeySource, exposed_hint
 from memoryd.embed.vendors.decode import unreadable
 from memoryd.embed.vendors.http_errors import refusal
@@ -40,18 +45,29 @@ class Http:
         source: KeySource,
         key_headers: Callable[[str], Mapping[str, str]],
         key_required: bool,
+        secret_parts: Sequence[str] = (),
+        allow_unencrypted_key: bool = False,
     ) -> None:
+        """`secret_parts` names each configured header or parameter that is a secret."""
         self.vendor = vendor
         self.base = URL(base_url)
+        self._proxy = _proxy(self.base)
+        self.route: Route = route_to(
+            self.base.scheme, self.host, self.base.explicit_port, self._proxy
+        )
         self._headers = {"User-Agent": "memoryd", **headers}
         self._source = source
         self._reader = KeyReader(source)
         self._key_headers = key_headers
         self._key_required = key_required
+        self._secret_parts = secret_parts
+        self._may_send_key = allow_unencrypted_key or not self.route.unencrypted
         self._session: aiohttp.ClientSession | None = None
         # Some servers take a key in the address, and repeat the address in errors.
         as_sent = (part.partition("=")[2] for part in self.base.raw_query_string.split("&"))
-        self._values = sorted({*headers.values(), *self.base.query.values(), *as_sent})
+        self._values = sorted(
+            {*headers.values(), *self.base.query.values(), *as_sent, *_credentials(self._proxy)}
+        )
         self._key_values: list[str] = []
         self.warning: str | None = None
 
@@ -105,7 +121,7 @@ class Http:
                 headers=sent,
                 timeout=timeout,
                 allow_redirects=False,
-                proxy=_proxy(url),
+                proxy=self._proxy,
                 **options,
             ) as response:
                 if not response.ok or response.status >= 300:
@@ -139,11 +155,13 @@ class Http:
             self._session = None
 
     def _failed(self, problem: str, *, answered: bool = False) -> RetryableError:
-        return RetryableError(f"{self.vendor} ({self.host}) {problem}.", answered=answered)
+        via = "" if self.route.proxy is None else f", through the proxy {self.route.proxy}"
+        return RetryableError(f"{self.vendor} ({self.host}{via}) {problem}.", answered=answered)
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
+            resolver = None if self.route.leaves_machine else _LoopbackResolver()
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60, resolver=resolver)
             self._session = aiohttp.ClientSession(
                 connector=connector, cookie_jar=aiohttp.DummyCookieJar()
             )
@@ -154,6 +172,13 @@ class Http:
             raise PermanentError(
                 f"There is no key for {self.vendor}: {self._source.hint}; or choose another"
                 " provider."
+            )
+        secrets = [*self._secret_parts] if key is None else [f"key from {key.origin}"]
+        if secrets and not self._may_send_key:
+            raise PermanentError(
+                f"The {secrets[0]} would go to {self.route}; memoryd sends nothing. Set an"
+                " https:// address, remove the secret, or allow this with"
+                " remote.allow_unencrypted_key = true."
             )
         self.warning = None
         if key is not None:
@@ -197,14 +222,39 @@ def decoded(vendor: str, body: bytes) -> dict[str, Any]:
         raise unreadable(vendor, body, else_it_is="something other than JSON") from error
 
 
+class _LoopbackResolver(aiohttp.ThreadedResolver):
+    """Resolves names of this machine, whatever a name server says about them."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[aiohttp.abc.ResolveResult]:
+        """Return the addresses of this machine only. Raises `OSError` without any."""
+        found = await super().resolve(host, port, family)
+        if here := [result for result in found if is_this_machine(result["host"])]:
+            return here
+        raise OSError(errno.EADDRNOTAVAIL, "its name leads to another machine")
+
+
 def _proxy(url: URL) -> str | None:
-    """Return the proxy that the environment names for an address.
+    """Return the proxy that the environment names for an address; none for this machine.
 
     aiohttp's own `trust_env` would also take passwords from `.netrc`.
     """
-    if url.host is None or proxy_bypass(url.host):
+    if url.host is None or is_this_machine(url.host) or proxy_bypass(url.host):
         return None
-    return getproxies_environment().get(url.scheme)
+    proxy = getproxies_environment().get(url.scheme)
+    return f"http://{proxy}" if proxy and "://" not in proxy else proxy or None
+
+
+def _credentials(proxy: str | None) -> list[str]:
+    """Return the forms in which a server may repeat the credentials of a proxy."""
+    given = (proxy or "").partition("://")[2].rpartition("@")[0]
+    if not given:
+        return []
+    plain = unquote(given)
+    pair = plain if ":" in plain else f"{plain}:"  # as aiohttp sends a name alone
+    basic = base64.b64encode(pair.encode(errors="replace")).decode()
+    return [basic, *(part for text in (given, plain) for part in (text, text.partition(":")[2]))]
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
@@ -224,6 +274,8 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
 def _reason(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         return error.strerror or type(error.os_error).__name__
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy answered {error.status}"
     if isinstance(error, aiohttp.InvalidURL | UnicodeError):
         return "the address is not valid"
     if isinstance(error, OSError) and error.strerror:

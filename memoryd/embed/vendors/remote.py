@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import ipaddress
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
@@ -47,20 +46,19 @@ class RemoteProvider:
         self.name = api.name
         self.model = options.model
         self.dims: int | None = options.dimensions
-        port = http.base.explicit_port
-        self.address: str | None = http.host if port is None else f"{http.host}:{port}"
-        self.leaves_machine = not _is_this_machine(http.host)
+        self.route = http.route
         self.tokens_used = 0
         self.batch_items = min(batch_items, api.max_items)
         self.batch_bytes = batch_bytes
         self.concurrency = concurrency or api.concurrency
-        self.query_timeout_s = QUERY_TIMEOUT_S if self.leaves_machine else LOCAL_QUERY_TIMEOUT_S
+        far = self.route.leaves_machine
+        self.query_timeout_s = QUERY_TIMEOUT_S if far else LOCAL_QUERY_TIMEOUT_S
         longest_prefix = max(map(utf8_bytes, (options.query_prefix, options.document_prefix)))
         self.max_input_bytes = max(_MIN_INPUT_BYTES, api.max_input_bytes - longest_prefix)
         self.http = http
         self.api = api
         self.options = options
-        self._timeout_s = TIMEOUT_S if self.leaves_machine else LOCAL_TIMEOUT_S
+        self._timeout_s = TIMEOUT_S if far else LOCAL_TIMEOUT_S
         self.key = _identity_key(http, options, key_of)
 
     @property
@@ -99,12 +97,3 @@ def _identity_key(http: "Http", options: RequestOptions, key_of: Mapping[str, st
     said = {name: value for name, value in msgspec.to_builtins(options).items() if value}
     facts = [str(base), said, sorted(key_of.items())]
     return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:16]
-
-
-def _is_this_machine(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
