@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 os.environ["no_proxy"] = os.environ["NO_PROXY"] = "127.0.0.1,localhost"
 os.environ.setdefault("HOME", "/nonexistent")  # `~` then has the same value in tests and product
 # The tests must not contact an agent or a socket of the user.
-for name in [name for name in os.environ if name.startswith("MEMORYD_")]:
+for name in {name for name in os.environ if name.startswith("MEMORYD_")} - {"MEMORYD_WRITE_GOLDEN"}:
     del os.environ[name]
 
 # A shell ignores SIGINT in programs that it starts with `&`, and the daemon would inherit this.
