@@ -161,7 +161,9 @@ class StatusResult(Body):
     """Status of one agent and the daemon. Times in seconds, sizes in bytes.
 
     `remarks` are about indexed files, such as invalid UTF-8; `agents` are the ids of all agents of
-    the daemon, `tasks` counts its asyncio tasks.
+    the daemon, `tasks` counts its asyncio tasks. `restricted`: the answer came through the
+    restricted socket. `restricted_socket` is its path, if there is one, and `allowed` its
+    operations.
     """
 
     agent_id: str
@@ -212,3 +214,6 @@ class StatusResult(Body):
     agents: list[str] = field(default_factory=list)
     embedding: EmbeddingStatus | None = None
     tasks: int = 0
+    restricted: bool = False
+    restricted_socket: str | None = None
+    allowed: list[str] = field(default_factory=list)
