@@ -298,7 +298,7 @@ def test_two_daemons_never_share_one(guarded: Daemon) -> None:
 IN_A_SANDBOX = """
 set -e
 mount --make-rprivate /
-mkdir -p "$1" && mount --bind "$2" "$1"
+mkdir -p "$1" && mount --bind "$2" "$1" && mount -o remount,bind,ro "$1"
 mount -t tmpfs none "$3"
 exec "$4" -c '
 import os, sys
@@ -311,6 +311,10 @@ with Client(sys.argv[1] + "/memoryd.sock", autostart=False) as client:
             client.add("/etc")
         except errors.DeniedError:
             print("denied")
+        try:
+            os.unlink(sys.argv[1] + "/memoryd.sock")
+        except OSError as error:
+            print(error.strerror)
         sys.stdout.flush()
 ' "$1"
 """
@@ -351,6 +355,7 @@ def test_a_sandbox_with_its_folder_alone_searches_across_restarts(
                 sandbox.stdin.flush()
                 assert sandbox.stdout.readline() == "['a word of main']\n"
                 assert sandbox.stdout.readline() == "denied\n"
+                assert sandbox.stdout.readline() == "Read-only file system\n"
         finally:
             sandbox.kill()
 
