@@ -16,13 +16,14 @@ from memoryd.daemon.agents import EXPLAINED, STOP_S, AgentSupervisor
 from memoryd.daemon.handlers import DaemonOperations
 from memoryd.daemon.malloc import trim_heaps
 from memoryd.daemon.reload import Reloader
+from memoryd.daemon.restricted import RestrictedSocket
 from memoryd.embed.pool_registry import SharedPools
 from memoryd.events import EventBus
 from memoryd.pipeline import make_pool, open_agent
 from memoryd.server.endpoint import Endpoint
 from memoryd.server.server import Server
 from memoryd.server.systemd import Notifier
-from memoryd.server.unix_socket import check_path
+from memoryd.server.unix_socket import check_main_path
 from memoryd.supervisor import Actor, done_before, supervise
 from memoryd.text.tokenize import load_stop_words
 from memoryd_client.shared import paths
@@ -50,13 +51,15 @@ async def run(options: RunOptions, *, stop: asyncio.Event, hangup: asyncio.Event
     `ActorFailedError`.
     """
     socket_path = options.socket_path
-    check_path(socket_path)
+    check_main_path(socket_path)
     notifier, events = Notifier(), EventBus()
     log_path = None if options.log_path is None else str(options.log_path)
     holder = this_process(version=__version__, log_path=log_path)
     async with AsyncExitStack() as stack:
         door = stack.enter_context(Endpoint(socket_path, holder))
         daemon = Daemon(holder, socket_path, time.monotonic())
+        restricted = RestrictedSocket(socket_path, holder)
+        stack.callback(restricted.close)
         host = AgentSupervisor(
             partial(
                 open_agent, pools=SharedPools(make_pool), bus=events, daemon=daemon, findings={}
@@ -71,6 +74,7 @@ async def run(options: RunOptions, *, stop: asyncio.Event, hangup: asyncio.Event
             agent=options.agent,
             workspace=options.workspace,
             added_path=Path(paths.state_dir()) / f"added{suffix}.json",
+            restricted=restricted,
             on_reloading=notifier.reloading,
             on_reloaded=lambda: notifier.send("READY=1"),
         )
@@ -81,7 +85,7 @@ async def run(options: RunOptions, *, stop: asyncio.Event, hangup: asyncio.Event
             boot_id=secrets.token_hex(8),
             capabilities=list(CAPABILITIES),
         )
-        handlers = DaemonOperations(daemon, host, reloader, events).table()
+        handlers = DaemonOperations(daemon, host, reloader, events, restricted).table()
         server = Server(door, handlers=handlers, welcome=welcome)
         await asyncio.to_thread(load_stop_words)
         stack.push_async_callback(host.close)
@@ -93,6 +97,7 @@ async def run(options: RunOptions, *, stop: asyncio.Event, hangup: asyncio.Event
         await supervise(
             [
                 Actor("server", server.run),
+                Actor("restricted socket", partial(restricted.run, handlers, welcome)),
                 Actor("reloader", reloader.run),
                 Actor("agents", host.run, stop_s=STOP_S),
                 Actor("heaps", trim_heaps),

@@ -7,6 +7,8 @@ late, because loading them takes longer than a search.
 import gc
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from memctl.arguments import Arguments, UsageError, help_text, parse
@@ -219,7 +221,12 @@ def _drop(client: Client, word: str) -> DropResult:
 def _statuses(client: Client) -> list[StatusResult | AgentSummary]:
     """Return the status of each agent; of an agent that can't answer, the daemon's summary."""
     found: list[StatusResult | AgentSummary] = []
-    for agent in client.agents().agents:
+    try:
+        agents = client.agents().agents
+    except DeniedError:
+        first = client.status()  # a restricted socket may permit this alone
+        return [first, *_others(client, first)]
+    for agent in agents:
         client.agent = agent.agent
         try:
             found.append(client.status() if agent.state == "ready" else agent)
@@ -227,6 +234,13 @@ def _statuses(client: Client) -> list[StatusResult | AgentSummary]:
             agent.state, agent.reason = "stopping", error.message
             found.append(agent)
     return found
+
+
+def _others(client: Client, first: StatusResult) -> Iterator[StatusResult]:
+    for client.agent in first.agents:
+        if client.agent != first.agent_id:
+            with suppress(UnknownAgentError, UnavailableError):
+                yield client.status()
 
 
 def _wait_for(client: Client, arguments: Arguments) -> IndexResult | SyncResult:

@@ -71,6 +71,7 @@ def _added(result: AddResult) -> str:
 
 def _reloaded(result: ReloadResult) -> str:
     changes = [
+        ("Settings", result.changed),
         ("Started", result.started),
         ("Stopped", result.stopped),
         ("Restarted", result.restarted),

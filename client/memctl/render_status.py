@@ -170,7 +170,17 @@ def _daemon_rows(result: StatusResult) -> list[Row]:
         ("Daemon", f"memoryd {result.version}, pid {result.pid}, up {up}, {memory}"),
         ("Runs on", f"Python {result.python_version}, {sqlite}"),
         ("Socket", result.socket_path),
+        ("Restricted", _restricted(result)),
     ]
+
+
+def _restricted(result: StatusResult) -> str | None:
+    """Return the restricted socket's operations, and its path unless `Socket` has it."""
+    operations = ", ".join(result.allowed) or "nothing"
+    if result.restricted:
+        return f"to {operations}"
+    socket = result.restricted_socket
+    return None if socket is None else f"{socket} ({operations})"
 
 
 def _watch(watch: WatchStatus) -> str:

@@ -15,12 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from memoryd.config.settings import Section, Settings
-from memoryd.config.validate import ConfigError, choices, mistakes
+from memoryd.config.settings import Section, Settings, SocketSettings
+from memoryd.config.validate import ConfigError, choices, mistakes, socket_mistakes
 from memoryd.fs.directories import shown_path
 from memoryd.fs.hang import DISK_LIMIT_S, within
 from memoryd_client.shared import paths, toml
@@ -31,6 +31,7 @@ HIDDEN = "…"
 _QUERY_VALUE = re.compile(r"(^|&)([^=&]*=)?[^&]+")
 
 Table = dict[str, Any]
+SectionT = TypeVar("SectionT", bound=Section)
 Origin = Literal["configuration", "command line", "added"]
 DEFAULT_AGENT = "main"
 
@@ -41,6 +42,7 @@ class AgentConfig:
 
     `problem` is the reason why it can't run at present: its workspace is not a folder. `exposed` is
     the configuration file if other users can read it and it has headers, which may be secret.
+    `socket` is the same for all agents; a change of it restarts none.
     """
 
     agent: str
@@ -52,6 +54,8 @@ class AgentConfig:
     origin: Origin
     problem: str | None = field(default=None, compare=False)
     exposed: Path | None = field(default=None, compare=False)
+    socket: SocketSettings = field(default=SocketSettings(), compare=False)
+    socket_origins: dict[str, str] = field(default_factory=dict, compare=False)
 
     def values(self) -> list[tuple[str, Any, str]]:
         """Return every effective setting as (dotted key, value, origin), in table order."""
@@ -61,8 +65,12 @@ class AgentConfig:
         if remote.base_url is not None:
             address, mark, query = remote.base_url.partition("?")
             shown["remote.base_url"] = address + mark + _QUERY_VALUE.sub(rf"\1\2{HIDDEN}", query)
-        return [
+        own = [
             (key, shown.get(key, value), self._origin(key)) for key, value in _leaves(self.settings)
+        ]
+        return own + [
+            (f"socket.{key}", value, self.socket_origins.get(key, "default"))
+            for key, value in _leaves(self.socket)
         ]
 
     def _origin(self, key: str) -> str:
@@ -166,6 +174,8 @@ class _Source:
     exists: bool
     defaults: Table
     agents: dict[str, Table]
+    socket: SocketSettings
+    socket_origins: dict[str, str]
 
     @classmethod
     def read(cls, config_file: Path | None) -> "_Source":
@@ -175,7 +185,19 @@ class _Source:
             raise ConfigError(f"no such configuration file: {file}")
         exists, document = document is not None, document or {}
         _check_top_level(document, file)
-        return cls(file, exists, document.get("defaults", {}), document.get("agents", {}))
+        table: Table = document.get("socket", {})
+        origins = dict.fromkeys(table, f"{file} [socket]")
+        socket = _convert(table, SocketSettings, origins, file)
+        for key, mistake in socket_mistakes(socket):
+            raise ConfigError(f"{file} [socket]: {key}: {mistake}")
+        return cls(
+            file,
+            exists,
+            document.get("defaults", {}),
+            document.get("agents", {}),
+            socket,
+            origins,
+        )
 
     def owner_of(self, workspace: Path) -> str | None:
         """Return the agent configured for a directory."""
@@ -195,7 +217,7 @@ class _Source:
             _merge(merged, self.agents[name], f"{self.file} [agents.{name}]", origins)
         if workspace is not None:
             _merge(merged, {"workspace": str(workspace)}, "--workspace", origins)
-        settings = _convert(merged, origins, self.file)
+        settings = _convert(merged, Settings, origins, self.file)
         for key, mistake in mistakes(settings):
             raise ConfigError(f"{origins.get(key, self.file)}: {key}: {mistake}")
         origins.setdefault("workspace", "current directory")
@@ -218,6 +240,8 @@ class _Source:
             origin="configuration" if name is not None else "command line",
             problem=problem,
             exposed=self.file if settings.remote.headers and self._is_exposed() else None,
+            socket=self.socket,
+            socket_origins=self.socket_origins,
         )
 
     def _is_exposed(self) -> bool:
@@ -272,8 +296,9 @@ def _check_top_level(document: Table, file: Path) -> None:
             if not isinstance(value, bool):
                 raise ConfigError(f"{file}: autostart must be true or false")
             continue
-        if key not in ("defaults", "agents"):
-            raise ConfigError(f"{file}: unknown table [{key}]", "use [defaults] or [agents.<id>]")
+        if key not in ("defaults", "agents", "socket"):
+            valid = "use [defaults], [agents.<id>] or [socket]"
+            raise ConfigError(f"{file}: unknown table [{key}]", valid)
         if not isinstance(value, dict):
             raise ConfigError(f"{file}: {key} must be a table: [{key}]")
     for name, table in document.get("agents", {}).items():
@@ -298,10 +323,10 @@ def _merge(target: Table, table: Table, origin: str, origins: dict[str, str], at
             origins[dotted] = origin
 
 
-def _convert(merged: Table, origins: dict[str, str], file: Path) -> Settings:
-    _check_keys(merged, Settings, origins, file)
+def _convert(merged: Table, kind: type[SectionT], origins: dict[str, str], file: Path) -> SectionT:
+    _check_keys(merged, kind, list(_all_keys(kind)), origins, file)
     try:
-        return msgspec.convert(merged, Settings, strict=True)
+        return msgspec.convert(merged, kind, strict=True)
     except msgspec.ValidationError as error:
         reason, _, where = str(error).partition(" - at `$.")
         key, hint = where.rstrip("`"), ""
@@ -312,20 +337,25 @@ def _convert(merged: Table, origins: dict[str, str], file: Path) -> Settings:
 
 
 def _check_keys(
-    table: Table, section: type[Section], origins: dict[str, str], file: Path, at: str = ""
+    table: Table,
+    section: type[Section],
+    known: list[str],
+    origins: dict[str, str],
+    file: Path,
+    at: str = "",
 ) -> None:
     fields = {f.encode_name: f.type for f in msgspec.structs.fields(section)}
     for key, value in table.items():
         dotted = f"{at}{key}"
         if key not in fields:
             origin = next((o for k, o in origins.items() if f"{k}.".startswith(f"{dotted}.")), file)
-            near = difflib.get_close_matches(dotted, _all_keys(Settings), n=1, cutoff=0.6)
+            near = difflib.get_close_matches(dotted, known, n=1, cutoff=0.6)
             hint = f"did you mean {near[0]}?" if near else ""
             raise ConfigError(f"{origin}: unknown key {dotted}", hint)
         if isinstance(fields[key], type) and issubclass(fields[key], Section):
             if not isinstance(value, dict):
                 raise ConfigError(f"{origins.get(dotted, file)}: {dotted} must be a table")
-            _check_keys(value, fields[key], origins, file, f"{dotted}.")
+            _check_keys(value, fields[key], known, origins, file, f"{dotted}.")
 
 
 def _all_keys(section: type[Section], at: str = "") -> Iterator[str]:

@@ -194,6 +194,19 @@ class Redact(Section, frozen=True):
     notes: bool = False
 
 
+class SocketSettings(Section, frozen=True):
+    """Powers of clients. The table `[socket]` is about the whole daemon, not one agent.
+
+    `restricted` requests a second socket, for agents: true at the default place, or its path.
+    `allow` are its operations. `add_below` are the folders at or below which clients may add
+    workspaces.
+    """
+
+    restricted: bool | str = False
+    allow: tuple[str, ...] = ("search", "get", "status")
+    add_below: tuple[str, ...] = ("~",)
+
+
 class Settings(Section, frozen=True):
     """The effective settings of one agent.
 

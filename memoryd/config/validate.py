@@ -8,8 +8,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from memoryd.config.settings import Settings
-from memoryd.errors import HintedError
+from memoryd.config.operations import EFFECTS, READING
+from memoryd.config.settings import Settings, SocketSettings
+from memoryd.errors import ECHO_CHARS, HintedError
+from memoryd_client.wire.protocol import Op
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """RFC 9110, 5.6.2."""
@@ -33,6 +35,33 @@ def mistakes(settings: Settings) -> Iterator[Mistake]:
     key_header = settings.remote.api_key_header
     if key_header is not None and not _HEADER_NAME.fullmatch(key_header):
         yield "remote.api_key_header", "not a valid header name"
+
+
+def socket_mistakes(settings: SocketSettings) -> Iterator[Mistake]:
+    """Yield every mistake in the table `[socket]`."""
+    valid = f"valid operations: {', '.join(READING)}"
+    for name in settings.allow:
+        if name in READING:
+            continue
+        if name in EFFECTS:
+            reason = f"{name} is never permitted at the restricted socket, which only reads"
+            if EFFECTS[Op(name)] == "none":
+                reason = f"{name} is always permitted; leave it out"
+            yield "allow", f"{reason}; {valid}"
+        else:
+            yield "allow", f"unknown operation {name[:ECHO_CHARS]!r}; {valid}"
+    if isinstance(settings.restricted, str):
+        yield from _absolute("restricted", settings.restricted)
+    if settings.add_below != SocketSettings().add_below:
+        for root in settings.add_below:
+            yield from _absolute("add_below", root)
+
+
+def _absolute(key: str, path: str) -> Iterator[Mistake]:
+    if wrong := _unusable(path):
+        yield key, wrong
+    elif not Path(path).expanduser().is_absolute():
+        yield key, f"{path!r} is not an absolute path"
 
 
 def choices(key: str) -> list[str]:
@@ -60,13 +89,19 @@ def _homes(settings: Settings) -> Iterator[Mistake]:
         *(("extra_paths", e if isinstance(e, str) else e.path) for e in settings.extra_paths),
     ]
     for key, path in named:
-        if "\0" in path:
-            yield key, "a path can't contain NUL"
-            continue
-        try:
-            Path(path).expanduser()
-        except RuntimeError:
-            yield key, f"{path}: no such user"
+        if wrong := _unusable(path):
+            yield key, wrong
+
+
+def _unusable(path: str) -> str | None:
+    """Return why a path can't be used, None if it can."""
+    if "\0" in path:
+        return "a path can't contain NUL"
+    try:
+        Path(path).expanduser()
+    except RuntimeError:
+        return f"{path}: no such user"
+    return None
 
 
 def _provider(settings: Settings) -> Iterator[Mistake]:

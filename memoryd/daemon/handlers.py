@@ -21,6 +21,7 @@ from memoryd.config.load import AgentConfig, real_path
 from memoryd.config.validate import ConfigError
 from memoryd.daemon.agents import AgentSlot, AgentSupervisor
 from memoryd.daemon.reload import Reloader
+from memoryd.daemon.restricted import RestrictedSocket
 from memoryd.errors import RequestFailedError, bad_request, unavailable
 from memoryd.events import KINDS, MAX_LISTENERS, EventBus
 from memoryd.server.connection import Caller, Handler
@@ -45,12 +46,16 @@ Method = Callable[[Agent, Any], Awaitable[Body]]
 
 @dataclass(frozen=True, slots=True)
 class DaemonOperations:
-    """Operations of the daemon. Operations of one agent go to the agent that the client selects."""
+    """Operations of the daemon. Operations of one agent go to the agent that the client selects.
+
+    `config/operations.py` declares the effect of each. The restricted socket denies one without.
+    """
 
     daemon: Daemon
     host: AgentSupervisor
     reloader: Reloader
     bus: EventBus
+    restricted: RestrictedSocket
 
     def table(self) -> Mapping[Op, Handler]:
         """Return the handler of each operation."""
@@ -161,7 +166,11 @@ class DaemonOperations:
 
     async def _status(self, agent: Agent, body: Any) -> StatusResult:
         ids = [hosted.config.agent for hosted in self.host.all()]
-        return await status(agent, self.daemon, problem=self.host.problem, agents=ids)
+        result = await status(agent, self.daemon, problem=self.host.problem, agents=ids)
+        if self.restricted.path is not None:
+            result.restricted_socket = str(self.restricted.path)
+            result.allowed = self.restricted.allowed
+        return result
 
     def _of_agent(self, op: Op, method: Method, limit_s: float | None = ANSWER_S) -> Handler:
         async def handle(body: Body, caller: Caller) -> Body:

@@ -6,19 +6,22 @@ start serves them too.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from memoryd.agent.factories import check_workspace
 from memoryd.api.health import exposed_hint
-from memoryd.config.load import AgentConfig, load, load_added, usable
+from memoryd.config.load import AgentConfig, load, load_added, real_path, usable
 from memoryd.config.registered import AddedError, read_added, unfinished, write_added
+from memoryd.config.settings import SocketSettings
 from memoryd.config.validate import ConfigError
 from memoryd.daemon.agents import AgentSlot, AgentSupervisor
-from memoryd.errors import RequestFailedError
+from memoryd.daemon.restricted import RestrictedSocket
+from memoryd.errors import AlreadyRunningError, RequestFailedError, SocketError
 from memoryd_client.schema.agents import ReloadResult
+from memoryd_client.shared import paths
 from memoryd_client.wire.protocol import ErrorCode
 
 log = logging.getLogger(__name__)
@@ -42,9 +45,11 @@ class Reloader:
     agent: str | None
     workspace: Path | None
     added_path: Path
+    restricted: RestrictedSocket
     on_reloading: Callable[[], None]
     on_reloaded: Callable[[], None]
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _socket: SocketSettings = field(default=SocketSettings(), init=False)
 
     async def run(self) -> None:
         """Reload on every `hangup` until cancelled."""
@@ -57,7 +62,11 @@ class Reloader:
                 log.error("reload failed, the old configuration stays active: %s", error)
 
     async def start(self) -> None:
-        """Start every agent. Raises `ConfigError`, or the first error if every agent failed."""
+        """Start the restricted socket and every agent.
+
+        Raises `ConfigError`, `SocketError` or `AlreadyRunningError`, or the first agent's error if
+        every agent failed.
+        """
         with suppress(OSError):
             # An interrupted write left it; the file itself is complete.
             unfinished(self.added_path).unlink(missing_ok=True)
@@ -67,6 +76,7 @@ class Reloader:
             self.host.problem = str(error)
             log.error("added workspaces are not served: %s", error)
             configs = await asyncio.to_thread(self._load, with_added=False)
+        await self._apply_socket(configs[0].socket)
         await asyncio.gather(*(self.host.start(config) for config in configs))
         errors = [hosted.error for hosted in self.host.all() if hosted.error is not None]
         if len(errors) == len(self.host.all()):
@@ -85,12 +95,13 @@ class Reloader:
                     if config.origin != "added":
                         with suppress(TimeoutError):  # the start of the agent waits for the disk
                             await check_workspace(config)
+                changed = await self._reload_socket(wanted[0].socket)
             except ConfigError as error:
                 self.host.problem = f"the configuration can't be reloaded: {error}"
                 raise
             else:
                 self.host.problem = None
-                return await self._apply(wanted)
+                return await self._apply(wanted, changed)
             finally:
                 self.on_reloaded()
 
@@ -101,7 +112,10 @@ class Reloader:
         """
         async with self._lock:
             await self._check_added()
-            config = usable(await asyncio.to_thread(load_added, self.config_file, workspace))
+            config = await asyncio.to_thread(load_added, self.config_file, workspace)
+            if all(h.config.workspace != config.workspace for h in self.host.all()):
+                await self._check_below(config.workspace)
+            usable(config)
             for hosted in self.host.all():
                 if hosted.config.workspace == config.workspace:
                     return hosted, False
@@ -142,9 +156,23 @@ class Reloader:
             await self._write_added(effect="the workspace is dropped until the next start")
         return config
 
-    async def _apply(self, wanted: list[AgentConfig]) -> ReloadResult:
+    async def _apply_socket(self, socket: SocketSettings) -> None:
+        await self.restricted.apply(socket)
+        self._socket = socket
+
+    async def _reload_socket(self, socket: SocketSettings) -> list[str]:
+        """Apply the table `[socket]`; return the changed keys. Raises `ConfigError`."""
+        before = self._socket
+        try:
+            await self._apply_socket(socket)
+        except (SocketError, AlreadyRunningError) as error:
+            raise ConfigError(error.message, error.hint) from error
+        keys = SocketSettings.__struct_fields__
+        return [f"socket.{key}" for key in keys if getattr(before, key) != getattr(socket, key)]
+
+    async def _apply(self, wanted: list[AgentConfig], changed: list[str]) -> ReloadResult:
         files = [str(file) for config in wanted[:1] for file in config.files]
-        result = ReloadResult(files, [], [], [], [], [])
+        result = ReloadResult(files, [], [], [], [], [], changed)
         ids = {config.agent for config in wanted}
         for hosted in self.host.all():
             if hosted.config.agent not in ids:
@@ -169,14 +197,35 @@ class Reloader:
         """Return the agents to serve: those of the configuration, then added workspaces."""
         configs = load(self.config_file, agent=self.agent, workspace=self.workspace)
         served = {config.workspace for config in configs}
+        roots = configs[0].socket.add_below
         for workspace in read_added(self.added_path) if with_added else ():
             config = load_added(self.config_file, Path(workspace))
+            # It was added with its real path. A link in its place now would lead around the roots.
+            if str(config.workspace) != workspace and not is_below(config.workspace, roots):
+                log.warning(
+                    "%s is not served any more: it leads to %s now", workspace, config.workspace
+                )
+                continue
             if config.workspace not in served:
                 served.add(config.workspace)
                 configs.append(config)
         for file in {c.exposed for c in configs if c.exposed is not None}:
             log.warning("%s", exposed_hint(file))
         return configs
+
+    async def _check_below(self, workspace: Path) -> None:
+        """Raise `RequestFailedError` if clients may not add this workspace."""
+        roots = self._socket.add_below
+        if await asyncio.to_thread(is_below, workspace, roots):
+            return
+        file = self.config_file or paths.config_path()
+        permitted = f"is not at or below {' or '.join(roots)}, where clients may add workspaces"
+        raise RequestFailedError(
+            ErrorCode.DENIED,
+            f"{workspace} {permitted if roots else 'is refused: clients may add no workspaces'}",
+            f"name it in socket.add_below, or as the workspace of an agent, in {file};"
+            " then run `memctl reload`",
+        )
 
     async def _check_added(self) -> None:
         """Raise `RequestFailedError` if an unreadable list would be overwritten."""
@@ -200,10 +249,17 @@ class Reloader:
 
 def _changes(result: ReloadResult) -> str:
     parts = {
+        "settings": result.changed,
         "started": result.started,
         "stopped": result.stopped,
         "restarted": result.restarted,
         "failed": result.failed,
     }
-    told = [f"{change}: {', '.join(agents)}" for change, agents in parts.items() if agents]
+    told = [f"{change}: {', '.join(names)}" for change, names in parts.items() if names]
     return "; ".join(told) or "no changes"
+
+
+def is_below(workspace: Path, roots: Iterable[str]) -> bool:
+    """Return whether a real path is one of these folders or inside one. Blocking."""
+    found = (real_path(Path(root)) for root in roots)
+    return any(root is not None and workspace.is_relative_to(root) for root in found)

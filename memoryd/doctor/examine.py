@@ -10,6 +10,7 @@ from memoryd.config.validate import ConfigError
 from memoryd.doctor import limits, permissions, running
 from memoryd.doctor.agent import check_agent
 from memoryd.doctor.finding import Examination, Finding, Topic
+from memoryd.doctor.restricted import check_restricted
 from memoryd.doctor.running import RunningDaemon, StartOptions
 from memoryd_client.launcher import logs
 from memoryd_client.shared import paths
@@ -48,6 +49,8 @@ def _examine(options: DoctorOptions, daemon: RunningDaemon | None, socket: Topic
     named = configs[0].files[0] if configs and configs[0].files else started.config_file
     _check_file(configuration, named, configs)
     findings += configuration.fine(", ".join(f"agent {config.agent}" for config in configs))
+    if configs:
+        findings += check_restricted(configs[0].socket, path, runs=daemon is not None)
     findings += _shared_files(path, daemon)
     findings += limits.check_driver()
     folders = 0

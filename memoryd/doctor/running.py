@@ -12,7 +12,7 @@ from pathlib import Path
 from memoryd import __version__
 from memoryd.doctor.finding import Topic
 from memoryd.errors import SocketError
-from memoryd.server.unix_socket import check_path
+from memoryd.server.unix_socket import check_main_path
 from memoryd_client import Client, MemorydError
 from memoryd_client.errors import DaemonNotRunningError
 from memoryd_client.schema.agents import AgentSummary
@@ -50,9 +50,9 @@ def found(path: Path, topic: Topic) -> Iterator[RunningDaemon | None]:
     """Yield the daemon that answers at a socket, None if none does. Starts nothing."""
     lock, client = lock_path(str(path)), None
     try:
-        check_path(path)
+        check_main_path(path)
         held, owner = lock_holder.is_held(lock), lock_holder.read(lock)
-        there = _check_file(path, topic)
+        there = check_socket_file(path, topic)
         if there or held:
             wait_s = STARTING_S if held else 0.0
             client = Client(str(path), autostart=False, timeout_s=ANSWER_S, wait_s=wait_s)
@@ -131,8 +131,8 @@ def in_sync(running: RunningDaemon, agent: str) -> str | None:
     return None
 
 
-def _check_file(path: Path, topic: Topic) -> bool:
-    """Check the socket's file. Returns whether there is one."""
+def check_socket_file(path: Path, topic: Topic) -> bool:
+    """Check a socket's file. Returns whether there is one."""
     try:
         found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):

@@ -72,6 +72,12 @@ PROGRESS_BACKLOG_BYTES = 64 * 1024
 NOT_OURS = (b"GET ", b"POST", b"HEAD", b'{"', b"{\n")
 
 Handler = Callable[[Body, Caller], Awaitable[Body]]
+Denial = Callable[[Op], RequestFailedError | None]
+"""Returns the error for an operation that a socket does not permit, None if it does."""
+
+
+def no_denial(op: Op) -> None:
+    """Permit every operation."""
 
 
 class ClientConnection:
@@ -85,10 +91,12 @@ class ClientConnection:
         handlers: Mapping[Op, Handler],
         welcome: Welcome,
         load: Load,
+        denial: Denial = no_denial,
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._handlers = handlers
+        self._denial = denial
         self._welcome = welcome
         self._frames: list[bytes] = []
         self._buffer = FrameBuffer()
@@ -280,6 +288,8 @@ class ClientConnection:
     async def _result(self, request: Request) -> Frame:
         try:
             op = Op(request.op)
+            if (denied := self._denial(op)) is not None:
+                return _failure(request, denied)
             handler = self._handlers[op]
         except (ValueError, KeyError):
             known = ", ".join(self._handlers)
@@ -296,9 +306,7 @@ class ClientConnection:
                 result = await handler(body, caller)
             return Result(request.id, raw(result))
         except RequestFailedError as error:
-            return Error(
-                error.code, error.message, request.id, hint=error.hint, retryable=error.retryable
-            )
+            return _failure(request, error)
         except Exception as error:
             if isinstance(error, TimeoutError) and limit.expired():
                 message = f"{op} took longer than its deadline of {request.deadline_ms} ms"
@@ -339,3 +347,7 @@ class ClientConnection:
                 "the client does not read, and the clients' pending answers exceed the limit"
             )
         self._writer.write(data)
+
+
+def _failure(request: Request, error: RequestFailedError) -> Error:
+    return Error(error.code, error.message, request.id, hint=error.hint, retryable=error.retryable)

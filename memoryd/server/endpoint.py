@@ -1,4 +1,4 @@
-"""The socket and its lock file, restored after another process removes them.
+"""A socket and its lock file, restored after another process removes them.
 
 Otherwise a cleaner of temporary folders would leave a daemon that no client can reach, and that
 still locks its index.
@@ -11,9 +11,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from memoryd.fs.directories import private_folder
 from memoryd.fs.lockfile import locked
 from memoryd.server.systemd import is_handed_over
-from memoryd.server.unix_socket import inherited_or_listening
+from memoryd.server.unix_socket import inherited_or_listening, listening
 from memoryd_client.shared.lock_holder import Holder
 
 log = logging.getLogger(__name__)
@@ -22,15 +23,18 @@ log = logging.getLogger(__name__)
 class Endpoint:
     """Context manager for the listening socket and its lock.
 
-    Entering it and `restore` block, and raise `SocketError` or `AlreadyRunningError`.
+    Entering it and `restore` block, and raise `SocketError` or `AlreadyRunningError`. With a
+    `lock_path`, the lock is there instead of beside the socket, and the socket is never systemd's.
     """
 
-    def __init__(self, path: Path, holder: Holder) -> None:
+    def __init__(self, path: Path, holder: Holder, *, lock_path: Path | None = None) -> None:
         self._path = path
         self._holder = holder
+        self._lock_path = lock_path or Path(f"{path}.lock")
         self._lock, self._socket = ExitStack(), ExitStack()
+        self._listening = inherited_or_listening if lock_path is None else listening
         # systemd manages a socket that it hands over.
-        self._is_handed_over = is_handed_over(os.environ)
+        self._is_handed_over = lock_path is None and is_handed_over(os.environ)
         self._is_lock_found: Callable[[], bool] = _never
         self._inode: int | None = None
 
@@ -44,6 +48,10 @@ class Endpoint:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop listening, remove the socket and release the lock. Idempotent."""
         self._socket.close()
         self._lock.close()
 
@@ -69,12 +77,13 @@ class Endpoint:
             log.warning("restored the socket %s, which was removed", self._path)
 
     def _take_lock(self) -> None:
-        lock = locked(Path(f"{self._path}.lock"), f"the socket {self._path}", self._holder)
+        lock = locked(self._lock_path, f"the socket {self._path}", self._holder)
         self._is_lock_found = self._lock.enter_context(lock)
 
     def _listen(self) -> None:
         self._inode = None
-        self._listener = self._socket.enter_context(inherited_or_listening(self._path))
+        private_folder(self._path.parent)
+        self._listener = self._socket.enter_context(self._listening(self._path))
         self._inode = _inode_at(self._path)
 
     def _is_socket_found(self) -> bool:

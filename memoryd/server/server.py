@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from memoryd.errors import AlreadyRunningError, SocketError
 from memoryd.fs.hang import retrieve_error
-from memoryd.server.connection import ClientConnection, Handler
+from memoryd.server.connection import ClientConnection, Denial, Handler, no_denial
 from memoryd.server.endpoint import Endpoint
 from memoryd.server.limits import Load, Seldom
 from memoryd_client.transport.peer import peer_uid
@@ -28,10 +28,16 @@ class Server:
     """Actor that serves the clients of an endpoint until cancelled."""
 
     def __init__(
-        self, endpoint: Endpoint, *, handlers: Mapping[Op, Handler], welcome: Welcome
+        self,
+        endpoint: Endpoint,
+        *,
+        handlers: Mapping[Op, Handler],
+        welcome: Welcome,
+        denial: Denial = no_denial,
     ) -> None:
         self._endpoint = endpoint
         self._handlers = handlers
+        self._denial = denial
         self._welcome = welcome
         self._load = Load()
         self._serving: dict[ClientConnection, asyncio.Task[None]] = {}
@@ -88,7 +94,12 @@ class Server:
         """Serve a client; an error does not affect the others."""
         reader, writer = await asyncio.open_unix_connection(sock=client)
         connection = ClientConnection(
-            reader, writer, handlers=self._handlers, welcome=self._welcome, load=self._load
+            reader,
+            writer,
+            handlers=self._handlers,
+            welcome=self._welcome,
+            load=self._load,
+            denial=self._denial,
         )
         try:
             await self._serve(client, connection)

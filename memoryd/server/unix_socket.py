@@ -14,6 +14,7 @@ from pathlib import Path
 
 from memoryd.errors import AlreadyRunningError, SocketError
 from memoryd.server.systemd import inherited_socket
+from memoryd_client.shared import paths
 from memoryd_client.shared.paths import SOCKET_PATH_MAX_BYTES
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,29 @@ def check_path(path: Path) -> None:
             f" {SOCKET_PATH_MAX_BYTES}",
             "set MEMORYD_SOCKET (or --socket) to a shorter path",
         )
+
+
+def check_main_path(path: Path) -> None:
+    """Raise `SocketError` for a main socket that is too long a path, or was given to agents."""
+    check_path(path)
+    if paths.is_restricted_socket(str(path)):
+        lock = paths.restricted_lock_path(str(path))
+        raise SocketError(
+            f"{path} is a restricted socket, which is for agents",
+            "use the main socket: check MEMORYD_SOCKET and --socket. If it is restricted no more,"
+            f" remove {lock}",
+        )
+
+
+def check_apart(path: Path, main_path: Path) -> None:
+    """Raise `SocketError` if a sandbox with the restricted socket's folder gets memoryd's files."""
+    folder = os.path.realpath(path.parent)
+    for other, what in ((main_path.parent, "the main socket"), (paths.state_dir(), "the indexes")):
+        if Path(os.path.realpath(other)).is_relative_to(folder):
+            raise SocketError(
+                f"the folder {folder} of the restricted socket contains {what}",
+                "set socket.restricted to a path in a folder of its own",
+            )
 
 
 @contextmanager

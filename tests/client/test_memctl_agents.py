@@ -325,6 +325,7 @@ def test_reload_fails_with_an_agent(run: Run) -> None:
         "restarted": ["main"],
         "unchanged": ["notes-1a2b3c4d"],
         "failed": ["broken"],
+        "changed": ["socket.allow"],
     }
 
 

@@ -219,6 +219,7 @@ Queue             parse 3/256, 20 at most
 Daemon            memoryd 0.1.0, pid 4242, up 3 h 12 min, 94.0 MiB
 Runs on           Python 3.11.7, SQLite 3.53.4 (pysqlite3)
 Socket            /run/user/1000/memoryd/memoryd.sock
+Restricted        /run/user/1000/memoryd/memoryd-agent/memoryd.sock (search, get, status)
 Notice            OPENAI_API_KEY is set but not used
 Degraded          the watcher has too few inotify watches: a scan every 5 minutes instead
 Error             embed: 429 Too Many Requests
@@ -263,6 +264,9 @@ def test_status_of_a_daemon_with_little_to_say() -> None:
         "remarks": [],
         "remark_count": 0,
         "notices": [],
+        "socket_path": "/run/user/1000/memoryd/memoryd-agent/memoryd.sock",
+        "restricted": True,
+        "allowed": ["search"],
     }
     text = status(msgspec.convert(fields, StatusResult), Style(colour=False))
     assert (
@@ -288,7 +292,8 @@ Batch            not supported by this provider
 Watching         not armed (EMFILE)
 Daemon           memoryd 0.1.0, pid 4242, up 3 h 12 min, 94.0 MiB
 Runs on          Python 3.11.7, SQLite 3.53.4 (pysqlite3)
-Socket           /run/user/1000/memoryd/memoryd.sock
+Socket           /run/user/1000/memoryd/memoryd-agent/memoryd.sock
+Restricted       to search
 """
     )
 

@@ -177,7 +177,7 @@ def test_a_client_of_root_talks_to_the_socket_of_any_user(
 def test_root_is_served_by_the_daemon_of_a_user(environment: dict[str, str], shared: Path) -> None:
     os.chown(shared, THEM, THEM)
     (shared / "config.toml").write_text(
-        f'defaults.provider = "none"\nagents.main.workspace = "{shared}"'
+        f'defaults.provider = "none"\nsocket.restricted = true\nagents.main.workspace = "{shared}"'
     )
     (shared / "config.toml").chmod(0o644)
     path = f"{shared}/s"
@@ -194,6 +194,10 @@ def test_root_is_served_by_the_daemon_of_a_user(environment: dict[str, str], sha
         try:
             with Client(path, wait_s=PATIENCE_S, timeout_s=PATIENCE_S) as client:
                 assert client.status().pid == process.pid
+            with Client(f"{shared}/s-agent/memoryd.sock", timeout_s=PATIENCE_S) as client:
+                assert client.status().pid == process.pid
+                with pytest.raises(errors.DeniedError, match="not permitted"):
+                    client.reload()
         finally:
             process.terminate()
 

@@ -18,7 +18,8 @@ import pytest
 from memctl import arguments
 from memoryd import supervisor
 from memoryd.__main__ import _parser
-from memoryd.config.settings import Section, Settings
+from memoryd.config.operations import EFFECTS, READING
+from memoryd.config.settings import Section, Settings, SocketSettings
 from memoryd_client import errors
 from memoryd_client.schema import agents, memory, status, transcripts
 from memoryd_client.shared import paths
@@ -86,6 +87,38 @@ def test_every_setting_is_documented_with_its_default() -> None:
     table = rows(section(read("docs/configuration.md"), "Keys"))
     documented = {names(key)[0]: default for key, _, default, _ in table}
     assert documented == {key: shown(value) for key, value in leaves(Settings()).items()}
+
+
+def test_every_setting_of_the_socket_is_documented_with_its_default() -> None:
+    table = rows(section(read("docs/configuration.md"), "Powers of clients"))
+    documented = {names(key)[0]: json.loads(names(default)[0]) for key, _, default, _ in table}
+    defaults = msgspec.json.decode(msgspec.json.encode(SocketSettings()))
+    assert documented == defaults
+    (kinds,) = (kind for key, kind, *_ in table if names(key) == ["allow"])
+    assert [json.loads(name) for name in names(kinds)] == list(READING)
+
+
+def permissions_of(op: protocol.Op) -> list[str]:
+    """Return the row of an operation in the table of docs/permissions.md."""
+    effect = EFFECTS.get(op, "undeclared")
+    default = (
+        "unless `allow` leaves it out" if op in SocketSettings().allow else "if `allow` lists it"
+    )
+    restricted = {"none": "always", "reads": default}.get(effect, "never")
+    if op is protocol.Op.GET:
+        restricted += "; never with `raw`"
+    main = "below `add_below`" if op is protocol.Op.ADD else "yes"
+    return [f"`{op}`", effect, main, main, "no", restricted]
+
+
+def test_the_permissions_of_every_operation_are_documented() -> None:
+    block = re.search(
+        r"<!-- permissions -->\n(.*)<!-- /permissions -->", read("docs/permissions.md"), re.S
+    )
+    assert block is not None
+    documented = {row[0]: row for row in rows(block[1])}
+    assert documented == {f"`{op}`": permissions_of(op) for op in protocol.Op}
+    assert set(EFFECTS) == set(protocol.Op), "declare the effect of each operation"
 
 
 def test_the_configuration_example_is_valid() -> None:

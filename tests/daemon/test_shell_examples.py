@@ -36,6 +36,20 @@ NOT_RUN = {
         "pip install 'memoryd[gguf]'": "installs",
         "memoryd download-model": "fetches some 300 MB",
     },
+    "docs/running.md": {
+        'bwrap --ro-bind / / --dev /dev --proc /proc --tmpfs "$HOME" --tmpfs /run --ro-bind'
+        ' "$XDG_RUNTIME_DIR/memoryd/memoryd-agent" /run/memoryd --unshare-all --setenv'
+        ' MEMORYD_SOCKET /run/memoryd/memoryd.sock memctl search "spare key"': (
+            "needs bubblewrap; test_restricted_socket.py makes such a sandbox"
+        ),
+        'docker run --rm --user "$(id -u)" --volume'
+        ' "$XDG_RUNTIME_DIR/memoryd/memoryd-agent:/run/memoryd:ro"'
+        " --env MEMORYD_SOCKET=/run/memoryd/memoryd.sock IMAGE": "needs an image",
+        "systemd-run --user --pipe --wait -p PrivateUsers=yes -p ProtectHome=tmpfs"
+        ' -p BindReadOnlyPaths="$XDG_RUNTIME_DIR/memoryd/memoryd-agent"'
+        ' --setenv=MEMORYD_SOCKET="$XDG_RUNTIME_DIR/memoryd/memoryd-agent/memoryd.sock"'
+        " PROGRAM": "needs a systemd of the user",
+    },
     "systemd/README.md": {
         "python3 -m venv ~/.local/share/memoryd/venv": "the one that runs this stands in for it",
         "~/.local/share/memoryd/venv/bin/pip install -r requirements/runtime.txt ./client .": (

@@ -152,6 +152,39 @@ def test_autostart_is_true_or_false(home: Path) -> None:
     assert "autostart" in refused(home, "autostart = 'yes'")
 
 
+def test_the_socket_table_is_about_the_whole_daemon(home: Path) -> None:
+    write(home, "[socket]\nallow = ['search', 'files']\n[agents.a]\n[agents.b]\n")
+    for loaded in config.load():
+        found = values(loaded)
+        assert found["socket.allow"] == (("search", "files"), f"{loaded.files[0]} [socket]")
+        assert found["socket.restricted"] == (False, "default")
+    added = config.load_added(None, home / "other")
+    assert added.socket == loaded.socket
+    before = config.load()
+    write(home, "[socket]\nrestricted = true\n[agents.a]\n[agents.b]\n")
+    assert config.load() == before, "a change of it restarts no agent"
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ("socket = true", "socket must be a table"),
+        ("[socket]\nallowed = []", "[socket]: unknown key allowed; did you mean allow?"),
+        ("[socket]\nallow = 'search'", "[socket]: allow: Expected `array`, got `str`"),
+        ("[socket]\nallow = ['serach']", "[socket]: allow: unknown operation 'serach'"),
+        ("[socket]\nallow = ['forget']", "allow: forget is never permitted at the restricted"),
+        ("[socket]\nallow = ['ping']", "allow: ping is always permitted; leave it out"),
+        ("[socket]\nrestricted = 'agent.sock'", "restricted: 'agent.sock' is not an absolute path"),
+        ("[socket]\nrestricted = 1", "restricted: Expected `bool | str`, got `int`"),
+        ("[socket]\nadd_below = ['~nobody-here']", "add_below: ~nobody-here: no such user"),
+        ("[defaults.socket]\nallow = []", "unknown key socket"),
+        ("[agents.a.socket]\nallow = []", "unknown key socket"),
+    ],
+)
+def test_mistakes_about_the_socket_are_told(home: Path, table: str, told: str) -> None:
+    assert told in refused(home, table)
+
+
 def test_an_unknown_agent_is_told_with_those_there_are(home: Path) -> None:
     write(home, "[agents.bob]\n[agents.ann]")
     with pytest.raises(ConfigError, match=r"no agent 'eve' in .*\(configured: ann, bob\)"):

@@ -1,6 +1,7 @@
 """The configuration with any value for any key: each is accepted or reported as a mistake."""
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -11,10 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoryd.config.load import load
-from memoryd.config.settings import Section, Settings
+from memoryd.config.operations import READING
+from memoryd.config.settings import Section, Settings, SocketSettings
 from memoryd.config.validate import ConfigError
+from memoryd.daemon.reload import is_below
 from memoryd.source.notes.roots import extra_root
 from memoryd.text.redact import PatternError, Redactor
+from memoryd_client.shared import paths
 
 
 def keys(section: type[Section], above: str = "") -> Iterator[str]:
@@ -67,12 +71,16 @@ values = st.recursive(
 @given(
     defaults=st.dictionaries(st.sampled_from(KEYS), values, max_size=4),
     agent=st.dictionaries(st.sampled_from(KEYS), values, max_size=4),
+    socket=st.dictionaries(st.sampled_from(sorted(keys(SocketSettings))), values, max_size=2),
 )
 def test_any_value_anywhere_is_used_or_told(
-    tmp_path_factory: pytest.TempPathFactory, defaults: dict[str, str], agent: dict[str, str]
+    tmp_path_factory: pytest.TempPathFactory,
+    defaults: dict[str, str],
+    agent: dict[str, str],
+    socket: dict[str, str],
 ) -> None:
     file = tmp_path_factory.getbasetemp() / "any.toml"
-    tables = [("defaults", defaults), ("agents.a", agent)]
+    tables = [("defaults", defaults), ("agents.a", agent), ("socket", socket)]
     text = "\n".join(
         line
         for name, table in tables
@@ -90,6 +98,10 @@ def test_any_value_anywhere_is_used_or_told(
         assert config.workspace.is_absolute()
         assert Path(config.db_path).is_absolute()
         assert config.values()
+        assert set(config.socket.allow) <= set(READING)
+        path = paths.restricted_socket_path(config.socket.restricted, "/run/s")
+        assert path is None or os.path.isabs(path)
+        is_below(config.workspace, config.socket.add_below)
         for extra in config.settings.extra_paths:
             with suppress(ConfigError):
                 extra_root(config.workspace, extra)

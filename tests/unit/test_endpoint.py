@@ -84,6 +84,27 @@ def test_the_socket_of_systemd_is_left_to_it(path: Path, monkeypatch: pytest.Mon
         assert door.listener is handed_over
 
 
+def test_a_restricted_socket_is_never_systemd_s_and_its_folder_has_nothing_else(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
+    monkeypatch.setenv("LISTEN_FDS", "1")
+    lock = path.parent.with_name("elsewhere") / "l.lock"
+    with Endpoint(path, this_process(), lock_path=lock) as door:
+        assert door.listener.getsockname() == str(path)
+        assert os.listdir(path.parent) == ["s"]
+        for folder in (path.parent, lock.parent):
+            assert folder.stat().st_mode & 0o777 == 0o700
+        os.rename(path.parent, path.parent.with_name("moved"))
+        lock.unlink()
+        door.restore()
+        assert connects(path)
+        assert os.listdir(path.parent) == ["s"]
+        with pytest.raises(AlreadyRunningError), locked(lock, "it"):
+            pass
+    assert os.listdir(path.parent) == []
+
+
 def test_a_door_that_can_not_be_opened_keeps_no_lock(path: Path) -> None:
     with locked(Path(f"{path}.lock"), "it"), listening(path):
         Path(f"{path}.lock").unlink()

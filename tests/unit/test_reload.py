@@ -9,13 +9,16 @@ import pytest
 
 from memoryd.daemon import reload
 from memoryd.daemon.reload import Reloader
+from memoryd.daemon.restricted import RestrictedSocket
 from memoryd.errors import RequestFailedError
+from memoryd_client.shared.lock_holder import this_process
 
 
 async def test_only_so_many_workspaces_may_be_added(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reload, "MAX_ADDED", 2)
+    monkeypatch.setenv("HOME", str(tmp_path))
     config_file = tmp_path / "config.toml"
     config_file.write_text('defaults.provider = "none"\n')
     hosted: list[Any] = [SimpleNamespace(config=SimpleNamespace(origin="configuration"))]
@@ -33,6 +36,7 @@ async def test_only_so_many_workspaces_may_be_added(
         agent=None,
         workspace=None,
         added_path=tmp_path / "added.json",
+        restricted=RestrictedSocket(tmp_path / "s", this_process()),
         on_reloading=lambda: None,
         on_reloaded=lambda: None,
     )

@@ -104,6 +104,14 @@ FRAMES: dict[str, Frame] = {
         boot_id="5f0c1d2e",
         capabilities=["search", "get"],
     ),
+    "welcome_restricted": Welcome(
+        protocol=1,
+        server="memoryd/0.1.0",
+        pid=4242,
+        boot_id="5f0c1d2e",
+        capabilities=["search", "cancel", "progress"],
+        restricted=True,
+    ),
     "request": Request(id=1, op="get", body=raw(GetBody("MEMORY.md")), deadline_ms=30000),
     "request_without_arguments": Request(id=2, op="ping"),
     "request_of_an_agent": Request(id=3, op="status", agent="notes-1a2b3c4d"),
@@ -321,6 +329,7 @@ BODIES: dict[str, Body] = {
         restarted=["main"],
         unchanged=["notes-1a2b3c4d"],
         failed=["broken"],
+        changed=["socket.allow"],
     ),
     "status_result": StatusResult(
         agent_id="main",
@@ -412,5 +421,7 @@ BODIES: dict[str, Body] = {
         remark_count=1,
         agents=["main", "notes-1a2b3c4d"],
         notices=[NOTICE],
+        restricted_socket="/run/user/1000/memoryd/memoryd-agent/memoryd.sock",
+        allowed=["search", "get", "status"],
     ),
 }

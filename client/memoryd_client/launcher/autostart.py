@@ -11,12 +11,14 @@ READY_S = 30.0
 def autostart(socket_path: str) -> bool:
     """Start a daemon at this socket if the configuration enables it; return whether it does.
 
-    `MEMORYD_NO_AUTOSTART`, set to anything but 0, disables it. Raises the errors of
-    `control.start`.
+    `MEMORYD_NO_AUTOSTART`, set to anything but 0, disables it, and none is started at a restricted
+    socket. Raises the errors of `control.start`.
     """
     if os.environ.get("MEMORYD_NO_AUTOSTART", "0") not in ("", "0") or not is_enabled(
         paths.config_path()
     ):
+        return False
+    if paths.is_restricted_socket(socket_path):
         return False
     from memoryd_client.launcher import control as background
 

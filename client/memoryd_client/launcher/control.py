@@ -14,7 +14,13 @@ from msgspec import Struct
 
 from memoryd_client.errors import DaemonNotRunningError
 from memoryd_client.launcher import launch, logs
-from memoryd_client.launcher.errors import ManagedError, StartFailedError, StopFailedError
+from memoryd_client.launcher.errors import (
+    ManagedError,
+    RestrictedSocketError,
+    StartFailedError,
+    StopFailedError,
+    check_main_socket,
+)
 from memoryd_client.launcher.greet import greet
 from memoryd_client.launcher.launch import Child
 from memoryd_client.launcher.process import Process
@@ -120,7 +126,7 @@ def restart(socket_path: str, *, timeout_s: float, ready_s: float) -> Started:
 
 
 def _checked(socket_path: str) -> str:
-    return paths.check_socket_path(os.path.abspath(socket_path))
+    return check_main_socket(paths.check_socket_path(os.path.abspath(socket_path)))
 
 
 def _running(path: str, end: float) -> Started | None:
@@ -244,11 +250,16 @@ def _unsure(reason: str) -> StopFailedError:
 
 
 def _nobody(path: str, lock: str) -> Stopped:
-    """Return that none runs, if that is certain. Raises `StopFailedError` otherwise."""
+    """Return that none runs, if that is certain.
+
+    Raises `StopFailedError` otherwise, and `RestrictedSocketError` inside a sandbox.
+    """
     if removed := _remove_stale(path, lock):
         reason = f"no memoryd runs at {path}; a killed one had left its socket"
         return Stopped(None, removed, reason)
-    if not _was_managed(lock) and (greeting := greet(path, limit_s=0.0)) is not None:
+    if not _was_managed(lock) and (greeting := greet(path, limit_s=_ANSWER_S)) is not None:
+        if isinstance(greeting.refusal, RestrictedSocketError):
+            raise greeting.refusal
         by = f"process {greeting.peer_pid}" if greeting.peer_pid else "a process"
         raise StopFailedError(
             f"{by} answers at {path} without holding its lock; nothing was signalled",

@@ -8,6 +8,7 @@ import time
 from msgspec import Struct
 
 from memoryd_client.errors import DeniedError, MemorydError, ProtocolMismatchError, from_frame
+from memoryd_client.launcher.errors import RestrictedSocketError
 from memoryd_client.transport.dial import NOT_LISTENING_ERRNOS, not_running
 from memoryd_client.transport.peer import check_listener
 from memoryd_client.wire.codec import RECEIVE_BYTES, Conversation
@@ -53,6 +54,8 @@ def greet(path: str, *, limit_s: float) -> Greeting | None:
             return Greeting(peer_pid=peer_pid)  # no answer in time, or closed
         except ProtocolMismatchError:
             answer = None
+    if isinstance(answer, Welcome) and answer.restricted:
+        return Greeting(None, peer_pid, RestrictedSocketError(path))
     if isinstance(answer, Welcome):
         return Greeting(answer.pid, peer_pid)
     if isinstance(answer, Error):

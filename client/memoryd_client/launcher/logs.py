@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-from memoryd_client.launcher.errors import ManagedError, NoLogError
+from memoryd_client.launcher.errors import ManagedError, NoLogError, check_main_socket
 from memoryd_client.shared import lock_holder, paths
 from memoryd_client.shared.safe_open import open_regular
 
@@ -21,9 +21,10 @@ def log_path(socket_path: str) -> str:
 def current(socket_path: str) -> str:
     """Return the log of the running, or last, daemon at this socket.
 
-    Raises `ManagedError` if a service manager keeps it, `NoLogError` if there is none.
+    Raises `ManagedError` if a service manager keeps it, `NoLogError` if there is none,
+    `RestrictedSocketError` if only agents use the socket.
     """
-    lock = paths.lock_path(os.path.abspath(socket_path))
+    lock = paths.lock_path(check_main_socket(os.path.abspath(socket_path)))
     try:
         found, held = lock_holder.read(lock), lock_holder.is_held(lock)
     except PermissionError as error:

@@ -60,7 +60,7 @@ class DropResult(Body):
 
 
 class ReloadResult(Body):
-    """Changes of a reload, by agent."""
+    """Changes of a reload, by agent. `changed` are settings of the daemon as a whole."""
 
     files: list[str]
     started: list[str]
@@ -68,3 +68,4 @@ class ReloadResult(Body):
     restarted: list[str]
     unchanged: list[str]
     failed: list[str]
+    changed: list[str] = field(default_factory=list)

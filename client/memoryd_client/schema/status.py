@@ -165,7 +165,9 @@ class StatusResult(Body):
 
     `remarks` are about indexed files, such as invalid UTF-8; `agents` are the ids of all agents of
     the daemon, `tasks` counts its asyncio tasks. `notices` are facts about where texts go that the
-    user may not expect.
+    user may not expect. `restricted`: the answer came through the
+    restricted socket. `restricted_socket` is its path, if there is one, and `allowed` its
+    operations.
     """
 
     agent_id: str
@@ -217,3 +219,6 @@ class StatusResult(Body):
     embedding: EmbeddingStatus | None = None
     tasks: int = 0
     notices: list[str] = field(default_factory=list)
+    restricted: bool = False
+    restricted_socket: str | None = None
+    allowed: list[str] = field(default_factory=list)

@@ -47,6 +47,36 @@ def lock_path(socket_path: str) -> str:
     return f"{socket_path}.lock"
 
 
+def restricted_socket_path(setting: bool | str, socket_path: str) -> str | None:
+    """Return the path of the restricted socket beside a daemon's main one; None: there is none.
+
+    Its default folder has nothing else in it, so that it can be given to a sandbox as a whole.
+    """
+    if isinstance(setting, str):
+        return os.path.abspath(os.path.expanduser(setting))
+    folder, name = os.path.split(os.path.abspath(socket_path))
+    own = f"{os.path.splitext(name)[0]}-agent"
+    return os.path.join(folder, own, "memoryd.sock") if setting else None
+
+
+def restricted_lock_path(socket_path: str) -> str:
+    """Return the path of a restricted socket's lock file, which stays outside its folder.
+
+    The file is never removed. So it tells that a path was given to agents, also while none listens.
+    """
+    from hashlib import sha256
+
+    real = os.path.realpath(socket_path)
+    name = f"restricted-{sha256(os.fsencode(real)).hexdigest()[:8]}.lock"
+    return os.path.join(state_dir(), name)
+
+
+def is_restricted_socket(path: str) -> bool:
+    """Return whether a path is, or was, the restricted socket of a daemon of this user."""
+    usual = restricted_socket_path(True, _usual_socket_path())
+    return os.path.abspath(path) == usual or os.path.lexists(restricted_lock_path(path))
+
+
 def socket_suffix(path: str) -> str:
     """Return a suffix that separates the files of daemons by socket; "" for the default socket.
 

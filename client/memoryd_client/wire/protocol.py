@@ -114,7 +114,10 @@ class Cancel(Frame, tag="cancel"):
 
 
 class Welcome(Frame, tag="welcome"):
-    """First frame of the daemon: the protocol version in use and its capabilities."""
+    """First frame of the daemon: the protocol version in use and its capabilities.
+
+    `restricted`: the socket permits only reading operations; `capabilities` names them.
+    """
 
     protocol: int
     server: str
@@ -122,6 +125,7 @@ class Welcome(Frame, tag="welcome"):
     boot_id: str
     capabilities: list[str]
     max_frame_bytes: int = MAX_FRAME_BYTES
+    restricted: bool = False
 
 
 class Progress(Frame, tag="progress"):
