@@ -21,6 +21,7 @@ from memoryd.agent.embedding import Embedding, join_embedding
 from memoryd.agent.factories import (
     check_workspace,
     choose_provider,
+    daily_budget,
     make_provider,
     note_reader,
     rate_limits,
@@ -151,7 +152,9 @@ def make_pool(
         return None
     queue = MeteredQueue[EmbedJob]("embed", SMALL_QUEUE)
     limits = rate_limits(settings, fallback=fallback)
-    return provider, EmbedPool(queue, provider, limits=limits, mask=redactor(settings)), queue
+    budget = daily_budget(settings, provider)
+    pool = EmbedPool(queue, provider, limits=limits, mask=redactor(settings), budget=budget)
+    return provider, pool, queue
 
 
 def _queues(events: AgentEvents) -> Queues:
@@ -177,7 +180,7 @@ async def _agent(
     notes = await _notes(base)
     transcripts = await _transcripts(base)
     embedding = join_embedding(
-        base.config.settings,
+        base.config,
         base.store,
         shared,
         resolved,
@@ -186,7 +189,7 @@ async def _agent(
         on_embedded=base.events.embedded,
         restart=base.restart,
     )
-    return Agent(
+    agent = Agent(
         config=base.config,
         notes=notes,
         transcripts=transcripts,
@@ -198,6 +201,9 @@ async def _agent(
         lookups=lookups,
         disk_waits=base.waits,
     )
+    if embedding.gate is not None:
+        embedding.gate.unread_files = agent.pending_files
+    return agent
 
 
 async def _notes(base: _Base) -> NoteStages:

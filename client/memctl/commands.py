@@ -165,6 +165,7 @@ COMMANDS: dict[str, Command] = {
                 "embedding provider from now on; auto: choose again",
                 _PROVIDER,
             ),
+            Option("--yes", "yes", "send a large amount of text to the provider without asking"),
         ),
     ),
     "sync": Command(

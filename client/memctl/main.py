@@ -249,12 +249,28 @@ def _wait_for(client: Client, arguments: Arguments) -> IndexResult | SyncResult:
     line = progress_line()
     try:
         if arguments.command == "index":
-            return client.index(
-                force=force, provider=provider, on_progress=line, timeout_s=timeout_s
+            result = client.index(
+                force=force,
+                provider=provider,
+                confirm=arguments.yes,
+                on_progress=line,
+                timeout_s=timeout_s,
             )
+            line.finish()
+            if result.unconfirmed is None or arguments.json or not _is_confirmed(result):
+                return result
+            return client.index(confirm=True, on_progress=line, timeout_s=timeout_s)
         return client.sync(vectors=not arguments.no_vectors, on_progress=line, timeout_s=timeout_s)
     finally:
         line.finish()
+
+
+def _is_confirmed(result: IndexResult) -> bool:
+    """Ask whether a large upload may begin; no without a terminal."""
+    if not sys.stdin.isatty():
+        return False
+    say(f"{one_line(result.unconfirmed or '')}\nSend them now? [y/N]")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _show(result: "Renderable", arguments: Arguments) -> int:

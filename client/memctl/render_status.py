@@ -134,9 +134,13 @@ def _embedding_rows(embedding: EmbeddingStatus) -> list[Row]:
             proxy=embedding.proxy,
             unencrypted=embedding.unencrypted,
         )
+    budget = None
+    if embedding.max_tokens_per_day is not None:
+        budget = f"{embedding.tokens_today or 0} of {embedding.max_tokens_per_day} tokens today"
     return [
         ("Traffic", " · ".join(traffic)),
         ("Texts go to", receiver),
+        ("Budget", budget),
         ("Chosen", embedding.chosen_because),
     ]
 

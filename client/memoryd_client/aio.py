@@ -152,6 +152,7 @@ class AsyncClient:
         *,
         force: bool = False,
         provider: str | None = None,
+        confirm: bool = False,
         on_progress: ProgressCallback | None = None,
         timeout_s: float | None = None,
     ) -> IndexResult:
@@ -160,7 +161,7 @@ class AsyncClient:
         `on_progress(completed, total, label)` is called in the event loop; it must not block.
         """
         return await self._run(
-            requests.index(force=force, provider=provider), timeout_s, on_progress
+            requests.index(force=force, provider=provider, confirm=confirm), timeout_s, on_progress
         )
 
     async def files(

@@ -160,6 +160,7 @@ class Client:
         *,
         force: bool = False,
         provider: str | None = None,
+        confirm: bool = False,
         on_progress: ProgressCallback | None = None,
         timeout_s: float | None = None,
     ) -> IndexResult:
@@ -167,7 +168,9 @@ class Client:
 
         `on_progress(completed, total, label)` is called in this thread.
         """
-        return self._run(requests.index(force=force, provider=provider), timeout_s, on_progress)
+        return self._run(
+            requests.index(force=force, provider=provider, confirm=confirm), timeout_s, on_progress
+        )
 
     def files(
         self, state: str = "indexed", *, timeout_s: float | None = None

@@ -145,6 +145,8 @@ class Agent:
                 f"the fallback provider {choice.provider} is in use: {choice.why};"
                 f" to switch back, run `memctl index --provider {choice.instead_of}`"
             )
+        if embedding.gate is not None and (preview := embedding.gate.preview) is not None:
+            found.append(str(preview))
         pool = embedding.pool
         if pool is not None and (reason := pool.stats().blocked_reason) is not None:
             without = f"{counted(self.pending_chunks(), 'chunk')} without a vector yet"

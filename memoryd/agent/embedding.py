@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memoryd.agent.factories import batch_api_of
-from memoryd.config.settings import Settings
+from memoryd.agent.factories import batch_api_of, upload_gate
+from memoryd.config.load import AgentConfig
 from memoryd.embed.batch.jobs import Batches
 from memoryd.embed.circuit_breaker import CircuitBreaker
 from memoryd.embed.feeder import Feeder
@@ -19,6 +19,7 @@ from memoryd.embed.pool import EmbedJob, EmbedPool
 from memoryd.embed.pool_registry import SharedPool
 from memoryd.embed.provider import PermanentError, Provider, ProviderError
 from memoryd.embed.resolve import Resolved
+from memoryd.embed.upload_gate import UploadGate
 from memoryd.embed.windows import window_of_each_line
 from memoryd.identity import Choice
 from memoryd.index.store import Store
@@ -90,6 +91,7 @@ class Embedding:
     vectors: VectorRetriever | None = None
     fallback: Fallback | None = None
     pool_actor: Actor | None = None
+    gate: UploadGate | None = None
 
     def actors(self) -> list[Actor]:
         """Return the actors in data-path order."""
@@ -104,7 +106,7 @@ class Embedding:
 
 
 def join_embedding(
-    settings: Settings,
+    config: AgentConfig,
     store: Store,
     shared: SharedPool | None,
     resolved: Resolved,
@@ -117,7 +119,8 @@ def join_embedding(
     """Build the stages; `shared` is the pool of the provider, None for keywords only."""
     if shared is None:
         return Embedding(resolved, Feeder(to_feeder, to_writer, None, store))
-    provider, pool = shared.provider, shared.pool
+    provider, pool, settings = shared.provider, shared.pool, config.settings
+    gate = upload_gate(config, provider, store)
     if store.vector_problem() is None:
         pool.calls.expect(store.identity.dims)
     batches = fallback = None
@@ -130,7 +133,9 @@ def join_embedding(
             calls=pool.calls,
             settings=settings.remote.batch,
         )
-    feeder = Feeder(to_feeder, to_writer, pool, store, batches=batches, on_embedded=on_embedded)
+    feeder = Feeder(
+        to_feeder, to_writer, pool, store, batches=batches, gate=gate, on_embedded=on_embedded
+    )
     if batches is not None:
         batches.on_change = feeder.wake
     if settings.fallback not in ("none", resolved.provider) and not resolved.is_fallback:
@@ -149,17 +154,24 @@ def join_embedding(
         pool,
         shared.queue,
         batches,
-        _vector_retriever(provider, pool, store, to_writer),
+        _vector_retriever(provider, pool, store, to_writer, gate),
         fallback,
         Actor("embed pool", shared.watch),
+        gate,
     )
 
 
 def _vector_retriever(
-    provider: Provider, pool: EmbedPool, store: Store, writer: asyncio.Queue[ToWriter]
+    provider: Provider,
+    pool: EmbedPool,
+    store: Store,
+    writer: asyncio.Queue[ToWriter],
+    gate: UploadGate | None,
 ) -> VectorRetriever:
     vectors = VectorRetriever(
-        partial(embed_query, pool, store, writer), provider.calibration.apply, store.vector_problem
+        partial(embed_query, pool, store, writer, gate),
+        provider.calibration.apply,
+        store.vector_problem,
     )
     if (units := provider.window_units) is None:
         return vectors
@@ -167,13 +179,19 @@ def _vector_retriever(
 
 
 async def embed_query(
-    pool: EmbedPool, store: Store, writer: asyncio.Queue[ToWriter], text: str
+    pool: EmbedPool,
+    store: Store,
+    writer: asyncio.Queue[ToWriter],
+    gate: UploadGate | None,
+    text: str,
 ) -> NDArray[np.float32]:
     """Embed a search query within `QUERY_S`. Raises `RetrieverError`.
 
     When the vector can't be compared with those of the index, the provider is asked for its dims:
     it may have changed them for texts too.
     """
+    if gate is not None and await gate.is_open() is False:
+        raise RetrieverError(str(gate.preview))
     try:
         vector = await pool.embed_query(text, patience_s=QUERY_S)
         if store.identity.dims in (None, len(vector)):

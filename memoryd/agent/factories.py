@@ -13,23 +13,26 @@ from memoryd.config.load import AgentConfig
 from memoryd.config.settings import Settings
 from memoryd.config.validate import ConfigError
 from memoryd.embed.batch.api import BatchApi
+from memoryd.embed.budget import Budget, UploadLedger
 from memoryd.embed.gguf import gguf_engine
 from memoryd.embed.local import LocalProvider
 from memoryd.embed.provider import PermanentError, Provider
 from memoryd.embed.rate_limit import RateLimits
 from memoryd.embed.resolve import AUTOMATIC, Resolved, resolve
+from memoryd.embed.upload_gate import UploadGate
 from memoryd.embed.vendors.factory import APIS, key_origin
 from memoryd.fs.hang import DISK_LIMIT_S, tick, within
 from memoryd.identity import Choice, Identity
 from memoryd.index.driver import ExtensionError, bundled_extension
 from memoryd.index.extension import expanded, load_apart
 from memoryd.index.queries import StoredIdentity, peek
-from memoryd.index.store import StoreOptions
+from memoryd.index.store import Store, StoreOptions
 from memoryd.source.mounts import Mounts
 from memoryd.source.notes.discover import Discovery
 from memoryd.source.notes.read import NoteReader
 from memoryd.text.redact import PatternError, Redactor
 from memoryd.text.tokenize import TOKENIZER
+from memoryd_client.shared import paths
 
 MAX_INPUT_BYTES = 8_000
 """Maximum UTF-8 bytes of a text embedded whole, unless the provider accepts less."""
@@ -159,6 +162,36 @@ def rate_limits(settings: Settings, *, fallback: bool) -> RateLimits:
     return RateLimits(
         requests_per_minute=settings.remote.requests_per_minute,
         tokens_per_minute=settings.remote.tokens_per_minute,
+    )
+
+
+def upload_ledger() -> UploadLedger:
+    """Return the file that counts what is sent."""
+    return UploadLedger(Path(paths.state_dir()) / "uploads.json")
+
+
+def daily_budget(settings: Settings, provider: Provider) -> Budget | None:
+    """Return the budget of a provider on another machine, None without a limit."""
+    limit, route = settings.remote.max_tokens_per_day, provider.route
+    if not limit or not route.leaves_machine or route.address is None:
+        return None
+    return Budget(upload_ledger(), route.address, limit)
+
+
+def upload_gate(config: AgentConfig, provider: Provider, store: Store) -> UploadGate | None:
+    """Return the gate for large uploads to another machine, None if there is none."""
+    remote = config.settings.remote
+    if not remote.confirm_above_tokens or not provider.route.leaves_machine:
+        return None
+    return UploadGate(
+        store,
+        upload_ledger(),
+        index=str(config.db_path),
+        receiver=str(provider.route),
+        identity=f"{provider.name} {provider.model} {provider.key}",
+        above_tokens=remote.confirm_above_tokens,
+        chunk_tokens=config.settings.chunking.tokens,
+        price_per_million_tokens=remote.price_per_million_tokens,
     )
 
 

@@ -35,6 +35,11 @@ class RebuildStages:
         self.under_way = embedding.feeder.under_way
         self.batch_items = 0 if embedding.provider is None else embedding.provider.batch_items
         self.later = embedding.batches is not None
+        self._gate = embedding.gate
+
+    def may_wait(self, texts: int) -> bool:
+        """Return whether so many texts may have to wait for their user."""
+        return self._gate is not None and self._gate.may_be_large(texts)
 
     async def scan(self) -> dict[FileKey, tuple[Path, FileStat]]:
         """Return all files of all sources. Raises `RebuildError` when some can't be seen."""

@@ -78,6 +78,13 @@ async def _index(agent: Agent, body: memory.IndexBody, caller: Caller) -> memory
     store, writer = agent.index.store, agent.index.writer
     before = writer.stats()
     rebuilt: RebuildResult | None = None
+    gate = agent.embedding.gate
+    if body.confirm and gate is not None:
+        try:
+            await gate.confirm()
+        except ProviderError as error:
+            raise unavailable(str(error), "check the state folder") from error
+        agent.embedding.feeder.wake()
     if agent.notes.reconciler.stats().away:
         await _sync(agent, vectors=False, caller=caller, meant=True)
     if body.force or body.provider is not None:
@@ -95,6 +102,7 @@ async def _index(agent: Agent, body: memory.IndexBody, caller: Caller) -> memory
         rebuilt=rebuilt is not None,
         pending_vectors=agent.pending_chunks(),
         warnings=agent.warnings(),
+        unconfirmed=None if gate is None or gate.preview is None else str(gate.preview),
     )
 
 

@@ -189,7 +189,8 @@ def _embedding(agent: Agent) -> wire.EmbeddingStatus | None:
     provider, pool, choice = embedding.provider, embedding.pool, embedding.resolved.choice
     if provider is None or pool is None:
         return None
-    stats = pool.stats()
+    stats, budget = pool.stats(), pool.calls.budget
+    preview = None if embedding.gate is None else embedding.gate.preview
     remote = agent.config.settings.remote
     price = 0.0 if embedding.resolved.is_fallback else remote.price_per_million_tokens
     return wire.EmbeddingStatus(
@@ -209,6 +210,9 @@ def _embedding(agent: Agent) -> wire.EmbeddingStatus | None:
         cost=stats.tokens * price / 1_000_000 if price else None,
         proxy=provider.route.proxy,
         unencrypted=provider.route.unencrypted,
+        tokens_today=None if budget is None else budget.used,
+        max_tokens_per_day=None if budget is None else budget.limit,
+        unconfirmed_tokens=None if preview is None else preview.tokens,
     )
 
 

@@ -38,7 +38,9 @@ class Remote(Section, frozen=True):
 
     `batch_tokens` and `batch_items` limit one request; a token counts as one byte of UTF-8.
     `api_key_header` names the header for the key, and `allow_unencrypted_key` lets it go to another
-    machine over http. `status` computes the cost from `price_per_million_tokens`.
+    machine over http. `status` computes the cost from `price_per_million_tokens`. A
+    provider on another machine gets at most `max_tokens_per_day`, and more than
+    `confirm_above_tokens` at once only after a confirmation.
     """
 
     base_url: str | None = None
@@ -52,6 +54,8 @@ class Remote(Section, frozen=True):
     requests_per_minute: NonNegative = 0
     tokens_per_minute: NonNegative = 0
     price_per_million_tokens: Annotated[float, Meta(ge=0)] = 0.0
+    max_tokens_per_day: NonNegative = 0
+    confirm_above_tokens: NonNegative = 5_000_000
     batch: Batch = Batch()
 
 

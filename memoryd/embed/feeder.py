@@ -11,11 +11,14 @@ from typing import NamedTuple, Protocol
 
 from memoryd.embed.batch.jobs import Batches
 from memoryd.embed.pool import EmbedPool
+from memoryd.embed.upload_gate import UploadGate
 from memoryd.identity import Identity
 from memoryd.messages import Embedded, GivesDims, SyncMarker, Text, ToFeeder, ToWriter
 from memoryd.retry import first_of
 
 READ_ROWS = 256
+UNSETTLED_S = 0.2
+"""Seconds between checks whether all files have been read."""
 GATHER_S = 1.0
 GATHER_MAX_S = 30.0
 """Seconds between two texts, and in all, within which texts go into one batch job."""
@@ -58,6 +61,7 @@ class Feeder:
         index: Index,
         *,
         batches: Batches | None = None,
+        gate: UploadGate | None = None,
         on_embedded: Callable[[int], None] = lambda vectors: None,
     ) -> None:
         """Without a pool, it only answers markers."""
@@ -66,6 +70,7 @@ class Feeder:
         self._pool = pool
         self._index = index
         self._batches = batches
+        self._gate = gate
         self._held: set[str] = set() if batches is None else batches.held
         self._inline: set[str] = set() if batches is None else batches.inline
         self._on_embedded = on_embedded
@@ -87,7 +92,12 @@ class Feeder:
                     await self._gather()
                 markers, self._markers = self._markers, []
                 identity = self._index.target_identity()
-                if self._pool is not None and identity is not None:
+                may_send = await self._may_send()
+                if may_send is None:  # the texts, and the markers behind them, wait
+                    self._markers = markers + self._markers
+                    asyncio.get_running_loop().call_later(UNSETTLED_S, self.wake)
+                    continue
+                if self._pool is not None and identity is not None and may_send:
                     if self._batches is not None and not self._finishing and await self._is_much():
                         await self._batches.submit(self._pages())
                     await self._pass(group, self._pool, identity)
@@ -118,10 +128,17 @@ class Feeder:
         """Check again for pending chunks."""
         self._wake.set()
 
+    async def _may_send(self) -> bool | None:
+        """Return whether texts may go to the provider; None if that is not known yet."""
+        return self._gate is None or await self._gate.is_open()
+
     async def _is_much(self) -> bool:
         """Return whether enough texts are pending, and not in progress, for a batch job."""
         batches = self._batches
         if batches is None or not batches.on:
+            return False
+        budget = None if self._pool is None else self._pool.calls.budget
+        if budget is not None and budget.is_used_up:
             return False
         busy = len(self._held) + len(self._inline) + len(self._in_flight)
         return batches.wanted(await self._index.count_pending() - busy)

@@ -8,9 +8,11 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from memoryd.embed.budget import Budget
 from memoryd.embed.circuit_breaker import CircuitBreaker
 from memoryd.embed.persistent_client import PersistentClient
 from memoryd.embed.provider import (
@@ -86,6 +88,7 @@ class EmbedPool:
         *,
         limits: RateLimits | None = None,
         mask: Callable[[str], str] = str,
+        budget: Budget | None = None,
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
@@ -94,7 +97,10 @@ class EmbedPool:
         self._jobs = jobs
         self._provider = provider
         self.calls = ProviderClient(
-            provider, limits=limits or RateLimits(clock=clock, sleep=sleep), mask=mask
+            provider,
+            limits=limits or RateLimits(clock=clock, sleep=sleep),
+            mask=mask,
+            budget=budget,
         )
         self.breaker = CircuitBreaker(sleep=sleep, clock=clock, jitter=jitter)
         self.blocked = self.breaker.blocked
@@ -108,6 +114,9 @@ class EmbedPool:
     async def run(self) -> None:
         """Work until cancelled. Pending jobs then fail with a `RetryableError`."""
         try:
+            if (budget := self.calls.budget) is not None:
+                with suppress(RetryableError):  # each request tries again, and reports it
+                    await budget.load()
             async with asyncio.TaskGroup() as group:
                 for number in range(self._provider.concurrency):
                     group.create_task(self._work(), name=f"embed worker {number}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from memoryd.embed.budget import Budget, estimated_tokens
 from memoryd.embed.provider import (
     FloatMatrix,
     Provider,
@@ -40,12 +41,19 @@ class ProviderClient:
     """
 
     def __init__(
-        self, provider: Provider, *, limits: RateLimits, mask: Callable[[str], str]
+        self,
+        provider: Provider,
+        *,
+        limits: RateLimits,
+        mask: Callable[[str], str],
+        budget: Budget | None = None,
     ) -> None:
         self.provider = provider
         self.limits = limits
+        self.budget = budget
         self.counts = CallCounts()
         self._mask = mask if provider.remote else str
+        self._budgeted = 0
         self.dims: int | None = None
 
     def ready(self, text: str) -> str:
@@ -97,7 +105,42 @@ class ProviderClient:
             return False
         return not reasons[0]
 
+    async def spend(self, tokens: int) -> None:
+        """Count the tokens of a batch job to be sent. Raises `RetryableError` above the budget."""
+        if self.budget is not None:
+            await self.budget.take(tokens)
+
+    def note_job(self, items: int, tokens: int) -> None:
+        """Count the vectors and reported tokens of a batch job, whose tokens `spend` counted."""
+        self.counts.items += items
+        self.provider.tokens_used += tokens
+        self._budgeted += tokens
+
     async def _ask(self, texts: list[str], *, query: bool) -> tuple[FloatMatrix, list[str]]:
+        budget = self.budget
+        if budget is None:
+            return await self._send(texts, query=query)
+        estimate = estimated_tokens(texts)
+        try:
+            day = await budget.take(estimate)
+        except RetryableError as error:
+            self._note(error)
+            raise
+        try:
+            answer = await self._send(texts, query=query)
+        except ProviderError:
+            await budget.correct(day, -estimate)  # vendors charge answers only
+            raise
+        # No other call has ended since the provider counted this one's tokens.
+        reported, self._budgeted = (
+            self.provider.tokens_used - self._budgeted,
+            self.provider.tokens_used,
+        )
+        if reported > 0:
+            await budget.correct(day, reported - estimate)
+        return answer
+
+    async def _send(self, texts: list[str], *, query: bool) -> tuple[FloatMatrix, list[str]]:
         provider, counts = self.provider, self.counts
         taken = await self.limits.take(sum(map(utf8_bytes, texts)), first=query)
         before = provider.tokens_used

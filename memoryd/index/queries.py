@@ -104,6 +104,20 @@ def read_pending(connection: Connection, after: int, limit: int) -> list[tuple[i
     ).fetchall()
 
 
+def measure_pending(connection: Connection) -> tuple[int, int]:
+    """Return the number of distinct texts without a vector, and their estimated tokens.
+
+    The estimate is that of `token_estimate.weigh`, from the numbers of characters and bytes.
+    """
+    row = connection.execute(
+        "SELECT count(*), total(length(text)), total(length(CAST(text AS BLOB))) FROM (SELECT text"
+        " FROM chunks WHERE vector_id IS NULL AND hash NOT IN (SELECT hash FROM set_aside)"
+        " GROUP BY hash)"
+    ).fetchone()
+    texts, chars, size = (int(number) for number in row)
+    return texts, texts + int(chars + 1.5 * (size - chars)) // 4
+
+
 def count_set_aside(connection: Connection) -> int:
     """Return the number of chunks whose text can't be embedded."""
     unmade = "SELECT count(*) FROM chunks WHERE vector_id IS NULL"

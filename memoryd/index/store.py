@@ -126,6 +126,10 @@ class Store:
         """Return the number of texts without a vector."""
         return await self.readers.read(queries.count_pending)
 
+    async def measure_pending(self) -> tuple[int, int]:
+        """Return the number of texts without a vector, and their estimated tokens."""
+        return await self.readers.read(queries.measure_pending)
+
     def known_files(self, *, without: str | None) -> dict[FileKey, FileStat]:
         """Return the stats of indexed files, `without` those of one source. Any thread may ask."""
         return self.catalog.stats(without=without)

@@ -342,6 +342,7 @@ def test_index_json(run: Run) -> None:
         "rebuilt": True,
         "pendingVectors": 2,
         "warnings": ["1 text was refused"],
+        "unconfirmed": None,
     }
 
 

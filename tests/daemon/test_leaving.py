@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 from harness import Daemon
-from serving import serving
+from serving import SECRET, on_the_lan, serving, through
 from vendors import OpenAiDouble
 
 from memoryd_client.errors import BadRequestError
@@ -21,8 +21,6 @@ UNUSED = (
     "OPENAI_API_KEY and GEMINI_API_KEY and VOYAGE_API_KEY and MISTRAL_API_KEY are set but not used;"
     ' `memctl index --provider openai` or provider = "openai" in the configuration uses the first'
 )
-LAN = "http://embed.lan:8000/v1"
-SECRET = "plantedproxy0123456789"
 NOTE = "the ferry leaves at nine"
 
 
@@ -61,23 +59,6 @@ def recorder() -> Iterator[Recorder]:
 def openai() -> Iterator[OpenAiDouble]:
     with serving(OpenAiDouble(key=None)) as double:
         yield double
-
-
-def through(daemon: Daemon, proxy: str) -> None:
-    """Set proxies as a company's profile does, with nothing exempt."""
-    for name in ("http_proxy", "https_proxy", "all_proxy"):
-        daemon.variables[name] = daemon.variables[name.upper()] = proxy
-
-
-def on_the_lan(daemon: Daemon, double: OpenAiDouble) -> str:
-    """Have the double answer for a server of the network, as the proxy before it.
-
-    Return the description of the way to it.
-    """
-    proxy = double.url.removeprefix("http://").partition("/")[0]
-    through(daemon, f"http://me:{SECRET}@{proxy}")
-    daemon.variables["OPENAI_BASE_URL"] = LAN
-    return f"embed.lan:8000 (another machine, not encrypted, through the proxy {proxy})"
 
 
 def status(daemon: Daemon) -> StatusResult:

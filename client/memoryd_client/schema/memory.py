@@ -157,15 +157,19 @@ class IndexBody(Body):
     """Bring the index up to date; `force` builds a new index beside the old one and swaps it in.
 
     `provider` becomes the embedding provider; `auto` chooses again. A new provider causes a
-    rebuild.
+    rebuild. `confirm` permits the upload that the index waits for, if there is one.
     """
 
     force: bool = False
     provider: str | None = None
+    confirm: bool = False
 
 
 class IndexResult(Body):
-    """Outcome of an `index` run. `embedded` vectors were computed, `reused` came from the cache."""
+    """Outcome of an `index` run. `embedded` vectors were computed, `reused` came from the cache.
+
+    `unconfirmed` describes a large upload that waits for `confirm`.
+    """
 
     files: int
     chunks: int
@@ -175,6 +179,7 @@ class IndexResult(Body):
     rebuilt: bool = False
     pending_vectors: int = 0
     warnings: list[str] = field(default_factory=list)
+    unconfirmed: str | None = None
 
 
 class ConfigValue(Body):

@@ -86,7 +86,9 @@ class EmbeddingStatus(Body):
     `address` receives the texts, None if no address does; `leaves_machine` if it is another
     machine. `tokens` counts those that the provider reports, `waits` requests delayed by rate
     limits; `cost` is None without a price. `proxy` is the host and port of the proxy that passes
-    the texts on; `unencrypted` if they leave the machine in plain text.
+    the texts on; `unencrypted` if they leave the machine in plain text. `tokens_today` counts what
+    was sent towards `max_tokens_per_day` (None: no limit). `unconfirmed_tokens` wait for a
+    confirmation.
     """
 
     provider: str
@@ -105,6 +107,9 @@ class EmbeddingStatus(Body):
     cost: float | None = None
     proxy: str | None = None
     unencrypted: bool = False
+    tokens_today: int | None = None
+    max_tokens_per_day: int | None = None
+    unconfirmed_tokens: int | None = None
 
 
 class IdentityStatus(Body):

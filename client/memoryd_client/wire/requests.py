@@ -147,9 +147,9 @@ def sync(*, vectors: bool) -> Call[SyncResult]:
     return Call(Op.SYNC, SyncBody(vectors=vectors), SyncResult, patience_s=FOREVER_S)
 
 
-def index(*, force: bool, provider: str | None) -> Call[IndexResult]:
+def index(*, force: bool, provider: str | None, confirm: bool = False) -> Call[IndexResult]:
     """Bring the index up to date or rebuild it; see `IndexBody`."""
-    body = IndexBody(force=force, provider=provider)
+    body = IndexBody(force=force, provider=provider, confirm=confirm)
     return Call(Op.INDEX, body, IndexResult, patience_s=FOREVER_S, repeatable=not force)
 
 

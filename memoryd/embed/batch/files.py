@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from memoryd.embed.batch.api import BatchApi, JobState
+from memoryd.embed.budget import estimated_tokens
 from memoryd.embed.provider import RetryableError, unit_rows
 from memoryd.identity import Identity
 from memoryd.messages import BatchJobRow, Embedded, Text, ToWriter
@@ -96,10 +97,14 @@ async def download_output(
 
 @dataclass(slots=True, eq=False)
 class BatchFile:
-    """Lines on disk, in an unnamed file, so that nothing outlives the process."""
+    """Lines on disk, in an unnamed file, so that nothing outlives the process.
+
+    `tokens` estimates those of the texts.
+    """
 
     file: IO[bytes]
     hashes: list[str]
+    tokens: int = 0
 
     def opened(self) -> BinaryIO:
         """Return the file at its beginning; the reader may close it."""
@@ -134,6 +139,7 @@ async def collect(
                     current = BatchFile(_unnamed(folder), [])
                 current.file.write(api.line(len(current.hashes), text))
                 current.hashes.append(digest)
+                current.tokens += estimated_tokens([text])
         if current is not None:
             current.file.flush()
             yield current

@@ -169,6 +169,12 @@ class Batches:
         files = collect(pages, self._api, ready=self._calls.ready, folder=self._index.path.parent)
         try:
             async for file in files:
+                try:
+                    await self._calls.spend(file.tokens)
+                except RetryableError as error:
+                    file.close()
+                    self.mode.last_error = str(error)
+                    break
                 self.held.update(file.hashes)
                 again = not self._second_run.isdisjoint(file.hashes)
                 self._second_run.difference_update(file.hashes)
@@ -312,8 +318,7 @@ class Batches:
         output = await download_output(
             self._api, job, state, writer=self._writer, identity=self._identity
         )
-        self._calls.counts.items += len(output.good)
-        self._calls.provider.tokens_used += output.tokens
+        self._calls.note_job(len(output.good), output.tokens)
         return output
 
     async def _time_out(self, job: BatchJobRow) -> None:

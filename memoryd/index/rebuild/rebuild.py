@@ -64,11 +64,15 @@ class Stages(Protocol):
 
     `batch_items` is the number of texts of one `embed` call, 0 without a provider. `later`: vectors
     of another model than the present index's are made once the new one is in place, as is best for
-    batch jobs; none could be searched before.
+    batch jobs; none could be searched before. `may_wait` returns whether so many texts may need a
+    confirmation; they are embedded later too.
     """
 
     batch_items: int
     later: bool
+
+    def may_wait(self, texts: int) -> bool:
+        """Return whether so many texts may have to wait for their user."""
 
     async def scan(self) -> dict[FileKey, tuple[Path, FileStat]]:
         """Return all files of all sources. Raises `RebuildError` when some can't be seen."""
@@ -217,6 +221,8 @@ class Rebuild:
             return
         new = self._new
         total = await new.database.run(queries.count_pending)
+        if self._stages.may_wait(total):
+            return
         after = done = 0
         while batch := await self._read_pending(after):
             after = batch[-1][0]
