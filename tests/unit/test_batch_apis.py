@@ -51,7 +51,7 @@ async def results(batch: BatchApi, state: JobState) -> list[Line]:
     found = []
     for file in (state.output, state.errors):
         if file is not None:
-            found += [batch.read(line) async for line in batch.lines(file)]
+            found += [batch.read(line) async for line in batch.lines(file, 1_000_000)]
     return sorted(found, key=lambda line: line.number)
 
 

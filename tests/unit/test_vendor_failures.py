@@ -413,13 +413,6 @@ async def test_the_file_that_a_wrong_key_came_from_is_told(tmp_path: Path) -> No
     assert f"the key from remote.api_key_file ({file}) is refused" in str(error)
 
 
-async def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_module, "MAX_ANSWER_BYTES", 1_000)
-    error = await refused(200, *[b" " * 300] * 5)
-    assert isinstance(error, RetryableError)
-    assert str(error) == "openai sent an answer that is too large."
-
-
 # Waiting times
 
 

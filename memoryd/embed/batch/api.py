@@ -78,8 +78,8 @@ class BatchApi(Protocol):
     async def cancel(self, job_id: str) -> None:
         """Cancel a job; its results so far stay available."""
 
-    def lines(self, file_id: str) -> AsyncGenerator[bytes, None]:
-        """Yield the lines of a file."""
+    def lines(self, file_id: str, max_bytes: int) -> AsyncGenerator[bytes, None]:
+        """Yield the lines of a file. Raises `RetryableError` if it is larger than `max_bytes`."""
 
     def read(self, line: bytes) -> Line:
         """Read a line of an output or error file. Raises ValueError if it is invalid."""

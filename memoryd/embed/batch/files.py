@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
+from memoryd.embed.answer_limit import max_output_bytes
 from memoryd.embed.batch.api import BatchApi, JobState
 from memoryd.embed.budget import estimated_tokens
 from memoryd.embed.provider import RetryableError, unit_rows
@@ -64,10 +65,12 @@ async def download_output(
             output.error = output.error or f"its vectors have {dims} dimensions, not {now.dims}"
         vectors.clear()
 
+    built = identity()
+    max_bytes = max_output_bytes(len(job.hashes), None if built is None else built.dims)
     for file in (state.output, state.errors):
         if file is None:
             continue
-        async with aclosing(api.lines(file)) as lines:
+        async with aclosing(api.lines(file, max_bytes)) as lines:
             async for line in lines:
                 try:
                     number, vector, error, tokens = api.read(line)

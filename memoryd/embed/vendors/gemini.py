@@ -5,6 +5,7 @@ https://ai.google.dev/api/batch-api
 """
 
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import Any, BinaryIO
 
 import msgspec
@@ -133,12 +134,13 @@ class GeminiBatch(OpenAiBatch):
         """Cancel a job."""
         await self._ask("POST", f"/{job_id}:cancel")
 
-    async def lines(self, file_id: str) -> AsyncGenerator[bytes, None]:
+    async def lines(self, file_id: str, max_bytes: int) -> AsyncGenerator[bytes, None]:
         """Yield the lines of a file."""
         name = file_id if file_id.startswith("files/") else f"files/{file_id}"
         url = self._at("/download", f"/{name}:download", alt="media")
-        async for line in streamed(self._http, url):
-            yield line
+        async with aclosing(streamed(self._http, url, max_bytes)) as lines:
+            async for line in lines:
+                yield line
 
     def read(self, line: bytes) -> Line:
         """Read a line: its key and an embedding or an error, in one of several places."""

@@ -5,8 +5,8 @@ import errno
 import re
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 from urllib.parse import unquote
 from urllib.request import getproxies_environment, proxy_bypass
@@ -20,9 +20,11 @@ from memoryd.embed.route import Route, is_this_machine, route_to
 from memoryd.embed.vendors.credentials import Key, KeyReader, KeySource, exposed_hint
 from memoryd.embed.vendors.decode import unreadable
 from memoryd.embed.vendors.http_errors import refusal
+from memoryd_client.shared.humanize import size
 
 ERROR_BODY_BYTES = 8 * 1024
-MAX_ANSWER_BYTES = 256 * 1024 * 1024
+MAX_JSON_BYTES = 8 * 1024 * 1024
+"""Maximum bytes of an answer without vectors, such as a list of batch jobs."""
 _SHORTEST_SECRET = 4
 CONNECT_S = 15.0
 _DROPPED = (
@@ -81,8 +83,8 @@ class Http:
         below = self.base.path.rstrip("/") if base_path is None else base_path
         return self.base.with_path(f"{below}{path}", keep_query=True).update_query(query)
 
-    async def post(self, path: str, body: Any, *, timeout_s: float) -> bytes:
-        """Post JSON and return the answer's body. Raises `ProviderError`."""
+    async def post(self, path: str, body: Any, *, timeout_s: float, max_bytes: int) -> bytes:
+        """Post JSON and return the answer, at most `max_bytes`. Raises `ProviderError`."""
         async with self.request(
             "POST",
             self.url(path),
@@ -90,12 +92,12 @@ class Http:
             data=msgspec.json.encode(body),
             headers={"Content-Type": "application/json"},
         ) as response:
-            return await self._body(response)
+            return await self._body(response, max_bytes)
 
     async def json(self, method: str, url: URL, *, timeout_s: float, **options: Any) -> Any:
         """Send a request and return the JSON of its answer. Raises `ProviderError`."""
         async with self.request(method, url, timeout_s=timeout_s, **options) as response:
-            body = await self._body(response)
+            body = await self._body(response, MAX_JSON_BYTES)
         return decoded(self.vendor, body)
 
     @asynccontextmanager
@@ -186,14 +188,28 @@ class Http:
             self.warning = None if key.exposed is None else exposed_hint(key.exposed)
         return key
 
-    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
-        body = bytearray()
+    async def parts(
+        self, response: aiohttp.ClientResponse, max_bytes: int
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield an answer's body in unpacked pieces. Raises `RetryableError` beyond `max_bytes`.
+
+        aiohttp unpacks no more than it is asked for, so a large answer is never in memory.
+        """
+        total = 0
         async for part in response.content.iter_any():
-            body += part
-            if len(body) > MAX_ANSWER_BYTES:
-                raise RetryableError(
-                    f"{self.vendor} sent an answer that is too large.", answered=True
+            total += len(part)
+            if total > max_bytes:
+                raise self._failed(
+                    f"sent more than {size(max_bytes)}, far more than the request asks for",
+                    answered=True,
                 )
+            yield part
+
+    async def _body(self, response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+        body = bytearray()
+        async with aclosing(self.parts(response, max_bytes)) as parts:
+            async for part in parts:
+                body += part
         return bytes(body)
 
     async def _refused(self, response: aiohttp.ClientResponse, key: Key | None) -> ProviderError:

@@ -5,6 +5,7 @@ https://platform.openai.com/docs/api-reference/batch
 """
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
@@ -165,10 +166,12 @@ class OpenAiBatch:
         """Cancel a job."""
         await self._ask("POST", f"/batches/{job_id}/cancel")
 
-    async def lines(self, file_id: str) -> AsyncGenerator[bytes, None]:
+    async def lines(self, file_id: str, max_bytes: int) -> AsyncGenerator[bytes, None]:
         """Yield the lines of a file."""
-        async for line in streamed(self._http, self._http.url(f"/files/{file_id}/content")):
-            yield line
+        url = self._http.url(f"/files/{file_id}/content")
+        async with aclosing(streamed(self._http, url, max_bytes)) as lines:
+            async for line in lines:
+                yield line
 
     def read(self, line: bytes) -> Line:
         """Read a line: `{custom_id, response: {status_code, body}, error}`."""
@@ -217,11 +220,14 @@ def row(vendor: str, vector: Any) -> Any:
     return rows[0]
 
 
-async def streamed(http: "Http", url: Any) -> AsyncGenerator[bytes, None]:
-    """Yield the lines of a download, none longer than `MAX_LINE_BYTES`."""
+async def streamed(http: "Http", url: Any, max_bytes: int) -> AsyncGenerator[bytes, None]:
+    """Yield the lines of a download of `max_bytes` or less, none longer than `MAX_LINE_BYTES`."""
     rest = bytearray()
-    async with http.request("GET", url, timeout_s=UPLOAD_S) as response:
-        async for part in response.content.iter_any():
+    async with (
+        http.request("GET", url, timeout_s=UPLOAD_S) as response,
+        aclosing(http.parts(response, max_bytes)) as parts,
+    ):
+        async for part in parts:
             rest += part
             *complete, last = bytes(rest).split(b"\n") if b"\n" in part else (bytes(rest),)
             rest = bytearray(last)

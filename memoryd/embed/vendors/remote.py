@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from memoryd.embed.answer_limit import max_answer_bytes
 from memoryd.embed.provider import Calibration, FloatMatrix, utf8_bytes
 from memoryd.embed.vendors.api import Api, EmbeddedRows, Purpose, RequestOptions
 
@@ -59,6 +60,7 @@ class RemoteProvider:
         self.api = api
         self.options = options
         self._timeout_s = TIMEOUT_S if far else LOCAL_TIMEOUT_S
+        self._answered_dims = options.dimensions
         self.key = _identity_key(http, options, key_of)
 
     @property
@@ -84,10 +86,16 @@ class RemoteProvider:
     async def _embed(self, texts: list[str], purpose: Purpose, timeout_s: float) -> FloatMatrix:
         sent = [self.options.sent(text, purpose) for text in texts]
         body = self.api.body(sent, purpose, self.options)
-        raw = await self.http.post(self.api.path(self.options), body, timeout_s=timeout_s)
+        raw = await self.http.post(
+            self.api.path(self.options),
+            body,
+            timeout_s=timeout_s,
+            max_bytes=max_answer_bytes(len(texts), self._answered_dims),
+        )
         read = partial(self.api.read, raw, len(texts))
         answer: EmbeddedRows = read() if len(raw) < LARGE_BYTES else await asyncio.to_thread(read)
         self.tokens_used += answer.tokens
+        self._answered_dims = answer.rows.shape[1]
         return answer.rows
 
 

@@ -8,7 +8,7 @@ from unittest import mock
 
 from memoryd.config.settings import Remote, Settings
 from memoryd.embed.provider import ProviderError
-from memoryd.embed.vendors import http
+from memoryd.embed.vendors import remote
 from memoryd.embed.vendors.factory import make_remote
 from memoryd.embed.vendors.remote import RemoteProvider
 
@@ -86,7 +86,7 @@ async def _ask() -> None:
     with mock.patch.dict(os.environ, {"OPENAI_API_KEY": KEY, "NO_PROXY": "*"}):
         settings = Settings(remote=Remote(base_url=_server.address))
         provider = make_remote("openai", settings)
-        with mock.patch.object(http, "MAX_ANSWER_BYTES", MOST_BYTES):
+        with mock.patch.object(remote, "max_answer_bytes", return_value=MOST_BYTES):
             try:
                 await _embed(provider)
             finally:
