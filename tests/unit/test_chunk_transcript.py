@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 from memoryd.chunk.transcript import LINE_CHARS, Position, TranscriptChunker
 from memoryd.messages import Chunk
 from memoryd.text.token_estimate import weigh, well_formed
+from memoryd.text.voice import Voice
+from memoryd_client.schema.memory import Origin, Role
 
+USER = Voice(Role.USER, Origin.OWNER)
 FAMILY = "👨‍👩‍👧‍👦"
 LETTERS = ["a", "word", "ж", "漢字", "e\u0301", "🇩🇪🇫🇷", FAMILY, "x" * 70, ". ", " ", "\ud83d"]
 
@@ -41,7 +44,7 @@ def chunked(
 ) -> tuple[list[Chunk], Position]:
     chunker = TranscriptChunker(tokens=options.tokens, max_bytes=options.max_bytes)
     for number, text in enumerate(messages[first:], start=first):
-        chunker.add(record(number), text)
+        chunker.add(record(number), [(text, USER)])
     return chunker.finish(record(len(messages)))
 
 
