@@ -202,7 +202,7 @@ def _in_envelope(
         id_ = label
     is_direct = bool(_NUMBER.fullmatch(id_)) or (app == "Telegram" and id_.isdigit())
     speaks = _SPEAKS.match(words)
-    if not _GROUP.search(f" {label}") and (is_direct or speaks is None):
+    if not _GROUP.search(f" {label}") and (is_direct or speaks is None) and not sender.in_group:
         return (replace(sender, name=name, ids=frozenset({id_} - {""})) if alone else sender), words
     sender = replace(sender, channel=sender.channel or name or app, in_group=True)
     if alone:
