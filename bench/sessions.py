@@ -12,6 +12,7 @@ from bench.figures import Report, at_most, percentile
 from bench.wire import Prober, echo, indexing
 from memoryd.source.transcripts.delta import DeltaOptions, read_delta
 from memoryd.source.transcripts.detect import by_name, detect
+from memoryd.source.transcripts.spoken import ReadingRules
 from memoryd.text.redact import Redactor
 from memoryd_client import Client, MemorydError
 
@@ -74,7 +75,7 @@ def _read_again(file: Path, text: str) -> tuple[int, int]:
     options = DeltaOptions(
         detect=partial(detect, enabled=("plain",)),
         by_name=by_name,
-        redact=Redactor(),
+        rules=ReadingRules(Redactor()),
         base=lambda path: path.parent,
         tokens=400,
         max_bytes=8_000,

@@ -7,7 +7,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from memoryd_client import AsyncClient, MemorydError, SearchResult
+from memoryd_client import AsyncClient, MemorydError, SearchResult, for_prompt
 
 NOTE = """\
 # Learnt in this session
@@ -33,6 +33,9 @@ async def session(memory: AsyncClient) -> None:
         answers = await asyncio.gather(*(memory.search(q, max_results=1) for q in QUESTIONS))
         for question, answer in zip(QUESTIONS, answers, strict=True):
             print(f"{question} -> {first(answer)}")
+        # What a model may read: memories are data, and the text says so.
+        prompt = for_prompt(hit for answer in answers for hit in answer.results)
+        print(prompt.partition(":")[0])
     finally:
         note.unlink()
 

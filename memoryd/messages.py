@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from memoryd.identity import Choice, Identity
+from memoryd_client.schema.memory import Origin
 
 T = TypeVar("T")
 Text = tuple[str, str]
@@ -58,7 +59,9 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     file of a million lines would keep it busy.
 
     `line_map` is for texts whose lines differ from the file's: for each line of the text the number
-    of its line in the file, separated by commas.
+    of its line in the file, separated by commas. `origin` is that of its least trusted line;
+    `voices` has the voice of each line (see `encode_voices`), "" for the owner's notes. No chunk
+    has both untrusted and other lines, or lines of two channels.
     """
 
     start_line: int
@@ -66,6 +69,8 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     text: str
     heading: str
     line_map: str = ""
+    origin: Origin = Origin.OWNER
+    voices: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +163,7 @@ class TranscriptState(msgspec.Struct, frozen=True):
     complete line, `lines` the number of lines before it. The last chunk is open: it begins with the
     record at `tail_offset`, line `tail_line` (1-based), and is replaced with the added records.
     `messages` and `malformed` count lines; `session` and `owner` (an agent id) are "" if unknown.
+    `reading` names the rules that decided who speaks: with others, all is read again.
     """
 
     format: str
@@ -174,6 +180,7 @@ class TranscriptState(msgspec.Struct, frozen=True):
     malformed: int = 0
     session: str = ""
     owner: str = ""
+    reading: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,7 +196,12 @@ async def _agent(
         embedding=embedding,
         index=_index(base, notes, transcripts, embedding, recovered),
         queues=base.queues,
-        engine=SearchEngine(base.store, base.config.settings.query, embedding.vectors),
+        engine=SearchEngine(
+            base.store,
+            base.config.settings.query,
+            embedding.vectors,
+            origin_of=notes.discovery.origin,
+        ),
         events=base.events,
         lookups=lookups,
         disk_waits=base.waits,

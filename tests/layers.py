@@ -15,18 +15,18 @@ CLIENT_MODULES = sorted(CLIENT.rglob("*.py"))
 
 LAYERS: dict[str, dict[str, set[str]]] = {
     "words": {
-        "text": set(),
+        "text": {"client"},
         "identity": set(),
         "retry": set(),
         "supervisor": set(),
         "errors": {"client"},
-        "messages": {"identity"},
+        "messages": {"client", "identity"},
         "fs": {"client", "errors"},
         "config": {"client", "errors", "fs"},
     },
     "stages": {
-        "chunk": {"fs", "messages", "text"},
-        "source": {"chunk", "config", "fs", "messages", "text"},
+        "chunk": {"client", "fs", "messages", "text"},
+        "source": {"chunk", "client", "config", "fs", "messages", "text"},
         "embed": {"client", "config", "fs", "identity", "messages", "retry", "text"},
         "index": {"client", "errors", "fs", "identity", "messages", "retry", "text"},
         "search": {"client", "config", "index", "messages", "text"},

@@ -43,6 +43,7 @@ class Arguments(Struct):
     mode: str | None = None
     max_chars: int | None = None
     explain: bool = False
+    trusted: bool = False
     session: str | None = None
     raw: bool = False
     match: str | None = None

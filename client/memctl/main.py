@@ -150,6 +150,7 @@ def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
                 mode=arguments.mode,
                 max_chars=arguments.max_chars,
                 explain=arguments.explain,
+                trusted=arguments.trusted,
                 session=arguments.session,
             )
         case "get":

@@ -32,6 +32,8 @@ Renderable = Body | list[StatusResult | AgentSummary]
 _INDENT = "   "
 _NARROWEST_COLUMNS = 20
 """Minimum columns for wrapping a snippet."""
+_OWN = ("owner", "agent", "system", "")
+"""Origins that are not mentioned; "": the daemon does not know them."""
 _TAB_COLUMNS = 4
 """Tab width in a wrapped snippet."""
 
@@ -118,8 +120,15 @@ def _hit(number: int, hit: Hit, style: Style) -> str:
     head = f"{number}. {style.bold(place)}  {hit.score:.2f}"
     if scores:
         head += "  " + style.dim(f"({', '.join(scores)})")
+    whose = [] if hit.origin in _OWN else [_INDENT + style.bold(_whose(hit))]
     why = [] if hit.explanation is None else _why(hit.explanation, style)
-    return "\n".join([head, *why, *_snippet(hit, style)]) + "\n"
+    return "\n".join([head, *whose, *why, *_snippet(hit, style)]) + "\n"
+
+
+def _whose(hit: Hit) -> str:
+    """Return the origin of a stranger's words, with his name and the chat, or the sender."""
+    names = " in ".join(printable_name(name) for name in (hit.speaker, hit.channel) if name)
+    return f"{printable_name(hit.origin)} · {names}" if names else printable_name(hit.origin)
 
 
 def _why(explanation: Explanation, style: Style) -> list[str]:

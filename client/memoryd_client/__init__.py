@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from memoryd_client.aio import AsyncClient
     from memoryd_client.client import Client
     from memoryd_client.errors import MemorydError
+    from memoryd_client.prompt import for_prompt
     from memoryd_client.schema.agents import (
         AddResult,
         AgentsResult,
@@ -34,8 +35,10 @@ if TYPE_CHECKING:
         GetResult,
         Hit,
         IndexResult,
+        Origin,
         PingResult,
         ProbeResult,
+        Role,
         SearchResult,
         SessionStartResult,
         SyncResult,
@@ -64,9 +67,11 @@ __all__ = [
     "Hit",
     "IndexResult",
     "MemorydError",
+    "Origin",
     "PingResult",
     "ProbeResult",
     "ReloadResult",
+    "Role",
     "SearchResult",
     "SessionEntry",
     "SessionStartResult",
@@ -76,12 +81,14 @@ __all__ = [
     "TranscriptUpdatedResult",
     "__version__",
     "errors",
+    "for_prompt",
 ]
 
 _NAMES_OF_MODULE = {
     "aio": ("AsyncClient",),
     "client": ("Client",),
     "errors": ("MemorydError",),
+    "prompt": ("for_prompt",),
     "schema.agents": ("AddResult", "AgentSummary", "AgentsResult", "DropResult", "ReloadResult"),
     "schema.status": ("StatusResult",),
     "schema.transcripts": ("ForgetResult", "SessionEntry", "SessionsResult"),

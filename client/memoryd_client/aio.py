@@ -100,6 +100,7 @@ class AsyncClient:
         max_chars: int | None = None,
         explain: bool = False,
         highlight: bool = False,
+        trusted: bool = False,
         timeout_s: float | None = None,
     ) -> SearchResult:
         """Return cited snippets that answer `query`, best first; see `SearchBody`."""
@@ -117,6 +118,7 @@ class AsyncClient:
             max_chars=max_chars,
             explain=explain,
             highlight=highlight,
+            trusted=trusted,
         )
         return await self._run(requests.search(body), timeout_s)
 

@@ -110,6 +110,7 @@ class Client:
         max_chars: int | None = None,
         explain: bool = False,
         highlight: bool = False,
+        trusted: bool = False,
         timeout_s: float | None = None,
     ) -> SearchResult:
         """Return cited snippets that answer `query`, best first; see `SearchBody`."""
@@ -127,6 +128,7 @@ class Client:
             max_chars=max_chars,
             explain=explain,
             highlight=highlight,
+            trusted=trusted,
         )
         return self._run(requests.search(body), timeout_s)
 

@@ -33,7 +33,6 @@ from memoryd.source.transcripts.delta import (
     messages,
     read_delta,
     read_records,
-    spoken,
 )
 from memoryd.source.transcripts.detect import by_name, detect, excluded, family
 from memoryd.source.transcripts.format import LeftOutError, Record, TranscriptFormat
@@ -44,6 +43,7 @@ from memoryd.source.transcripts.locations import (
     is_transcript,
     owner_of,
 )
+from memoryd.source.transcripts.spoken import ReadingRules, Spoken, owner_ids, spoken
 from memoryd.source.transcripts.tracker import Thresholds
 from memoryd_client.schema.memory import GetBody, GetResult
 
@@ -65,12 +65,20 @@ class Transcripts:
         self.options = DeltaOptions(
             detect=partial(self._detect, enabled=sessions.formats),
             by_name=by_name,
-            redact=redactor(config.settings),
+            rules=ReadingRules(
+                redactor(config.settings),
+                owner_ids(sessions.owners),
+                lambda name: ("message", message_hash(name)) in self.tombstones,
+            ),
             base=self.places.base,
             tokens=identity.chunk_tokens,
             max_bytes=identity.max_input_bytes,
-            forgotten=lambda text: ("message", message_hash(text)) in self.tombstones,
         )
+
+    @property
+    def reading(self) -> str:
+        """The name of the rules by which transcripts are read."""
+        return self.options.rules.reading
 
     def find(self) -> Found:
         """Return all transcripts on disk except forgotten ones. Blocking."""
@@ -82,17 +90,21 @@ class Transcripts:
     def known(self) -> dict[FileKey, tuple[FileStat, TranscriptState | None]]:
         """Return the stat and the reading state of each transcript in the index.
 
-        One of a format that is no longer enabled looks changed, so that it is read again.
+        One of a format that is no longer enabled, or that was read by other rules, looks changed,
+        so that it is read again.
         """
         if self._index is None:
             return {}
         return {
             key: (row.stat, row.transcript)
-            if row.transcript is not None and family(row.transcript.format) in ("", *self._formats)
+            if row.transcript is not None and self._is_current(row.transcript)
             else (FileStat(-1, 0, 0), None)
             for key, row in self._index.catalog.rows.items()
             if key.source == SOURCE
         }
+
+    def _is_current(self, state: TranscriptState) -> bool:
+        return state.reading == self.reading and family(state.format) in ("", *self._formats)
 
     def read(self, path: Path, base: TranscriptState | None) -> TranscriptDelta:
         """Read the records of a transcript added since `base`. Blocking. Raises `OSError`."""
@@ -106,28 +118,34 @@ class Transcripts:
         options = self._options_for(path)
         chunker = TranscriptChunker(tokens=options.tokens, max_bytes=options.max_bytes)
         count = 0
-        for number, text in self._spoken(chat):
+        for number, said in self._spoken(chat):
             count += 1
-            chunker.add(Position(0, number), text)
-        state = openclaw_json5.state(chat, stat, inode, count, options.owner)
+            chunker.add(Position(0, number), [(part.text, part.voice) for part in said])
+        state = openclaw_json5.state(
+            chat, stat, inode, count, owner=options.owner, reading=self.reading
+        )
         if ("session", state.session) in self.tombstones:
             raise LeftOutError(errno.EILSEQ, "its session was forgotten")
         chunks, _ = chunker.finish(Position(0, 1))
+        digest = f"{digest}:{self.reading}"
         return TranscriptDelta(stat, digest, state, chunks, from_line=1, bytes_read=stat.size)
 
-    def _spoken(self, chat: Record) -> Iterator[tuple[int, str]]:
-        """Yield the messages of a chat as indexed text, with their numbers."""
+    def _spoken(self, chat: Record, *, whole: bool = False) -> Iterator[tuple[int, list[Spoken]]]:
+        """Yield the messages of a chat as they are indexed, with their numbers.
+
+        `whole`: only those of which no part was forgotten.
+        """
         for number, item in openclaw_json5.numbered(chat):
             if (message := openclaw_json5.message(item)) is not None:
-                text = spoken(message, self.options.redact)
-                if not self.options.forgotten(text):
-                    yield number, text
+                said = list(spoken(message, self.options.rules))
+                if said and not (whole and len(said) < len(message.parts)):
+                    yield number, said
 
-    def messages(self, path: Path) -> Iterator[str]:
-        """Yield every message of a transcript as indexed text. Blocking. Raises `OSError`."""
+    def messages(self, path: Path) -> Iterator[Spoken]:
+        """Yield every message of a transcript as indexed. Blocking. Raises `OSError`."""
         if path.name.endswith(openclaw_json5.SUFFIX):
             chat, *_ = openclaw_json5.load(path, self.places.base(path))
-            yield from (text for _, text in self._spoken(chat))
+            yield from (part for _, said in self._spoken(chat) for part in said)
         else:
             yield from messages(path, self.options)
 
@@ -144,14 +162,16 @@ class Transcripts:
                 raw=body.raw,
             )
         chat, *_ = openclaw_json5.load(path, self.places.base(path))
-        spoken_lines = [(n, text) for n, text in self._spoken(chat) if n >= body.start_line]
-        if body.raw:
-            items = dict(openclaw_json5.numbered(chat))
-            spoken_lines = [
-                (n, masked_json(items[n], self.options.redact)) for n, _ in spoken_lines
-            ]
+        items = dict(openclaw_json5.numbered(chat))
+        spoken_lines = [
+            (n, masked_json(items[n], self.options.rules.redact))
+            if body.raw
+            else (n, "\n".join(part.text for part in said))
+            for n, said in self._spoken(chat, whole=body.raw)
+            if n >= body.start_line
+        ]
         taken, rest = spoken_lines[:max_lines], spoken_lines[max_lines:]
-        total = sum(1 for _ in openclaw_json5.numbered(chat))
+        total = len(items)
         lines = [text[:max_chars] for _, text in taken]
         return TranscriptExcerpt(lines, total, rest[0][0] if rest else None)
 

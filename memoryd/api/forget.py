@@ -125,9 +125,9 @@ def _messages(
             if real_path is None:
                 raise FileNotFoundError(path)
             found = {
-                ("message", message_hash(spoken))
-                for spoken in transcripts.messages(real_path)
-                if pattern.search(_fold(spoken))
+                ("message", message_hash(said.name))
+                for said in transcripts.messages(real_path)
+                if pattern.search(_fold(said.text))
             }
         except OSError:
             unread.append(path)

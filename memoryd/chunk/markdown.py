@@ -1,12 +1,15 @@
 """Cut a Markdown file into chunks of whole lines that know their headings."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from memoryd.messages import Chunk
+from memoryd.text.outside import OutsideLines
 from memoryd.text.token_estimate import pieces, weigh, well_formed
+from memoryd.text.voice import NOTE, Voice, encode_voices, shown_name
+from memoryd_client.schema.memory import Origin, Role
 
 _MIN_BUDGET_UNITS = 32
 _MAX_HEADING_CHARS = 200
@@ -18,7 +21,12 @@ _MARKER_CHARS = 4096
 
 
 def chunk_markdown(
-    lines: Iterable[str], *, tokens: int = 400, overlap: int = 80, max_bytes: int = 8000
+    lines: Iterable[str],
+    *,
+    tokens: int = 400,
+    overlap: int = 80,
+    max_bytes: int = 8000,
+    outside: Sequence[OutsideLines] = (),
 ) -> list[Chunk]:
     """Cut lines without their ends into chunks; the same lines always give the same chunks.
 
@@ -30,7 +38,8 @@ def chunk_markdown(
     full, but never between a heading and its text. It repeats the last lines of the chunk before
     it, up to `overlap` tokens and half a chunk, unless it starts with a heading.
     A line too long for one chunk is cut at sentences or words; its parts follow each other without
-    a line end. Raises `ValueError` for an argument out of range.
+    a line end. Lines of `outside` content share no chunk with others, and their headings apply to
+    them alone. Raises `ValueError` for an argument out of range.
     """
     if tokens < 1:
         raise ValueError(f"tokens is {tokens}: set it to 1 or more (400 suits most models)")
@@ -43,7 +52,8 @@ def chunk_markdown(
     packer = _Packer(budget=budget, repeat=repeat, max_bytes=max_bytes)
     # Parts as small as the default overlap: one can be repeated, and a few fill a chunk well.
     part = budget // 5
-    for item in _items(lines, budget=budget, part=part, max_bytes=max_bytes):
+    items = _items(lines, outside, budget=budget, part=part, max_bytes=max_bytes)
+    for item in items:
         packer.add(item)
     return packer.finish()
 
@@ -56,16 +66,17 @@ class _Item(msgspec.Struct, frozen=True, gc=False):
     units: int
     size: int
     path: str
+    voice: Voice
     is_heading: bool
     is_blank: bool
 
 
 class _Outline:
-    """Current headings, updated line by line."""
+    """Current headings, updated line by line; at first those of another outline."""
 
-    def __init__(self) -> None:
-        self.path = ""
-        self._levels: list[tuple[int, str]] = []
+    def __init__(self, around: "_Outline | None" = None) -> None:
+        self.path: str = "" if around is None else around.path
+        self._levels: list[tuple[int, str]] = [] if around is None else list(around._levels)
         self._fence = ""
 
     def read(self, line: str) -> bool:
@@ -103,20 +114,36 @@ class _Outline:
         self.path = " > ".join(titles)
 
 
-def _items(lines: Iterable[str], *, budget: int, part: int, max_bytes: int) -> Iterator[_Item]:
-    outline = _Outline()
+def _items(
+    lines: Iterable[str],
+    outside: Sequence[OutsideLines],
+    *,
+    budget: int,
+    part: int,
+    max_bytes: int,
+) -> Iterator[_Item]:
+    own = outline = _Outline()
+    voice = NOTE
+    begins = {run.first + 1: run for run in outside}
+    ends = {run.last + 2 for run in outside}
     headings_units = 0
     for number, raw in enumerate(lines, start=1):
+        if number in ends:
+            outline, voice, headings_units = own, NOTE, 0
+        if (run := begins.get(number)) is not None:
+            outline, headings_units = _Outline(own), 0
+            names = shown_name(run.sender), shown_name(run.source)
+            voice = Voice(Role.NOTE, Origin.UNTRUSTED, *names)
         if len(raw) >= budget:
             # Too long for one chunk, perhaps by far: nothing here reads all of it.
             outline.read(well_formed(raw[:_MARKER_CHARS]))
             headings_units = 0
             for text in pieces(raw, units=part - 1, max_bytes=max_bytes):
-                yield _item(number, text, outline.path, is_heading=False)
+                yield _item(number, text, outline.path, voice, is_heading=False)
             continue
         line = well_formed(raw)
         is_heading = outline.read(line)
-        item = _item(number, line, outline.path, is_heading=is_heading)
+        item = _item(number, line, outline.path, voice, is_heading=is_heading)
         room = budget if is_heading else budget - headings_units
         if item.units <= room and item.size <= max_bytes + 1:
             if is_heading or (item.is_blank and headings_units):
@@ -129,15 +156,15 @@ def _items(lines: Iterable[str], *, budget: int, part: int, max_bytes: int) -> I
             if not line:
                 yield item  # there is nothing to cut, but its end counts
             for text in pieces(line, units=part - 1, max_bytes=max_bytes):
-                yield _item(number, text, outline.path, is_heading=False)
+                yield _item(number, text, outline.path, voice, is_heading=False)
 
 
-def _item(line: int, text: str, path: str, *, is_heading: bool) -> _Item:
+def _item(line: int, text: str, path: str, voice: Voice, *, is_heading: bool) -> _Item:
     is_blank = not text or text.isspace()
-    if text.isascii():
-        cost = len(text) + 1
-        return _Item(line, text, cost, cost, path, is_heading, is_blank)
-    return _Item(line, text, weigh(text) + 1, len(text.encode()) + 1, path, is_heading, is_blank)
+    units = size = len(text) + 1
+    if not text.isascii():
+        units, size = weigh(text) + 1, len(text.encode()) + 1
+    return _Item(line, text, units, size, path, voice, is_heading, is_blank)
 
 
 class _Packer:
@@ -158,10 +185,15 @@ class _Packer:
         self._headings: int | None = None
         self._units = 0
         self._size = 0
+        self._voice = NOTE
 
     def add(self, item: _Item) -> None:
         """Put the next item into the current chunk or the next one."""
         is_heading = item.is_heading
+        if item.voice is not self._voice:
+            self.finish()
+            self._keep([], old=0)
+            self._voice = item.voice
         if not self._fits(item) or (is_heading and 2 * self._units >= self._budget):
             self._close()
             if self._has_new() and not self._fits(item):
@@ -248,4 +280,8 @@ class _Packer:
         for item in items:
             parts.append("\n" * (item.line - line) + item.text)
             line = item.line
-        self._chunks.append(Chunk(items[0].line, line, "".join(parts), items[0].path))
+        first_line, voice = items[0].line, items[0].voice
+        voices = "" if voice is NOTE else encode_voices([voice] * (line - first_line + 1))
+        self._chunks.append(
+            Chunk(first_line, line, "".join(parts), items[0].path, "", voice.origin, voices)
+        )

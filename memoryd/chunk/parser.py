@@ -21,6 +21,7 @@ from memoryd.messages import (
     ToWriter,
     Unreadable,
 )
+from memoryd.text.outside import outside_lines
 
 C = TypeVar("C")
 T = TypeVar("T")
@@ -54,11 +55,13 @@ def parse(
         return FileGone(change.key)
     except OSError as error:
         return Unreadable(change.key, error.strerror or str(error))
+    outside = outside_lines(content.lines)
     chunks = chunk_markdown(
         _drained(content.lines),
         tokens=options.tokens,
         overlap=min(options.overlap, options.tokens - 1),
         max_bytes=options.max_bytes,
+        outside=outside,
     )
     return ParsedFile(change.key, content.stat, content.hash, chunks, content.remarks)
 

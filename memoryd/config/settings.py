@@ -98,12 +98,13 @@ class ExtraPath(Section, frozen=True):
     """An additional file or folder with notes.
 
     `pattern` selects Markdown files below the folder, `exclude` excludes some. Both are relative
-    to `path`, in `.gitignore` syntax.
+    to `path`, in `.gitignore` syntax. `origin` says whose words they are.
     """
 
     path: str
     pattern: str = "**/*.md"
     exclude: tuple[str, ...] = ()
+    origin: Literal["owner", "imported", "untrusted"] = "owner"
 
 
 class SyncSessions(Section, frozen=True):
@@ -180,12 +181,15 @@ class Sessions(Section, frozen=True):
     """Transcripts as a source. Without `paths`, they are read from the usual places of `formats`.
 
     `visibility` is the maximum for a search: the transcripts of its session, of its agent, or all.
+    `owners` are the ids of the person whom memoryd serves: account ids, numbers like +4917…, and
+    user names like @ana. In a group, all others are untrusted; with `owners`, in direct chats too.
     """
 
     enabled: bool = False
     visibility: Literal["self", "agent", "all"] = "agent"
     paths: tuple[str, ...] = ()
     formats: tuple[Formats, ...] = get_args(Formats)
+    owners: tuple[str, ...] = ()
 
 
 class Redact(Section, frozen=True):

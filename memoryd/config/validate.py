@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from memoryd.config.operations import EFFECTS, READING
-from memoryd.config.settings import Settings, SocketSettings
+from memoryd.config.settings import Section, Settings, SocketSettings
 from memoryd.errors import ECHO_CHARS, HintedError
 from memoryd_client.wire.protocol import Op
 
@@ -68,8 +68,19 @@ def choices(key: str) -> list[str]:
     """Return the valid words of a setting, by its dotted key."""
     kind: Any = Settings
     for name in key.split("."):
-        kind = {f.encode_name: f.type for f in msgspec.structs.fields(kind)}[name.partition("[")[0]]
+        section = next(_sections(kind))
+        kind = {f.encode_name: f.type for f in msgspec.structs.fields(section)}[
+            name.partition("[")[0]
+        ]
     return list(_words(kind))
+
+
+def _sections(kind: Any) -> Iterator[type[Section]]:
+    """Yield the sections in a type: itself, or those in a list of them."""
+    if isinstance(kind, type) and issubclass(kind, Section):
+        yield kind
+    for argument in get_args(kind):
+        yield from _sections(argument)
 
 
 def _words(kind: Any) -> Iterator[str]:

@@ -201,10 +201,11 @@ class Conversations:
             return Difference("new", path)
         now = delta.state
         # A chat in one document has no offset: its hash covers the whole document.
-        is_same = (now.format, now.offset, now.head_hash) == (
+        is_same = (now.format, now.offset, now.head_hash, now.reading) == (
             state.format,
             state.offset,
             state.head_hash,
+            state.reading,
         )
         if not is_same or (now.format == STORE and delta.hash != indexed.hash):
             return Difference("changed", path)

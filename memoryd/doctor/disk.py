@@ -32,11 +32,14 @@ Differences = dict[FileKey, Difference]
 
 
 class IndexedFile(NamedTuple):
-    """A file in the index: its hash, the transcript's state, and chunk ids → headings."""
+    """A file in the index: its hash, the transcript's state, and its chunks by id.
+
+    A chunk is (heading, origin, voices): what may differ if the id is the same.
+    """
 
     hash: str
     transcript: str | None
-    chunks: dict[str, str]
+    chunks: dict[str, tuple[str, str, str]]
 
 
 class Notes:
@@ -117,20 +120,24 @@ def _mounts(connection: Connection, discovery: Discovery) -> Mounts:
 def indexed_file(connection: Connection, key: FileKey) -> IndexedFile | None:
     """Return one file from the index in a single statement, None if it is not indexed."""
     rows = connection.execute(
-        "SELECT files.hash, transcript, id, heading FROM files LEFT JOIN chunks USING (file_id)"
-        " WHERE path = ? AND source = ?",
+        "SELECT files.hash, transcript, id, heading, origin, voices"
+        " FROM files LEFT JOIN chunks USING (file_id) WHERE path = ? AND source = ?",
         (key.path, key.source),
     ).fetchall()
     if not rows:
         return None
-    chunks = {id_: heading for _, _, id_, heading in rows if id_ is not None}
+    chunks = {id_: tuple(columns) for _, _, id_, *columns in rows if id_ is not None}
     return IndexedFile(rows[0][0], rows[0][1], chunks)
 
 
-def expected(key: FileKey, chunks: list[Chunk], model: str) -> dict[str, str]:
-    """Return the ids and headings of a file's chunks; an id covers lines and text."""
+def expected(key: FileKey, chunks: list[Chunk], model: str) -> dict[str, tuple[str, str, str]]:
+    """Return a file's chunks as `IndexedFile` has them; an id covers lines and text."""
     return {
-        chunk_id(key, chunk, text_hash(chunk.text), model): chunk.heading
+        chunk_id(key, chunk, text_hash(chunk.text), model): (
+            chunk.heading,
+            str(chunk.origin),
+            chunk.voices,
+        )
         for chunk in reversed(chunks)  # the first of equal ids wins
     }
 

@@ -53,6 +53,12 @@ def read_files(
     ).fetchall()
 
 
+def read_untrusted(connection: Connection) -> list[int]:
+    """Return the rows of all untrusted chunks."""
+    found = connection.execute("SELECT row_id FROM chunks WHERE origin = 'untrusted'")
+    return [row for (row,) in found.fetchall()]
+
+
 def find_text(connection: Connection, text: str) -> list[str]:
     """Return the transcripts that may contain a text, ignoring case, spaces and line ends.
 

@@ -27,7 +27,7 @@ from memoryd.index.driver import (
 from memoryd.messages import MountPoints
 from memoryd.text.tokenize import FTS5_TOKENIZE, fts_columns
 
-VERSION = 3
+VERSION = 4
 AUTOMERGE = 8
 """FTS5 segments of one size before a commit merges them. With FTS5's default of 4, a first indexing
 takes a sixth longer. `merge_segments` merges the rest when the writer is idle."""
@@ -85,12 +85,15 @@ CREATE TABLE chunks (
     text TEXT NOT NULL,
     vector_id INTEGER REFERENCES embedding_cache (vector_id),
     updated_at INTEGER NOT NULL,
-    line_map TEXT NOT NULL DEFAULT ''
+    line_map TEXT NOT NULL DEFAULT '',
+    origin TEXT NOT NULL DEFAULT 'owner',
+    voices TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX chunks_file ON chunks (file_id);
 CREATE INDEX chunks_hash ON chunks (hash);
 CREATE INDEX chunks_vector ON chunks (vector_id) WHERE vector_id IS NOT NULL;
 CREATE INDEX chunks_pending ON chunks (row_id) WHERE vector_id IS NULL;
+CREATE INDEX chunks_untrusted ON chunks (row_id) WHERE origin = 'untrusted';
 CREATE TABLE set_aside (hash TEXT PRIMARY KEY, reason TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE forgotten (
     kind TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (kind, value)
@@ -109,6 +112,18 @@ CREATE TABLE forgotten (
 UPDATE files SET hash = '', mtime_ns = -1;
 """,
     2: _BATCH_JOBS,
+    # Who speaks is known once the transcripts, and notes that quote marked content, are read again.
+    # Until then, no transcript is trusted. Unchanged chunks keep their rows and vectors.
+    3: """
+ALTER TABLE chunks ADD COLUMN origin TEXT NOT NULL DEFAULT 'owner';
+ALTER TABLE chunks ADD COLUMN voices TEXT NOT NULL DEFAULT '';
+CREATE INDEX chunks_untrusted ON chunks (row_id) WHERE origin = 'untrusted';
+UPDATE chunks SET origin = 'untrusted' WHERE file_id IN
+    (SELECT file_id FROM files WHERE source = 'sessions')
+    OR text LIKE '%<<<EXTERNAL_UNTRUSTED_CONTENT%';
+UPDATE files SET hash = '', mtime_ns = -1 WHERE file_id IN
+    (SELECT file_id FROM chunks WHERE origin = 'untrusted');
+""",
 }
 """SQL that migrates each version to the next one."""
 

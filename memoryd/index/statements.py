@@ -76,8 +76,17 @@ class Touched:
 
 
 FileChange = ParsedFile | FileGone | Touched
-_Rows = dict[str, tuple[int, str]]
-"""Row and heading of a file's chunks, by chunk id."""
+
+
+class _OldRow(NamedTuple):
+    row_id: int
+    heading: str
+    origin: str
+    voices: str
+
+
+_Rows = dict[str, _OldRow]
+"""What may change in a file's chunks without another id, by chunk id."""
 
 
 def size(change: FileChange) -> int:
@@ -166,10 +175,11 @@ def _put_file_rows(
 
 def _rows_of(connection: Connection, file_id: int, from_line: int = 1) -> _Rows:
     found = connection.execute(
-        "SELECT id, row_id, heading FROM chunks WHERE file_id = ? AND start_line >= ?",
+        "SELECT id, row_id, heading, origin, voices FROM chunks"
+        " WHERE file_id = ? AND start_line >= ?",
         (file_id, from_line),
     )
-    return {id_: (row_id, heading) for id_, row_id, heading in found.fetchall()}
+    return {id_: _OldRow(*columns) for id_, *columns in found.fetchall()}
 
 
 def _replace(
@@ -186,13 +196,18 @@ def _replace(
         id_ = chunk_id(parsed.key, chunk, digest, tables.identity.model)
         if id_ not in seen:  # parts of an overlong line may be equal
             seen.add(id_)
-            row_id, heading = old.pop(id_, (None, ""))
+            row = old.pop(id_, None)
             # The heading above an unchanged chunk may change, and is searched too.
-            if row_id is not None and heading != chunk.heading:
-                _delete_chunk(connection, tables, row_id, changed)
-                row_id = None
-            if row_id is None:
+            if row is not None and row.heading != chunk.heading:
+                _delete_chunk(connection, tables, row.row_id, changed)
+                row = None
+            if row is None:
                 inserts.waiting.append((parsed.key, changed, id_, digest, chunk))
+            elif (row.origin, row.voices) != (chunk.origin, chunk.voices):
+                connection.execute(
+                    "UPDATE chunks SET origin = ?, voices = ? WHERE row_id = ?",
+                    (str(chunk.origin), chunk.voices, row.row_id),
+                )
         if number % STEP_CHUNKS == 0:
             inserts.flush()
             yield
@@ -270,13 +285,14 @@ class _Inserts:
                 changed.pending = True
             place = changed.file_id, chunk.start_line, chunk.end_line
             content = digest, model, chunk.heading, chunk.text, chunk.line_map
-            chunks.append((row_id, id_, *place, *content, vector_id, now))
+            whose = str(chunk.origin), chunk.voices
+            chunks.append((row_id, id_, *place, *content, *whose, vector_id, now))
             if tables.fts:
                 words.append((row_id, *fts_columns(chunk.text, key.path, chunk.heading)))
         insert_rows(
             connection,
             "chunks (row_id, id, file_id, start_line, end_line, hash, model, heading, text,"
-            " line_map, vector_id, updated_at)",
+            " line_map, origin, voices, vector_id, updated_at)",
             chunks,
         )
         insert_rows(connection, "chunks_fts (rowid, body, context)", words)
@@ -289,8 +305,8 @@ class _Inserts:
 def _delete_chunks(
     connection: Connection, tables: DerivedTables, old: _Rows, changed: RowChanges
 ) -> Generator[None, None, None]:
-    for number, (row_id, _) in enumerate(old.values(), start=1):
-        _delete_chunk(connection, tables, row_id, changed)
+    for number, row in enumerate(old.values(), start=1):
+        _delete_chunk(connection, tables, row.row_id, changed)
         if number % STEP_CHUNKS == 0:
             yield
 

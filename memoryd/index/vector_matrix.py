@@ -75,21 +75,28 @@ class VectorMatrix:
             return bool(np.isfinite(self._vectors[: len(self._position)]).all())
 
     def search(
-        self, query: Vector, k: int, *, file_ids: Collection[int] | None = None
+        self,
+        query: Vector,
+        k: int,
+        *,
+        file_ids: Collection[int] | None = None,
+        without: Collection[int] = (),
     ) -> list[tuple[int, float]]:
         """Return the k nearest rows as (row_id, cosine), best first.
 
         `query` has shape (dims,) and length 1. With `file_ids` only rows of those files are
-        candidates: the filter comes before the cut, so that other files can't crowd them out.
+        candidates, and never the rows in `without`: the filter comes before the cut, so that others
+        can't crowd them out.
         """
         with self._lock:
             count = len(self._position)
             scores = self._vectors[:count] @ query
-            if file_ids is None:
-                rows = np.arange(count)
-            else:
-                ids = np.fromiter(file_ids, dtype=np.int64, count=len(file_ids))
-                rows = np.flatnonzero(np.isin(self._file_ids[:count], ids))
+            rows = np.arange(count)
+            if file_ids is not None:
+                rows = rows[np.isin(self._file_ids[:count], _array(file_ids))]
+            if without:
+                rows = rows[~np.isin(self._row_ids[rows], _array(without))]
+            if len(rows) < count:
                 scores = scores[rows]
             if self._windows:
                 share = int(_RESCORED_SHARE * len(rows))
@@ -186,6 +193,10 @@ def load_vectors(connection: Connection, dims: int) -> VectorMatrix:
     if not matrix.is_finite():
         raise CorruptIndexError("a vector contains a value that is not a finite number")
     return matrix
+
+
+def _array(ids: Collection[int]) -> NDArray[np.int64]:
+    return np.fromiter(ids, dtype=np.int64, count=len(ids))
 
 
 def _best(scores: Vector, k: int) -> NDArray[np.int64]:

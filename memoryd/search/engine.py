@@ -22,9 +22,16 @@ from memoryd.search.fuse import Candidate
 from memoryd.search.gather import Gathered, gather, is_unspaced_question
 from memoryd.search.lexical import UNKNOWN
 from memoryd.search.query import MAX_GLOB_CHARS, MAX_GLOB_STARS, SOURCES, Filters, Query, parse
-from memoryd.search.results import LineReader, explained, highlights, load_hits, within
+from memoryd.search.results import (
+    LineReader,
+    OriginOf,
+    explained,
+    highlights,
+    load_hits,
+    within,
+)
 from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers, VectorRetriever
-from memoryd_client.schema.memory import SearchBody, SearchResult
+from memoryd_client.schema.memory import Origin, SearchBody, SearchResult
 
 Number = TypeVar("Number", int, float)
 Visible = Callable[[FileKey], bool]
@@ -50,7 +57,10 @@ class BadQueryError(ValueError):
 
 
 class SearchEngine:
-    """Search on one index. `vector_retriever` None: keywords only, by configuration."""
+    """Search on one index. `vector_retriever` None: keywords only, by configuration.
+
+    `origin_of` is the configured origin of a file's words.
+    """
 
     def __init__(
         self,
@@ -58,6 +68,7 @@ class SearchEngine:
         settings: QuerySettings,
         vector_retriever: VectorRetriever | None,
         *,
+        origin_of: OriginOf = lambda key: Origin.OWNER,
         today: Callable[[], datetime.date] = datetime.date.today,
     ) -> None:
         self._store = store
@@ -65,6 +76,7 @@ class SearchEngine:
         self._vector_retriever = vector_retriever
         self._weighted = settings.hybrid.fusion == "weighted"
         self._today = today
+        self._origin_of = origin_of
 
     async def search(
         self, body: SearchBody, visible: Visible | None = None, gone: Gone | None = None
@@ -110,13 +122,15 @@ class SearchEngine:
             Question.read(query.text),
             keyword=mode != "vector",
             vector=mode != "keyword",
+            trusted=body.trusted,
         )
         overfetch = OVERFETCH if query.without or query.required else 1
         k = max(LEAST_CANDIDATES, max_results * settings.hybrid.candidate_multiplier)
         k = min(MAX_CANDIDATES, k * overfetch)
         encoded, gathered = EncodedQuery(), Gathered({}, {}, {}, {}, {})
         for part in self._parts(filters):
-            ids = None if part.empty and visible is None else await self._allowed(part, visible)
+            everything = part.empty and visible is None and not body.trusted
+            ids = None if everything else await self._allowed(part, visible, trusted=body.trusted)
             retrieved = await retrievers.retrieve(k, ids, encoded)
             encoded = retrieved.encoded
             result.warnings += retrieved.warnings
@@ -130,7 +144,9 @@ class SearchEngine:
             chosen=chosen,
             reader=reader,
             line_cosines=partial(retrievers.line_cosines, encoded.vector),
+            origin_of=self._origin_of,
             max_chars=settings.snippet_chars,
+            trusted=body.trusted,
         )
         shown = await self._store.readers.read(load)
         for candidate, hit in shown:
@@ -226,14 +242,18 @@ class SearchEngine:
             date, self._today(), half_life_days=aging.half_life_days, floor=aging.floor
         )
 
-    async def _allowed(self, filters: Filters, visible: Visible | None) -> FileIds:
+    async def _allowed(
+        self, filters: Filters, visible: Visible | None, *, trusted: bool
+    ) -> FileIds:
         rows = list(self._store.catalog.rows.items())
 
         def pick() -> FileIds:
             return frozenset(
                 row.file_id
                 for key, row in rows
-                if filters.accept(key, row.stat) and (visible is None or visible(key))
+                if filters.accept(key, row.stat)
+                and (visible is None or visible(key))
+                and not (trusted and self._origin_of(key) is Origin.UNTRUSTED)
             )
 
         return await asyncio.to_thread(pick)

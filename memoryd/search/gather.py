@@ -13,6 +13,7 @@ from memoryd.search.query import Query
 from memoryd.search.retrievers import FileIds, Retrieved, Retrievers
 from memoryd.search.text_match import Finder, exactness, fold
 from memoryd.text.tokenize import Term, index_text, unspaced_share
+from memoryd_client.schema.memory import Origin
 
 _WORDS = re.compile(r"\w+")
 EXACT_ROWS = 20
@@ -68,11 +69,25 @@ async def gather(
     read, encoded = retrievers.store.readers.read, retrieved.encoded
     exact: list[int] = []
     if encoded.corpus is not None and question.units and not weighted:
-        exact = await read(partial(exact_rows, units=question.units, file_ids=file_ids))
+        exact = await read(
+            partial(
+                exact_rows,
+                units=question.units,
+                file_ids=file_ids,
+                trusted=retrievers.trusted,
+            )
+        )
     cosines = retrieved.cosines
     rows = list(dict.fromkeys([*retrieved.bm25, *cosines, *exact]))
     chunks = await read(
-        partial(read_chunks, rows=rows, question=question, query=query, corpus=encoded.corpus)
+        partial(
+            read_chunks,
+            rows=rows,
+            question=question,
+            query=query,
+            corpus=encoded.corpus,
+            trusted=retrievers.trusted,
+        )
     )
     if not weighted:
         others = [row for row in rows if row not in cosines]
@@ -92,10 +107,12 @@ def read_chunks(
     question: Question,
     query: Query,
     corpus: Corpus | None,
+    trusted: bool,
 ) -> dict[int, ReadChunk]:
     """Read and rate candidates, without those that an operator excludes or that no longer exist.
 
-    Without a `corpus` there are no keyword tables to read, and all have `NO_EVIDENCE`.
+    `trusted` excludes chunks that became untrusted since they were found. Without a `corpus` there
+    are no keyword tables to read, and all have `NO_EVIDENCE`.
     """
     unspaced = is_unspaced_question(query.text)
     without = Finder(Term(word) for word in query.without)
@@ -103,13 +120,15 @@ def read_chunks(
     lengths = {} if corpus is None else read_lengths(connection, rows)
     for row in rows:
         read = connection.execute(
-            "SELECT text, path, heading, source FROM chunks JOIN files USING (file_id)"
+            "SELECT text, path, heading, source, origin FROM chunks JOIN files USING (file_id)"
             " WHERE row_id = ?",
             (row,),
         ).fetchone()
         if read is None or _is_ruled_out(read[0], without, query.required):
             continue
-        text, path, heading, source = read
+        text, path, heading, source, origin = read
+        if trusted and origin == Origin.UNTRUSTED:
+            continue
         context = f"{path.removesuffix('.md')}\n{heading}"
         chunk = ChunkText(text, context, lengths.get(row, 1))
         found[row] = FileKey(source, path), chunk
@@ -125,9 +144,14 @@ def read_chunks(
 
 
 def exact_rows(
-    connection: Connection, units: Sequence[str], file_ids: frozenset[int] | None
+    connection: Connection,
+    units: Sequence[str],
+    file_ids: frozenset[int] | None,
+    *,
+    trusted: bool,
 ) -> list[int]:
     """Return at most `EXACT_ROWS` chunks per string that contain its words in a row."""
+    which = "chunks_fts MATCH ?" + (" AND origin <> 'untrusted'" if trusted else "")
     found: list[int] = []
     for unit in units:
         words = " ".join(_WORDS.findall(index_text(unit)))
@@ -135,7 +159,7 @@ def exact_rows(
             continue
         rows = connection.execute(
             "SELECT chunks_fts.rowid, file_id FROM chunks_fts"
-            " JOIN chunks ON chunks.row_id = chunks_fts.rowid WHERE chunks_fts MATCH ? LIMIT ?",
+            f" JOIN chunks ON chunks.row_id = chunks_fts.rowid WHERE {which} LIMIT ?",
             (f'"{words}"', EXACT_ROWS if file_ids is None else 50 * EXACT_ROWS),
         ).fetchall()
         allowed = [row for row, file_id in rows if file_ids is None or file_id in file_ids]

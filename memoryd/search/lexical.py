@@ -104,17 +104,17 @@ _RANKED = (
     f" AND rank MATCH 'bm25({BODY_WEIGHT}, {CONTEXT_WEIGHT})'"
 )
 
+_BEST = " ORDER BY score LIMIT ?"
 # The plus sign keeps SQLite from running the match once per row of the inner SELECT; only rows that
 # the inner SELECT returns are ranked.
 _RANKED_IN_FILES = (
     f"SELECT rowid, {_SCORE} AS score FROM chunks_fts WHERE chunks_fts MATCH ?"
     " AND +rowid IN (SELECT row_id FROM chunks WHERE file_id IN (SELECT value FROM json_each(?)))"
-    " ORDER BY score LIMIT ?"
 )
+_AND_TRUSTED = " AND +rowid NOT IN (SELECT row_id FROM chunks WHERE origin = 'untrusted')"
 _RANKED_WITH_RARE = (
     f"SELECT rowid, {_SCORE} AS score FROM chunks_fts WHERE chunks_fts MATCH ?"
-    " AND +rowid IN (SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?)"
-    " ORDER BY score LIMIT ?"
+    f" AND +rowid IN (SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?){_BEST}"
 )
 
 
@@ -124,18 +124,21 @@ def search(
     k: int,
     *,
     file_ids: Collection[int] | None = None,
+    trusted: bool = False,
 ) -> list[tuple[int, float]]:
     """Return the k best (row_id, bm25) with any of the terms, best (most negative) first.
 
-    `frequency` is that of `Corpus`. With `file_ids`, only chunks of these files are ranked, so a
-    large other file can't crowd them out. Without terms, returns nothing.
+    `frequency` is that of `Corpus`. With `file_ids`, only chunks of these files are ranked, and
+    with these and `trusted` no untrusted ones, so others can't crowd them out. Without terms,
+    returns nothing.
     """
     if not frequency:
         return []
     expression = match_expression(list(frequency))
     if file_ids is not None:
         found = connection.execute(
-            _RANKED_IN_FILES, (expression, msgspec.json.encode(list(file_ids)).decode(), k)
+            _RANKED_IN_FILES + (_AND_TRUSTED if trusted else "") + _BEST,
+            (expression, msgspec.json.encode(list(file_ids)).decode(), k),
         ).fetchall()
     elif (best := _with_rare_terms(connection, frequency, k)) is not None:
         found = best

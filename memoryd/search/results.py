@@ -15,12 +15,21 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
+import msgspec
+
 from memoryd.index.driver import Connection
+from memoryd.messages import FileKey
 from memoryd.search.fuse import Candidate
+from memoryd.search.query import SOURCES
 from memoryd.search.text_match import Finder, TermPosition, fold
 from memoryd.text.tokenize import Term
-from memoryd_client.schema.memory import Explanation, Hit
+from memoryd.text.voice import NOTE, UNREAD, Voice, decode_voices, least_trusted
+from memoryd_client.schema.memory import Explanation, Hit, Origin
 
+NOTES, _ = SOURCES
+_TRUSTED = frozenset(Origin) - {Origin.UNTRUSTED}
+OriginOf = Callable[[FileKey], Origin]
+"""Origin of a file's words, as the configuration says."""
 LineCosines = Callable[[int, str], list[float]]
 """(row, text of the chunk) → the cosine of each of its lines with the query, or nothing."""
 SHARE, RARE, NEAR = 3.0, 3.0, 4.0
@@ -30,11 +39,15 @@ _ASKS = ("?", "？")
 
 
 class Snippet(NamedTuple):
-    """Lines of a chunk; `start_line` and `end_line` are 1-based lines of the file, inclusive."""
+    """Lines of a chunk; `start_line` and `end_line` are 1-based lines of the file, inclusive.
+
+    `best` is the likeliest of the lines, counted from the first line of the chunk (0).
+    """
 
     text: str
     start_line: int
     end_line: int
+    best: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +69,34 @@ def load_hits(
     *,
     reader: LineReader,
     line_cosines: LineCosines,
+    origin_of: OriginOf,
     max_chars: int,
+    trusted: bool,
 ) -> list[tuple[Candidate, Hit]]:
-    """Read the chosen chunks and cut their snippets; skips chunks that no longer exist."""
+    """Read the chosen chunks and cut their snippets; skips chunks that no longer exist.
+
+    Whose words a result is says its likeliest line. `trusted` skips untrusted ones.
+    """
     hits: list[tuple[Candidate, Hit]] = []
     for candidate in chosen:
         row = connection.execute(
-            "SELECT path, source, start_line, end_line, text, line_map"
+            "SELECT path, source, start_line, end_line, text, line_map, origin, voices"
             " FROM chunks JOIN files USING (file_id) WHERE row_id = ?",
             (candidate.row_id,),
         ).fetchone()
         if row is None:
             continue
-        path, source, start_line, end_line, text, line_map = row
+        path, source, start_line, end_line, text, line_map, origin, voices = row
         lines: Sequence[int] = range(start_line, end_line + 1)
         if line_map:  # the file's line of each line of the text
             lines = [int(line) for line in line_map.split(",")]
         near = line_cosines(candidate.row_id, text)
         shown = cut_snippet(text, 1, len(lines), reader, max_chars, near)
         first, last = lines[shown.start_line - 1], lines[shown.end_line - 1]
+        voice = _voice(source, origin, voices, shown.best)
+        origin = least_trusted([voice.origin, origin_of(FileKey(source, path))])
+        if trusted and origin is Origin.UNTRUSTED:
+            continue
         hit = Hit(
             path=path,
             start_line=start_line,
@@ -87,9 +109,25 @@ def load_hits(
             citation=f"{path}#L{first}" + (f"-L{last}" if last != first else ""),
             vector_score=candidate.vector_score,
             text_score=candidate.text_score,
+            role=str(voice.role),
+            speaker=voice.speaker,
+            channel=voice.channel,
+            origin=str(origin),
         )
         hits.append((candidate, hit))
     return hits
+
+
+def _voice(source: str, origin: str, voices: str, line: int) -> Voice:
+    """Return the voice of a line of a chunk, by what the index has about it."""
+    voice = NOTE if source == NOTES else UNREAD
+    if voices:
+        try:
+            of_lines = decode_voices(voices)
+            voice = of_lines[min(line, len(of_lines) - 1)]
+        except msgspec.MsgspecError:
+            return UNREAD  # corrupt: the checker finds it
+    return voice if origin in _TRUSTED else voice._replace(origin=Origin.UNTRUSTED)
 
 
 def explained(candidate: Candidate, text_rank: int | None, vector_rank: int | None) -> Explanation:
@@ -130,7 +168,8 @@ def cut_snippet(
     """
     lines = text.split("\n")
     places = [reader.finder.places(fold(line)) for line in lines]
-    first, last = _best_run(lines, _likely(lines, places, reader, near), max_chars)
+    likely = _likely(lines, places, reader, near)
+    first, last = _best_run(lines, likely, max_chars)
     while first < last and not lines[first].strip():
         first += 1
     while last > first and not lines[last].strip():
@@ -138,7 +177,8 @@ def cut_snippet(
     shown = "\n".join(lines[first : last + 1])
     if len(shown) > max_chars:
         shown = _cut_line(shown, places[first], max_chars)
-    return Snippet(shown, min(start_line + first, end_line), min(start_line + last, end_line))
+    best = max(range(first, last + 1), key=likely.__getitem__)
+    return Snippet(shown, min(start_line + first, end_line), min(start_line + last, end_line), best)
 
 
 def highlights(text: str, reader: LineReader) -> list[tuple[int, int]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from memoryd.index.driver import Connection, Error
+from memoryd.index.queries import read_untrusted
 from memoryd.index.store import Store
 from memoryd.index.vector_matrix import Vector, VectorMatrix
 from memoryd.search import lexical
@@ -73,7 +74,10 @@ class Retrieved:
 
 @dataclass(frozen=True, slots=True)
 class Retrievers:
-    """The retrievers of one search; `keyword` and `vector` say which of them the mode asks for."""
+    """The retrievers of one search; `keyword` and `vector` say which of them the mode asks for.
+
+    `trusted`: no untrusted chunk may be a candidate.
+    """
 
     store: Store
     vector_retriever: VectorRetriever | None
@@ -81,6 +85,7 @@ class Retrievers:
     question: Question
     keyword: bool
     vector: bool
+    trusted: bool = False
 
     async def retrieve(self, k: int, file_ids: FileIds, encoded: EncodedQuery) -> Retrieved:
         """Return the best k chunks of each retriever; `encoded` is reused as far as it goes.
@@ -132,7 +137,14 @@ class Retrievers:
     ) -> tuple[dict[int, float], Corpus | None, list[str]]:
         if self.store.fts_error is not None:
             return {}, corpus, [f"keyword search is off: {self.store.fts_error}"]
-        find = partial(_rank, terms=self.question.terms, k=k, file_ids=file_ids, corpus=corpus)
+        find = partial(
+            _rank,
+            terms=self.question.terms,
+            k=k,
+            file_ids=file_ids,
+            trusted=self.trusted,
+            corpus=corpus,
+        )
         try:
             corpus, found = await self.store.readers.read(find)
         except Error as error:
@@ -159,13 +171,21 @@ class Retrievers:
             return off(str(error))
         if (matrix := self._matrix_for(embedded)) is None:
             return off("the index has just been rebuilt")
-        search = partial(matrix.search, embedded, k, file_ids=file_ids)
+        without = await self.store.readers.read(read_untrusted) if self.trusted else ()
+        search = partial(matrix.search, embedded, k, file_ids=file_ids, without=without)
         return dict(await asyncio.to_thread(search)), embedded, []
 
 
 def _rank(
-    connection: Connection, terms: Sequence[Term], k: int, file_ids: FileIds, corpus: Corpus | None
+    connection: Connection,
+    terms: Sequence[Term],
+    k: int,
+    file_ids: FileIds,
+    corpus: Corpus | None,
+    *,
+    trusted: bool,
 ) -> tuple[Corpus, list[tuple[int, float]]]:
     """Rank by BM25; the terms are counted once in a search, however many parts it has."""
     corpus = corpus or read_corpus(connection, terms)
-    return corpus, lexical.search(connection, corpus.frequency, k, file_ids=file_ids)
+    found = lexical.search(connection, corpus.frequency, k, file_ids=file_ids, trusted=trusted)
+    return corpus, found

@@ -208,10 +208,10 @@ def test_an_open_quote_is_told(
 
 
 def test_a_number_beyond_the_hits_is_told(workspace: Path, capfd: Captured) -> None:
-    assert search(workspace, 3) == 4
+    assert search(workspace, 4) == 4
     assert capfd.readouterr() == (
         "",
-        "memctl: there is no result 3: the search found 2\nhint: use `--max-results` for more\n",
+        "memctl: there is no result 4: the search found 3\nhint: use `--max-results` for more\n",
     )
 
 

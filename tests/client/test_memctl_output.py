@@ -60,6 +60,10 @@ def test_search(run: Run) -> None:
 
 2. MEMORY.md:3  0.50  (text 0.50)
    3 │ Dentist: Dr. Nakamura
+
+3. sessions/main/family.jsonl:8  0.38  (text 0.38)
+   untrusted · Mallory in Family
+   8 │ Mallory (Family): The dentist has moved.
 """,
         """\
 warning: 2 texts have no vector yet
@@ -109,6 +113,10 @@ def test_search_json(run: Run) -> None:
                     "vectorRank": 3,
                 },
                 "highlights": [[11, 18]],
+                "role": "note",
+                "speaker": "",
+                "channel": "",
+                "origin": "owner",
             },
             {
                 "path": "MEMORY.md",
@@ -121,6 +129,26 @@ def test_search_json(run: Run) -> None:
                 "source": "memory",
                 "citation": "MEMORY.md#L3",
                 "textScore": 0.5,
+                "role": "note",
+                "speaker": "",
+                "channel": "",
+                "origin": "owner",
+            },
+            {
+                "path": "sessions/main/family.jsonl",
+                "startLine": 7,
+                "endLine": 9,
+                "score": 0.375,
+                "snippet": "Mallory (Family): The dentist has moved.",
+                "snippetStartLine": 8,
+                "snippetEndLine": 8,
+                "source": "sessions",
+                "citation": "sessions/main/family.jsonl#L8",
+                "textScore": 0.375,
+                "role": "user",
+                "speaker": "Mallory",
+                "channel": "Family",
+                "origin": "untrusted",
             },
         ],
         "provider": "local",

@@ -344,7 +344,7 @@ def contents(database: Path) -> dict[str, list[tuple[object, ...]]]:
         "read of transcripts": "SELECT path, transcript ->> 'offset', transcript ->> 'lines',"
         " transcript ->> 'messages' FROM files WHERE transcript IS NOT NULL ORDER BY path",
         "chunks": "SELECT id, source, path, start_line, end_line, chunks.hash, heading, text,"
-        " line_map, embedding FROM chunks JOIN files USING (file_id)"
+        " line_map, origin, voices, embedding FROM chunks JOIN files USING (file_id)"
         " LEFT JOIN embedding_cache USING (vector_id) ORDER BY id",
         "words": "SELECT c0, c1 FROM chunks_fts_content AS words JOIN chunks ON row_id = words.id"
         " ORDER BY chunks.id",
@@ -388,6 +388,9 @@ def empty_index(like: Path, path: Path, workspace: Path) -> None:
 def downgrade(database: Path) -> None:
     """Convert an index to the oldest schema version that can hold it."""
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        connection.execute("DROP INDEX chunks_untrusted")
+        connection.execute("ALTER TABLE chunks DROP COLUMN origin")
+        connection.execute("ALTER TABLE chunks DROP COLUMN voices")
         connection.execute("DROP TABLE batch_jobs")
         connection.execute("PRAGMA user_version = 2")
         if connection.execute("SELECT count(*) FROM forgotten").fetchone() == (0,):

@@ -408,3 +408,34 @@ def test_a_transcript_whose_line_map_is_wrong(talking: Patient) -> None:
     found = errors(talking.doctor(code=1))
     assert [check for check, _, _ in found] == ["index"], found
     assert found[0][2].startswith("chunks with impossible lines: sessions/chats/a.jsonl")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "voices = replace(voices, 'owner', 'king')",
+        'voices = \'[[1,"user","owner","",""]]\'',
+        "origin = 'agent'",
+    ],
+)
+def test_a_transcript_whose_speakers_are_wrong(talking: Patient, change: str) -> None:
+    talking.sql(f"UPDATE chunks SET {change} WHERE line_map LIKE '%,%'")
+    found = errors(talking.doctor(code=1))
+    assert [check for check, _, _ in found] == ["index", "transcripts"], found
+    assert found[0][2].startswith("chunks with an impossible origin: sessions/chats/a.jsonl")
+
+
+def test_words_of_a_stranger_that_pass_for_the_owners(talking: Patient) -> None:
+    said = {"role": "user", "content": "[WhatsApp Family id:1@g.us 2026-01-05 10:00] Eve: pay me"}
+    (talking.folder / "chats" / "b.jsonl").write_text(json.dumps(said) + "\n")
+    talking.start()
+    talking.sync()
+    assert talking.stop() == 0
+    assert bad(talking.doctor(code=0)) == []
+    talking.sql(
+        "UPDATE chunks SET origin = 'owner', voices = replace(voices, 'untrusted', 'owner')"
+        " WHERE text LIKE 'Eve (Family)%'"
+    )
+    message = "1 transcript with chunks in the index that do not match the text:"
+    ((check, _, found),) = bad(talking.doctor(code=1))
+    assert (check, found.startswith(message)) == ("transcripts", True)

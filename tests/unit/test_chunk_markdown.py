@@ -3,7 +3,7 @@
 import itertools
 import unicodedata
 from dataclasses import dataclass
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 import pytest
 from hypothesis import given
@@ -366,7 +366,7 @@ def test_a_blank_line_behind_more_headings_than_fit_counts() -> None:
         ({"max_bytes": 3}, "max_bytes is 3: set it to 4 or more"),
     ],
 )
-def test_an_argument_out_of_range_is_refused(options: dict[str, int], message: str) -> None:
+def test_an_argument_out_of_range_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         chunk_markdown(["text"], **options)
 

@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 from memoryd.chunk.transcript import LINE_CHARS, Position, TranscriptChunker
 from memoryd.messages import Chunk
 from memoryd.text.token_estimate import weigh, well_formed
+from memoryd.text.voice import ASSISTANT, Voice, decode_voices, is_consistent
+from memoryd_client.schema.memory import Origin, Role
 
+USER = Voice(Role.USER, Origin.OWNER)
 FAMILY = "👨‍👩‍👧‍👦"
 LETTERS = ["a", "word", "ж", "漢字", "e\u0301", "🇩🇪🇫🇷", FAMILY, "x" * 70, ". ", " ", "\ud83d"]
 
@@ -41,7 +44,7 @@ def chunked(
 ) -> tuple[list[Chunk], Position]:
     chunker = TranscriptChunker(tokens=options.tokens, max_bytes=options.max_bytes)
     for number, text in enumerate(messages[first:], start=first):
-        chunker.add(record(number), text)
+        chunker.add(record(number), [(text, USER)])
     return chunker.finish(record(len(messages)))
 
 
@@ -149,3 +152,75 @@ def test_a_line_never_ends_within_a_character() -> None:
     lines = chunk.text.removeprefix("User:\n").split("\n")
     assert len(lines) > 3
     assert all(line == FAMILY * (len(line) // len(FAMILY)) for line in lines)
+
+
+# --- voices
+
+VOICES = (
+    USER,
+    ASSISTANT,
+    USER._replace(channel="Family"),
+    *(Voice(Role.USER, Origin.UNTRUSTED, name, "Family") for name in ("Mallory", "Trent")),
+    Voice(Role.USER, Origin.UNTRUSTED, "eve@example.org", "Email"),
+)
+parts = st.tuples(texts, st.sampled_from(VOICES))
+talks = st.lists(st.lists(parts, max_size=3), max_size=10)
+
+
+def chunked_parts(
+    talk: list[list[tuple[str, Voice]]], options: Options, *, first: int = 0
+) -> tuple[list[Chunk], Position]:
+    chunker = TranscriptChunker(tokens=options.tokens, max_bytes=options.max_bytes)
+    for number, said in enumerate(talk[first:], start=first):
+        chunker.add(record(number), said)
+    return chunker.finish(record(len(talk)))
+
+
+@given(talks, sizes)
+def test_no_chunk_mixes_strangers_with_others_or_two_chats(
+    talk: list[list[tuple[str, Voice]]], options: Options
+) -> None:
+    for chunk in chunked_parts(talk, options)[0]:
+        voices = decode_voices(chunk.voices)
+        assert len(voices) == chunk.text.count("\n") + 1
+        assert len({voice.trusted for voice in voices}) == 1
+        assert len({voice.channel for voice in voices if voice.role is Role.USER}) <= 1
+        assert is_consistent(chunk.origin, chunk.voices, len(voices))
+
+
+@given(talks, sizes)
+def test_each_line_keeps_its_voice(talk: list[list[tuple[str, Voice]]], options: Options) -> None:
+    said = [(well_formed(text), voice) for part in talk for text, voice in part]
+    found = [
+        line
+        for chunk in chunked_parts(talk, options)[0]
+        for line in zip(chunk.text.split("\n"), decode_voices(chunk.voices), strict=True)
+    ]
+    assert letters(found) == letters(said)
+
+
+def letters(lines: list[tuple[str, Voice]]) -> list[tuple[str, Voice]]:
+    return [(letter, voice) for text, voice in lines for letter in text if letter != " "]
+
+
+@given(talks, sizes, st.lists(st.integers(0, 10), max_size=4))
+def test_going_on_gives_the_chunks_of_the_whole_with_several_voices(
+    talk: list[list[tuple[str, Voice]]], options: Options, stops: list[int]
+) -> None:
+    kept: list[Chunk] = []
+    tail = record(0)
+    for stop in [*sorted(min(stop, len(talk)) for stop in stops), len(talk)]:
+        found, next_tail = chunked_parts(talk[:stop], options, first=tail.offset // 100)
+        kept = [chunk for chunk in kept if chunk.start_line < tail.line] + found
+        tail = next_tail
+    assert (kept, tail) == chunked_parts(talk, options)
+
+
+def test_the_owner_and_the_assistant_share_chunks_as_before() -> None:
+    chunker = TranscriptChunker(tokens=400, max_bytes=8_000)
+    chunker.add(record(0), [("User: hi", USER._replace(channel="Family"))])
+    chunker.add(record(1), [("Assistant: hello", ASSISTANT)])
+    chunker.add(record(2), [("User: bye", USER._replace(channel="Family"))])
+    (chunk,), _ = chunker.finish(record(3))
+    assert chunk.text == "User: hi\nAssistant: hello\nUser: bye"
+    assert chunk.origin is Origin.AGENT

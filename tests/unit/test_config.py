@@ -286,6 +286,10 @@ def test_lists_are_replaced_and_not_joined(home: Path) -> None:
         ),
         ("[agents.main.query.hybrid]\nfusion = 'x'", "value 'x'; valid values: evidence, weighted"),
         ("[defaults.sessions]\nformats = ['x']", "valid values: openclaw, claude, codex, plain"),
+        (
+            "[defaults]\nextra_paths = ['~/a', { path = '~/b', origin = 'king' }]",
+            "value 'king'; valid values: owner, imported, untrusted",
+        ),
     ],
 )
 def test_what_is_one_of_a_few_words_is_told_with_all_of_them(

@@ -15,6 +15,7 @@ from memoryd.messages import Chunk, TranscriptState
 from memoryd.source.transcripts import delta as delta_module
 from memoryd.source.transcripts.delta import DeltaOptions, TranscriptDelta, read_delta, read_records
 from memoryd.source.transcripts.format import Message, Record, TranscriptFormat
+from memoryd.source.transcripts.spoken import ReadingRules
 
 
 class Stub:
@@ -41,7 +42,7 @@ def detect(head: Sequence[Record]) -> TranscriptFormat | None:
 OPTIONS = DeltaOptions(
     detect=detect,
     by_name=lambda name: STUB,
-    redact=lambda text: text.replace("hunter2", "***"),
+    rules=ReadingRules(lambda text: text.replace("hunter2", "***")),
     base=lambda path: path.parent,
     tokens=16,
     max_bytes=400,

@@ -14,6 +14,7 @@ from memoryd.index import schema, statements
 from memoryd.index.driver import run_at_once, sqlite
 from memoryd.index.queries import find_text
 from memoryd.messages import FileKey, FileStat, ParsedFile
+from memoryd.text.voice import ASSISTANT
 
 IDENTITY = KEYWORDS_ONLY
 WORDS = [
@@ -40,7 +41,7 @@ def index_of(*transcripts: Sequence[str], max_bytes: int = 8_000) -> sqlite3.Con
     for number, messages in enumerate(transcripts):
         chunker = TranscriptChunker(tokens=8, max_bytes=max_bytes)
         for line, message in enumerate(messages, start=1):
-            chunker.add(Position(line, line), message)
+            chunker.add(Position(line, line), [(message, ASSISTANT)])
         chunks, _ = chunker.finish(Position(0, 1))
         parsed = ParsedFile(
             FileKey("sessions", f"sessions/{number}"), FileStat(1, 1, 1), str(number), chunks

@@ -30,6 +30,7 @@ IDENTITY = identity(dims=4)
 WORKSPACE = Path("/home/ann/work")
 VERSION_1 = Path(__file__).with_name("index_version_1.sql")
 VERSION_2 = Path(__file__).with_name("index_version_2.sql")
+VERSION_3 = Path(__file__).parents[1] / "fixtures/index/version_3.sql"
 BOTH = DerivedTables(IDENTITY, fts=True, vec=True)
 NEITHER = DerivedTables(IDENTITY, fts=False, vec=False)
 
@@ -237,7 +238,7 @@ def test_a_migration_that_fails_half_way_leaves_the_file_as_it_was(
 # --- an index of version 2
 
 
-def test_an_index_of_version_2_is_taken_over_and_no_file_is_read_again(tmp_path: Path) -> None:
+def test_an_index_of_version_2_is_taken_over_and_no_note_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "main.sqlite"
     connection = sqlite3.connect(path)
     connection.executescript(VERSION_2.read_text(encoding="utf-8"))
@@ -250,6 +251,28 @@ def test_an_index_of_version_2_is_taken_over_and_no_file_is_read_again(tmp_path:
         assert (contents(old), load_catalog(old)) == (before, known)
         assert columns(old) == columns(new)
         assert old.execute("SELECT value FROM forgotten").fetchall() == [("ffff",)]
+
+
+# --- an index of version 3
+
+
+def test_of_version_3_transcripts_and_notes_with_marks_are_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "main.sqlite"
+    connection = sqlite3.connect(path)
+    connection.executescript(VERSION_3.read_text().replace("@WORKSPACE@", str(WORKSPACE)))
+    marked = "UPDATE chunks SET text = '<<<EXTERNAL_UNTRUSTED_CONTENT>>>' WHERE row_id = 3"
+    connection.execute(marked)
+    connection.commit()
+    connection.close()
+    with opened(path) as old:
+        before = contents(old)
+        schema.prepare(old, WORKSPACE, IDENTITY)
+        assert contents(old) == before
+        unread = {key.path for key, row in load_catalog(old).items() if row.hash == ""}
+        assert unread == {"memory/ferry.md", "sessions/chats/train.jsonl"}
+        # Nobody is trusted before memoryd knows who spoke.
+        found = old.execute("SELECT row_id FROM chunks WHERE origin = 'untrusted'").fetchall()
+        assert found == [(3,), (5,)]
 
 
 def contents(connection: Connection) -> list[tuple[object, ...]]:

@@ -1,15 +1,27 @@
 """The part of a chunk that answers the query."""
 
+from typing import NamedTuple
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.search.results import LineReader, Snippet, cut_snippet, highlights
+from memoryd.search.results import LineReader, cut_snippet, highlights
 from memoryd.text.tokenize import Term, query_terms
 
 
-def cut(text: str, start: int, end: int, terms: list[Term], max_chars: int) -> Snippet:
-    return cut_snippet(text, start, end, LineReader.of(dict.fromkeys(terms, 1.0)), max_chars)
+class Cut(NamedTuple):
+    """A snippet apart from its likeliest line."""
+
+    text: str
+    start_line: int
+    end_line: int
+
+
+def cut(text: str, start: int, end: int, terms: list[Term], max_chars: int) -> Cut:
+    reader = LineReader.of(dict.fromkeys(terms, 1.0))
+    found = cut_snippet(text, start, end, reader, max_chars)
+    return Cut(*found[:3])
 
 
 LINES = st.lists(

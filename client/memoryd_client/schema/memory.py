@@ -1,5 +1,6 @@
 """Bodies of requests about memory: search, get, sync, index, files, probe, events."""
 
+from enum import StrEnum
 from typing import Any
 
 from msgspec import field
@@ -7,6 +8,29 @@ from msgspec import field
 from memoryd_client.schema.agents import AddBody, DropBody
 from memoryd_client.schema.transcripts import ForgetBody, SessionsBody
 from memoryd_client.wire.protocol import Body, Op
+
+
+class Origin(StrEnum):
+    """Person or program whose words a text is, from the most trusted to the least.
+
+    `owner`: the person whom memoryd serves, in notes or as a user; `system`: the agent's program;
+    `agent`: the assistant; `imported`: notes that came from elsewhere, as the configuration says;
+    `untrusted`: strangers in a chat, and quoted mails, pages and files.
+    """
+
+    OWNER = "owner"
+    SYSTEM = "system"
+    AGENT = "agent"
+    IMPORTED = "imported"
+    UNTRUSTED = "untrusted"
+
+
+class Role(StrEnum):
+    """Kind of a text: a note, or a message of a user or the assistant."""
+
+    NOTE = "note"
+    USER = "user"
+    ASSISTANT = "assistant"
 
 
 class Empty(Body):
@@ -31,7 +55,7 @@ class SearchBody(Body):
     `self` (only those of `session`), `agent` or `all`. `mode` is `hybrid`, `keyword` or `vector`;
     `max_chars` limits all snippets together; `explain` requests an `Explanation` per result. The
     query may contain operators: see docs/search.md. `highlight` requests the positions of the
-    query's words.
+    query's words. `trusted` leaves out results whose `origin` is `untrusted`.
     """
 
     query: str
@@ -47,6 +71,7 @@ class SearchBody(Body):
     max_chars: int | None = None
     explain: bool = False
     highlight: bool = False
+    trusted: bool = False
 
 
 class Explanation(Body):
@@ -74,6 +99,10 @@ class Hit(Body):
     `snippet_start_line`..`snippet_end_line` is the part in `snippet`, which `citation` cites.
     Scores are in [0, 1]; None if that retriever did not find the result. `highlights` are
     (start, end) of the query's words in the snippet, in characters.
+
+    `role` (see `Role`) and `origin` (see `Origin`) are "" from a daemon that does not know them:
+    treat these as untrusted. `speaker` and `channel` name the sender and the chat as the transcript
+    does, or the sender and the kind of quoted content; "" if unknown.
     """
 
     path: str
@@ -89,6 +118,10 @@ class Hit(Body):
     text_score: float | None = None
     explanation: Explanation | None = None
     highlights: list[tuple[int, int]] | None = None
+    role: str = ""
+    speaker: str = ""
+    channel: str = ""
+    origin: str = ""
 
 
 class SearchResult(Body):

@@ -16,6 +16,7 @@ from memoryd.index.driver import Connection, CorruptIndexError, Error, Fault, fa
 from memoryd.index.statements import chunk_id, text_hash
 from memoryd.messages import Chunk, FileKey
 from memoryd.text.tokenize import fts_columns
+from memoryd.text.voice import is_consistent
 
 TRUTH = ("meta", "files", "chunks", "embedding_cache", "set_aside", "forgotten", "batch_jobs")
 DERIVED = ("chunks_fts", "chunks_vec")
@@ -63,6 +64,8 @@ class ChunkRow(NamedTuple):
     heading: str
     text: str
     line_map: str
+    origin: str
+    voices: str
     vector_id: int | None
     vector_hash: str | None
     body: str | None
@@ -164,7 +167,8 @@ def read_chunks(
     """Yield chunks in the order of their ids, with their keyword columns if `words`."""
     cursor = connection.execute(
         "SELECT row_id, chunks.id, source, path, start_line, end_line, chunks.hash, chunks.model,"
-        f" heading, text, line_map, vector_id, e.hash, {'c0, c1' if words else 'NULL, NULL'}"
+        " heading, text, line_map, origin, voices, vector_id, e.hash,"
+        f" {'c0, c1' if words else 'NULL, NULL'}"
         " FROM chunks LEFT JOIN files USING (file_id)"
         " LEFT JOIN embedding_cache AS e USING (vector_id)"
         + (" LEFT JOIN chunks_fts_content AS words ON words.id = row_id" if words else "")
@@ -192,6 +196,8 @@ def chunk_problems(chunk: ChunkRow, *, words: bool) -> Iterator[Problem]:
     place = Chunk(chunk.start_line, chunk.end_line, "", "")
     if chunk_id(FileKey(chunk.source, chunk.path), place, chunk.hash, chunk.model) != chunk.id:
         yield problem("an id of another place")
+    if not is_consistent(chunk.origin, chunk.voices, chunk.text.count("\n") + 1):
+        yield problem("an impossible origin")
     if chunk.vector_id is not None and chunk.vector_hash != chunk.hash:
         yield problem("no vector" if chunk.vector_hash is None else "the vector of another text")
     if words:

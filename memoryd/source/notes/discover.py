@@ -12,6 +12,8 @@ from memoryd.source.filenames import is_utf8
 from memoryd.source.notes.ignore import IgnoreFiles
 from memoryd.source.notes.roots import Root, extra_root, workspace_roots
 from memoryd.source.notes.walk import Scan, Walk
+from memoryd.text.voice import least_trusted
+from memoryd_client.schema.memory import Origin
 
 SOURCE = "memory"
 
@@ -76,6 +78,14 @@ class Discovery:
     def real_path(self, key: FileKey) -> Path:
         """Return the path of a file."""
         return self.workspace / key.path
+
+    def origin(self, key: FileKey) -> Origin:
+        """Return the origin of a note: the least trusted of the configured paths that hold it."""
+        roots = [root for root in self._extra_roots if root.origin is not Origin.OWNER]
+        if key.source != SOURCE or not roots:
+            return Origin.OWNER
+        path = self.real_path(key)
+        return least_trusted([Origin.OWNER, *(r.origin for r in roots if r.holds(path))])
 
     def base(self, path: str) -> str:
         """Return the trusted directory for a path: links are allowed above it, not below."""

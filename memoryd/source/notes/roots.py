@@ -1,7 +1,7 @@
 """Roots of memory: the workspace's own locations, and extra paths with their patterns."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from memoryd.source.filenames import (
     split_glob,
 )
 from memoryd.source.notes.ignore import IgnorePatternError, Patterns
+from memoryd_client.schema.memory import Origin
 
 ALL = ExtraPath(path="").pattern
 
@@ -70,12 +71,14 @@ class Root:
     """One root: a file or a directory. A missing `optional` root is not reported.
 
     `selection` None takes every Markdown file. `shown` is the path with its pattern, if any.
+    `origin` is that of its notes.
     """
 
     path: Path
     shown: str
     optional: bool = False
     selection: Selection | None = None
+    origin: Origin = Origin.OWNER
 
     def enters(self, parts: tuple[str, ...], *, taken: bool) -> bool | None:
         """Return whether everything below a directory is taken, None if nothing can be."""
@@ -128,7 +131,8 @@ def extra_root(workspace: Path, extra: str | ExtraPath, *, look: bool = True) ->
         if tail and not (look and _is_there(expand(extra))):
             return _root(expand(head), f"/{tail}", ())
         return _root(expand(extra), ALL, ())
-    return _root(expand(extra.path), extra.pattern, extra.exclude)
+    root = _root(expand(extra.path), extra.pattern, extra.exclude)
+    return replace(root, origin=Origin(extra.origin))
 
 
 def _root(path: Path, pattern: str, exclude: tuple[str, ...]) -> Root:

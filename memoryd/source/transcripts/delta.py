@@ -18,8 +18,9 @@ from memoryd.fs.hang import tick
 from memoryd.fs.safe_open import BLOCK_BYTES
 from memoryd.messages import Chunk, FileStat, TranscriptState, file_stat
 from memoryd.source.transcripts.archive import opened
-from memoryd.source.transcripts.format import Message, Record, TranscriptFormat
+from memoryd.source.transcripts.format import Record, TranscriptFormat
 from memoryd.source.transcripts.locations import is_archive
+from memoryd.source.transcripts.spoken import ReadingRules, Spoken, spoken
 
 MAX_RECORD_BYTES = 16 * 1024 * 1024
 HEAD_BYTES = 4_096
@@ -28,25 +29,22 @@ HEAD_RECORDS = 50
 HEAD_LINES = 1_000
 """Maximum lines searched for these, so that a large file of another kind is not read whole."""
 BOM = b"\xef\xbb\xbf"
-SPEAKERS = {"user": "User", "assistant": "Assistant"}
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaOptions:
-    """Options for reading transcripts. `redact` masks secrets; `owner` is the owning agent.
+    """Options for reading transcripts. `owner` is the owning agent.
 
-    `base` returns the directory below which no links are allowed; `forgotten` tells whether a
-    spoken message was forgotten.
+    `base` returns the directory below which no links are allowed.
     """
 
     detect: Callable[[Sequence[Record]], TranscriptFormat | None]
     by_name: Callable[[str], TranscriptFormat]
-    redact: Callable[[str], str]
+    rules: ReadingRules
     base: Callable[[Path], Path]
     tokens: int
     max_bytes: int
     owner: str = ""
-    forgotten: Callable[[str], bool] = lambda text: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +107,8 @@ def read_delta(
                 malformed += is_new and not _is_blank(line)
             elif fmt is not None and (message := fmt.message(record)) is not None:
                 messages += is_new
-                if not options.forgotten(text := spoken(message, options.redact)):
-                    chunker.add(line.at, text)
+                said = spoken(message, options.rules)
+                chunker.add(line.at, [(part.text, part.voice) for part in said])
         if base is not None and end.offset < base.offset:
             raise OSError(errno.ESTALE, "it was truncated while it was read")
         chunks, tail = chunker.finish(end)
@@ -131,8 +129,9 @@ def read_delta(
         malformed=malformed + (0 if base is None else base.malformed),
         session=session,
         owner=options.owner,
+        reading=options.rules.reading,
     )
-    content = f"{head_hash}:{generation}:{end.offset}"
+    content = f"{head_hash}:{generation}:{end.offset}:{state.reading}"
     return TranscriptDelta(
         file_stat(found),
         hashlib.sha256(content.encode()).hexdigest(),
@@ -169,18 +168,15 @@ def read_records(
     return TranscriptExcerpt(taken, total, next_line)
 
 
-def spoken(message: Message, redact: Callable[[str], str]) -> str:
-    """Return a message as a line of text with secrets masked."""
-    return f"{SPEAKERS[message.role]}: {redact(message.text)}"
-
-
-def messages(path: Path, options: DeltaOptions) -> Iterator[str]:
-    """Yield every message of a transcript as `spoken` returns it. Raises `OSError`."""
+def messages(path: Path, options: DeltaOptions) -> Iterator[Spoken]:
+    """Yield every message of a transcript as `spoken` does. Raises `OSError`."""
     with opened(path, options.base(path)) as (file, _, size):
         fmt, _ = _recognized(file, size, None, options)
         for line in _lines(file, Position(0, 1), size):
-            if (text := _shown(line, fmt, options, raw=False)) is not None:
-                yield text
+            record = _record(line.data)
+            message = None if record is None or fmt is None else fmt.message(record)
+            if message is not None:
+                yield from spoken(message, options.rules)
 
 
 def _shown(
@@ -188,12 +184,12 @@ def _shown(
 ) -> str | None:
     record = _record(line.data)
     message = None if record is None or fmt is None else fmt.message(record)
-    text = None if message is None else spoken(message, options.redact)
-    if text is not None and options.forgotten(text):
-        return None
+    said = [] if message is None else list(spoken(message, options.rules))
+    if message is not None and len(said) < (len(message.parts) or 1) and (raw or not said):
+        return None  # forgotten; a raw record can't be shown without the forgotten part
     if raw:
-        return None if line.data is None else _raw(line.data, record, options.redact)
-    return text
+        return None if line.data is None else _raw(line.data, record, options.rules.redact)
+    return "\n".join(part.text for part in said) or None
 
 
 def _raw(data: bytes, record: Record | None, redact: Callable[[str], str]) -> str | None:

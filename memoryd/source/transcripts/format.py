@@ -9,15 +9,47 @@ Record = dict[str, Any]
 """Decoded line of a transcript."""
 
 
+class Sender(Struct, frozen=True):
+    """Sender of a user's message, as the agent's metadata name it.
+
+    `ids` are stable: account ids, telephone numbers, and `@` names. `is_owner` is what the agent's
+    own record says, None if nothing. `uncertain`: metadata contradict each other or can't be read.
+    `has_others`: some of the words may be others', for example in a forwarded message.
+    """
+
+    name: str = ""
+    channel: str = ""
+    ids: frozenset[str] = frozenset()
+    in_group: bool = False
+    is_owner: bool | None = None
+    uncertain: bool = False
+    has_others: bool = False
+
+
+class Part(Struct, frozen=True):
+    """A part of a message: the sender's own words, or marked content from `outside`.
+
+    `speaker` and `channel` are those that the head of outside content names.
+    """
+
+    text: str
+    outside: bool = False
+    speaker: str = ""
+    channel: str = ""
+
+
 class Message(Struct, frozen=True):
     """Message without envelopes and the agent's markup, not redacted yet.
 
-    `at` is Unix time in seconds, None if unknown.
+    `at` is Unix time in seconds, None if unknown. `text` is the whole message on one line; `parts`
+    has its words one speaker at a time, and is empty if they are `text`.
     """
 
     role: Literal["user", "assistant"]
     text: str
     at: float | None = None
+    sender: Sender = Sender()
+    parts: tuple[Part, ...] = ()
 
 
 class TranscriptFormat(Protocol):

@@ -27,7 +27,13 @@ class OpenClaw:
         role = message.get("role")
         if role == "user" and _is_from_a_session(message.get("provenance")):
             return None
-        return said(role, message.get("content"), message.get("timestamp"), record.get("timestamp"))
+        return said(
+            role,
+            message.get("content"),
+            message.get("timestamp"),
+            record.get("timestamp"),
+            record=message.get("__openclaw"),
+        )
 
 
 def _is_header(record: Record) -> bool:

@@ -68,11 +68,18 @@ def message(item: Any) -> Message | None:
         return said("assistant", summary, item.get("timestamp"))
     inner = item.get("message")
     part = inner if isinstance(inner, dict) else item
-    return said(part.get("role"), part.get("content"), part.get("timestamp"), item.get("timestamp"))
+    times = part.get("timestamp"), item.get("timestamp")
+    return said(part.get("role"), part.get("content"), *times, record=part.get("__openclaw"))
 
 
 def state(
-    chat: Record, stat: FileStat, inode: tuple[int, int], messages: int, owner: str
+    chat: Record,
+    stat: FileStat,
+    inode: tuple[int, int],
+    messages: int,
+    *,
+    owner: str,
+    reading: str,
 ) -> TranscriptState:
     """Return the state of a chat that was read to its end."""
     name = chat.get("id", chat.get("sessionId", ""))
@@ -90,4 +97,5 @@ def state(
         messages=messages,
         session=name if isinstance(name, str) else "",
         owner=owner,
+        reading=reading,
     )

@@ -8,7 +8,18 @@ import re
 from datetime import UTC, datetime
 from typing import Literal
 
-from memoryd.source.transcripts.format import Message
+from memoryd.source.transcripts.format import Message, Part
+from memoryd.source.transcripts.sender import (
+    CONTEXT_MARK,
+    ENVELOPE,
+    LABEL,
+    Envelope,
+    metadata,
+    read_sender,
+    with_record,
+)
+from memoryd.text.outside import outside_lines, without_marks
+from memoryd.text.voice import shown_name
 
 _TEXT_BLOCKS = ("text", "input_text", "output_text")
 
@@ -33,10 +44,8 @@ _OPENING_HERE = re.compile(_OPENING)
 _OPENING_OF_LINE = re.compile("^" + _OPENING, re.MULTILINE)
 _INTERNAL_END = "<<<END_OPENCLAW_INTERNAL_CONTEXT>>>"
 
-_LABEL = r"[A-Z][^\n:()]{0,80}\(untrusted(?: metadata|, [^()\n]{0,80})\):[ \t]*"
-_METADATA = re.compile(rf"^(?:\[[^\]\n]{{1,200}}\] )?{_LABEL}\n[ \t]*```json[ \t]*$", re.MULTILINE)
-_FENCE_END = "\n```"
 _CONTEXT_TO_THE_END = re.compile(
+    rf"^Context: {CONTEXT_MARK}[ \t]*$|"
     r"^Untrusted context \(metadata, [^()\n]*\):\n"
     r"(?=[^\n]*(?:\n[^\n]*){0,6}?"
     r"(?:<<<EXTERNAL_UNTRUSTED_CONTENT|UNTRUSTED channel metadata \(|Source: ))",
@@ -47,18 +56,15 @@ _NOTE_LINES = re.compile(
     r"|To send an image back, prefer the message tool[^\n]*)[ \t]*$",
     re.MULTILINE,
 )
-_CHANNELS = (
-    "WhatsApp|Telegram|Discord|Slack|Signal|iMessage|BlueBubbles|LINE|Matrix|WebChat|IRC|Nostr"
-    "|Google Chat|Microsoft Teams|MS ?Teams|Mattermost|Feishu|Lark|Zalo|Twitch|Nextcloud Talk"
-)
 _PARAGRAPH = r"(?s:.*?)(?=\n[ \t]*(?:\n|\Z)|\Z)"
 _USER_LEAD = re.compile(
     r"\s+"
     r"|\[[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d[^\]\n]*\]"
-    rf"|\[(?:{_CHANNELS})\b[^\]\n]{{0,300}}\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d[^\]\n]{{0,40}}\]"
-    rf"|(?:{_LABEL}|Untrusted context \(metadata, [^()\n]*\):[ \t]*)\n{_PARAGRAPH}"
+    rf"|{ENVELOPE}"
+    rf"|(?:{LABEL}|Untrusted context \(metadata, [^()\n]*\):[ \t]*)\n{_PARAGRAPH}"
     rf"|System(?: \(untrusted\))?: \[{_PARAGRAPH}"
-    r"|\[Chat messages since your last reply[^\]\n]*\](?s:.*?)\[Current message[^\]\n]*\]"
+    # Up to the last mark, because the messages before it are strangers', who may write one.
+    r"|\[Chat messages since your last reply[^\]\n]*\](?s:.*)\[Current message[^\]\n]{0,100}\]"
     r"|\# (?:Context from my IDE setup|Files mentioned by the user):(?s:.*?)"
     r"\n\#\# My request for Codex:"
 )
@@ -78,18 +84,33 @@ _ASSISTANT_LEAD = re.compile(
     r"|\[\[ ?(?:reply_to_current|reply_to ?:[^\]\n]*|audio_as_voice) ?\]\]"
     r"|<(?P<tag>think|thinking)>(?s:.*?)</(?P=tag)>"
 )
+_NOTICE = "SECURITY NOTICE: The following content is from an EXTERNAL, UNTRUSTED source"
+_NOTICE_LINES = 12
+"""Maximum lines of OpenClaw's notice before marked content."""
 _SILENT = re.compile(r"[*_`\"']*(?:NO_REPLY|HEARTBEAT_OK)[*_`\"'.]*")
 
 
-def said(role: object, content: object, *times: object) -> Message | None:
+def said(role: object, content: object, *times: object, record: object = None) -> Message | None:
     """Return a message with the first valid time, None if it is empty.
 
-    `content` is a text or a list of blocks, of which text blocks count.
+    `content` is a text or a list of blocks, of which text blocks count. `record` is what OpenClaw
+    has recorded about the sender beside the message, if anything.
     """
+    text = _storable(block_text(content))
     match role:
-        case "user" | "assistant":
-            text = clean(role, block_text(content))
-            return Message(role, text, seconds(*times)) if text else None
+        case "assistant":
+            words = _spoken_words(text)
+            return Message("assistant", words, seconds(*times)) if words else None
+        case "user":
+            words, envelope = _user_words(text)
+            whole = _collapsed(words)
+            if not whole or _FROM_A_MACHINE.match(whole):
+                return None
+            sender, own = read_sender(text, words, envelope)
+            parts = _parts(own)
+            if len(parts) == 1 and not parts[0].outside and parts[0].text == whole:
+                parts = ()
+            return Message("user", whole, seconds(*times), with_record(sender, record), parts)
     return None
 
 
@@ -112,15 +133,54 @@ def clean(role: Literal["user", "assistant"], text: str) -> str:
 
     Each text is judged by itself, so a fake wrapper of a user never hides the answer.
     """
-    text = _UNSTORABLE.sub("\ufffd", text).replace("\r\n", "\n").replace("\r", "\n")
-    if role == "assistant":
-        text = _collapsed(_without_lead(text, _ASSISTANT_LEAD))
-        return "" if _SILENT.fullmatch(text) else text
+    message = said(role, text)
+    return "" if message is None else message.text
+
+
+def _storable(text: str) -> str:
+    return _UNSTORABLE.sub("\ufffd", text).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _spoken_words(text: str) -> str:
+    text = _collapsed(_without_lead(text, _ASSISTANT_LEAD))
+    return "" if _SILENT.fullmatch(text) else text
+
+
+def _user_words(text: str) -> tuple[str, Envelope | None]:
+    """Return what is left of a user's message without the wrappers, and the first envelope."""
     text = _NOTE_LINES.sub("", _without_metadata(_without_blocks(text)))
     if outside := _CONTEXT_TO_THE_END.search(text):
         text = text[: outside.start()]
-    text = _collapsed(_without_lead(text, _USER_LEAD))
-    return "" if _FROM_A_MACHINE.match(text) else text
+    at, envelope = 0, None
+    while found := _USER_LEAD.match(text, at):
+        at = found.end()
+        if found["app"] and envelope is None:
+            envelope = Envelope(found["app"], found["label"])
+    return text[at:], envelope
+
+
+def _parts(words: str) -> tuple[Part, ...]:
+    """Return the sender's own words and the outside content between them, in order."""
+    lines = words.split("\n")
+    parts: list[Part] = []
+    done = 0
+    for run in outside_lines(lines):
+        parts.append(Part(_collapsed("\n".join(_without_notice(lines[done : run.first])))))
+        content = [lines[run.first]] if run.content > run.first else []
+        content += lines[run.content : run.last + 1]
+        text = _collapsed("\n".join([run.subject, *without_marks(content)]))
+        parts.append(Part(text, True, shown_name(run.sender), shown_name(run.source)))
+        done = run.last + 1
+    parts.append(Part(_collapsed("\n".join(lines[done:]))))
+    return tuple(part for part in parts if part.text)
+
+
+def _without_notice(lines: list[str]) -> list[str]:
+    """Return the lines before marked content without OpenClaw's notice about it."""
+    for number in range(max(0, len(lines) - _NOTICE_LINES), len(lines)):
+        if lines[number].startswith(_NOTICE):
+            return lines[:number]
+    return lines
 
 
 def seconds(*values: object) -> float | None:
@@ -180,10 +240,7 @@ def _without_metadata(text: str) -> str:
     """Remove labelled JSON about author and chat, except unclosed blocks."""
     kept: list[str] = []
     done = 0
-    while label := _METADATA.search(text, done):
-        end = text.find(_FENCE_END, label.end())
-        if end < 0:
-            break
-        kept.append(text[done : label.start()])
-        done = end + len(_FENCE_END)
+    for block in metadata(text):
+        kept.append(text[done : block.start])
+        done = block.end
     return "".join((*kept, text[done:]))

@@ -28,7 +28,6 @@ def check(data: bytes) -> None:
     for message in said:
         if message is not None:
             message.text.encode()
-    state = openclaw_json5.state(
-        chat, stat, inode, sum(message is not None for message in said), ""
-    )
+    count = sum(message is not None for message in said)
+    state = openclaw_json5.state(chat, stat, inode, count, owner="", reading="")
     assert state.lines == len(said)

@@ -64,6 +64,8 @@ COLUMNS = (
     ("batch_jobs", "hashes"),
     ("batch_jobs", "created_at"),
     ("batch_jobs", "remote_id"),
+    ("chunks", "origin"),
+    ("chunks", "voices"),
 )
 _NUMBERS = {"size", "start_line", "end_line", "dims", "used_at", "created_at"}
 SEEDS = [

@@ -8,6 +8,7 @@ from memoryd.config.settings import Settings
 from memoryd.source.transcripts import delta
 from memoryd.source.transcripts.delta import DeltaOptions
 from memoryd.source.transcripts.detect import by_name, detect
+from memoryd.source.transcripts.spoken import ReadingRules
 from memoryd.text.redact import Redactor
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "sessions"
@@ -34,7 +35,7 @@ OPTIONS = DeltaOptions(
     detect=partial(detect, enabled=Settings().sessions.formats),
     by_name=by_name,
     base=lambda path: path.parent,
-    redact=_redact,
+    rules=ReadingRules(_redact),
     tokens=32,
     max_bytes=400,
 )

@@ -1,0 +1,102 @@
+"""Voices, which say whose words each line of a chunk is. Pure."""
+
+import re
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from memoryd_client.schema.memory import Origin, Role
+
+MAX_NAME_CHARS = 80
+"""Maximum length of a speaker or a channel, because strangers choose them."""
+_TRUST = {origin: rank for rank, origin in enumerate(Origin)}
+_MAX_LINES = 1_000_000
+"""Maximum number of lines of a chunk, far more than any has, because the index may be corrupt."""
+_UNSEEN = re.compile(
+    r"[\s\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    r"\ud800-\udfff]+"
+)
+_LIKE_A_LABEL = re.compile(r":(?= |$)")
+
+
+class Voice(NamedTuple):
+    """Role, origin, speaker and channel of a line. `speaker` and `channel` are "" if unknown."""
+
+    role: Role
+    origin: Origin
+    speaker: str = ""
+    channel: str = ""
+
+    @property
+    def trusted(self) -> bool:
+        """Return whether the words are not a stranger's."""
+        return self.origin is not Origin.UNTRUSTED
+
+    @property
+    def label(self) -> str:
+        """The name that precedes a message: `User`, `Assistant`, or a stranger's."""
+        if self.role is Role.ASSISTANT:
+            return "Assistant"
+        if self.trusted:
+            return "User"
+        speaker, channel = (_LIKE_A_LABEL.sub("", name) for name in self[2:])
+        if speaker and channel:
+            return f"{speaker} ({channel})"
+        name = speaker or channel or "Unknown"
+        return f'"{name}"' if name.casefold() in ("user", "assistant") else name
+
+
+NOTE = Voice(Role.NOTE, Origin.OWNER)
+ASSISTANT = Voice(Role.ASSISTANT, Origin.AGENT)
+UNREAD = Voice(Role.USER, Origin.UNTRUSTED)
+"""The voice of a transcript's chunk before memoryd has read the transcript again."""
+
+
+class _Run(NamedTuple):
+    lines: Annotated[int, msgspec.Meta(ge=1)]
+    role: Role
+    origin: Origin
+    speaker: str
+    channel: str
+
+
+def shown_name(value: object) -> str:
+    """Return a name on one line without invisible characters, "" for anything but a text."""
+    if not isinstance(value, str):
+        return ""
+    return _UNSEEN.sub(" ", value[: 4 * MAX_NAME_CHARS]).strip()[:MAX_NAME_CHARS].strip()
+
+
+def least_trusted(origins: Iterable[Origin]) -> Origin:
+    """Return the least trusted of one or more origins."""
+    return max(origins, key=_TRUST.__getitem__)
+
+
+def is_consistent(origin: str, encoded: str, lines: int) -> bool:
+    """Return whether a chunk of so many lines can have this origin and these encoded voices."""
+    if not encoded:
+        return origin in (Origin.OWNER, Origin.UNTRUSTED)
+    try:
+        voices = decode_voices(encoded)
+    except msgspec.MsgspecError:
+        return False
+    return len(voices) == lines and origin == least_trusted(voice.origin for voice in voices)
+
+
+def encode_voices(voices: Iterable[Voice]) -> str:
+    """Return the voices of a chunk's lines as the index stores them.
+
+    A JSON array with an array for each run of lines: their number, then the fields of `Voice`.
+    """
+    runs = [(len(list(same)), *voice) for voice, same in groupby(voices)]
+    return msgspec.json.encode(runs).decode()
+
+
+def decode_voices(encoded: str) -> list[Voice]:
+    """Return the voice of each line. Raises `MsgspecError`, also for no lines or too many."""
+    runs = msgspec.json.decode(encoded, type=list[_Run])
+    if not runs or sum(run.lines for run in runs) > _MAX_LINES:
+        raise msgspec.ValidationError("a chunk has another number of lines")
+    return [Voice(*run[1:]) for run in runs for _ in range(run.lines)]

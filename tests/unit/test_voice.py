@@ -1,0 +1,110 @@
+"""Voices of lines: trust, labels, names that strangers choose, and their stored form."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryd.text.voice import (
+    ASSISTANT,
+    MAX_NAME_CHARS,
+    NOTE,
+    Voice,
+    decode_voices,
+    encode_voices,
+    is_consistent,
+    least_trusted,
+    shown_name,
+)
+from memoryd_client.schema.memory import Origin, Role
+
+names = st.text(max_size=200).map(shown_name)
+voices = st.builds(Voice, st.sampled_from(Role), st.sampled_from(Origin), names, names)
+
+
+def stranger(speaker: str = "", channel: str = "") -> Voice:
+    return Voice(Role.USER, Origin.UNTRUSTED, speaker, channel)
+
+
+@pytest.mark.parametrize(
+    ("voice", "label"),
+    [
+        (ASSISTANT, "Assistant"),
+        (Voice(Role.USER, Origin.OWNER, "Ana", "Family"), "User"),
+        (stranger("Mallory", "Family"), "Mallory (Family)"),
+        (stranger("Mallory"), "Mallory"),
+        (stranger("", "Email"), "Email"),
+        (stranger(), "Unknown"),
+        (stranger("User"), '"User"'),
+        (stranger("ASSISTANT"), '"ASSISTANT"'),
+        (stranger("User: pay", "Family"), "User pay (Family)"),
+        (stranger("User:"), '"User"'),
+        (stranger("@ana:example.org"), "@ana:example.org"),
+    ],
+)
+def test_the_label_before_a_message(voice: Voice, label: str) -> None:
+    assert voice.label == label
+
+
+@given(names, names)
+def test_no_name_looks_like_the_owner_or_the_assistant(speaker: str, channel: str) -> None:
+    line = f"{stranger(speaker, channel).label}: text".casefold()
+    assert not line.startswith(("user:", "assistant:"))
+
+
+@given(st.text())
+def test_a_name_is_short_and_visible_and_on_one_line(text: str) -> None:
+    name = shown_name(text)
+    assert len(name) <= MAX_NAME_CHARS
+    assert name == name.strip()
+    assert not any(c in name for c in "\n\r\t\0\x1b\u202e\u2066\u200b\u2028")
+    name.encode()
+
+
+def test_only_a_text_is_a_name() -> None:
+    assert [shown_name(value) for value in (None, 3, {"name": "x"}, ["x"])] == [""] * 4
+    assert shown_name(" Ana\n\u202eMaria ") == "Ana Maria"
+
+
+def test_origins_are_ordered_by_trust() -> None:
+    assert least_trusted([Origin.OWNER, Origin.AGENT]) is Origin.AGENT
+    assert least_trusted([Origin.IMPORTED, Origin.AGENT]) is Origin.IMPORTED
+    assert least_trusted(Origin) is Origin.UNTRUSTED
+    assert [voice.trusted for voice in (NOTE, ASSISTANT, stranger())] == [True, True, False]
+
+
+@given(st.lists(voices, min_size=1, max_size=20))
+def test_stored_voices_are_read_back_line_by_line(given_voices: list[Voice]) -> None:
+    encoded = encode_voices(given_voices)
+    assert decode_voices(encoded) == given_voices
+    origin = least_trusted(voice.origin for voice in given_voices)
+    assert is_consistent(origin, encoded, len(given_voices))
+    assert not is_consistent(origin, encoded, len(given_voices) + 1)
+    others = set(Origin) - {origin}
+    assert not any(is_consistent(other, encoded, len(given_voices)) for other in others)
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        "[]",
+        "{}",
+        "[[1]]",
+        '[[0,"note","owner","",""]]',
+        '[[-1,"note","owner","",""],[1000001,"note","owner","",""]]',
+        '[[1000001,"note","owner","",""]]',
+        '[[1,"note","king","",""]]',
+        "[" * 2_000,
+    ],
+)
+def test_corrupt_voices_are_refused(encoded: str) -> None:
+    with pytest.raises(msgspec.MsgspecError):
+        decode_voices(encoded)
+    assert not is_consistent(Origin.OWNER, encoded, 1)
+
+
+def test_without_voices_a_chunk_is_the_owners_note_or_not_read_yet() -> None:
+    assert is_consistent("owner", "", 3)
+    assert is_consistent("untrusted", "", 3)
+    assert not is_consistent("agent", "", 3)
+    assert not is_consistent("king", "", 3)
