@@ -74,11 +74,7 @@ class Transcripts:
             tokens=identity.chunk_tokens,
             max_bytes=identity.max_input_bytes,
         )
-
-    @property
-    def reading(self) -> str:
-        """The name of the rules by which transcripts are read."""
-        return self.options.rules.reading
+        self.reading = self.options.rules.reading
 
     def find(self) -> Found:
         """Return all transcripts on disk except forgotten ones. Blocking."""

@@ -125,15 +125,17 @@ def _items(
     own = outline = _Outline()
     voice = NOTE
     begins = {run.first + 1: run for run in outside}
-    ends = {run.last + 2 for run in outside}
+    turns = iter(sorted({*begins, *(run.last + 2 for run in outside)}))
+    turn = next(turns, 0)
     headings_units = 0
     for number, raw in enumerate(lines, start=1):
-        if number in ends:
-            outline, voice, headings_units = own, NOTE, 0
-        if (run := begins.get(number)) is not None:
-            outline, headings_units = _Outline(own), 0
-            names = shown_name(run.sender), shown_name(run.source)
-            voice = Voice(Role.NOTE, Origin.UNTRUSTED, *names)
+        if number == turn:
+            turn, headings_units = next(turns, 0), 0
+            outline, voice = own, NOTE
+            if (run := begins.get(number)) is not None:
+                names = shown_name(run.sender), shown_name(run.source)
+                outline = _Outline(own)
+                voice = Voice(Role.NOTE, Origin.UNTRUSTED, *names)
         if len(raw) >= budget:
             # Too long for one chunk, perhaps by far: nothing here reads all of it.
             outline.read(well_formed(raw[:_MARKER_CHARS]))
@@ -161,9 +163,10 @@ def _items(
 
 def _item(line: int, text: str, path: str, voice: Voice, *, is_heading: bool) -> _Item:
     is_blank = not text or text.isspace()
-    units = size = len(text) + 1
-    if not text.isascii():
-        units, size = weigh(text) + 1, len(text.encode()) + 1
+    if text.isascii():
+        cost = len(text) + 1
+        return _Item(line, text, cost, cost, path, voice, is_heading, is_blank)
+    units, size = weigh(text) + 1, len(text.encode()) + 1
     return _Item(line, text, units, size, path, voice, is_heading, is_blank)
 
 

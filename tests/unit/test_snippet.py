@@ -151,3 +151,10 @@ def test_highlights_are_where_the_words_stand() -> None:
 def test_a_line_that_folding_makes_longer_is_not_marked() -> None:
     reader = LineReader.of(dict.fromkeys(query_terms("boiler"), 1.0))
     assert highlights("ﬁne boiler\nboiler", reader) == [(11, 17)]
+
+
+def test_the_likeliest_line_of_a_snippet_is_known() -> None:
+    text = "User: hello\nAssistant: the boiler is in the pantry\nUser: thanks"
+    reader = LineReader.of(dict.fromkeys(query_terms("boiler pantry"), 1.0))
+    assert cut_snippet(text, 5, 7, reader, 700).best == 1
+    assert cut_snippet(text, 5, 7, reader, 45).best == 1
