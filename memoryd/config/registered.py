@@ -1,5 +1,6 @@
 """The file of workspaces that clients added, so that the next start serves them again."""
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import msgspec
 
 from memoryd.config.validate import ConfigError
 from memoryd.fs.atomic_replace import rename_over
-from memoryd_client.shared.safe_open import open_regular
+from memoryd_client.shared import ownership
 
 MAX_BYTES = 1024 * 1024
 
@@ -19,7 +20,7 @@ class AddedError(ConfigError):
 def read_added(path: Path) -> list[str]:
     """Return the added workspaces, none if there is no file. Raises `AddedError`."""
     try:
-        with open_regular(path) as file:
+        with os.fdopen(ownership.open_own(str(path)), "rb") as file:
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise ValueError(f"larger than {MAX_BYTES} bytes")

@@ -1,6 +1,7 @@
 """Stopping the daemon: only its own process is signalled, only its own files are removed."""
 
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -218,19 +219,34 @@ def test_a_service_is_left_to_its_manager(
 
 
 @pytest.mark.parametrize(
-    "holder",
+    ("line", "reason", "hint"),
     [
-        Holder(pid=1),
-        Holder(pid=1, argv=["/nowhere/python"], cwd="/"),
-        Holder(pid=1, argv=[sys.executable], cwd="/nowhere"),
+        ({}, "can't be restarted: an older version", "memctl stop"),
+        ({"argv": ["EVIL"], "cwd": "/"}, "can't be restarted: an older version", "memctl stop"),
+        ({"options": {"run": "EVIL"}, "cwd": "/"}, "doesn't know its options run", "memctl stop"),
+        ({"options": {}, "cwd": "/nowhere"}, "its folder /nowhere no longer", "memctl stop"),
+        ({"options": {}}, r"its folder \(unknown\) no longer", "memctl stop"),
+        (
+            {"options": {}, "cwd": "/", "log_path": "/dev/null"},
+            "can't write the log /dev/null: /dev/null is not a regular file",
+            "move it away",
+        ),
     ],
 )
-def test_nothing_is_stopped_that_cannot_be_started_again(path: str, holder: Holder) -> None:
+def test_nothing_is_stopped_that_cannot_be_started_again(
+    path: str, line: dict[str, object], reason: str, hint: str
+) -> None:
+    evil = Path(path).with_name("evil")
+    evil.write_text(f"#!/bin/sh\ntouch {path}.ran\n")
+    evil.chmod(0o755)
     with holding(path) as process:
-        name_in_lock(path, holder)
-        with pytest.raises(StartFailedError, match="can't be restarted") as refused:
+        text = json.dumps({"pid": process.pid, **line}).replace("EVIL", str(evil))
+        Path(f"{path}.lock").write_text(text + "\n")
+        with pytest.raises(StartFailedError, match=reason) as refused:
             background.restart(path, timeout_s=PATIENCE_S, ready_s=PATIENCE_S)
-        assert "memctl stop" in refused.value.hint
+        assert hint in refused.value.hint
+        assert not os.path.exists(f"{path}.ran")
+        assert process.poll() is None
         assert is_held(f"{path}.lock")
         process.kill()
 

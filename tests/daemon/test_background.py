@@ -151,7 +151,7 @@ def test_restart_is_the_same_in_the_same_folder(
     after = holding(lock_of(home))
     assert second.pid == after.pid != first.pid
     assert not second.already
-    assert (after.argv, after.cwd) == (before.argv, before.cwd)
+    assert (after.options, after.cwd) == (before.options, before.cwd)
     home.sync()
     assert home.paths("kettle") == ["MEMORY.md"]
     eventually(lambda: is_gone(first.pid))
@@ -163,8 +163,7 @@ def test_restart_sends_one_of_the_foreground_to_the_background(home: Daemon) -> 
     second = restart(home)
     assert home.process.wait(timeout=PATIENCE_S) == 0
     assert second.log_path == logs.log_path(str(home.socket))
-    words = holding(lock_of(home)).argv
-    assert words[1:6] == ["-X", "dev", "-W", "error", "-m"]
+    assert holding(lock_of(home)).options == {"config": str(home.config), "log-level": "info"}
     eventually(lambda: "ready" in log_of(home))  # a thread writes the log
 
 
