@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,17 +9,12 @@ from pathlib import Path
 
 import pytest
 from harness import REPOSITORY, Daemon
+from users import A_THIRD, NEEDS_ROOT, THEM, output, python
 from waiting import PATIENCE_S
 
 from memoryd_client import Client, errors
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or sys.platform == "darwin",
-    reason="needs root: starts processes of other users",
-)
-
-THEM = 65534
-A_THIRD = 4321
+pytestmark = NEEDS_ROOT
 
 CALL = """
 import asyncio, sys
@@ -69,43 +63,6 @@ with socket.socket(socket.AF_UNIX) as listener:
         with connection:
             print(connection.recv(65536), flush=True)
 """
-
-
-def become(user: int) -> list[str]:
-    return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-
-
-def python(user: int, *arguments: str) -> list[str]:
-    return [*become(user), sys.executable, *arguments]
-
-
-@pytest.fixture(scope="module")
-def environment() -> Iterator[dict[str, str]]:
-    """Return the environment for a process of another user: this repository's client, readable."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as name:
-        subprocess.run(["cp", "-r", str(REPOSITORY / "client/memoryd_client"), name], check=True)
-        subprocess.run(["chmod", "-R", "a+rX", name], check=True)
-        paths = [name, *(path for path in sys.path if path.endswith("site-packages"))]
-        found = {
-            "PYTHONPATH": os.pathsep.join(paths),
-            "HOME": "/nonexistent",
-            "MEMORYD_NO_AUTOSTART": "1",
-        }
-        can = subprocess.run(
-            python(THEM, "-c", "import memoryd_client.aio"),
-            env=found,
-            capture_output=True,
-            text=True,
-        )
-        if can.returncode != 0:
-            pytest.skip(f"another user can't run this Python here: {can.stderr[-200:]}")
-        yield found
-
-
-def output(command: list[str], environment: dict[str, str], *, code: int = 0) -> str:
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
-    assert done.returncode == code, (done.stdout, done.stderr)
-    return (done.stdout + done.stderr).strip()
 
 
 def open_to_all(daemon: Daemon) -> None:
