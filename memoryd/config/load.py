@@ -271,7 +271,7 @@ def _read(file: Path) -> Table | None:
 def _check_ours(file: Path) -> None:
     """Raise `ConfigError` if somebody else could have written a file that nobody named."""
     try:
-        ownership.check_settings(str(file))
+        ownership.check_file(str(file))
     except OSError as error:
         fix = getattr(error, "hint", "")
         raise ConfigError(

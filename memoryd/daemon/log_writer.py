@@ -111,8 +111,7 @@ def log_to(file: Path | None, level: str) -> Log:
     target: logging.Handler = _ToStream(sys.stderr)
     if file is not None:
         os.close(_opened(file))
-        for path in (file, file.with_name(f"{file.name}.1")):
-            _keep_private(path)
+        _keep_private(file.with_name(f"{file.name}.1"))
         target = _ToFile(
             file, maxBytes=LOG_MAX_BYTES, backupCount=1, encoding="utf-8", errors="backslashreplace"
         )
@@ -134,25 +133,27 @@ def flushed(limit_s: float) -> bool:
 
 def _opened(file: Path) -> int:
     """Open the log file. Raises `OSError` for a pipe without a reader instead of waiting."""
-    _check_not_foreign(file)
     try:
-        return os.open(file, os.O_CREAT | os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+        is_regular = stat.S_ISREG(file.stat().st_mode)
+    except FileNotFoundError:
+        is_regular = True
+    if is_regular:
+        _keep_private(file)
+        with suppress(FileNotFoundError):
+            ownership.check_file(str(file))
+    try:
+        log = os.open(file, os.O_CREAT | os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except OSError as error:
         if error.errno == errno.ENXIO:
             raise OSError(errno.ENXIO, "nobody reads this pipe; name a file") from error
         raise
-
-
-def _check_not_foreign(file: Path) -> None:
-    """Raise `NotOursError` for a log that somebody else owns, can replace, or leads us to."""
     try:
-        found = file.stat()
-    except FileNotFoundError:
-        found = None
-    if found is None or stat.S_ISREG(found.st_mode):
-        ownership.check_folder(str(file.parent))
-        with suppress(FileNotFoundError):
-            ownership.check_own(file.lstat(), str(file))
+        if is_regular:
+            ownership.check_own(os.fstat(log), str(file))
+    except BaseException:
+        os.close(log)
+        raise
+    return log
 
 
 def _keep_private(log_file: Path) -> None:

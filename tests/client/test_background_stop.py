@@ -177,6 +177,17 @@ def another_group() -> int:
     return groups[0]
 
 
+def test_a_current_folder_that_is_gone_hides_no_lock(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone() -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(os, "getcwd", gone)
+    with holding(path) as process:
+        assert stop(path).pid == process.pid
+
+
 def test_a_lock_with_two_names_means_nothing(path: str, foreigner: subprocess.Popen[bytes]) -> None:
     name_in_lock(path, Holder(pid=foreigner.pid))
     os.link(f"{path}.lock", f"{path}.2")

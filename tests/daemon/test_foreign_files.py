@@ -149,6 +149,8 @@ def their_daemon(
         "XDG_CONFIG_HOME": str(folder),
     }
     (folder / "memoryd").mkdir()
+    (folder / "MEMORY.md").write_text("The kettle is blue.\n")
+    (folder / "MEMORY.md").chmod(0o644)
     config = folder / "memoryd/config.toml"
     config.write_text(f'defaults.provider = "none"\nagents.main.workspace = "{folder}"\n')
     for path in (folder / "memoryd", config):
@@ -178,6 +180,12 @@ def test_root_only_reads_from_the_daemon_of_a_user(
             assert f"{folder} belongs to another user (uid {THEM})" in said
             socket = f"{folder}/memoryd/memoryd.sock"
             assert f"`sudo -u nobody memctl {command} --socket {socket}`" in said
+        (sticky / "editor").write_text(f"#!/bin/sh\ntouch {sticky}/ran\n")
+        (sticky / "editor").chmod(0o755)
+        variables["EDITOR"] = str(sticky / "editor")
+        said = output(memctl(0, "search", "kettle", "--open", "1"), variables, code=1)
+        assert f"root opens no file that the memoryd of another user (uid {THEM}) names" in said
+        assert not (sticky / "ran").exists()
         assert list((sticky / "root").iterdir()) == []
         assert process.poll() is None
         said = output(memctl(THEM, "stop", "--socket", socket), theirs)
@@ -222,8 +230,8 @@ def test_the_daemon_does_not_log_into_a_file_of_another_user(
     subprocess.run([*become(THEM), *make], check=True)
     command = [sys.executable, "-m", "memoryd", "--log-file", str(log)]
     said = output(command, variables_of_root(environment, sticky), code=78)
-    assert said.startswith(f"memoryd: can't open the log {log}: {log} ")
-    assert said.endswith("is a symbolic link" if kind == "link" else f"user (uid {THEM})")
+    refused = f"{log} belongs to another user (uid {THEM}), who could change {log}"
+    assert said == f"memoryd: can't open the log {log}: {refused}"
     assert mine.read_bytes() == b""
     assert kind == "link" or log.stat().st_mode & 0o777 != 0o600
 

@@ -41,7 +41,7 @@ def is_enabled(config_path: str) -> bool:
     from memoryd_client.shared import ownership
 
     try:
-        ownership.check_settings(config_path)
+        ownership.check_file(config_path)
     except OSError as error:
         raise StartFailedError(
             f"autostart is on in a configuration that is not yours alone: {error.strerror}",

@@ -83,10 +83,11 @@ def check_folder(folder: str) -> None:
         raise _foreign(path, found, power)
 
 
-def check_settings(path: str) -> None:
-    """Raise `NotOursError` if others could change a file that belongs to us or root.
+def check_file(path: str) -> None:
+    """Raise `NotOursError` unless a file belongs to us or root, and others can't change it.
 
-    Links are followed, if neither others' nor through others' folders. Raises `OSError`.
+    Links of ours or root's are followed, and the folders on the way checked. Raises `OSError` as
+    `check_folder` does.
     """
     _checked(path, f"change {path}")
 
@@ -99,7 +100,7 @@ def _checked(path: str, power: str) -> tuple[str, os.stat_result]:
             f"in this user namespace, the files of all other users look like yours (uid {unknown})",
             hint="run as a user that the namespace maps",
         )
-    names = _names(os.path.join(os.getcwd(), path))
+    names = _names(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
     above: list[tuple[str, os.stat_result]] = []
     here, links = "/", 0
     while True:
