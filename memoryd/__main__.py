@@ -27,6 +27,7 @@ from memoryd.daemon.malloc import keep_heaps_few
 from memoryd.daemon.process import Signals, leave, occupy_standard_streams, run_until_stopped
 from memoryd.fs.hang import DISK_LIMIT_S, within
 from memoryd_client.shared import paths
+from memoryd_client.shared.log_line import escaped
 
 GC_THRESHOLDS = (2_000, 5, 400)
 """Thresholds of Python's garbage collector, which stops all threads: a collection of 10,000 young
@@ -89,7 +90,9 @@ def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
     # A core dump would contain keys and notes, and other users may be able to read it.
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     named = (arguments.config, arguments.agent, arguments.workspace)
-    options = RunOptions(socket_path, *named, log_path=arguments.log_file)
+    options = RunOptions(
+        socket_path, *named, log_path=arguments.log_file, log_level=arguments.log_level
+    )
     try:
         run_until_stopped(partial(run, options), signals, _loop_factory())
     except AlreadyRunningError as error:
@@ -210,7 +213,7 @@ def _download_model(url: str | None) -> int:
 def _complain(message: str, code: int) -> int:
     if flushed(FLUSH_S):  # otherwise nobody reads this either
         with contextlib.suppress(OSError):  # a file on a full disk
-            print(f"memoryd: {message}", file=sys.stderr)
+            print(f"memoryd: {escaped(message)}", file=sys.stderr)
     return code
 
 

@@ -42,6 +42,18 @@ class RunOptions:
     agent: str | None = None
     workspace: Path | None = None
     log_path: Path | None = None
+    log_level: str | None = None
+
+    def given(self) -> dict[str, str]:
+        """Return the options that a restart keeps, with absolute paths."""
+        workspace = None if self.workspace is None else self.workspace.expanduser()
+        options = {
+            "agent": self.agent,
+            "config": None if self.config_file is None else self.config_file.absolute(),
+            "log-level": self.log_level,
+            "workspace": None if workspace is None else workspace.absolute(),
+        }
+        return {name: str(value) for name, value in options.items() if value is not None}
 
 
 async def run(options: RunOptions, *, stop: asyncio.Event, hangup: asyncio.Event) -> None:
@@ -54,7 +66,7 @@ async def run(options: RunOptions, *, stop: asyncio.Event, hangup: asyncio.Event
     check_main_path(socket_path)
     notifier, events = Notifier(), EventBus()
     log_path = None if options.log_path is None else str(options.log_path)
-    holder = this_process(version=__version__, log_path=log_path)
+    holder = this_process(version=__version__, log_path=log_path, options=options.given())
     async with AsyncExitStack() as stack:
         door = stack.enter_context(Endpoint(socket_path, holder))
         daemon = Daemon(holder, socket_path, time.monotonic())

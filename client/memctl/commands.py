@@ -194,7 +194,7 @@ COMMANDS: dict[str, Command] = {
         ),
     ),
     "stop": Command("Stop memoryd and wait until it has exited."),
-    "restart": Command("Stop memoryd and start it again with the same command."),
+    "restart": Command("Stop memoryd and start it again with the same options."),
     "logs": Command(
         "Print the end of memoryd's log.",
         options=(

@@ -5,7 +5,7 @@ import signal
 import subprocess
 
 from memctl.output import say
-from memoryd_client.errors import MemorydError, NotFoundError
+from memoryd_client.errors import DeniedError, MemorydError, NotFoundError
 from memoryd_client.schema.memory import SearchResult
 
 _SYNTAXES = (
@@ -23,12 +23,17 @@ _SYNTAXES = (
 """Names of editors, and the words with which they open a file at a line."""
 
 
-def open_hit(result: SearchResult, number: int) -> None:
-    """Open result `number` (from 1) and wait for the editor to end.
+def open_hit(result: SearchResult, number: int, *, socket_path: str) -> None:
+    """Open result `number` (from 1) of the daemon at a socket and wait for the editor to end.
 
     Raises `NotFoundError` if there is no such result or file, `MemorydError` if there is no editor
-    or it fails.
+    or it fails, and `DeniedError` for root if another user's daemon names the file.
     """
+    if os.geteuid() == 0 and (owner := os.stat(socket_path).st_uid) != 0:
+        raise DeniedError(
+            f"root opens no file that the memoryd of another user (uid {owner}) names",
+            hint="run the search as that user",
+        )
     count = len(result.results)
     if number > count:
         raise NotFoundError(

@@ -278,7 +278,8 @@ def _show(result: "Renderable", arguments: Arguments) -> int:
     if arguments.open_hit is not None and isinstance(result, SearchResult):
         from memctl import editor
 
-        editor.open_hit(result, arguments.open_hit)
+        socket_path = arguments.socket or default_socket_path()
+        editor.open_hit(result, arguments.open_hit, socket_path=socket_path)
         return OK
     if arguments.json:
         from memctl import json_output

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from memctl import json_output
 from memctl.arguments import Arguments
-from memctl.output import on_terminal, say, write
+from memctl.output import say, write
 from memoryd_client.errors import MemorydError
-from memoryd_client.shared.style import one_line, printable, printable_name
+from memoryd_client.shared.style import one_line, printable_name
 
 if TYPE_CHECKING:
     from memoryd_client.launcher.control import Started, Stopped
@@ -106,17 +106,13 @@ def _logs(socket_path: str, arguments: Arguments) -> None:
     count = LOG_LINES if arguments.lines is None else arguments.lines
     if arguments.follow:
         for line in logs.follow(path, lines=count):
-            write(json_output.line({"line": line}) if arguments.json else _log_line(line))
+            write(json_output.line({"line": line}) if arguments.json else f"{line}\n")
         return
     lines = logs.tail(path, count)
     if arguments.json:
         write(json_output.text({"logPath": path, "lines": lines}))
     else:
-        write("".join(map(_log_line, lines)))
-
-
-def _log_line(line: str) -> str:
-    return (printable(line) if on_terminal() else line) + "\n"
+        write("".join(f"{line}\n" for line in lines))
 
 
 def _doctor(arguments: Arguments, socket_path: str) -> int:

@@ -23,7 +23,7 @@ from memoryd.config.settings import Section, Settings, SocketSettings
 from memoryd.config.validate import ConfigError, choices, mistakes, socket_mistakes
 from memoryd.fs.directories import shown_path
 from memoryd.fs.hang import DISK_LIMIT_S, within
-from memoryd_client.shared import paths, toml
+from memoryd_client.shared import ownership, paths, toml
 from memoryd_client.shared.safe_open import open_regular
 
 HIDDEN = "…"
@@ -183,6 +183,8 @@ class _Source:
         document = _read(file)
         if config_file is not None and document is None:
             raise ConfigError(f"no such configuration file: {file}")
+        if config_file is None and document is not None:
+            _check_ours(file)
         exists, document = document is not None, document or {}
         _check_top_level(document, file)
         table: Table = document.get("socket", {})
@@ -288,6 +290,18 @@ def _read(file: Path) -> Table | None:
         return None
     except OSError as error:
         raise ConfigError(f"can't read {file}: {error.strerror}") from error
+
+
+def _check_ours(file: Path) -> None:
+    """Raise `ConfigError` if somebody else could have written a file that nobody named."""
+    try:
+        ownership.check_file(str(file))
+    except OSError as error:
+        fix = getattr(error, "hint", "")
+        raise ConfigError(
+            f"the configuration is not yours alone: {error.strerror}",
+            f"{fix or 'set XDG_CONFIG_HOME'}, or name it with --config if you trust it",
+        ) from error
 
 
 def _check_top_level(document: Table, file: Path) -> None:

@@ -1,5 +1,6 @@
 """The file of workspaces that clients added, so that the next start serves them again."""
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import msgspec
 
 from memoryd.config.validate import ConfigError
 from memoryd.fs.atomic_replace import rename_over
+from memoryd_client.shared import ownership
 from memoryd_client.shared.safe_open import open_regular
 
 MAX_BYTES = 1024 * 1024
@@ -20,6 +22,7 @@ def read_added(path: Path) -> list[str]:
     """Return the added workspaces, none if there is no file. Raises `AddedError`."""
     try:
         with open_regular(path) as file:
+            ownership.check_own(os.fstat(file.fileno()), str(path))
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise ValueError(f"larger than {MAX_BYTES} bytes")

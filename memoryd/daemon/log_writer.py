@@ -10,7 +10,11 @@ from collections import deque
 from contextlib import suppress
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from types import TracebackType
 from typing import TextIO
+
+from memoryd_client.shared import ownership
+from memoryd_client.shared.log_line import escaped
 
 LOG_MAX_BYTES = 5 * 1024 * 1024
 """Maximum size of the log file. One older file is kept."""
@@ -19,6 +23,8 @@ MAX_WAITING = 10_000
 FLUSH_S = 1.0
 """Seconds to write the remaining lines at exit."""
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
 class Log(logging.Handler):
@@ -63,6 +69,30 @@ class Log(logging.Handler):
                 self._changed.notify_all()
 
 
+class LineFormatter(logging.Formatter):
+    """Formatter whose lines no file name, note or answer of a server can forge.
+
+    A message is one line, without characters that control a terminal. The lines of a traceback,
+    whose exceptions have messages too, are indented.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """Return the first line."""
+        return escaped(super().formatMessage(record))
+
+    def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802 - logging's name
+        """Return the lines of a traceback."""
+        return _indented(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802 - logging's name
+        """Return the lines of a stack."""
+        return _indented(super().formatStack(stack_info))
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {escaped(line)}" for line in text.split("\n"))
+
+
 class _ToStream(logging.StreamHandler[TextIO]):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
         """Drop a line that can't be written: there is nowhere to report it."""
@@ -74,17 +104,20 @@ class _ToFile(RotatingFileHandler):
 
 
 def log_to(file: Path | None, level: str) -> Log:
-    """Log to a rotating file, or to standard error. Raises `OSError`."""
+    """Log to a rotating file, or to standard error.
+
+    Raises `OSError`, also if somebody else could change or replace the file.
+    """
     target: logging.Handler = _ToStream(sys.stderr)
     if file is not None:
         os.close(_opened(file))
-        for path in (file, file.with_name(f"{file.name}.1")):
-            _keep_private(path)
+        _keep_private(file.with_name(f"{file.name}.1"))
         target = _ToFile(
             file, maxBytes=LOG_MAX_BYTES, backupCount=1, encoding="utf-8", errors="backslashreplace"
         )
     log = Log(target)
-    logging.basicConfig(level=level.upper(), handlers=[log], format=FORMAT)
+    log.setFormatter(LineFormatter(FORMAT))
+    logging.basicConfig(level=level.upper(), handlers=[log])
     # Its debug mode logs every process and slow callback.
     logging.getLogger("asyncio").setLevel(logging.WARNING)
     # It logs every statement with its parameters, so queries and notes.
@@ -101,16 +134,32 @@ def flushed(limit_s: float) -> bool:
 def _opened(file: Path) -> int:
     """Open the log file. Raises `OSError` for a pipe without a reader instead of waiting."""
     try:
-        return os.open(file, os.O_CREAT | os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+        is_regular = stat.S_ISREG(file.stat().st_mode)
+    except FileNotFoundError:
+        is_regular = True
+    if is_regular:
+        _keep_private(file)
+        with suppress(FileNotFoundError):
+            ownership.check_file(str(file))
+    try:
+        log = os.open(file, os.O_CREAT | os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except OSError as error:
         if error.errno == errno.ENXIO:
             raise OSError(errno.ENXIO, "nobody reads this pipe; name a file") from error
         raise
+    try:
+        if is_regular:
+            ownership.check_own(os.fstat(log), str(file))
+    except BaseException:
+        os.close(log)
+        raise
+    return log
 
 
 def _keep_private(log_file: Path) -> None:
     """Remove the permissions of other users from a log file made with another umask."""
     with suppress(OSError):
         found = log_file.lstat()
-        if stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) & 0o077:
+        is_ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+        if is_ours and stat.S_IMODE(found.st_mode) & 0o077:
             log_file.chmod(0o600)

@@ -1,6 +1,5 @@
 """The daemon that answers at a socket, and its start options."""
 
-import argparse
 import os
 import shlex
 import stat
@@ -111,14 +110,14 @@ def last_holder(path: Path) -> Holder | None:
 
 def started(owner: Holder) -> StartOptions:
     """Return the command-line options of the process that holds a lock."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for option in ("--config", "--workspace"):
-        parser.add_argument(option, type=Path)
-    parser.add_argument("--agent")
-    found, _ = parser.parse_known_args(owner.argv[1:])
-    cwd = Path(owner.cwd)
-    config = None if found.config is None else cwd / found.config.expanduser()
-    return StartOptions(config, found.agent, found.workspace, cwd)
+    given = owner.options or {}
+    config, workspace = given.get("config"), given.get("workspace")
+    return StartOptions(
+        None if config is None else Path(config),
+        given.get("agent"),
+        None if workspace is None else Path(workspace),
+        Path(owner.cwd),
+    )
 
 
 def in_sync(running: RunningDaemon, agent: str) -> str | None:

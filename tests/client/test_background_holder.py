@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -27,12 +26,12 @@ WORDS = st.text(st.characters(max_codepoint=0xFFFF), max_size=20)
 HOLDERS = st.builds(
     Holder,
     pid=st.integers(1, 2**31 - 1),
-    argv=st.lists(WORDS, max_size=5),
     cwd=WORDS,
     manager=st.sampled_from(["", "systemd", "launchd"]),
     log_path=st.none() | WORDS,
     version=WORDS,
     started_at=st.floats(0, 2e9),
+    options=st.none() | st.dictionaries(WORDS, WORDS, max_size=5),
 )
 
 
@@ -75,13 +74,14 @@ def test_an_old_file_gives_the_pid() -> None:
         b"99999999999999\n",
         b"9" * 5_000,
         b"[" * 100_000,
-        b'{"argv": []}\n',
+        b'{"options": {}}\n',
         b'{"pid": 0}\n',
         b'{"pid": -1}\n',
         b'{"pid": "1"}\n',
         b'{"pid": 12.5}\n',
-        b'{"pid": 1, "argv": 5}\n',
-        b'{"pid": 1, "ar',
+        b'{"pid": 1, "options": ["--agent"]}\n',
+        b'{"pid": 1, "options": {"agent": 5}}\n',
+        b'{"pid": 1, "op',
     ],
 )
 def test_what_makes_no_sense_is_nobody(data: bytes) -> None:
@@ -89,14 +89,14 @@ def test_what_makes_no_sense_is_nobody(data: bytes) -> None:
     assert decode(data) is None
 
 
-def test_a_field_of_a_later_version_is_ignored() -> None:
+def test_a_field_of_another_version_is_ignored() -> None:
     assert decode(b'{"pid": 7, "colour": "red"}\n') == Holder(pid=7)
+    assert decode(b'{"pid": 7, "argv": ["/bin/evil"], "cwd": "/"}\n') == Holder(pid=7, cwd="/")
 
 
-def test_this_process_can_be_started_again() -> None:
-    mine = this_process(version="1.2", log_path="a.log")
-    assert mine.pid == os.getpid()
-    assert mine.argv == [sys.executable, *sys.orig_argv[1:]]
+def test_this_process_is_described() -> None:
+    mine = this_process(version="1.2", log_path="a.log", options={"agent": "a"})
+    assert (mine.pid, mine.options) == (os.getpid(), {"agent": "a"})
     assert (mine.cwd, mine.version) == (os.getcwd(), "1.2")
     assert mine.log_path == os.path.join(os.getcwd(), "a.log")
 

@@ -15,6 +15,7 @@ from memoryd_client.launcher import logs
 from memoryd_client.launcher.errors import ManagedError, NoLogError
 from memoryd_client.shared import paths
 from memoryd_client.shared.lock_holder import Holder, encode
+from memoryd_client.shared.log_line import escaped
 
 
 @pytest.fixture
@@ -55,7 +56,16 @@ def test_the_size_of_blocks_does_not_show(
     log.write_bytes("".join(f"{text}\n" for text in texts).encode())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(logs, "_BLOCK_BYTES", block_bytes)
-        assert logs.tail(str(log), lines) == (texts[-lines:] if lines else [])
+        shown = [escaped(text) for text in texts]
+        assert logs.tail(str(log), lines) == (shown[-lines:] if lines else [])
+
+
+def test_lines_of_an_older_version_are_escaped(log: Path) -> None:
+    log.write_text("a\x1b]0;t\a\tb\x9b\u202e\u2028c\u00e9\r\nd")
+    clean = [r"a\x1b]0;t\x07\tb\x9b\u202e\u2028cé", "d"]
+    assert logs.tail(str(log), 5) == clean
+    log.write_text(log.read_text() + "\n")
+    assert following(log, lines=5) == clean
 
 
 def test_a_large_log_is_read_from_its_end(log: Path) -> None:
@@ -193,12 +203,25 @@ def test_without_a_daemon_it_is_the_one_that_start_would_use(socket: str) -> Non
     assert logs.current(socket) == str(usual)
 
 
-def test_a_log_of_somebody_else_is_told(socket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_others_can_change_is_not_read(socket: str) -> None:
     log = Path(logs.log_path(socket))
     log.parent.mkdir(parents=True)
     log.touch()
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(NoLogError, match="can't read the log"):
+    log.chmod(0o646)
+    with pytest.raises(NoLogError, match=r"can't read the log .* is writable by everybody") as told:
+        logs.current(socket)
+    assert f"`chmod go-w {log}`" in told.value.hint
+    log.chmod(0o600)
+    os.link(log, f"{log}.2")
+    with pytest.raises(NoLogError, match="has another name"):
+        logs.current(socket)
+    log.unlink()
+    log.symlink_to(f"{log}.2")
+    with pytest.raises(NoLogError, match="is a symbolic link"):
+        logs.current(socket)
+    log.unlink()
+    log.mkdir()
+    with pytest.raises(NoLogError, match="not a regular file"):
         logs.current(socket)
 
 

@@ -16,6 +16,7 @@ from memoryd_client.launcher import control as background
 from memoryd_client.launcher.control import Started
 from memoryd_client.launcher.errors import StartFailedError
 from memoryd_client.shared import paths
+from memoryd_client.shared.lock_holder import Holder
 from memoryd_client.wire.protocol import Error
 
 PATIENCE_S = 60.0
@@ -80,6 +81,11 @@ def test_a_command_has_each_place_once(words: list[str]) -> None:
     kept = ["memoryd", "--workspace", "w", "--agent", "a"]
     assert placed == [*kept, "--socket", "/s", "--log-file", "/l"]
     assert launch.placed(placed, socket_path="/s", log_path="/l") == placed
+
+
+def test_the_options_of_a_holder_are_words_of_their_own() -> None:
+    holder = Holder(1, cwd="/", options={"workspace": "--config=x", "agent": "a b"})
+    assert launch.kept_options(holder) == ["--agent=a b", "--workspace=--config=x"]
 
 
 # --- a start that fails
@@ -160,6 +166,30 @@ def test_a_program_that_is_no_program_is_told(
     (folder / "program").chmod(0o644)
     with pytest.raises(StartFailedError, match="can't run"):
         start(folder)
+
+
+def test_a_log_is_made_private_but_never_through_a_link_or_with_two_names(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(folder, monkeypatch, "echo here; exit 1")
+    log = Path(logs.log_path(str(folder / "s")))
+    log.parent.mkdir()
+    log.touch(mode=0o644)
+    with pytest.raises(StartFailedError, match="here"):
+        start(folder)
+    assert log.stat().st_mode & 0o777 == 0o600
+    log.chmod(0o644)
+    log.rename(folder / "mine")
+    for linked, told in [(True, "it is a symbolic link"), (False, "has another name too")]:
+        if linked:
+            log.symlink_to(folder / "mine")
+        else:
+            log.hardlink_to(folder / "mine")
+        with pytest.raises(StartFailedError, match=f"can't write the log .*{told}"):
+            start(folder)
+        log.unlink()
+    assert (folder / "mine").read_text() == "here\n"
+    assert (folder / "mine").stat().st_mode & 0o777 == 0o644
 
 
 def test_a_log_that_cannot_be_written_is_told(

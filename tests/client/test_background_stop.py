@@ -1,6 +1,7 @@
 """Stopping the daemon: only its own process is signalled, only its own files are removed."""
 
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -138,6 +139,79 @@ def test_who_listens_without_the_lock_is_left(path: str, lock: bool) -> None:
     assert os.path.exists(path)
 
 
+# --- a lock that others can change
+
+
+@pytest.mark.parametrize(
+    ("mode", "folder_mode", "told"),
+    [
+        (0o622, 0o700, "s.lock is writable by everybody, who could change"),
+        (0o660, 0o700, "s.lock is writable by group"),
+        (0o600, 0o777, "is writable by everybody, who could replace files in"),
+    ],
+)
+def test_a_lock_that_others_can_change_means_nothing(
+    path: str, foreigner: subprocess.Popen[bytes], mode: int, folder_mode: int, told: str
+) -> None:
+    name_in_lock(path, Holder(pid=foreigner.pid, cwd="/", options={}))
+    if mode == 0o660:
+        os.chown(f"{path}.lock", -1, another_group())
+    os.chmod(f"{path}.lock", mode)
+    os.chmod(os.path.dirname(path), folder_mode)
+    with open(f"{path}.lock", "rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(StopFailedError, match=told) as refused:
+            stop(path)
+        assert "`chmod go-w" in refused.value.hint
+        with pytest.raises(StartFailedError, match=f"can't restart the memoryd at .*{told}"):
+            background.restart(path, timeout_s=PATIENCE_S, ready_s=PATIENCE_S)
+        with pytest.raises(StartFailedError, match=f"can't start the memoryd at .*{told}"):
+            background.start(path, options=[], ready_s=PATIENCE_S)
+
+
+def another_group() -> int:
+    """Return a group that this process may give to a file, and that is not its user's own."""
+    groups = [4242] if os.geteuid() == 0 else [g for g in os.getgroups() if g != os.getegid()]
+    if not groups:
+        pytest.skip("needs a second group")
+    return groups[0]
+
+
+def test_a_current_folder_that_is_gone_hides_no_lock(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone() -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(os, "getcwd", gone)
+    with holding(path) as process:
+        assert stop(path).pid == process.pid
+
+
+def test_a_lock_with_two_names_means_nothing(path: str, foreigner: subprocess.Popen[bytes]) -> None:
+    name_in_lock(path, Holder(pid=foreigner.pid))
+    os.link(f"{path}.lock", f"{path}.2")
+    with pytest.raises(StopFailedError, match="has another name too"):
+        stop(path)
+
+
+@pytest.mark.parametrize("is_private", [True, False])
+def test_without_proc_only_a_lock_that_nobody_else_can_hold_names_a_silent_process(
+    path: str, monkeypatch: pytest.MonkeyPatch, is_private: bool
+) -> None:
+    """As on macOS: there, nothing else ties the process to the lock."""
+    monkeypatch.setattr(Process, "has_open", lambda self, path: None)
+    with holding(path) as process:
+        if is_private:
+            assert stop(path).pid == process.pid
+        else:
+            os.chmod(f"{path}.lock", 0o644)
+            with pytest.raises(StopFailedError, match=r"others can hold .* nothing was signalled"):
+                stop(path)
+            assert process.poll() is None
+            process.kill()
+
+
 # --- a lock that is held
 
 
@@ -218,19 +292,41 @@ def test_a_service_is_left_to_its_manager(
 
 
 @pytest.mark.parametrize(
-    "holder",
+    ("line", "reason", "hint"),
     [
-        Holder(pid=1),
-        Holder(pid=1, argv=["/nowhere/python"], cwd="/"),
-        Holder(pid=1, argv=[sys.executable], cwd="/nowhere"),
+        ({}, "can't be restarted: an older version", "memctl stop"),
+        ({"argv": ["EVIL"], "cwd": "/"}, "can't be restarted: an older version", "memctl stop"),
+        ({"options": {"run": "EVIL"}, "cwd": "/"}, "doesn't know its options run", "memctl stop"),
+        ({"options": {}, "cwd": "/nowhere"}, "its folder /nowhere no longer", "memctl stop"),
+        ({"options": {}}, r"its folder \(unknown\) no longer", "memctl stop"),
+        (
+            {"options": {}, "cwd": "/", "log_path": "/dev/null"},
+            "can't write the log /dev/null: /dev/null is not a regular file",
+            "move it away",
+        ),
+        (
+            {"options": {}, "cwd": "/", "log_path": "LINK"},
+            "can't write the log .*: it is a symbolic link",
+            "move it away",
+        ),
     ],
 )
-def test_nothing_is_stopped_that_cannot_be_started_again(path: str, holder: Holder) -> None:
+def test_nothing_is_stopped_that_cannot_be_started_again(
+    path: str, line: dict[str, object], reason: str, hint: str
+) -> None:
+    evil = Path(path).with_name("evil")
+    evil.write_text(f"#!/bin/sh\ntouch {path}.ran\n")
+    evil.chmod(0o755)
     with holding(path) as process:
-        name_in_lock(path, holder)
-        with pytest.raises(StartFailedError, match="can't be restarted") as refused:
+        text = json.dumps({"pid": process.pid, **line})
+        text = text.replace("EVIL", str(evil)).replace("LINK", f"{path}.link")
+        os.symlink(f"{path}.lock", f"{path}.link")
+        Path(f"{path}.lock").write_text(text + "\n")
+        with pytest.raises(StartFailedError, match=reason) as refused:
             background.restart(path, timeout_s=PATIENCE_S, ready_s=PATIENCE_S)
-        assert "memctl stop" in refused.value.hint
+        assert hint in refused.value.hint
+        assert not os.path.exists(f"{path}.ran")
+        assert process.poll() is None
         assert is_held(f"{path}.lock")
         process.kill()
 

@@ -3,6 +3,7 @@ from collections.abc import Iterator
 import pytest
 from harness import Daemon
 from patient import SETTINGS, Patient
+from users import readable_client
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +30,13 @@ def hybrid() -> Iterator[Daemon]:
         yield made
     finally:
         made.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="module")
+def environment() -> Iterator[dict[str, str]]:
+    """The environment for a client of another user."""
+    with readable_client() as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import pytest
 from harness import Daemon
 from waiting import PATIENCE_S, eventually
 
+from memoryd.__main__ import _parser
 from memoryd.daemon.log_writer import LOG_MAX_BYTES
 from memoryd_client.launcher import control as background
 from memoryd_client.launcher import logs
@@ -151,10 +152,27 @@ def test_restart_is_the_same_in_the_same_folder(
     after = holding(lock_of(home))
     assert second.pid == after.pid != first.pid
     assert not second.already
-    assert (after.argv, after.cwd) == (before.argv, before.cwd)
+    assert (after.options, after.cwd) == (before.options, before.cwd)
     home.sync()
     assert home.paths("kettle") == ["MEMORY.md"]
     eventually(lambda: is_gone(first.pid))
+
+
+def test_a_restart_keeps_every_option_or_sets_it_itself(home: Daemon) -> None:
+    options = {word.lstrip("-") for word in _parser()._option_string_actions}
+    of_other_commands = {"h", "help", "version", "json", "from"}
+    assert options - of_other_commands - {"socket", "log-file"} == set(lock_holder.OPTIONS)
+    home.write_config()
+    given = {
+        "agent": "main",
+        "config": str(home.config),
+        "log-level": "warning",
+        "workspace": str(home.workspace),
+    }
+    start(home, *(f"--{name}={value}" for name, value in given.items()))
+    assert holding(lock_of(home)).options == given
+    restart(home)
+    assert holding(lock_of(home)).options == given
 
 
 def test_restart_sends_one_of_the_foreground_to_the_background(home: Daemon) -> None:
@@ -163,8 +181,7 @@ def test_restart_sends_one_of_the_foreground_to_the_background(home: Daemon) -> 
     second = restart(home)
     assert home.process.wait(timeout=PATIENCE_S) == 0
     assert second.log_path == logs.log_path(str(home.socket))
-    words = holding(lock_of(home)).argv
-    assert words[1:6] == ["-X", "dev", "-W", "error", "-m"]
+    assert holding(lock_of(home)).options == {"config": str(home.config), "log-level": "info"}
     eventually(lambda: "ready" in log_of(home))  # a thread writes the log
 
 

@@ -259,10 +259,19 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(target), f"{page.name}: {link}"
 
 
-def test_the_tests_that_the_threat_model_points_to_are_there() -> None:
-    named = re.findall(r"`(tests/[^`]+)`", read("SECURITY.md"))
-    assert len(named) > 10
-    assert [name for name in named if not (ROOT / name).exists()] == []
+def test_each_attack_in_the_threat_model_names_tests_that_are_there() -> None:
+    attackers = read("SECURITY.md").partition("## Attackers")[2].partition("## Not defended")[0]
+    rows = [line for line in attackers.splitlines() if re.match(r"\| (?!attack |---)", line)]
+    named = [re.findall(r"`(tests/[^`]+)`", row.rpartition(" | ")[2]) for row in rows]
+    assert len(rows) > 40
+    assert [row for row, tests in zip(rows, named, strict=True) if not tests] == []
+    assert [test for tests in named for test in tests if not _exists(test)] == []
+
+
+def _exists(test: str) -> bool:
+    path, _, name = test.partition("::")
+    file = ROOT / path
+    return file.exists() and (not name or f"def {name}(" in file.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))

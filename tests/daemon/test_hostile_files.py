@@ -70,6 +70,25 @@ def test_names(daemon: Daemon) -> None:
     assert "memory/new\nline.md" not in daemon.paths("seal", max_results=20)
 
 
+def test_a_name_can_not_forge_a_line_of_the_log(daemon: Daemon) -> None:
+    forged = "2026-11-28 00:00:00,000 ERROR memoryd: forged"
+    name = f"x\x1b]0;OWNED\a\x1b[31m\n{forged}\u202e\u2028.md"
+    options = ["--config", str(daemon.config), "--log-file", str(daemon.folder / "file.log")]
+    daemon.write(f"memory/{name}", b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
+    shown = rf"x\x1b]0;OWNED\x07\x1b[31m\n{forged}\u202e\u2028.md"
+    for given in (None, options):  # standard error, then a file
+        daemon.start(options=given).sync()
+        if given is not None:
+            logged = daemon.memctl("logs").stdout
+            assert shown in logged
+            assert daemon.memctl_json("logs")["lines"] == logged.splitlines()
+        assert daemon.stop() == 0
+    for text in (daemon.log(), logged, (daemon.folder / "file.log").read_text()):
+        assert shown in text
+        assert not any(line.startswith(forged) for line in text.splitlines())
+        assert not set(text) & set("\x1b\a\u202e\u2028")
+
+
 def test_long_lines_and_many_lines(daemon: Daemon) -> None:
     daemon.write("memory/line.md", "otter " * 500_000 + "needle")
     daemon.write("memory/lines.md", "otter\n" * 100_000 + "haystack\n")

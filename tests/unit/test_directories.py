@@ -4,10 +4,11 @@ import grp
 import os
 import pwd
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,26 @@ LOOK = """
 import sys
 from pathlib import Path
 from memoryd.fs.directories import open_to_others
-print(open_to_others(Path(sys.argv[1])))
+for name in sys.argv[1:]:
+    print(open_to_others(Path(name)))
 """
+TREE = f"""
+mount -t tmpfs -o mode=755 none /mnt
+mount -t tmpfs -o mode=1777 none /var/tmp
+mkdir -m 755 /mnt/home /mnt/home/us /mnt/home/us/run /mnt/home/us/theirs /mnt/home/us/theirs/us
+mkdir -m 755 /mnt/theirs /var/tmp/theirs /var/tmp/theirs/us
+mkdir -m 1777 /mnt/sticky
+mkdir -m 775 /mnt/group
+mkdir -m 700 /mnt/sticky/us /mnt/group/us
+ln -s home /mnt/link
+ln -s run /mnt/home/us/link
+ln -s theirs /mnt/home/us/to-theirs
+ln -s /mnt/home/us /var/tmp/link
+chown -R -h {US}:{US} /mnt/home/us /mnt/sticky/us /mnt/group/us
+chown -h {THEM}:{THEM} /mnt/home/us/theirs /mnt/theirs /var/tmp/theirs /var/tmp/link
+chown {US}:{US} /mnt/home/us/theirs/us /var/tmp/theirs/us
+"""
+"""Folders of root, of the user `us`, and of others."""
 
 
 @pytest.fixture
@@ -157,27 +176,135 @@ def test_a_folder_for_memoryd_alone_is_closed_to_others(
     ]
 
 
-def test_in_a_sandbox_without_root_the_system_s_folders_are_still_the_system_s() -> None:
+# --- access control lists
+
+
+def acl(*entries: tuple[int, int, int]) -> bytes:
+    """Return an access control list in the kernel's format: (tag, permissions, id) each."""
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+
+
+NOBODY = 0xFFFFFFFF
+USER_OBJ, USER, GROUP_OBJ, GROUP, MASK, OTHER = 1, 2, 4, 8, 16, 32
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs the ACLs of Linux")
+@pytest.mark.parametrize(
+    ("entry", "mask", "whose"),
+    [
+        ((USER, 7, THEM), 7, f"user {THEM}"),
+        ((USER, 2, THEM), 7, f"user {THEM}"),
+        ((USER, 7, THEM), 5, None),  # the mask permits no write
+        ((USER, 5, THEM), 7, None),
+        ((USER, 7, US), 7, None),
+        ((USER, 7, 0), 7, None),
+        ((GROUP, 7, 4_242), 7, "group 4242"),
+        ((GROUP, 5, 4_242), 7, None),
+        ((GROUP, 7, US), 7, None),
+    ],
+)
+@pytest.mark.parametrize("owner", [US, 0])
+def test_an_access_control_list_may_let_others_write(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    entry: tuple[int, int, int],
+    mask: int,
+    whose: str | None,
+    owner: int,
+) -> None:
+    me = pwd.struct_passwd(("me", "x", US, US, "", "/", "/bin/sh"))
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: me)
+    groups = {US: grp.struct_group(("me", "x", US, []))}
+    monkeypatch.setattr(grp, "getgrgid", lambda gid: groups[gid])
+    chosen = made(folder / "chosen", 0o700, owner)
+    entries = [(USER_OBJ, 7, NOBODY), entry, (GROUP_OBJ, 5, NOBODY), (MASK, mask, NOBODY)]
+    entries = sorted([*entries, (OTHER, 0, NOBODY)])
+    try:
+        os.setxattr(chosen, "system.posix_acl_access", acl(*entries))
+    except OSError as error:
+        pytest.skip(f"no access control lists here: {error.strerror}")
+    told = str(open_to_others(chosen))
+    if whose is None or owner == 0:  # root gave that right
+        assert told == "None"
+    else:
+        assert told.startswith(f"{chosen} is writable by {whose}, who could replace files in")
+        assert f"`chmod go-w {chosen}`" in told
+        chosen.chmod(stat.S_IMODE(os.stat(chosen).st_mode) & ~0o022)
+        assert open_to_others(chosen) is None, "the advice helps"
+
+
+# --- user namespaces without root, where unknown users look like one
+
+
+@pytest.fixture(scope="module")
+def sandboxed() -> Callable[..., list[str]]:
+    """A function that checks folders as another user, with `options` of unshare(1) if given.
+
+    All see a tree in memory, at /mnt and /var/tmp.
+    """
     if os.geteuid() != 0 or sys.platform != "linux":
         pytest.skip("needs root: creates a user namespace as another user")
     user = ["setpriv", f"--reuid={US}", f"--regid={US}", "--clear-groups"]
-    sandbox = [*user, "unshare", "--user", f"--map-user={US}"]
+    mount = ["unshare", "--mount", "sh", "-c", f'set -e{TREE}exec "$@"', "sh"]
     # The system's Python, if ours is in a folder that the sandbox cannot enter.
     found = [
         python
         for python in (sys.executable, "/usr/bin/python3")
-        if subprocess.run([*sandbox, python, "-c", NEEDS], capture_output=True).returncode == 0
+        if subprocess.run(
+            [*mount, *user, "unshare", "--user", f"--map-user={US}", python, "-c", NEEDS],
+            capture_output=True,
+        ).returncode
+        == 0
     ]
     if not found:
         pytest.skip("needs user namespaces and a Python that all users may run")
-    environment = {"PYTHONPATH": f"{REPOSITORY}:{REPOSITORY}/client"}
-    with tempfile.TemporaryDirectory(dir="/tmp") as name:
-        os.chown(name, US, US)
-        for before in (user, sandbox):
-            done = subprocess.run(
-                [*before, found[0], "-c", LOOK, name],
-                env=environment,
-                capture_output=True,
-                text=True,
-            )
-            assert (done.stdout, done.stderr) == ("None\n", "")
+    environment = {"PYTHONPATH": f"{REPOSITORY}:{REPOSITORY}/client", "PATH": os.environ["PATH"]}
+
+    def look(*folders: str, options: Sequence[str] = ()) -> list[str]:
+        sandbox = ["unshare", "--user", *options] if options else []
+        command = [*mount, *user, *sandbox, found[0], "-c", LOOK, *folders]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout.splitlines()
+
+    return look
+
+
+MAPPED = (f"--map-user={US}",)
+CONTAINER = ("--map-root-user",)
+
+
+@pytest.mark.parametrize("options", [(), MAPPED, CONTAINER], ids=["plain", "mapped", "container"])
+def test_in_a_sandbox_without_root_the_system_s_folders_are_still_the_system_s(
+    sandboxed: Callable[..., list[str]], options: tuple[str, ...]
+) -> None:
+    good = ["/mnt/home/us", "/mnt/home/us/link", "/mnt/link/us", "/var/tmp", "/mnt/home/us/run"]
+    assert sandboxed(*good, options=options) == ["None"] * len(good)
+
+
+@pytest.mark.parametrize("options", [MAPPED, CONTAINER], ids=["mapped", "container"])
+def test_in_a_sandbox_without_root_the_folders_of_others_are_not_the_system_s(
+    sandboxed: Callable[..., list[str]], options: tuple[str, ...]
+) -> None:
+    told = {
+        "/mnt/home/us/theirs": "/mnt/home/us/theirs belongs to another user",
+        "/mnt/home/us/theirs/us": "/mnt/home/us/theirs belongs to another user",
+        "/mnt/home/us/to-theirs": "/mnt/home/us/theirs belongs to another user",
+        "/mnt/theirs": "/mnt/theirs belongs to another user",
+        "/mnt/sticky/us": "/mnt/sticky is writable by everybody",
+        "/mnt/group/us": "/mnt/group is writable by group",
+        "/var/tmp/theirs": "/var/tmp/theirs belongs to another user",
+        "/var/tmp/theirs/us": "/var/tmp/theirs belongs to another user",
+        "/var/tmp/link": "/var/tmp/link belongs to another user",
+    }
+    said = sandboxed(*told, options=options)
+    assert [line[: len(start)] for line, start in zip(said, told.values(), strict=True)] == [
+        *told.values()
+    ]
+
+
+def test_in_a_sandbox_without_any_user_nothing_is_known_to_be_ours(
+    sandboxed: Callable[..., list[str]],
+) -> None:
+    for said in sandboxed("/mnt/home/us", "/mnt/theirs", options=["--setgroups=deny"]):
+        assert said.startswith("in this user namespace, the files of all other users look like")

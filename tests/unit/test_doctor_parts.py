@@ -261,16 +261,16 @@ def test_what_differs_is_looked_at_again_behind_a_sync(
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("options", "expected"),
     [
-        ("/usr/bin/python /bin/memoryd", StartOptions(cwd=Path("/w"))),
         (
-            "python -X dev -m memoryd run --config c.toml --socket s --agent=a",
+            {"config": "/w/c.toml", "agent": "a", "log-level": "info"},
             StartOptions(Path("/w/c.toml"), "a", None, Path("/w")),
         ),
-        ("python memoryd --workspace notes", StartOptions(None, None, Path("notes"), Path("/w"))),
-        ("", StartOptions(cwd=Path("/w"))),
+        ({"workspace": "/notes"}, StartOptions(None, None, Path("/notes"), Path("/w"))),
+        ({}, StartOptions(cwd=Path("/w"))),
+        (None, StartOptions(cwd=Path("/w"))),
     ],
 )
-def test_what_a_daemon_was_told(words: str, expected: StartOptions) -> None:
-    assert started(Holder(1, words.split(), "/w")) == expected
+def test_what_a_daemon_was_told(options: dict[str, str] | None, expected: StartOptions) -> None:
+    assert started(Holder(1, "/w", options=options)) == expected

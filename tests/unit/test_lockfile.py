@@ -76,7 +76,7 @@ def test_the_lock_of_a_killed_process_is_free(folder: Path, holder: subprocess.P
 
 
 def test_the_lock_names_who_it_is_told(folder: Path) -> None:
-    me = Holder(pid=os.getpid(), argv=["memoryd", "\udc80"], cwd="/", log_path="/log")
+    me = Holder(pid=os.getpid(), cwd="/\udc80", log_path="/log", options={"agent": "a"})
     with locked(folder / "x.lock", "the index", me):
         assert named(folder / "x.lock") == me
     assert named(folder / "x.lock") == me
@@ -220,9 +220,9 @@ def test_a_client_that_looks_at_a_lock_follows_no_link_and_waits_for_no_fifo(fol
     (folder / "target").touch()
     os.mkfifo(folder / "fifo")
     for look in (read, is_held):
-        with pytest.raises(PermissionError, match="it is a symbolic link"):
+        with pytest.raises(PermissionError, match="is a symbolic link"):
             look(str(folder / "link"))
-        with pytest.raises(PermissionError, match="it is not a regular file"):
+        with pytest.raises(PermissionError, match="is not a regular file"):
             look(str(folder / "fifo"))
 
 

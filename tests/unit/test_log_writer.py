@@ -2,12 +2,17 @@
 
 import logging
 import threading
+import unicodedata
 from collections.abc import Iterator
 
 import pytest
 
 from memoryd.daemon import log_writer
-from memoryd.daemon.log_writer import Log
+from memoryd.daemon.log_writer import FORMAT, LineFormatter, Log
+from memoryd_client.shared.log_line import escaped
+
+BIDI = ("LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI")
+"""Classes of the characters that change the order of others."""
 
 
 class Slow(logging.Handler):
@@ -48,6 +53,31 @@ def test_lines_are_written_in_their_order_with_what_went_wrong(slow: Slow) -> No
     assert slow.lines[0] == "100 % of it"
     assert slow.lines[1].startswith("failed\nTraceback")
     assert slow.lines[1].endswith("ValueError: why")
+
+
+def test_no_message_can_forge_a_line_or_control_a_terminal() -> None:
+    forged = "2026-11-28 00:00:00,000 ERROR memoryd: forged"
+    name = f"x\x1b]0;OWNED\a\x9b31m\x7f\r\n{forged}\u2028{forged}\u202e\u2067\u200f\u061c\t.md"
+    try:
+        raise ValueError(name) from KeyError(name)
+    except ValueError as error:
+        caught = (ValueError, error, error.__traceback__)
+    fields = {"msg": "can't read %s", "args": (name,), "exc_info": caught, "stack_info": name}
+    text = LineFormatter(FORMAT).format(logging.makeLogRecord(fields))
+    first, *rest = text.split("\n")
+    assert first.endswith(
+        rf"can't read x\x1b]0;OWNED\x07\x9b31m\x7f\r\n{forged}\u2028{forged}"
+        r"\u202e\u2067\u200f\u061c\t.md"
+    )
+    assert len(rest) > 5
+    assert all(line.startswith("  ") for line in rest)
+    assert all(unicodedata.category(c) not in ("Cc", "Zl", "Zp") for c in text if c != "\n")
+    assert not any(unicodedata.bidirectional(c) in BIDI for c in text)
+
+
+def test_what_is_readable_stays() -> None:
+    plain = "naïve 海象 ไทย नमस्ते 🦭 עברית a\\b\u200d\udcff"
+    assert escaped(plain) == plain
 
 
 def test_too_many_lines_are_counted_and_told_of(

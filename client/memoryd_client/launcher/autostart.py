@@ -27,11 +27,26 @@ def autostart(socket_path: str) -> bool:
 
 
 def is_enabled(config_path: str) -> bool:
-    """Return whether the configuration enables autostart. The daemon reports a broken one."""
+    """Return whether the configuration enables autostart. The daemon reports a broken one.
+
+    Raises `StartFailedError` if somebody else could have enabled it.
+    """
     try:
         with open_regular(config_path) as file:
             from memoryd_client.shared import toml
 
-            return toml.loads(file.read(toml.MAX_BYTES + 1)).get("autostart") is True
+            if toml.loads(file.read(toml.MAX_BYTES + 1)).get("autostart") is not True:
+                return False
     except (OSError, ValueError):
         return False
+    from memoryd_client.launcher.errors import StartFailedError
+    from memoryd_client.shared import ownership
+
+    try:
+        ownership.check_file(config_path)
+    except OSError as error:
+        raise StartFailedError(
+            f"autostart is on in a configuration that is not yours alone: {error.strerror}",
+            hint=getattr(error, "hint", "") or "set XDG_CONFIG_HOME to your own folder",
+        ) from error
+    return True

@@ -1,7 +1,8 @@
 """Start, stop and restart of memoryd in the background, without a service manager.
 
 The lock file beside the socket names the running process while its lock is held; see
-`lock_holder`. A process is signalled only if everything known about it agrees.
+`lock_holder`. A process is signalled only if everything known about it agrees. Nothing that a file
+names is run: the program is the one beside this one, and a restart only keeps known options.
 """
 
 import os
@@ -23,6 +24,7 @@ from memoryd_client.launcher.errors import (
 )
 from memoryd_client.launcher.greet import greet
 from memoryd_client.launcher.launch import Child
+from memoryd_client.launcher.own import only_own
 from memoryd_client.launcher.process import Process
 from memoryd_client.shared import lock_holder as locks
 from memoryd_client.shared import paths
@@ -66,16 +68,8 @@ def start(socket_path: str, *, options: list[str], ready_s: float) -> Started:
     `ProtocolMismatchError` or another `MemorydError` if an unusable process answers.
     """
     path = _checked(socket_path)
-    end = time.monotonic() + ready_s
-    try:
-        running = _running(path, end)
-    except PermissionError as error:
-        raise StartFailedError(
-            f"the lock of {path} is not yours: {error.strerror}", hint="choose another --socket"
-        ) from error
-    if running is not None:
-        return running
-    return _launch([launch.program(), *options], path, logs.log_path(path), None, end)
+    with only_own(path, "start", StartFailedError):
+        return _start(path, options, ready_s)
 
 
 def stop(socket_path: str, *, timeout_s: float) -> Stopped:
@@ -86,47 +80,44 @@ def stop(socket_path: str, *, timeout_s: float) -> Stopped:
     """
     path = _checked(socket_path)
     lock = paths.lock_path(path)
-    try:
+    with only_own(path, "stop", StopFailedError):
         found = _holder(lock)
         if found is None:
             return _nobody(path, lock)
         if found.manager:
             raise ManagedError(found.manager, "stop")
         return _stop(path, lock, found, timeout_s)
-    except PermissionError as error:
-        raise StopFailedError(
-            f"the memoryd at {path} is not yours: {error.strerror}", hint="check who owns it"
-        ) from error
 
 
 def restart(socket_path: str, *, timeout_s: float, ready_s: float) -> Started:
-    """Stop the daemon of this socket and start the same command in the same folder.
+    """Stop the daemon of this socket; start `memoryd` with its options in the same folder.
 
     It gets the caller's environment. If none runs, just start. Raises the errors of both.
     """
     path = _checked(socket_path)
-    try:
+    with only_own(path, "restart", StartFailedError):
         found = _holder(paths.lock_path(path))
-    except PermissionError:
-        found = None  # `start` reports it
-    if found is None:
-        return start(path, options=[], ready_s=ready_s)
-    if found.manager:
-        raise ManagedError(found.manager, "restart")
-    # Checked before anything is stopped.
-    if not (found.argv and os.access(found.argv[0], os.X_OK) and os.path.isdir(found.cwd)):
-        raise StartFailedError(
-            f"memoryd (process {found.pid}) can't be restarted with the same command: "
-            "its program or folder no longer exists, or is unknown",
-            hint="`memctl stop`, then `memctl start`",
-        )
-    stop(path, timeout_s=timeout_s)
-    log = found.log_path or logs.log_path(path)
-    return _launch(found.argv, path, log, found.cwd, time.monotonic() + ready_s)
+        if found is None:
+            return _start(path, [], ready_s)
+        if found.manager:
+            raise ManagedError(found.manager, "restart")
+        # All that a start needs is checked before anything is stopped.
+        command = [launch.program(), *launch.kept_options(found)]
+        log = found.log_path or logs.log_path(path)
+        os.close(launch.open_log(log))
+        stop(path, timeout_s=timeout_s)
+        return _launch(command, path, log, found.cwd, time.monotonic() + ready_s)
 
 
 def _checked(socket_path: str) -> str:
     return check_main_socket(paths.check_socket_path(os.path.abspath(socket_path)))
+
+
+def _start(path: str, options: list[str], ready_s: float) -> Started:
+    end = time.monotonic() + ready_s
+    if (running := _running(path, end)) is not None:
+        return running
+    return _launch([launch.program(), *options], path, logs.log_path(path), None, end)
 
 
 def _running(path: str, end: float) -> Started | None:
@@ -235,9 +226,14 @@ def _identify(path: str, lock: str, process: Process) -> str:
     now = locks.read(lock)
     if not locks.is_held(lock) or now is None or now.pid != process.pid:
         raise _unsure(f"another process has just taken {lock}")
-    if process.has_open(lock) is False:
-        raise _unsure(f"{lock} names process {process.pid}, which does not have it open")
     answered = greeting is not None and greeting.pid is not None
+    has_open = process.has_open(lock)
+    if has_open is False:
+        raise _unsure(f"{lock} names process {process.pid}, which does not have it open")
+    # Without /proc, a process that answers identifies itself; if none does, a lock that others can
+    # open too may be held by any of them.
+    if has_open is None and not answered and not locks.is_private(lock):
+        raise _unsure(f"others can hold {lock}, and process {process.pid} does not answer")
     return "" if answered else "it held its lock but did not answer"
 
 

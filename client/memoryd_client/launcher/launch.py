@@ -1,16 +1,18 @@
 """Start of memoryd as a separate process that outlives its parent and the terminal."""
 
+import errno
 import os
 import signal
-import stat
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from shutil import which
 
 from memoryd_client.launcher.errors import StartFailedError
-from memoryd_client.shared import service_manager
-from memoryd_client.shared.safe_open import open_regular
+from memoryd_client.shared import ownership, service_manager
+from memoryd_client.shared.lock_holder import OPTIONS, Holder
+from memoryd_client.shared.log_line import decoded
 
 OUTPUT_LINES = 10
 """Last lines of a failed daemon's output that an error carries."""
@@ -34,19 +36,9 @@ class Child:
     def __init__(self, argv: list[str], *, cwd: str | None, log_path: str) -> None:
         """Start it and append its output to the log. Raises `StartFailedError`."""
         self.log_path = log_path
+        log = open_log(log_path)
         try:
-            os.makedirs(os.path.dirname(log_path), mode=0o700, exist_ok=True)
-            # Without O_NONBLOCK, a pipe without a reader would block here.
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
-            log = os.open(log_path, flags, 0o600)
-            os.set_blocking(log, True)
-        except OSError as error:
-            raise StartFailedError(f"can't write the log {log_path}: {error.strerror}") from error
-        try:
-            found = os.fstat(log)
-            self._offset = found.st_size
-            if stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) & 0o077:
-                os.fchmod(log, 0o600)  # created under another umask
+            self._offset = os.fstat(log).st_size
             self._process = subprocess.Popen(
                 argv,
                 cwd=cwd,
@@ -57,8 +49,9 @@ class Child:
                 # Keeps signals of this terminal and process group away.
                 start_new_session=True,
             )
-        except OSError as error:
-            raise StartFailedError(f"can't run {argv[0]}: {error.strerror}") from error
+        except (OSError, ValueError) as error:  # ValueError: a NUL in an option
+            reason = getattr(error, "strerror", None) or error
+            raise StartFailedError(f"can't run {argv[0]}: {reason}") from error
         finally:
             os.close(log)
         self.pid = self._process.pid
@@ -97,15 +90,48 @@ class Child:
     def _output(self) -> list[str]:
         """Return the last lines written since the start."""
         try:
-            with open_regular(self.log_path) as log:
+            with os.fdopen(ownership.open_own(self.log_path), "rb") as log:
                 size = os.fstat(log.fileno()).st_size
                 # A smaller log was rotated meanwhile.
                 begin = self._offset if size >= self._offset else 0
                 log.seek(max(begin, size - _OUTPUT_BYTES))
-                text = log.read(_OUTPUT_BYTES).decode("utf-8", "replace")
+                lines = log.read(_OUTPUT_BYTES).splitlines()
         except OSError:
             return []
-        return text.splitlines()[-OUTPUT_LINES:]
+        return [decoded(line) for line in lines[-OUTPUT_LINES:]]
+
+
+def open_log(path: str) -> int:
+    """Open a log to append to it, created with its folder if missing; return its descriptor.
+
+    Raises `StartFailedError`, also if somebody else could change the log.
+    """
+    folder = os.path.dirname(path)
+    try:
+        with suppress(FileNotFoundError):
+            ownership.check_folder(folder)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        ownership.check_folder(folder)
+        # Without O_NONBLOCK, a pipe without a reader would block here.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+        log = os.open(path, flags | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        linked = error.errno == errno.ELOOP
+        raise _bad_log(path, "it is a symbolic link" if linked else error.strerror) from error
+    try:
+        found = os.fstat(log)
+        ownership.check_own(found, path)
+        if found.st_mode & 0o077:
+            os.fchmod(log, 0o600)  # created under another umask
+        os.set_blocking(log, True)
+    except OSError as error:
+        os.close(log)
+        raise _bad_log(path, error.strerror) from error
+    return log
+
+
+def _bad_log(path: str, reason: str | None) -> StartFailedError:
+    return StartFailedError(f"can't write the log {path}: {reason}", hint="move it away")
 
 
 def program() -> str:
@@ -121,6 +147,28 @@ def program() -> str:
             hint="install memoryd, or add its folder to PATH",
         )
     return os.path.abspath(found)
+
+
+def kept_options(holder: Holder) -> list[str]:
+    """Return the options with which the holder of a lock was started, for the same program.
+
+    Raises `StartFailedError` if they or the folder are unknown.
+    """
+    options = holder.options
+    unknown = [] if options is None else sorted(options.keys() - set(OPTIONS))
+    if options is None:
+        reason = "an older version started it, so its options are unknown"
+    elif unknown:
+        reason = f"this version doesn't know its options {', '.join(unknown)}"
+    elif not os.path.isdir(holder.cwd):
+        reason = f"its folder {holder.cwd or '(unknown)'} no longer exists"
+    else:
+        # In one word, no value can be taken for another option.
+        return [f"--{name}={value}" for name, value in sorted(options.items())]
+    raise StartFailedError(
+        f"memoryd (process {holder.pid}) can't be restarted: {reason}",
+        hint="`memctl stop`, then `memctl start` with the same options",
+    )
 
 
 def placed(argv: list[str], *, socket_path: str, log_path: str) -> list[str]:

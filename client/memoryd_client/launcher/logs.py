@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from memoryd_client.launcher.errors import ManagedError, NoLogError, check_main_socket
-from memoryd_client.shared import lock_holder, paths
-from memoryd_client.shared.safe_open import open_regular
+from memoryd_client.launcher.own import only_own
+from memoryd_client.shared import lock_holder, ownership, paths
+from memoryd_client.shared.log_line import decoded
 
 _POLL_S = 0.2
 _BLOCK_BYTES = 64 * 1024
@@ -21,14 +22,24 @@ def log_path(socket_path: str) -> str:
 def current(socket_path: str) -> str:
     """Return the log of the running, or last, daemon at this socket.
 
-    Raises `ManagedError` if a service manager keeps it, `NoLogError` if there is none,
-    `RestrictedSocketError` if only agents use the socket.
+    Raises `ManagedError` if a service manager keeps it, `NoLogError` if there is none or somebody
+    else can change it, `RestrictedSocketError` if only agents use the socket.
     """
-    lock = paths.lock_path(check_main_socket(os.path.abspath(socket_path)))
-    try:
-        found, held = lock_holder.read(lock), lock_holder.is_held(lock)
-    except PermissionError as error:
-        raise NoLogError(f"the memoryd at {socket_path} is not yours: {error.strerror}") from error
+    path = check_main_socket(os.path.abspath(socket_path))
+    with only_own(path, "logs", NoLogError):
+        log = _named(path)
+        try:
+            os.close(ownership.open_own(log))
+        except FileNotFoundError as error:
+            hint = "`memctl start` creates one"
+            raise NoLogError(f"there is no log yet: {log}", hint=hint) from error
+    return log
+
+
+def _named(socket_path: str) -> str:
+    """Return the log that the lock file names, else the one that `start` uses."""
+    lock = paths.lock_path(socket_path)
+    found, held = lock_holder.read(lock), lock_holder.is_held(lock)
     if found is not None and found.log_path is None and held:
         if found.manager:
             raise ManagedError(found.manager, "logs")
@@ -36,25 +47,19 @@ def current(socket_path: str) -> str:
             f"memoryd (process {found.pid}) has no log file: it logs to its terminal",
             hint="see that terminal, or use `memctl restart`",
         )
-    path = (found.log_path if found is not None else None) or log_path(socket_path)
-    if not os.path.exists(path):
-        raise NoLogError(f"there is no log yet: {path}", hint="`memctl start` creates one")
-    if not os.path.isfile(path):
-        raise NoLogError(f"the log {path} is not a regular file", hint="move it away")
-    if not os.access(path, os.R_OK):
-        raise NoLogError(f"can't read the log {path}", hint="check its owner")
-    return path
+    return (found.log_path if found is not None else None) or log_path(socket_path)
 
 
 def tail(path: str, lines: int) -> list[str]:
     """Return the last lines of a log, without line ends, continued in the rotated log.
 
-    Reads no more than needed and replaces invalid UTF-8. Raises `OSError`.
+    Reads no more than needed, replaces invalid UTF-8 and escapes control characters. Raises
+    `OSError`, also if somebody else can change the log.
     """
-    with open_regular(path) as log:
+    with _own(path) as log:
         found = _tail(log, path, lines)
         rest = log.read()
-    return [*found, *map(_text, rest.splitlines())][-lines:] if lines > 0 else []
+    return [*found, *map(decoded, rest.splitlines())][-lines:] if lines > 0 else []
 
 
 def follow(
@@ -73,11 +78,11 @@ def follow(
         while True:
             rest += log.read()
             *whole, rest = rest.split(b"\n")
-            yield from map(_text, whole)
+            yield from map(decoded, whole)
             if (newer := _newer(log, path)) is not None:
                 # Lines written between the read and the rotation.
                 rest += log.read()
-                yield from map(_text, rest.splitlines())
+                yield from map(decoded, rest.splitlines())
                 rest = b""
                 log.close()
                 log = newer
@@ -97,7 +102,7 @@ def _tail(log: BinaryIO, path: str, lines: int) -> list[str]:
         with older:
             if not _same(older, log):
                 found = _last_lines(older, missing) + found
-    return [_text(line) for line in found]
+    return [decoded(line) for line in found]
 
 
 def _last_lines(log: BinaryIO, lines: int) -> list[bytes]:
@@ -126,14 +131,14 @@ def _newer(log: BinaryIO, path: str) -> BinaryIO | None:
 
 def _opened(path: str) -> BinaryIO | None:
     try:
-        return open_regular(path)
+        return _own(path)
     except FileNotFoundError:
         return None
 
 
+def _own(path: str) -> BinaryIO:
+    return os.fdopen(ownership.open_own(path), "rb")
+
+
 def _same(one: BinaryIO, other: BinaryIO) -> bool:
     return os.path.samestat(os.fstat(one.fileno()), os.fstat(other.fileno()))
-
-
-def _text(line: bytes) -> str:
-    return line.decode("utf-8", "replace").removesuffix("\r")

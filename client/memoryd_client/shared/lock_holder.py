@@ -1,15 +1,12 @@
-"""Lock files with one line of JSON: the process that holds the lock, and its command.
+"""Lock files with one line of JSON: the process that holds the lock, and its options.
 
 The lock is flock(2)'s, which the kernel releases at any exit. The line remains, so it proves
-nothing by itself.
+nothing by itself. Only files that nobody else can change are read.
 """
 
-import errno
 import fcntl
 import json
 import os
-import stat
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,30 +15,36 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from memoryd_client.shared import service_manager
+from memoryd_client.shared import ownership, service_manager
 
 _PID_MAX = 2**31 - 1
 _MAX_BYTES = 4 * 1024 * 1024
 """More than the longest command line of a kernel."""
 
+OPTIONS = ("agent", "config", "log-level", "workspace")
+"""Options of `memoryd` that a restart keeps, besides the socket and the log."""
+
 
 class Holder(Struct, frozen=True):
     """The process that holds a lock.
 
-    `argv` and `cwd` start it again; `argv` is empty if unknown. `manager` is `systemd`, `launchd`
-    or "". `log_path` is its log file (None: standard error), `started_at` Unix time (0: unknown).
+    `manager` is `systemd`, `launchd` or "". `log_path` is its log file (None: standard error),
+    `started_at` Unix time (0: unknown). `options` has the given ones of `OPTIONS`; None if unknown,
+    as in the files of memoryd 0.1.
     """
 
     pid: Annotated[int, Meta(gt=0, le=_PID_MAX)]
-    argv: list[str] = []
     cwd: str = ""
     manager: str = ""
     log_path: str | None = None
     version: str = ""
     started_at: float = 0.0
+    options: dict[str, str] | None = None
 
 
-def this_process(*, version: str = "", log_path: str | None = None) -> Holder:
+def this_process(
+    *, version: str = "", log_path: str | None = None, options: dict[str, str] | None = None
+) -> Holder:
     """Describe the calling process. Call it before the current directory changes."""
     try:
         cwd = os.getcwd()
@@ -49,13 +52,12 @@ def this_process(*, version: str = "", log_path: str | None = None) -> Holder:
         cwd = ""
     return Holder(
         pid=os.getpid(),
-        # The first word may be a name from PATH.
-        argv=[sys.executable, *sys.orig_argv[1:]],
         cwd=cwd,
         manager=service_manager.manager(os.environ, pid=os.getpid(), parent_pid=os.getppid()),
         log_path=None if log_path is None else os.path.abspath(log_path),
         version=version,
         started_at=time.time(),
+        options=options,
     )
 
 
@@ -90,7 +92,8 @@ def read_from(descriptor: int) -> Holder | None:
 def read(path: str) -> Holder | None:
     """Return the holder that a lock file names, even if it no longer holds the lock.
 
-    None if the file is missing or invalid. Raises `OSError` if it can't be read.
+    None if the file is missing or invalid. Raises `OSError` if it can't be read, `NotOursError` if
+    others can change it.
     """
     if (descriptor := _opened(path)) is None:
         return None
@@ -101,7 +104,7 @@ def read(path: str) -> Holder | None:
 
 
 def is_held(path: str) -> bool:
-    """Return whether a daemon holds the lock. Raises `OSError` if the file can't be read."""
+    """Return whether a daemon holds the lock. Raises the errors of `read`."""
     with free(path) as is_free:
         return is_free is False
 
@@ -111,7 +114,7 @@ def free(path: str) -> Iterator[bool | None]:
     """Hold a shared lock meanwhile, which keeps daemons out; yield whether the lock was free.
 
     Yields None, and creates nothing, without a lock file. Other readers don't conflict; a starting
-    daemon waits for them. Raises `OSError` if the file can't be read.
+    daemon waits for them. Raises the errors of `read`.
     """
     if (descriptor := _opened(path)) is None:
         yield None
@@ -127,19 +130,13 @@ def free(path: str) -> Iterator[bool | None]:
         os.close(descriptor)
 
 
+def is_private(path: str) -> bool:
+    """Return whether only we can open the lock file, and therefore lock it. Raises `OSError`."""
+    return not os.lstat(path).st_mode & 0o077
+
+
 def _opened(path: str) -> int | None:
-    """Open a regular lock file for reading. Raises `OSError`."""
-    # A link may lead to another lock, and a FIFO would block.
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        descriptor = os.open(path, flags)
+        return ownership.open_own(path)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise PermissionError(error.errno, "it is a symbolic link", path) from error
-        raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise PermissionError(errno.EACCES, "it is not a regular file", path)
-    return descriptor

@@ -17,7 +17,7 @@ from memoryd_client.launcher import logs
 from memoryd_client.shared import lock_holder
 
 SEEDS = [
-    b'{"pid": 12, "argv": ["memoryd"], "cwd": "/", "manager": "", "started_at": 1.5}\n',
+    b'{"pid": 12, "options": {"agent": "a"}, "cwd": "/", "manager": "", "started_at": 1.5}\n',
     b"12\n",
     b'["/home/a", "/home/b"]',
     b'{"provider":"none","model":"m","provider_key":"","dims":null,"max_input_bytes":1,'
@@ -30,7 +30,7 @@ SEEDS = [
 ]
 DICTIONARY = [
     b'"pid":',
-    b'"argv":',
+    b'"options":',
     b'"started_at":',
     b'"provider":',
     b'"by":',
