@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from harness import REPOSITORY, Daemon
-from waiting import PATIENCE_S
+from waiting import PATIENCE_S, eventually
 
 from memoryd_client import Client, errors
 
@@ -196,6 +196,33 @@ def test_root_is_served_by_the_daemon_of_a_user(environment: dict[str, str], sha
                 assert client.status().pid == process.pid
         finally:
             process.terminate()
+
+
+def test_an_ignore_file_without_permission_hides_its_folder(
+    daemon: Daemon, environment: dict[str, str]
+) -> None:
+    """As another user, because root may read everything."""
+    daemon.write("memory/a.md", "olives\n")
+    daemon.write("memory/private/b.md", "olives\n")
+    ignore = daemon.write("memory/private/.memoryignore", "")
+    subprocess.run(["chown", "-R", f"{THEM}:{THEM}", str(daemon.folder)], check=True)
+    daemon.start(before=become(THEM)).sync()
+    assert len(daemon.paths("olives")) == 2
+    for attempt in range(2):
+        ignore.chmod(0)
+        eventually(lambda: daemon.paths("olives") == ["memory/a.md"])
+        with daemon.client() as client:
+            eventually(lambda: client.status().files == 1)
+            assert (
+                "memory/private/.memoryignore can't be used (Permission denied);"
+                " memoryd leaves out memory/private until it can"
+            ) in client.status().degraded
+        if attempt == 0:
+            ignore.chmod(0o600)
+            eventually(lambda: len(daemon.paths("olives")) == 2)
+    daemon.stop()
+    daemon.start(before=become(THEM))
+    assert daemon.paths("olives") == ["memory/a.md"]
 
 
 @pytest.fixture
