@@ -65,7 +65,8 @@ def serve(load: Callable[[], Encode]) -> None:
     # whether work remains. The end of stdin stops this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    os.nice(NICENESS)
+    with suppress(PermissionError):  # a sandbox may forbid even a lower priority
+        os.nice(NICENESS)
     frames = _claim_stdout()
     encode = load()
     with suppress(BrokenPipeError):
