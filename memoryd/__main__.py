@@ -25,6 +25,7 @@ from memoryd.config.validate import ConfigError
 from memoryd.daemon.log_writer import FLUSH_S, flushed, log_to
 from memoryd.daemon.malloc import keep_heaps_few
 from memoryd.daemon.process import Signals, leave, occupy_standard_streams, run_until_stopped
+from memoryd.fs.core_dumps import protect_memory
 from memoryd.fs.hang import DISK_LIMIT_S, within
 from memoryd_client.shared import paths
 
@@ -86,8 +87,7 @@ def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
     gc.freeze()  # loaded modules stay
     gc.set_threshold(*GC_THRESHOLDS)
     _raise_descriptor_limit()
-    # A core dump would contain keys and notes, and other users may be able to read it.
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    protect_memory()
     named = (arguments.config, arguments.agent, arguments.workspace)
     options = RunOptions(socket_path, *named, log_path=arguments.log_file)
     try:

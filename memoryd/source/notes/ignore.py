@@ -177,7 +177,7 @@ class IgnoreFile:
 
     @property
     def is_special(self) -> bool:
-        """Whether it has a problem, or is a link, whose target can change without an event."""
+        """True if it has a problem, or is a link, whose target can change without an event."""
         return self.problem is not None or len(self.signature) > 1
 
 
