@@ -28,6 +28,7 @@ from memoryd.daemon.process import Signals, leave, occupy_standard_streams, run_
 from memoryd.fs.core_dumps import protect_memory
 from memoryd.fs.hang import DISK_LIMIT_S, within
 from memoryd_client.shared import paths
+from memoryd_client.shared.style import printable_json, printable_name
 
 GC_THRESHOLDS = (2_000, 5, 400)
 """Thresholds of Python's garbage collector, which stops all threads: a collection of 10,000 young
@@ -174,10 +175,11 @@ def _print_config(config: AgentConfig, others: list[str], *, as_json: bool) -> N
             "files": [str(file) for file in config.files],
             "values": [{"key": k, "value": v, "origin": o} for k, v, o in config.values()],
         }
-        print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+        print(printable_json(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()))
     else:
         for key, value, origin in config.values():
-            print(f"{key} = {msgspec.json.encode(value).decode()}  # {origin}")
+            shown = printable_json(msgspec.json.encode(value).decode())
+            print(f"{key} = {shown}  # {printable_name(origin)}")
         if others:
             print(f"# agent {config.agent}; other agents (--agent): {', '.join(others)}")
     sys.stdout.flush()
