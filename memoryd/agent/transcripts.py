@@ -67,6 +67,7 @@ class Transcripts:
             by_name=by_name,
             redact=redactor(config.settings),
             base=self.places.base,
+            unpack_in=config.db_path.parent,
             tokens=identity.chunk_tokens,
             max_bytes=identity.max_input_bytes,
             forgotten=lambda text: ("message", message_hash(text)) in self.tombstones,

@@ -1,5 +1,6 @@
 """Transcripts of every format, read at once, in two steps, and as excerpts."""
 
+import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -34,6 +35,7 @@ OPTIONS = DeltaOptions(
     detect=partial(detect, enabled=Settings().sessions.formats),
     by_name=by_name,
     base=lambda path: path.parent,
+    unpack_in=Path(tempfile.gettempdir()),
     redact=_redact,
     tokens=32,
     max_bytes=400,
