@@ -388,7 +388,11 @@ def test_the_launchd_agent_is_a_property_list_that_fits() -> None:
     assert agent["Label"] == "org.memoryd.memoryd"
     program, *options = agent["ProgramArguments"]
     assert Path(program).is_absolute()
-    assert _parser().parse_args(options).command == "run"
+    parsed = _parser().parse_args(options)
+    assert parsed.command == "run"
+    # launchd rotates nothing; only this file of the two is written all the time.
+    assert str(parsed.log_file) == "/Users/YOU/Library/Logs/memoryd.log"
+    assert agent["StandardErrorPath"] == "/Users/YOU/Library/Logs/memoryd.stderr.log"
     assert agent["KeepAlive"] == {"SuccessfulExit": False}
     assert agent["ExitTimeOut"] > stopping_s()
     assert agent["Umask"] == 0o077
