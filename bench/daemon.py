@@ -17,6 +17,10 @@ READY_S = 60.0
 STOP_S = 30.0
 
 
+INSPECTABLE = ("-m", "bench.inspectable")
+"""Python arguments for a daemon whose open files are counted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Folder of one benchmark, removed afterwards."""

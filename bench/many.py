@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.corpus import Prose
-from bench.daemon import Place, daemon, peak_bytes, place, resident_bytes, until_ready
+from bench.daemon import INSPECTABLE, Place, daemon, peak_bytes, place, resident_bytes, until_ready
 from bench.figures import Report, at_most
 from bench.wire import Prober, echo, indexing
 
@@ -31,7 +31,7 @@ def run(report: Report, *, quick: bool) -> None:
         repository = where.root / "repository"
         _make_repository(repository, folders, CHANGED // part)
         (where.workspace / "memory").mkdir()
-        with daemon(where) as process:
+        with daemon(where, program=INSPECTABLE) as process:
             until_ready(where)
             with where.client() as client:
                 client.sync()

@@ -77,6 +77,7 @@ def _read_again(file: Path, text: str) -> tuple[int, int]:
         by_name=by_name,
         rules=ReadingRules(Redactor()),
         base=lambda path: path.parent,
+        unpack_in=file.parent,
         tokens=400,
         max_bytes=8_000,
     )

@@ -25,9 +25,11 @@ from memoryd.config.validate import ConfigError
 from memoryd.daemon.log_writer import FLUSH_S, flushed, log_to
 from memoryd.daemon.malloc import keep_heaps_few
 from memoryd.daemon.process import Signals, leave, occupy_standard_streams, run_until_stopped
+from memoryd.fs.core_dumps import protect_memory
 from memoryd.fs.hang import DISK_LIMIT_S, within
 from memoryd_client.shared import paths
 from memoryd_client.shared.log_line import escaped
+from memoryd_client.shared.style import printable_json, printable_name
 
 GC_THRESHOLDS = (2_000, 5, 400)
 """Thresholds of Python's garbage collector, which stops all threads: a collection of 10,000 young
@@ -87,8 +89,7 @@ def serve(arguments: argparse.Namespace, socket_path: Path) -> int:
     gc.freeze()  # loaded modules stay
     gc.set_threshold(*GC_THRESHOLDS)
     _raise_descriptor_limit()
-    # A core dump would contain keys and notes, and other users may be able to read it.
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    protect_memory()
     named = (arguments.config, arguments.agent, arguments.workspace)
     options = RunOptions(
         socket_path, *named, log_path=arguments.log_file, log_level=arguments.log_level
@@ -177,10 +178,11 @@ def _print_config(config: AgentConfig, others: list[str], *, as_json: bool) -> N
             "files": [str(file) for file in config.files],
             "values": [{"key": k, "value": v, "origin": o} for k, v, o in config.values()],
         }
-        print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+        print(printable_json(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()))
     else:
         for key, value, origin in config.values():
-            print(f"{key} = {msgspec.json.encode(value).decode()}  # {origin}")
+            shown = printable_json(msgspec.json.encode(value).decode())
+            print(f"{key} = {shown}  # {printable_name(origin)}")
         if others:
             print(f"# agent {config.agent}; other agents (--agent): {', '.join(others)}")
     sys.stdout.flush()

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.daemon import Place, daemon, environment, place, until_ready
+from bench.daemon import INSPECTABLE, Place, daemon, environment, place, until_ready
 from bench.figures import Report, at_most, table
 from bench.soak.files import Files
 from bench.soak.growth import Growth, Reading, growth, warm
@@ -53,7 +53,7 @@ async def run(where: Place, seconds: float, speed: float = 1.0) -> Outcome:
     async with FailingProvider(random.Random(1)) as provider:
         where.configure(settings(provider.url, str(transcripts)))
         files = Files(where.workspace, transcripts, random.Random(2))
-        with daemon(where, variables) as process:
+        with daemon(where, variables, INSPECTABLE) as process:
             await asyncio.to_thread(until_ready, where)
             outcome = await soak(where, process.pid, provider, files, seconds, speed)
             outcome.findings = await asyncio.to_thread(examine, where)

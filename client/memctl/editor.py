@@ -42,14 +42,30 @@ def open_hit(result: SearchResult, number: int, *, socket_path: str) -> None:
         )
     hit = result.results[number - 1]
     path = os.path.abspath(os.path.join(result.workspace_dir, hit.path))
-    if not os.path.isfile(path):
-        raise NotFoundError(f"{path} no longer exists", hint="search again")
+    _check_note(path, result.workspace_dir)
     editor = chosen_editor()
     words = command(editor, path, hit.snippet_start_line)
     if words is None:
         say(f"note: can't pass the line to {editor[0]}; it is {hit.snippet_start_line}")
         words = [*editor, path]
     _run(words)
+
+
+def _check_note(path: str, workspace: str) -> None:
+    """Raise `NotFoundError` unless a path is still a regular file that no link leads to.
+
+    A note that was replaced by a link since the search could open, and then change, any file. The
+    way to the workspace, or to the folder of a file outside, may lead through links.
+    """
+    root = os.path.join(workspace, "")
+    at = workspace if path.startswith(root) else os.path.dirname(path)
+    names = os.path.relpath(path, at).split(os.sep)
+    for name in names:
+        at = os.path.join(at, name)
+        if os.path.islink(at):
+            raise NotFoundError(f"{at} is a link now, which is no note", hint="search again")
+    if not os.path.isfile(path):
+        raise NotFoundError(f"{path} no longer exists", hint="search again")
 
 
 def chosen_editor() -> list[str]:

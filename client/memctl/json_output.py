@@ -7,6 +7,7 @@ from memoryd_client.errors import MemorydError, UnavailableError
 from memoryd_client.schema.agents import AgentSummary
 from memoryd_client.schema.memory import GetResult, Hit
 from memoryd_client.schema.status import StatusResult
+from memoryd_client.shared.style import printable_json
 from memoryd_client.wire.requests import encodable
 
 
@@ -37,12 +38,13 @@ def failure(error: MemorydError) -> dict[str, object]:
 
 def text(value: object) -> str:
     """Return a JSON value as indented text that ends with a newline."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+    formatted = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    return printable_json(formatted) + "\n"
 
 
 def line(value: object) -> str:
     """Return a JSON value on one line, for streamed output."""
-    return msgspec.json.encode(value).decode() + "\n"
+    return printable_json(msgspec.json.encode(value).decode()) + "\n"
 
 
 def camel(name: str) -> str:

@@ -138,6 +138,7 @@ class Agent:
             found.append(f"the last rebuild failed: {failed}")
         if (problem := self.notes.reconciler.stats().problem) is not None:
             found.append(f"scan: {problem}")
+        found += self.notes.reconciler.stats().left_out
         if self.transcripts is not None:
             found += [f"transcripts: {why}" for why in self.transcripts.tracker.stats().problems]
         if (choice := embedding.resolved.fallback) is not None:

@@ -71,6 +71,7 @@ class Transcripts:
                 lambda name: ("message", message_hash(name)) in self.tombstones,
             ),
             base=self.places.base,
+            unpack_in=config.db_path.parent,
             tokens=identity.chunk_tokens,
             max_bytes=identity.max_input_bytes,
         )

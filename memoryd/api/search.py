@@ -3,6 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -70,27 +71,29 @@ async def _catch_up(agent: Agent, most_s: float) -> None:
 
 
 async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> set[FileKey]:
-    """Return the indexed notes that are deleted on disk.
+    """Return the indexed notes that are deleted on disk, or hidden by an ignore file.
 
     Notes on a missing disk, or on one that does not answer within `DELETED_LIMIT_S`, don't count as
     deleted; `late` then gets a warning. A missing disk also starts a scan.
     """
     workspace = agent.notes.discovery.workspace
-    gone, away = set[FileKey](), set[FileKey]()
+    gone, away, hidden = set[FileKey](), set[FileKey](), set[FileKey]()
 
     async def check(notes: list[FileKey], place: Path | str) -> None:
-        def stat_notes() -> tuple[set[FileKey], set[FileKey]]:
+        def stat_notes() -> tuple[set[FileKey], set[FileKey], set[FileKey]]:
             lost = {key for key in notes if _is_gone(workspace / key.path)}
-            return lost, {key for key in lost if agent.notes.mounts.away(workspace / key.path)}
+            without_disk = {key for key in lost if agent.notes.mounts.away(workspace / key.path)}
+            return lost, without_disk, {key for key in notes if _is_hidden(agent, key)}
 
         try:
             async with asyncio.timeout(DELETED_LIMIT_S):
-                lost, without_disk = await agent.look_up(stat_notes, at=place)
+                lost, without_disk, ignored = await agent.look_up(stat_notes, at=place)
         except (TimeoutError, RequestFailedError):
             late.append(f"{place} does not answer: some of its results may be deleted")
             return
         gone.update(lost)
         away.update(without_disk)
+        hidden.update(ignored)
 
     by_place = defaultdict[Path | str, list[FileKey]](list)
     for key in keys:
@@ -101,7 +104,7 @@ async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> s
         late.append(NOT_THERE)
         if agent.notes.reconciler.stats().problem is None and agent.queues.reconcile.empty():
             agent.queues.reconcile.put_nowait(Hint(reason="missing files"))
-    return gone - away
+    return gone - away | hidden
 
 
 def _is_gone(path: Path) -> bool:
@@ -112,6 +115,14 @@ def _is_gone(path: Path) -> bool:
         return True
     except (OSError, ValueError):
         return False
+    return False
+
+
+def _is_hidden(agent: Agent, key: FileKey) -> bool:
+    """Return whether an ignore file hides a note; one that can't be checked is as indexed."""
+    discovery = agent.notes.discovery
+    with suppress(OSError):
+        return discovery.hides(discovery.real_path(key))
     return False
 
 

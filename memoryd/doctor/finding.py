@@ -8,7 +8,7 @@ import msgspec
 
 from memoryd.fs.directories import shown_path
 from memoryd_client.shared.humanize import counted
-from memoryd_client.shared.style import one_line, printable_name
+from memoryd_client.shared.style import one_line, printable_json, printable_name
 from memoryd_client.shared.text_width import table
 
 Level = Literal["ok", "warning", "error"]
@@ -93,7 +93,8 @@ class Examination:
 def as_json(examination: Examination) -> str:
     """Return one document."""
     document = {"ok": examination.ok, "findings": examination.findings}
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    formatted = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    return printable_json(formatted) + "\n"
 
 
 def as_text(examination: Examination) -> str:

@@ -13,6 +13,7 @@ from memoryd.index.rebuild.leftovers import unfinished
 from memoryd_client import MemorydError
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.shared import lock_holder
+from memoryd_client.shared.file_locks import holds_lock
 from memoryd_client.shared.humanize import counted
 
 TRIES = 3
@@ -116,10 +117,16 @@ def _complaints(status: StatusResult) -> Iterator[str]:
 
 
 def _has_open(pid: int, path: Path) -> bool | None:
-    """Return whether a process has a file open; None if unknown, as on macOS."""
+    """Return whether a process has a file open; None if unknown, as on macOS.
+
+    Only root may see the open files of a daemon. Others see its locks: SQLite has one on an index
+    as long as it is open.
+    """
     try:
         wanted = path.stat()
         descriptors = list((_PROCESSES / str(pid) / "fd").iterdir())
+    except PermissionError:
+        return holds_lock(pid, str(path))
     except OSError:
         return None
     for descriptor in descriptors:

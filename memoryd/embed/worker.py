@@ -16,6 +16,8 @@ from typing import BinaryIO
 
 import msgspec
 
+from memoryd.fs.core_dumps import protect_memory
+
 DIMS = 512
 """Numbers in a vector of the bundled model."""
 
@@ -65,7 +67,9 @@ def serve(load: Callable[[], Encode]) -> None:
     # whether work remains. The end of stdin stops this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    os.nice(NICENESS)
+    protect_memory()
+    with suppress(PermissionError):  # a sandbox may forbid even a lower priority
+        os.nice(NICENESS)
     frames = _claim_stdout()
     encode = load()
     with suppress(BrokenPipeError):

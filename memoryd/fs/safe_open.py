@@ -9,7 +9,7 @@ import errno
 import io
 import os
 import stat as stat_module
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import takewhile
 
@@ -30,21 +30,23 @@ class LinkError(OSError):
     """Symbolic link in a path."""
 
 
-def open_file(path: StrPath, below: StrPath) -> int:
+def open_file(path: StrPath, below: StrPath, *, own_link: bool = False) -> int:
     """Open a regular file for reading and return its descriptor.
 
-    The path begins with the directory `below`, which may be reached through links. Raises
-    `OSError`.
+    The path begins with the directory `below`, which may be reached through links. With `own_link`,
+    the file itself may be a link to a regular file of our user. Raises `OSError`.
     """
     with _folder_of(path, below) as (folder, name):
+        if own_link and _is_link(name, folder):
+            return _open_target(name, folder, path)
         return _open_regular(name, folder, path)
 
 
 class RegularFile(io.FileIO):
     """Unbuffered regular file, opened by `open_file`."""
 
-    def __init__(self, path: StrPath, below: StrPath) -> None:
-        super().__init__(open_file(path, below), "rb")
+    def __init__(self, path: StrPath, below: StrPath, *, own_link: bool = False) -> None:
+        super().__init__(open_file(path, below, own_link=own_link), "rb")
         self._path = path
 
     def read(self, size: int | None = -1) -> bytes:
@@ -151,24 +153,48 @@ def _step(name: str, folder: int, flags: int, path: StrPath) -> int:
 
 
 def _open_regular(name: str, folder: int, path: StrPath) -> int:
+    return _open_checked(name, folder, path, _check_regular, follow=False)
+
+
+def _open_target(name: str, folder: int, path: StrPath) -> int:
+    try:
+        return _open_checked(name, folder, path, _check_own, follow=True)
+    except FileNotFoundError as error:
+        raise OSError(errno.ENOENT, "a link to a missing file", str(path)) from error
+
+
+def _open_checked(
+    name: str,
+    folder: int,
+    path: StrPath,
+    check: Callable[[os.stat_result, StrPath], None],
+    *,
+    follow: bool,
+) -> int:
+    nofollow = 0 if follow else os.O_NOFOLLOW
     if _O_PATH:
-        found = os.open(name, _O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        found = os.open(name, _O_PATH | nofollow | os.O_CLOEXEC, dir_fd=folder)
         try:
-            _check_regular(os.fstat(found), path)
+            check(os.fstat(found), path)
             return os.open(f"/proc/self/fd/{found}", _READ)
         except FileNotFoundError:
             pass  # no /proc here
         finally:
             os.close(found)
-    before = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    _check_regular(before, path)
-    descriptor = os.open(name, _READ | os.O_NOFOLLOW, dir_fd=folder)
+    check(os.stat(name, dir_fd=folder, follow_symlinks=follow), path)
+    descriptor = os.open(name, _READ | nofollow, dir_fd=folder)
     try:
-        _check_regular(os.fstat(descriptor), path)
+        check(os.fstat(descriptor), path)
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _check_own(found: os.stat_result, path: StrPath) -> None:
+    _check_regular(found, path)
+    if found.st_uid != os.geteuid():
+        raise OSError(errno.EPERM, "a link to a file of another user", str(path))
 
 
 def _check_regular(found: os.stat_result, path: StrPath) -> None:

@@ -86,6 +86,28 @@ def test_an_absolute_path_stays(
     assert noted(workspace.parent) == ["+12", str(outside)]
 
 
+@pytest.mark.parametrize("replaced", ["memory/2026-08-14.md", "memory"])
+def test_a_note_that_became_a_link_is_not_opened(
+    replaced: str, workspace: Path, editor: Editor, monkeypatch: pytest.MonkeyPatch, capfd: Captured
+) -> None:
+    monkeypatch.setenv("EDITOR", str(editor("vim")))
+    target = (workspace / replaced).rename(workspace.parent / "elsewhere")
+    (workspace / replaced).symlink_to(target)
+    assert search(workspace, 1) == 4
+    assert f"{workspace / replaced} is a link now, which is no note" in capfd.readouterr().err
+    assert not (workspace.parent / "noted").exists()
+
+
+def test_the_way_to_the_workspace_may_be_a_link(
+    workspace: Path, editor: Editor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDITOR", str(editor("vim")))
+    way = workspace.parent / "way"
+    way.symlink_to(workspace)
+    assert search(way, 1) == 0
+    assert noted(workspace.parent) == ["+12", str(way / "memory/2026-08-14.md")]
+
+
 def test_visual_wins_and_may_have_arguments(
     workspace: Path, editor: Editor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

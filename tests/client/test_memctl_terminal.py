@@ -8,6 +8,7 @@ from golden_bodies import golden
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memctl import json_output
 from memctl.render import config, search
 from memctl.render_status import status
 from memoryd_client.schema.memory import ConfigResult, ConfigValue, SearchResult
@@ -63,6 +64,34 @@ def test_a_snippet_is_not_wrapped_into_nothing(columns: int | None) -> None:
 
 def test_a_note_can_not_play_with_the_terminal() -> None:
     assert printable("a\x1b[2Jb\rc\x9bd\te\r\nf") == "a\ufffd[2Jb\ufffdc\ufffdd\te\nf"
+
+
+def test_a_note_can_not_turn_its_text_around() -> None:
+    isolate, override, pop = "\u2066", "\u202e", "\u202c"
+    hit = msgspec.structs.replace(FOUND.results[1], snippet=f"a{isolate}b{override}c{pop}\u200fd")
+    text = search(msgspec.structs.replace(FOUND, results=[hit]), Style(colour=False))
+    assert text.splitlines()[1] == "   3 │ a\ufffdb\ufffdc\ufffdd"
+    assert printable("שלום\u200f, \u061cعالم\u200e!") == "שלום, عالم!", "marks are not missed"
+    assert printable_name("a\u200fb\u061c.md") == "a\ufffdb\ufffd.md", "but names stay different"
+
+
+UNSAFE = {*map(chr, (*range(32), *range(127, 160), *range(0x202A, 0x202F)))} | {
+    *map(chr, (*range(0x2066, 0x206A), 0x061C, 0x200E, 0x200F, 0x2028, 0x2029))
+}
+
+
+@given(st.text() | st.text(st.sampled_from(sorted(UNSAFE))))
+def test_json_has_the_same_value_without_unsafe_characters(text: str) -> None:
+    value = {"snippet": text, text: [text]}
+    for shown in (json_output.line(value), json_output.text(value)):
+        assert msgspec.json.decode(shown) == value
+        assert not UNSAFE & set(shown.replace("\n", ""))
+
+
+@given(st.text() | st.text(st.sampled_from(sorted(UNSAFE))))
+def test_no_text_or_name_controls_a_terminal(text: str) -> None:
+    assert set(printable(text)) & UNSAFE <= {"\t", "\n", "\u2028", "\u2029"}
+    assert not set(printable_name(text)) & UNSAFE
 
 
 @given(st.text())

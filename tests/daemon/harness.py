@@ -52,6 +52,8 @@ class Daemon:
         self.socket = self.folder / "s"
         self.config = self.folder / "config.toml"
         self.settings = settings
+        # Tests of any user may look into the process; only root may look into a protected one.
+        self.protected = os.geteuid() == 0
         self.agents: dict[str, str] = {}
         self.variables: dict[str, str] = {}
         self.provider = provider
@@ -144,7 +146,8 @@ class Daemon:
         assert found["ok"], [f for f in found["findings"] if f["level"] != "ok"]
 
     def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-X", "dev", "-W", "error", "-m", "memoryd", *arguments]
+        program = "memoryd" if self.protected else "bench.inspectable"
+        return [sys.executable, "-X", "dev", "-W", "error", "-m", program, *arguments]
 
     def start(
         self,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from harness import REPOSITORY, Daemon
-from users import A_THIRD, NEEDS_ROOT, THEM, output, python
-from waiting import PATIENCE_S
+from users import A_THIRD, NEEDS_ROOT, THEM, become, output, python
+from waiting import PATIENCE_S, eventually
 
 from memoryd_client import Client, errors
 
@@ -157,6 +157,33 @@ def test_root_is_served_by_the_daemon_of_a_user(environment: dict[str, str], sha
                     client.reload()
         finally:
             process.terminate()
+
+
+def test_an_ignore_file_without_permission_hides_its_folder(
+    daemon: Daemon, environment: dict[str, str]
+) -> None:
+    """As another user, because root may read everything."""
+    daemon.write("memory/a.md", "olives\n")
+    daemon.write("memory/private/b.md", "olives\n")
+    ignore = daemon.write("memory/private/.memoryignore", "")
+    subprocess.run(["chown", "-R", f"{THEM}:{THEM}", str(daemon.folder)], check=True)
+    daemon.start(before=become(THEM)).sync()
+    assert len(daemon.paths("olives")) == 2
+    for attempt in range(2):
+        ignore.chmod(0)
+        eventually(lambda: daemon.paths("olives") == ["memory/a.md"])
+        with daemon.client() as client:
+            eventually(lambda: client.status().files == 1)
+            assert (
+                "memory/private/.memoryignore can't be used (Permission denied);"
+                " memoryd leaves out memory/private until it can"
+            ) in client.status().degraded
+        if attempt == 0:
+            ignore.chmod(0o600)
+            eventually(lambda: len(daemon.paths("olives")) == 2)
+    daemon.stop()
+    daemon.start(before=become(THEM))
+    assert daemon.paths("olives") == ["memory/a.md"]
 
 
 @pytest.fixture

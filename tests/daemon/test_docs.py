@@ -373,6 +373,39 @@ def test_the_hardened_service_may_write_where_it_has_to(monkeypatch: pytest.Monk
     ]
 
 
+def test_the_bare_service_starts_without_a_user_namespace() -> None:
+    """With one of these, a user's systemd fails with 217/USER or 218/CAPABILITIES there."""
+    assert not unit("memoryd.service")["Service"].keys() & {
+        *("CapabilityBoundingSet", "PrivateDevices", "PrivateIPC", "PrivateUsers"),
+        *("ProtectClock", "ProtectKernelLogs", "ProtectKernelModules"),
+    }
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+@pytest.mark.parametrize(
+    ("added", "most"),
+    [((), 5.0), (("hardening.conf",), 2.5), (("hardening.conf", "offline.conf"), 1.0)],
+)
+def test_systemd_finds_the_service_little_exposed(
+    tmp_path: Path, added: tuple[str, ...], most: float
+) -> None:
+    shutil.copy(UNITS / "memoryd.service", tmp_path)
+    (tmp_path / "memoryd.service.d").mkdir()
+    for name in added:
+        shutil.copy(UNITS / "memoryd.service.d" / name, tmp_path / "memoryd.service.d")
+    analysed = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--no-pager", "./memoryd.service"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    found = re.search(r"Overall exposure level for memoryd.service: ([\d.]+)", analysed.stdout)
+    if found is None:
+        pytest.skip(f"this systemd can't analyse a file: {analysed.stderr[-200:]}")
+    assert float(found[1]) <= most
+    assert f"{float(found[1])}" in section(read("systemd/README.md"), "Hardening")
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
     shutil.copytree(UNITS / "memoryd.service.d", tmp_path / "memoryd.service.d")
@@ -397,7 +430,11 @@ def test_the_launchd_agent_is_a_property_list_that_fits() -> None:
     assert agent["Label"] == "org.memoryd.memoryd"
     program, *options = agent["ProgramArguments"]
     assert Path(program).is_absolute()
-    assert _parser().parse_args(options).command == "run"
+    parsed = _parser().parse_args(options)
+    assert parsed.command == "run"
+    # launchd rotates nothing; only this file of the two is written all the time.
+    assert str(parsed.log_file) == "/Users/YOU/Library/Logs/memoryd.log"
+    assert agent["StandardErrorPath"] == "/Users/YOU/Library/Logs/memoryd.stderr.log"
     assert agent["KeepAlive"] == {"SuccessfulExit": False}
     assert agent["ExitTimeOut"] > stopping_s()
     assert agent["Umask"] == 0o077

@@ -92,15 +92,68 @@ def test_ignore_files_hide_and_show_while_it_runs(daemon: Daemon) -> None:
     eventually(lambda: "one.md" in found(daemon, "olives"))
 
 
-def test_an_ignore_file_that_makes_no_sense_is_told(daemon: Daemon) -> None:
-    daemon.write("memory/a.md", "olives\n")
-    daemon.write("memory/.memoryignore", b"\xff\xfe")
-    daemon.start().sync()
-    assert found(daemon, "olives") == ["a.md"]
-    with daemon.client() as client:
+def test_an_ignore_file_that_can_not_be_used_hides_its_folder_until_it_can(hybrid: Daemon) -> None:
+    hybrid.write("memory/a.md", "olives and capers\n")
+    for name in ("b.md", "deep/c.md"):
+        hybrid.write(f"memory/private/{name}", f"olives and {name}\n")
+    hybrid.write("memory/private/deep/.memoryignore", "!*\n")
+    ignore = hybrid.write("memory/private/.memoryignore", "nothing.md\n")
+    hybrid.start().sync()
+    assert found(hybrid, "olives") == ["a.md", "b.md", "c.md"]
+    message = (
+        "memory/private/.memoryignore can't be used (not UTF-8);"
+        " memoryd leaves out memory/private until it can"
+    )
+    ignore.write_bytes(b"\xff\xfe")
+    eventually(lambda: found(hybrid, "olives") == ["a.md"])
+    hybrid.write("memory/private/new.md", "olives and news\n")
+    with hybrid.client() as client:
+        client.sync()
+        assert found(hybrid, "olives") == ["a.md"]
         (skipped,) = client.files("skipped")
-    assert skipped.path.endswith(".memoryignore")
-    assert skipped.reason == "not UTF-8; it hides nothing"
+        assert skipped.path == str(ignore)
+        assert skipped.reason == "not UTF-8; its folder is left out until it can be used"
+        assert client.status().files == 1
+        assert message in client.status().degraded
+        assert message in client.search("olives").warnings
+        with pytest.raises(DeniedError):
+            client.get("memory/private/b.md")
+    assert hybrid.log().count(message) == 1
+    assert not any("news" in text for text in hybrid.embedded())
+    ignore.write_text("new.md\n")
+    eventually(lambda: found(hybrid, "olives") == ["a.md", "b.md", "c.md"])
+    hybrid.sync()
+    assert hybrid.search("olives").warnings == []
+    for text in ("olives and b.md", "olives and deep/c.md"):
+        assert sum(text in embedded for embedded in hybrid.embedded()) == 1, "nothing is paid twice"
+    hybrid.assert_healthy()
+
+
+def test_a_linked_ignore_file_follows_its_target(daemon: Daemon) -> None:
+    daemon.write("memory/a.md", "olives\n")
+    daemon.write("memory/b.md", "olives\n")
+    rules = daemon.write("../dotfiles/rules", "a.md\n")
+    (daemon.workspace / "memory/.memoryignore").symlink_to(rules)
+    daemon.start().sync()
+    assert found(daemon, "olives") == ["b.md"]
+    rules.write_text("b.md\n")
+    eventually(lambda: found(daemon, "olives") == ["a.md"])
+    rules.unlink()
+    eventually(lambda: found(daemon, "olives") == [])
+    rules.write_text("")
+    eventually(lambda: found(daemon, "olives") == ["a.md", "b.md"])
+
+
+def test_what_was_hidden_while_it_was_stopped_is_not_found_before_the_first_scan(
+    daemon: Daemon,
+) -> None:
+    for number in range(300):
+        daemon.write(f"memory/{number:03}.md", f"olives {number}\n")
+    daemon.start().sync()
+    daemon.stop()
+    daemon.write("memory/.memoryignore", "*5.md\n")
+    daemon.start()
+    assert not any(path.endswith("5.md") for path in daemon.paths("olives", max_results=50))
 
 
 def test_what_is_private_is_neither_found_nor_shown(hybrid: Daemon) -> None:

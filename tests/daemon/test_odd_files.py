@@ -121,8 +121,7 @@ def test_a_daemon_goes_on_without_what_it_can_not_read(daemon: Daemon) -> None:
         daemon.folder / "model.gguf",
         daemon.folder / "vec0",
         daemon.workspace / "MEMORY.md",
-        daemon.workspace / ".memoryignore",
-        daemon.workspace / "memory" / ".memoryignore",
+        daemon.workspace / "memory" / "hidden" / ".memoryignore",
         daemon.folder / "chats" / "a.jsonl",
         daemon.folder
         / "state"
@@ -132,9 +131,10 @@ def test_a_daemon_goes_on_without_what_it_can_not_read(daemon: Daemon) -> None:
     (daemon.folder / "state").mkdir(mode=0o700)
     (daemon.folder / "state" / "memoryd").mkdir(mode=0o700)
     for pipe in pipes:
-        pipe.parent.mkdir(exist_ok=True)
+        pipe.parent.mkdir(exist_ok=True, parents=True)
         os.mkfifo(pipe)
     daemon.write("memory/a.md", "a whole salsify")
+    daemon.write("memory/hidden/b.md", "a hidden salsify")
     daemon.provider = "local"
     daemon.settings += f"""
 local = {{ model_path = "{pipes[0]}" }}

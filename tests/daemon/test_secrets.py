@@ -120,12 +120,65 @@ def test_a_model_that_is_fetched_is_for_its_owner_alone(daemon: Daemon) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
-def test_a_crash_leaves_no_core(daemon: Daemon) -> None:
-    daemon.start()
-    assert daemon.process is not None
-    limits = Path(f"/proc/{daemon.process.pid}/limits").read_text().splitlines()
-    (line,) = [line for line in limits if line.startswith("Max core file size")]
-    assert line.split()[4] == "0"
+def test_a_crash_leaves_no_core(hybrid: Daemon) -> None:
+    hybrid.protected = True
+    hybrid.write("memory/a.md", "salsify\n")
+    hybrid.start().sync()
+    assert hybrid.process is not None
+    daemon = hybrid.process.pid
+    (model,) = Path(f"/proc/{daemon}/task/{daemon}/children").read_text().split()
+    for pid in (daemon, int(model)):
+        limits = Path(f"/proc/{pid}/limits").read_text().splitlines()
+        (line,) = [line for line in limits if line.startswith("Max core file size")]
+        assert line.split()[4] == "0"
+
+
+LOOK = """
+import ctypes, os, sys
+from contextlib import suppress
+pid = int(sys.argv[1])
+for path in ("environ", "fd", "maps", "mem", "cwd"):
+    with suppress(PermissionError):
+        os.listdir(f"/proc/{pid}/fd") if path == "fd" else os.readlink(f"/proc/{pid}/cwd") if (
+            path == "cwd") else open(f"/proc/{pid}/{path}", "rb").read(1)
+        print(path)
+PTRACE_SEIZE = 0x4206
+if ctypes.CDLL(None).ptrace(PTRACE_SEIZE, pid, None, None) == 0:
+    print("ptrace")
+print("done")
+"""
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or sys.platform != "linux", reason="needs root: starts processes of others"
+)
+def test_other_programs_of_the_user_can_not_look_into_the_daemon(hybrid: Daemon) -> None:
+    them = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    if subprocess.run([*them, sys.executable, "-c", ""], capture_output=True).returncode:
+        pytest.skip("another user can't run this Python here")
+    hybrid.write("memory/a.md", "salsify\n")
+    subprocess.run(["chown", "-R", "65534:65534", str(hybrid.folder)], check=True)
+    hybrid.start(before=them).sync()
+    assert hybrid.process is not None
+    daemon = hybrid.process.pid
+    (model,) = Path(f"/proc/{daemon}/task/{daemon}/children").read_text().split()
+
+    def as_they(*command: str) -> str:
+        done = subprocess.run(
+            [*them, *command], env=hybrid.environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        return done.stdout
+
+    for pid in (daemon, int(model)):
+        assert as_they(sys.executable, "-c", LOOK, str(pid)) == "done\n"
+    # What needs to look at a process has another way.
+    findings = json.loads(
+        as_they(*hybrid.command("doctor", "--json", "--config", str(hybrid.config)))
+    )["findings"]
+    assert [found for found in findings if found["level"] == "error"] == []
+    as_they(sys.executable, "-m", "memctl", "stop")
+    assert hybrid.process.wait(PATIENCE_S) == 0
 
 
 @pytest.fixture

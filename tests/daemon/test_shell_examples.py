@@ -75,6 +75,10 @@ NO_EXAMPLES = {
         "memctl COMMAND [options]": "likewise",
     },
     "docs/memory-files.md": {"drafts/\n*.private.md": "an ignore file"},
+    "systemd/README.md": {
+        "[Service]\nTemporaryFileSystem=": "a part of a unit",
+        "[Service]\nLoadCredential=": "likewise",
+    },
     "docs/redaction.md": {"OPENAI_API_KEY": "what is masked"},
     "docs/protocol.md": {"00 00 00 3c": "bytes; tests/wire has them"},
 }

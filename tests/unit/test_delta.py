@@ -2,6 +2,7 @@
 
 import json
 import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -44,6 +45,7 @@ OPTIONS = DeltaOptions(
     by_name=lambda name: STUB,
     rules=ReadingRules(lambda text: text.replace("hunter2", "***")),
     base=lambda path: path.parent,
+    unpack_in=Path(tempfile.gettempdir()),
     tokens=16,
     max_bytes=400,
     owner="me",
@@ -230,6 +232,22 @@ def test_a_packed_archive_is_read_as_what_is_in_it(tmp_path: Path) -> None:
     packed.write_bytes(b"nothing of the kind")
     with pytest.raises(OSError, match="can't be unpacked"):
         read(packed)
+
+
+def test_an_archive_is_unpacked_beside_the_index_and_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Temporary folders may be on another disk, which is not encrypted."""
+    packed = tmp_path / "a.jsonl.deleted.2026-11-28T10-00-00.000Z.zst"
+    packed.write_bytes(zstandard.compress(line("one")))
+    state = tmp_path / "state"
+    options = replace(OPTIONS, unpack_in=state)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    with pytest.raises(FileNotFoundError):
+        read_delta(packed, base=None, options=options)
+    state.mkdir()
+    assert len(read_delta(packed, base=None, options=options).chunks) == 1
+    assert list(state.iterdir()) == [], "it has no name that could remain after a crash"
 
 
 class Late(Stub):

@@ -169,8 +169,24 @@ def test_a_byte_order_mark_and_line_ends_of_windows_are_no_part_of_a_pattern(
 # --- unusable ignore files
 
 
-def link(path: Path) -> None:
-    path.symlink_to("rules")
+def dangling(path: Path) -> None:
+    path.symlink_to("missing")
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def link_to_folder(path: Path) -> None:
+    path.symlink_to(".")
+
+
+def bad_line(path: Path) -> None:
+    path.write_text("a.md\n[z-a]\n")
+
+
+def too_many(path: Path) -> None:
+    path.write_text("x.md\n" * (ignore.MAX_PATTERNS + 1))
 
 
 def not_utf8(path: Path) -> None:
@@ -186,48 +202,153 @@ def huge(path: Path) -> None:
     [
         (not_utf8, "not UTF-8"),
         (huge, "larger than 1 MiB"),
-        (link, "a symbolic link; links are not followed"),
+        (bad_line, "line 2: it is not a valid pattern"),
+        (too_many, "more than 1,000 patterns"),
+        (dangling, "a link to a missing file"),
+        (loop, "Too many levels of symbolic links"),
+        (link_to_folder, "not a regular file"),
         (Path.mkdir, "not a regular file"),
         (os.mkfifo, "not a regular file"),
     ],
 )
 @pytest.mark.parametrize("where", ["", "memory"])
-def test_one_that_can_not_be_used_hides_nothing_and_is_told(
+def test_one_that_can_not_be_used_hides_its_folder_and_is_told(
     workspace: Path, make: Callable[[Path], None], reason: str, where: str
 ) -> None:
-    write(workspace / "memory/a.md")
-    write(workspace / where / "rules", "a.md")
+    write(workspace / "MEMORY.md")
+    for name in ("a.md", "b.md", "sub/c.md", "sub/deep/d.md"):
+        write(workspace / "memory" / name)
+    write(workspace / "memory/sub/.memoryignore", "!*")
     path = workspace / where / ".memoryignore"
     make(path)
     result = scan(workspace)
-    assert found(result) == {"memory/a.md"}
-    assert result.skipped == {str(path): f"{reason}; it hides nothing"}
+    assert found(result) == ({"MEMORY.md"} if where else set())
+    assert result.skipped == {str(path): f"{reason}; its folder is left out until it can be used"}
+    folder = where or "the whole workspace"
+    name = os.path.join(where, ".memoryignore")
+    assert result.left_out() == [
+        f"{name} can't be used ({reason}); memoryd leaves out {folder} until it can"
+    ]
     assert result.unread == []
+    assert path.parent in result.folders, "its repair must be noticed"
 
 
-def test_one_that_may_not_be_read_is_told(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(workspace / "memory/a.md")
-    path = write(workspace / ".memoryignore", "a.md")
-    real = os.open
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.EPERM, errno.ELOOP])
+def test_one_that_can_not_be_read_hides_its_folder_until_it_can(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    a, b = write(workspace / "memory/a.md"), write(workspace / "memory/b.md")
+    path = write(workspace / "memory/.memoryignore", "a.md")
+    write(workspace / "MEMORY.md")
+    os.utime(path, (1, 1))
+    discovery = Discovery(workspace, ())
 
-    def refuse(wanted: str, flags: int, *more: int, **options: int) -> int:
-        if str(wanted).endswith(path.name):
-            raise PermissionError(13, "Permission denied", wanted)
-        return real(wanted, flags, *more, **options)
+    def refuse(*arguments: object, **options: object) -> object:
+        raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(os, "open", refuse)
-    result = scan(workspace)
-    assert found(result) == {"memory/a.md"}
-    assert result.skipped == {str(path): "Permission denied; it hides nothing"}
+    with monkeypatch.context() as patched:
+        patched.setattr(ignore, "RegularFile", refuse)
+        result = discovery.scan()
+        assert found(result) == {"MEMORY.md"}
+        assert result.unread == []
+        reason = f"{os.strerror(number)}; its folder is left out until it can be used"
+        assert result.skipped == {str(path): reason}
+        assert discovery.stat(b) is None
+        assert not discovery.rules_have_changed()
+    assert discovery.rules_have_changed()
+    assert found(discovery.scan()) == {"MEMORY.md", "memory/b.md"}
+    assert not discovery.rules_have_changed()
+    assert discovery.stat(a) is None
 
 
-def test_a_line_that_can_not_be_used_is_told_and_the_others_count(workspace: Path) -> None:
+def test_one_that_can_not_be_used_hides_an_extra_path(workspace: Path) -> None:
+    outside = workspace.parent / "outside"
+    write(outside / "a.md")
+    write(outside / "sub/b.md")
+    not_utf8(outside / ".memoryignore")
+    for extra in ("../outside", "../outside/a.md", "../outside/*.md"):
+        result = scan(workspace, extra, "../outside")
+        assert found(result) == set()
+        assert result.left_out() == [
+            f"{outside}/.memoryignore can't be used (not UTF-8);"
+            f" memoryd leaves out {outside} until it can"
+        ]
+
+
+def test_a_line_that_could_only_show_paths_is_left_out_and_told(workspace: Path) -> None:
     write(workspace / "memory/a.md")
     write(workspace / "memory/b.md")
-    path = write(workspace / ".memoryignore", "a.md\n[z-a]\n")
+    path = write(workspace / ".memoryignore", "a.md\n![z-a]\n")
     result = scan(workspace)
     assert found(result) == {"memory/b.md"}
     assert result.skipped == {str(path): "line 2 is not used: it is not a valid pattern"}
+    assert result.left_out() == []
+
+
+# --- links
+
+
+def test_a_link_to_a_file_of_the_same_user_counts(workspace: Path) -> None:
+    """Managers of dotfiles link to the files that they keep elsewhere."""
+    a, b = write(workspace / "memory/a.md"), write(workspace / "memory/b.md")
+    rules = write(workspace.parent / "dotfiles/rules", "a.md")
+    (workspace.parent / "way").symlink_to("dotfiles")
+    (workspace / "memory/.memoryignore").symlink_to(workspace.parent / "way/rules")
+    discovery = Discovery(workspace, ())
+    result = discovery.scan()
+    assert (found(result), result.skipped) == ({"memory/b.md"}, {})
+    assert discovery.stat(a) is None
+    assert not discovery.rules_have_changed()
+    rules.write_text("*.md")
+    assert discovery.rules_have_changed()
+    assert discovery.stat(b) is None, "a check of one file does not hide the change"
+    assert discovery.rules_have_changed()
+    assert found(discovery.scan()) == set()
+    rules.unlink()
+    assert discovery.rules_have_changed()
+    assert discovery.scan().left_out() != []
+    rules.write_text("a.md")
+    assert discovery.rules_have_changed()
+    assert found(discovery.scan()) == {"memory/b.md"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: gives a file to another user")
+def test_a_link_to_a_file_of_another_user_hides_the_folder(workspace: Path) -> None:
+    write(workspace / "memory/a.md")
+    rules = write(workspace.parent / "rules", "nothing")
+    os.chown(rules, 4321, 4321)
+    (workspace / "memory/.memoryignore").symlink_to(rules)
+    discovery = Discovery(workspace, ())
+    (line,) = discovery.scan().left_out()
+    assert "(a link to a file of another user)" in line
+    os.chown(rules, 0, 0)
+    assert discovery.rules_have_changed()
+    assert found(discovery.scan()) == {"memory/a.md"}
+
+
+def test_a_link_that_changes_during_the_check_is_not_read(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file that is checked is the one that is read, whatever the link leads to by then."""
+    write(workspace / "memory/a.md")
+    mine, pipe = write(workspace.parent / "mine", "other.md"), workspace.parent / "pipe"
+    os.mkfifo(pipe)
+    link = workspace / "memory/.memoryignore"
+    link.symlink_to(mine)
+    real = os.fstat
+
+    def swap(descriptor: int) -> os.stat_result:
+        stat = real(descriptor)
+        if stat.st_ino == mine.stat().st_ino:
+            link.unlink(missing_ok=True)
+            link.symlink_to(pipe)
+        return stat
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fstat", swap)
+        Discovery(workspace, ()).scan()
+    (line,) = Discovery(workspace, ()).scan().left_out()
+    assert "(not a regular file)" in line
 
 
 # --- cached ignore files
@@ -308,7 +429,7 @@ def test_one_that_can_not_be_read_at_this_moment_shows_nothing(
     secret.write_text("hidden")
     discovery = Discovery(workspace, ())
 
-    def too_many(path: str, below: str) -> int:
+    def too_many(path: str, below: str, **options: object) -> int:
         raise OSError(errno.EMFILE, "Too many open files")
 
     with monkeypatch.context() as patched:

@@ -78,26 +78,44 @@ def test_verdicts(lines: list[str], path: str, expected: bool | None) -> None:
 def test_what_is_no_pattern_or_takes_too_long_is_refused(line: str) -> None:
     with pytest.raises(IgnorePatternError):
         Patterns([line])
-    patterns, problem = Patterns.lenient(["a.md", line, "b.md", line])
-    assert problem is not None
-    assert problem.startswith("line 2 is not used: ")
-    assert problem.endswith(" (and 1 more)")
+
+
+@pytest.mark.parametrize("line", ["[z-a]", "[[:alpha:]]", "*a*a*a*", "x" * 5_000])
+def test_an_ignore_file_can_not_be_used_if_a_line_may_have_hidden_something(line: str) -> None:
+    with pytest.raises(IgnorePatternError, match=r"^line 2: it"):
+        Patterns.of_file(["a.md", line, "b.md"])
+
+
+def test_a_bad_line_that_could_only_show_paths_is_left_out() -> None:
+    patterns, problem = Patterns.of_file(["a.md", "![z-a]", "b.md", "!"])
+    assert problem == "line 2 is not used: it is not a valid pattern (and 1 more)"
     assert patterns.verdict("a.md", folder=False)
     assert patterns.verdict("b.md", folder=False)
 
 
 def test_no_more_patterns_are_used_than_can_be_tried() -> None:
-    lines = ["# first", *(f"{n}.md" for n in range(MAX_PATTERNS + 1))]
-    patterns, problem = Patterns.lenient(lines)
-    assert problem == f"not used from line {MAX_PATTERNS + 2} on: more than 1,000 patterns"
+    lines = ["# first", *(f"{n}.md" for n in range(MAX_PATTERNS))]
+    patterns, problem = Patterns.of_file(lines)
+    assert problem is None
     assert patterns.verdict(f"{MAX_PATTERNS - 1}.md", folder=False)
-    assert patterns.verdict(f"{MAX_PATTERNS}.md", folder=False) is None
-    assert Patterns.lenient(lines[:-1])[1] is None
+    with pytest.raises(IgnorePatternError, match=r"^more than 1,000 patterns$"):
+        Patterns.of_file([*lines, "last.md"])
+
+
+def is_valid(line: str) -> bool:
+    try:
+        Patterns([line])
+    except IgnorePatternError:
+        return False
+    return True
 
 
 @given(st.lists(st.text(max_size=12), max_size=5), st.text(min_size=1, max_size=12))
 def test_any_line_is_a_pattern_or_told(lines: list[str], path: str) -> None:
-    patterns, _ = Patterns.lenient(lines)
+    try:
+        patterns, _ = Patterns.of_file(lines)
+    except IgnorePatternError:
+        return
     assert patterns.verdict(path, folder=False) in (True, False, None)
 
 
@@ -109,7 +127,7 @@ LINES = st.builds(
     st.sampled_from(["", "", "/", "!", "!/"]),
     st.lists(st.sampled_from(SEGMENTS), min_size=1, max_size=3),
     st.sampled_from(["", "", "/", "  "]),
-).filter(lambda line: Patterns.lenient([line])[1] is None)
+).filter(is_valid)
 FOLDERS = ["", "a", "b", "a/b", "a/b/a", "a b", "ab/a"]
 NAMES = ["a", "b.md", "c.md", "*", "ba"]
 

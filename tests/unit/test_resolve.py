@@ -331,6 +331,14 @@ def test_a_variable_may_name_a_file(key_file: Path) -> None:
     assert source(environment).find() == Key(SECRET, f"A_API_KEY_FILE ({key_file})")
 
 
+def test_a_credential_of_systemd_is_a_key_file(key_file: Path) -> None:
+    """`LoadCredential=` makes a file of mode 0400 in a folder of mode 0500."""
+    key_file.chmod(0o400)
+    key_file.parent.chmod(0o500)
+    found_key = source({"A_API_KEY_FILE": str(key_file)}).find()
+    assert found_key == Key(SECRET, f"A_API_KEY_FILE ({key_file})", exposed=None)
+
+
 def test_a_configured_file_counts_more_than_variables(key_file: Path) -> None:
     found_key = source({"A_API_KEY": "first"}, str(key_file)).find()
     assert found_key == Key(SECRET, f"remote.api_key_file ({key_file})")

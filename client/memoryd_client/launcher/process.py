@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from memoryd_client.shared.file_locks import holds_lock
+
 _POLL_S = 0.05
 
 
@@ -54,11 +56,16 @@ class Process:
         return True
 
     def has_open(self, path: str) -> bool | None:
-        """Return whether the process has this file open, by proc_pid_fd(5); None without /proc."""
+        """Return whether the process has this file open, by proc_pid_fd(5); None without /proc.
+
+        For a process with protected memory, as a daemon has, return whether it locks the file.
+        """
         folder = f"/proc/{self.pid}/fd"
         try:
             wanted = os.stat(path)
             numbers = os.listdir(folder)
+        except PermissionError:
+            return holds_lock(self.pid, path)
         except OSError:
             return None
         for number in numbers:

@@ -1,14 +1,9 @@
 """Lines of a log, in which no name or message can forge a line or control a terminal."""
 
-_ESCAPED = (
-    *range(0x20),
-    *range(0x7F, 0xA0),
-    *(0x061C, 0x200E, 0x200F),
-    *range(0x2028, 0x202F),
-    *range(0x2066, 0x206A),
-)
-"""Control characters, separators of lines and paragraphs, and bidirectional controls."""
-_ESCAPES = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _ESCAPED} | {
+from memoryd_client.shared.style import CONTROLS, MARKS, TURNS
+
+_UNSAFE = (*CONTROLS, *MARKS, *TURNS, 0x2028, 0x2029)
+_ESCAPES = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _UNSAFE} | {
     ord("\t"): "\\t",
     ord("\n"): "\\n",
     ord("\r"): "\\r",

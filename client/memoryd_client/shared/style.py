@@ -3,14 +3,21 @@
 from msgspec import Struct
 
 _REPLACEMENT = "\ufffd"
-_CONTROL = {
-    code: _REPLACEMENT for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"
-}
+CONTROLS = (*range(32), *range(127, 160))
 """Control characters: a note must not move the cursor or colour the terminal."""
-_BREAKS = ("\t", "\n", "\u2028", "\u2029")
-_TURNS = (*map(chr, range(0x202A, 0x202F)), *map(chr, range(0x2066, 0x206A)))
-"""Bidirectional controls: a name must not look like another name."""
-_NOT_IN_A_NAME = _CONTROL | {ord(character): _REPLACEMENT for character in (*_BREAKS, *_TURNS)}
+MARKS = (0x061C, 0x200E, 0x200F)
+"""Invisible marks of direction, which are usual in texts that run from right to left."""
+TURNS = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""Embeddings, overrides and isolates: text must not look like other text."""
+_BREAKS = (*map(ord, "\t\n"), 0x2028, 0x2029)
+_NOT_IN_A_NAME = dict.fromkeys((*CONTROLS, *MARKS, *TURNS, *_BREAKS), _REPLACEMENT)
+_NOT_IN_A_TEXT = {
+    code: None if code in MARKS else shown
+    for code, shown in _NOT_IN_A_NAME.items()
+    if code not in _BREAKS
+}
+_ESCAPED = {code: f"\\u{code:04x}" for code in (*range(127, 160), *MARKS, *TURNS, 0x2028, 0x2029)}
+"""Characters that JSON may contain as they are, but a terminal should not."""
 
 
 class Style(Struct, frozen=True, kw_only=True):
@@ -29,13 +36,21 @@ class Style(Struct, frozen=True, kw_only=True):
 
 
 def printable(text: str) -> str:
-    """Replace control characters other than tabs and newlines."""
-    return text.replace("\r\n", "\n").translate(_CONTROL)
+    """Return a text without characters that control a terminal or turn the text around.
+
+    Tabs and newlines stay. Marks of direction are removed, all others replaced by U+FFFD.
+    """
+    return text.replace("\r\n", "\n").translate(_NOT_IN_A_TEXT)
 
 
 def printable_name(text: str) -> str:
-    """Replace characters of a name that would break a line or control the terminal."""
+    """Return a name on one line, with each unsafe or invisible character as U+FFFD."""
     return text.translate(_NOT_IN_A_NAME)
+
+
+def printable_json(text: str) -> str:
+    r"""Return the same JSON value with characters that a terminal may act upon as `\uXXXX`."""
+    return text.translate(_ESCAPED)
 
 
 def one_line(text: str) -> str:

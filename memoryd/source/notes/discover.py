@@ -9,7 +9,7 @@ from memoryd.fs.hang import DISK_LIMIT_S, within
 from memoryd.fs.safe_open import LinkError, stat_file
 from memoryd.messages import FileKey, FileStat, file_stat
 from memoryd.source.filenames import is_utf8
-from memoryd.source.notes.ignore import IgnoreFiles
+from memoryd.source.notes.ignore import IgnoreFile, IgnoreFiles
 from memoryd.source.notes.roots import Root, extra_root, workspace_roots
 from memoryd.source.notes.walk import Scan, Walk
 from memoryd.text.voice import least_trusted
@@ -27,6 +27,7 @@ class Discovery:
         self._extra_paths = extra_paths
         self._prefix = f"{str(workspace).rstrip('/')}/"
         self._ignore_files = IgnoreFiles(self.base)
+        self._special: dict[str, IgnoreFile] = {}
         try:
             self._extra_roots = within(DISK_LIMIT_S, self._expand)
         except TimeoutError:  # good enough until the first scan, which waits for the disk
@@ -47,7 +48,13 @@ class Discovery:
         walk.start()
         for root in self._roots():
             walk.visit(root)
+        walk.scan.skip_ignore_files()
+        self._special = walk.scan.ignore_files
         return walk.scan
+
+    def rules_have_changed(self) -> bool:
+        """Return whether ignore files have changed that the watcher may not notice. Blocking."""
+        return self._ignore_files.differ(self._special)
 
     def stat(self, path: Path) -> tuple[FileKey, FileStat | None] | None:
         """Check one path from the watcher or a client. Blocking.
@@ -57,7 +64,7 @@ class Discovery:
         """
         if not is_utf8(str(path)) or not any(root.holds(path) for root in self._roots()):
             return None
-        if self._hidden(path, folder=False):
+        if self.hides(path):
             return None
         key = self._key(str(path))
         try:
@@ -65,6 +72,10 @@ class Discovery:
         except (FileNotFoundError, NotADirectoryError, LinkError):
             return key, None
         return key, file_stat(found) if stat_module.S_ISREG(found.st_mode) else None
+
+    def hides(self, path: Path) -> bool:
+        """Return whether an ignore file hides a file. Blocking. Raises `OSError` if unknown."""
+        return self._hidden(path, folder=False)
 
     def concerns(self, folder: Path) -> bool:
         """Return whether a directory may contain memory or lead to it. Blocking.

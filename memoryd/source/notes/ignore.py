@@ -3,8 +3,9 @@
 A file applies to its directory and everything below; the file nearest to a path decides, as in git.
 Nothing below a hidden directory can be included again.
 
-If a file can't be read temporarily (no descriptors, no memory, a disk error), hidden paths stay
-hidden: the last rules stay in force, or the check raises an error.
+A file that can't be used hides its whole directory, because nobody knows what it was meant to
+hide. If memoryd runs out of descriptors or memory, or the disk is missing, the check raises an
+error: then nothing new is read from there.
 """
 
 import errno
@@ -12,9 +13,11 @@ import os
 import re
 import stat as stat_module
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
+from memoryd.fs.hang import tick
 from memoryd.fs.safe_open import RegularFile
 from memoryd.messages import split_lines
 from memoryd.source.filenames import IGNORE_FILE
@@ -49,20 +52,25 @@ class Patterns:
         self._patterns = [found for line in lines if (found := _parse_pattern(line)) is not None]
 
     @classmethod
-    def lenient(cls, lines: Iterable[str]) -> tuple["Patterns", str | None]:
-        """Return the valid patterns, and a message about the invalid ones, if any."""
+    def of_file(cls, lines: Iterable[str]) -> tuple["Patterns", str | None]:
+        """Parse the lines of an ignore file; return also a message about lines left out, if any.
+
+        A line left out may only have shown paths (`!…`). Any other invalid line raises
+        `IgnorePatternError`, because nobody knows what it was meant to hide.
+        """
         patterns = cls(())
         problems: list[str] = []
         for number, line in enumerate(lines, start=1):
-            if len(patterns._patterns) == MAX_PATTERNS:
-                problems.append(
-                    f"not used from line {number} on: more than {MAX_PATTERNS:,} patterns"
-                )
-                break
             try:
-                patterns._patterns += cls([line])._patterns
+                found = cls([line])._patterns
             except IgnorePatternError as error:
+                if not line.startswith("!"):
+                    raise IgnorePatternError(f"line {number}: {error}") from error
                 problems.append(f"line {number} is not used: {error}")
+                continue
+            patterns._patterns += found
+            if len(patterns._patterns) > MAX_PATTERNS:
+                raise IgnorePatternError(f"more than {MAX_PATTERNS:,} patterns")
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         return patterns, f"{problems[0]}{more}" if problems else None
 
@@ -122,26 +130,36 @@ MAX_BYTES = 1024 * 1024
 SETTLED_NS = 1_000_000_000
 """Age from which a file is cached; a younger one may change again within the same timestamp."""
 
-PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
+PASSING = frozenset(
+    {
+        *(errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+        *(errno.ENXIO, errno.ENODEV, errno.ENOTCONN, errno.ESTALE, errno.ETIMEDOUT),
+    }
+)
+"""Errors that concern memoryd or the whole disk, not only the file."""
 
-_Signature = tuple[int, int, int, int]
+_Signature = tuple[tuple[int, int, int, int], ...]
+"""Times, size and inode of a file; those of a link are followed by those of its target."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
     """Ignore rules of one directory and its parents.
 
-    `folder` ends in `/`. Immutable, so that threads can share it.
+    `folder` ends in `/`. Without `patterns`, everything is hidden, because the file can't be used.
+    Immutable, so that threads can share it.
     """
 
     folder: str
-    patterns: Patterns
+    patterns: Patterns | None
     above: "Rules | None"
 
     def hide(self, path: str, *, folder: bool) -> bool:
         """Return whether a path is hidden, if its own directory is not."""
         rules: Rules | None = self
         while rules is not None:
+            if rules.patterns is None:
+                return True
             verdict = rules.patterns.verdict(path[len(rules.folder) :], folder=folder)
             if verdict is not None:
                 return verdict
@@ -150,42 +168,48 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class _IgnoreFile:
+class IgnoreFile:
+    """Content of an ignore file. Without `patterns`, it can't be used, because of `problem`."""
+
     signature: _Signature
     patterns: Patterns | None
     problem: str | None
+
+    @property
+    def is_special(self) -> bool:
+        """True if it has a problem, or is a link, whose target can change without an event."""
+        return self.problem is not None or len(self.signature) > 1
 
 
 class IgnoreFiles:
     """Cache of ignore files, read on demand and kept until they change.
 
     Thread-safe, because entries are replaced and never changed. `base` returns the trusted
-    directory for a path, below which no links are allowed.
+    directory for a path, below which no links are allowed. Only an ignore file itself may be a link
+    to another file of the same user.
     """
 
     def __init__(self, base: Callable[[str], str] = os.path.dirname) -> None:
         self._base = base
-        self._kept: dict[str, _IgnoreFile] = {}
+        self._kept: dict[str, IgnoreFile] = {}
 
     def below(
-        self, above: Rules | None, folder: str, problems: dict[str, str] | None = None
+        self, above: Rules | None, folder: str, special: dict[str, IgnoreFile] | None = None
     ) -> Rules | None:
         """Return the rules inside a directory; `above` are those for the directory itself.
 
-        Adds the problems of invalid ignore files to `problems`, by path. Raises `OSError` if a
-        file is temporarily unreadable.
+        Adds a special ignore file to `special`, by path. Raises `OSError` if its content is unknown
+        for a reason that concerns more than the file.
         """
         path = os.path.join(folder, IGNORE_FILE)
         if (found := self._find(path)) is None:
             return above
-        if found.problem is not None and problems is not None:
-            problems[path] = found.problem
-        if found.patterns is None:
-            return above
+        if special is not None and found.is_special:
+            special[path] = found
         return Rules(folder.rstrip("/") + "/", found.patterns, above)
 
     def on_the_way(
-        self, top: str, path: str, *, folder: bool, problems: dict[str, str] | None = None
+        self, top: str, path: str, *, folder: bool, special: dict[str, IgnoreFile] | None = None
     ) -> tuple[Rules | None, bool]:
         """Return the rules for a path in `top` or below, and whether they hide it."""
         rules: Rules | None = None
@@ -194,58 +218,66 @@ class IgnoreFiles:
         for position, part in enumerate(parts):
             if not part:
                 break  # the path is `top` itself
-            rules = self.below(rules, at or "/", problems)
+            rules = self.below(rules, at or "/", special)
             at = f"{at}/{part}"
             last = position == len(parts) - 1
             if rules is not None and rules.hide(at, folder=folder or not last):
                 return rules, True
         return rules, False
 
-    def _find(self, path: str) -> _IgnoreFile | None:
+    def differ(self, seen: Mapping[str, IgnoreFile]) -> bool:
+        """Return whether any of these ignore files has changed. Blocking."""
+        for path, before in seen.items():
+            try:
+                now = self._find(path)
+            except OSError:
+                continue
+            if now is None or (now.signature, now.problem) != (before.signature, before.problem):
+                return True
+        return False
+
+    def _find(self, path: str) -> IgnoreFile | None:
+        tick(path)
         try:
-            found = os.lstat(path)
-        except OSError as error:
-            if error.errno in PASSING:
-                raise
+            signature = _signature(path)
+        except (FileNotFoundError, NotADirectoryError):
             self._kept.pop(path, None)
-            if isinstance(error, FileNotFoundError | NotADirectoryError):
-                return None
-            return _IgnoreFile((0, 0, 0, 0), None, _hides_nothing(error.strerror or str(error)))
-        signature = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+            return None
         kept = self._kept.get(path)
         if kept is not None and kept.signature == signature:
             return kept
-        try:
-            read = _read(path, self._base(path), found, signature)
-        except OSError:
-            if kept is None:
-                raise
-            return kept
-        if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) > SETTLED_NS:
-            self._kept[path] = read
-        return read
+        found = _read(path, self._base(path), signature)
+        # An unusable file may become usable without any change, after a disk error for example.
+        if found.patterns is not None and time.time_ns() - _changed_ns(signature) > SETTLED_NS:
+            self._kept[path] = found
+        return found
 
 
-def _read(path: str, base: str, found: os.stat_result, signature: _Signature) -> _IgnoreFile:
-    patterns, problem = None, None
+def _signature(path: str) -> _Signature:
+    found = [os.lstat(path)]
+    if stat_module.S_ISLNK(found[0].st_mode):
+        with suppress(OSError):  # reading it reports the problem
+            found.append(os.stat(path))
+    return tuple((at.st_mtime_ns, at.st_ctime_ns, at.st_size, at.st_ino) for at in found)
+
+
+def _changed_ns(signature: _Signature) -> int:
+    return max(max(mtime_ns, ctime_ns) for mtime_ns, ctime_ns, _, _ in signature)
+
+
+def _read(path: str, base: str, signature: _Signature) -> IgnoreFile:
     try:
-        if stat_module.S_ISLNK(found.st_mode):
-            raise OSError(errno.ELOOP, "a symbolic link; links are not followed")
-        if not stat_module.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
-        with RegularFile(path, base) as file:
+        with RegularFile(path, base, own_link=True) as file:
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise OSError(errno.EFBIG, "larger than 1 MiB")
-        patterns, problem = Patterns.lenient(split_lines(data.decode("utf-8-sig")))
+        return IgnoreFile(signature, *Patterns.of_file(split_lines(data.decode("utf-8-sig"))))
     except UnicodeDecodeError:
-        problem = _hides_nothing("not UTF-8")
+        problem = "not UTF-8"
+    except IgnorePatternError as error:
+        problem = str(error)
     except OSError as error:
         if error.errno in PASSING:
             raise
-        problem = _hides_nothing(error.strerror or str(error))
-    return _IgnoreFile(signature, patterns, problem)
-
-
-def _hides_nothing(problem: str) -> str:
-    return f"{problem}; it hides nothing"
+        problem = error.strerror or str(error)
+    return IgnoreFile(signature, None, problem)

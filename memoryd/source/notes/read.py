@@ -22,11 +22,13 @@ MAX_ATTRIBUTES = 1_000
 """Maximum characters of attributes, so that unclosed tags are not searched quadratically."""
 
 _TAG = re.compile(
-    rf"<(private)(?:\s[^<>]{{0,{MAX_ATTRIBUTES}}}?)?(?:(/)?>|$)|</private\s{{0,{MAX_ATTRIBUTES}}}>",
+    rf"<(private)(?:(?:\s[^<>]{{0,{MAX_ATTRIBUTES}}}?)?(?:(/)?>|$)|(?=\s))"
+    rf"|</private\s{{0,{MAX_ATTRIBUTES}}}>",
     re.IGNORECASE,
 )
-"""Groups: 1 is set for an opening tag, 2 for a self-closing one. A tag cut by the line end counts,
-because hiding too much does less harm than hiding too little."""
+"""Groups: 1 is set for an opening tag, 2 for a self-closing one. A tag that is cut by the line end,
+or has attributes that are too long or contain `<`, is an opening one, because hiding too much does
+less harm than hiding too little."""
 
 
 class _Tag(NamedTuple):

@@ -95,7 +95,8 @@ class ReconcileStats:
     """Result of the last full scan. `sources` counts files on disk by source.
 
     `away`: some indexed files may be on an unmounted disk. `waiting` counts changed large files
-    that were read recently.
+    that were read recently. `left_out` has a message for each directory whose ignore file can't be
+    used.
     """
 
     scans: int = 0
@@ -105,6 +106,7 @@ class ReconcileStats:
     problem: str | None = None
     away: bool = False
     waiting: int = 0
+    left_out: tuple[str, ...] = ()
 
 
 class _Found(NamedTuple):
@@ -201,7 +203,7 @@ class Reconciler:
         hints = [message for message in messages if isinstance(message, Hint)]
         paths = frozenset[Path]().union(*(hint.paths for hint in hints if hint.paths is not None))
         everything = (
-            bool(markers) or any(hint.paths is None for hint in hints) or await self._moved()
+            bool(markers) or any(hint.paths is None for hint in hints) or await self._unnoticed()
         )
         if everything or not await self._check(paths):
             await self._scan(at_once=bool(markers), meant=any(marker.meant for marker in markers))
@@ -210,12 +212,17 @@ class Reconciler:
         for marker in markers:
             await self._parser.put(marker)
 
-    async def _moved(self) -> bool:
-        """Return whether a scanned location has another directory."""
+    async def _unnoticed(self) -> bool:
+        """Return whether something has changed of which the watcher gets no event.
+
+        This may be a location that has another directory, or the target of an ignore file.
+        """
         if self._pulse_s is None:
             return False
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._mounts.moved)
+        return await loop.run_in_executor(self._thread, self._mounts.moved) or (
+            await loop.run_in_executor(self._thread, self._discovery.rules_have_changed)
+        )
 
     async def _check(self, paths: frozenset[Path]) -> bool:
         """Check single paths. Returns False if a scan is needed."""
@@ -267,6 +274,11 @@ class Reconciler:
         self._doubled, self._last_at = found.doubled, time.monotonic()
         if found.stats.problem not in (None, self._stats.problem):
             log.warning("scan: %s; nothing is removed from the index", found.stats.problem)
+        for line in found.stats.left_out:
+            if line not in self._stats.left_out:
+                log.warning("%s", line)
+        if self._stats.left_out and not found.stats.left_out:
+            log.info("all ignore files can be used again")
         self._stats = found.stats
         if found.watch is not None:
             self._watched = found.folders
@@ -324,6 +336,7 @@ class Reconciler:
             skipped=list(scan.skipped.items()),
             problem=problem,
             away=bool(verdict.away),
+            left_out=tuple(scan.left_out()),
         )
         watch = None
         if scan.folders != self._watched:

@@ -18,7 +18,7 @@ from memoryd.fs.hang import tick
 from memoryd.fs.safe_open import Descent
 from memoryd.messages import FileKey, FileStat, file_stat
 from memoryd.source.filenames import IGNORE_FILE, NOT_UTF8, is_markdown, is_utf8
-from memoryd.source.notes.ignore import IgnoreFiles, Rules
+from memoryd.source.notes.ignore import IgnoreFile, IgnoreFiles, Rules
 from memoryd.source.notes.roots import Root
 
 LINK = "a symbolic link; links are not followed"
@@ -32,7 +32,7 @@ class Scan:
     inode). `skipped` maps displayable paths to reasons. Nothing is known below `unread` paths, so
     nothing there may be pruned. `roots` are all roots, present or not; `places` are their
     directories, and those at which another file system begins. `doubled` are files with a second
-    name, which is ignored as long as they exist.
+    name, which is ignored as long as they exist. `ignore_files` are the special ones, by path.
     """
 
     workspace: Path
@@ -43,6 +43,7 @@ class Scan:
     roots: list[Path] = field(default_factory=list)
     places: dict[Path, tuple[int, int]] = field(default_factory=dict)
     doubled: set[FileKey] = field(default_factory=set)
+    ignore_files: dict[str, IgnoreFile] = field(default_factory=dict)
 
     @property
     def files(self) -> dict[FileKey, tuple[Path, FileStat]]:
@@ -56,6 +57,28 @@ class Scan:
             + f"{path} {self.skipped[shown_path(path)]}; its indexed text is kept"
             for path in self.unread
         ]
+
+    def left_out(self) -> list[str]:
+        """Return a message for each directory that is left out due to its ignore file."""
+        prefix = f"{str(self.workspace).rstrip('/')}/"
+        found: list[str] = []
+        for path, file in self.ignore_files.items():
+            if file.patterns is None:
+                name = shown_path(path.removeprefix(prefix))
+                folder = os.path.dirname(name) or "the whole workspace"
+                found.append(
+                    f"{name} can't be used ({file.problem});"
+                    f" memoryd leaves out {folder} until it can"
+                )
+        return found
+
+    def skip_ignore_files(self) -> None:
+        """Note the problems of the ignore files."""
+        for path, file in self.ignore_files.items():
+            if file.patterns is None:
+                self.skip(path, f"{file.problem}; its folder is left out until it can be used")
+            elif file.problem is not None:
+                self.skip(path, file.problem)
 
     def skip(self, path: str, reason: str) -> None:
         """Note the reason for skipping a path."""
@@ -181,7 +204,7 @@ class Walk:
             if ancestor not in self.scan.folders:
                 self._note_folder(ancestor)  # an ignore file may appear here
         return self._ignore_files.on_the_way(
-            str(top), str(path), folder=folder, problems=self.scan.skipped
+            str(top), str(path), folder=folder, special=self.scan.ignore_files
         )
 
     def _walk(self, root: Root, rules: Rules | None, descent: Descent) -> None:
@@ -199,7 +222,7 @@ class Walk:
             with os.scandir(descriptor) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
             if any(entry.name == IGNORE_FILE for entry in entries):
-                rules = self._ignore_files.below(folder.rules, folder.path, self.scan.skipped)
+                rules = self._ignore_files.below(folder.rules, folder.path, self.scan.ignore_files)
                 folder = folder._replace(rules=rules)
         except FileNotFoundError:
             return  # removed meanwhile

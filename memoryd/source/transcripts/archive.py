@@ -17,11 +17,13 @@ MAX_WINDOW_BYTES = 128 * 1024 * 1024
 
 
 @contextmanager
-def opened(path: Path, base: Path) -> Iterator[tuple[BinaryIO, os.stat_result, int]]:
+def opened(
+    path: Path, base: Path, unpack_in: Path
+) -> Iterator[tuple[BinaryIO, os.stat_result, int]]:
     """Yield an open regular file, its stat, and the size of its content.
 
-    No links are allowed below the directory `base`. A `.zst` file is unpacked into an unnamed
-    temporary file. Raises `OSError`.
+    No links are allowed below the directory `base`. A `.zst` file is unpacked into an unnamed file
+    in the directory `unpack_in`, as private as what is kept there. Raises `OSError`.
     """
     with RegularFile(path, base) as regular:
         file = cast(BinaryIO, regular)
@@ -29,7 +31,7 @@ def opened(path: Path, base: Path) -> Iterator[tuple[BinaryIO, os.stat_result, i
         if not path.name.endswith(PACKED):
             yield file, found, found.st_size
             return
-        with tempfile.TemporaryFile() as unpacked:
+        with tempfile.TemporaryFile(dir=unpack_in) as unpacked:
             size = _unpack(file, cast(BinaryIO, unpacked))
             yield cast(BinaryIO, unpacked), found, size
 

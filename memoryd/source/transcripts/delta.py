@@ -35,13 +35,15 @@ BOM = b"\xef\xbb\xbf"
 class DeltaOptions:
     """Options for reading transcripts. `owner` is the owning agent.
 
-    `base` returns the directory below which no links are allowed.
+    `base` returns the directory below which no links are allowed; `unpack_in` is the one for
+    unpacked archives.
     """
 
     detect: Callable[[Sequence[Record]], TranscriptFormat | None]
     by_name: Callable[[str], TranscriptFormat]
     rules: ReadingRules
     base: Callable[[Path], Path]
+    unpack_in: Path
     tokens: int
     max_bytes: int
     owner: str = ""
@@ -85,7 +87,7 @@ def read_delta(
 
     Raises `OSError`, also for unknown formats. The last line counts once it is complete.
     """
-    with opened(path, options.base(path)) as (file, found, size):
+    with opened(path, options.base(path), options.unpack_in) as (file, found, size):
         # Read first, so that a file rewritten meanwhile differs at the next check.
         first = os.pread(file.fileno(), HEAD_BYTES, 0)
         is_same = base is not None and _is_same(file, found, size, base)
@@ -151,7 +153,7 @@ def read_records(
     """
     taken: list[str] = []
     room, next_line, total = max_chars, None, 0
-    with opened(path, options.base(path)) as (file, _, size):
+    with opened(path, options.base(path), options.unpack_in) as (file, _, size):
         fmt, _ = _recognized(file, size, None, options)
         for line in _lines(file, Position(0, 1), size):
             total = line.at.line
@@ -170,7 +172,7 @@ def read_records(
 
 def messages(path: Path, options: DeltaOptions) -> Iterator[Spoken]:
     """Yield every message of a transcript as `spoken` does. Raises `OSError`."""
-    with opened(path, options.base(path)) as (file, _, size):
+    with opened(path, options.base(path), options.unpack_in) as (file, _, size):
         fmt, _ = _recognized(file, size, None, options)
         for line in _lines(file, Position(0, 1), size):
             record = _record(line.data)

@@ -11,10 +11,11 @@ from functools import partial
 from pathlib import Path
 
 from memoryd.fs.directories import shown_path
-from memoryd.fs.hang import DISK_LIMIT_S, tick, within
+from memoryd.fs.hang import DISK_LIMIT_S, within
 from memoryd.fs.safe_open import Descent, open_file, stat_file, unlink_file
 from memoryd.messages import FileKey, FileStat, file_stat
 from memoryd.source.filenames import NOT_UTF8, is_utf8, split_glob
+from memoryd.source.transcripts.walk import Glob
 
 SOURCE = "sessions"
 USUAL = {
@@ -104,9 +105,7 @@ class TranscriptLocations:
                 continue
             found.places[place.folder] = descent.identity()
             with closing(descent):
-                tick(place.folder)
-                names = glob.glob(place.pattern, root_dir=place.folder, recursive=True)
-                for name in sorted(names):
+                for name in Glob(place.pattern).find(descent, str(place.folder)):
                     self._add(place, name, descent, found, inodes)
         return found
 

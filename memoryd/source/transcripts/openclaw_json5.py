@@ -5,6 +5,7 @@ Message numbers take the place of line numbers. Compaction summaries count as as
 
 import errno
 import hashlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ from typing import Any
 import pyjson5
 
 from memoryd.fs.hang import idle, tick
+from memoryd.fs.safe_open import RegularFile
 from memoryd.messages import FileStat, TranscriptState, file_stat
-from memoryd.source.transcripts.archive import opened
 from memoryd.source.transcripts.format import Message, Record
 from memoryd.source.transcripts.strip import said
 
@@ -36,8 +37,9 @@ def load(path: Path, base: Path) -> tuple[Record, FileStat, str, tuple[int, int]
     tick(path)
     if path.with_name(path.name + LOCK_SUFFIX).exists():
         raise BeingWrittenError(errno.EAGAIN, "being written; memoryd tries again")
-    with opened(path, base) as (file, found, size):
-        if size > MAX_BYTES:
+    with RegularFile(path, base) as file:
+        found = os.fstat(file.fileno())
+        if found.st_size > MAX_BYTES:
             raise OSError(errno.EFBIG, f"larger than {MAX_BYTES // 1024**2} MiB")
         data = file.read()
     idle()

@@ -36,7 +36,7 @@ def check(data: bytes) -> None:
     path.write_bytes(data)
     with mock.patch.object(archive, "MAX_UNPACKED_BYTES", MOST_BYTES):
         try:
-            with archive.opened(path, path.parent) as (file, _, size):
+            with archive.opened(path, path.parent, path.parent) as (file, _, size):
                 file.seek(0)
                 content = file.read()
         except OSError as error:

@@ -21,10 +21,11 @@ def check(data: bytes) -> None:
     name, _, text = data.partition(b"\0")
     path = name.decode("utf-8", "surrogateescape")
     lines = split_lines(text.decode("utf-8", "replace"))
-    patterns, problem = Patterns.lenient(lines)
-    assert problem is None or problem
-    for folder in (False, True):
-        assert patterns.verdict(path, folder=folder) in (None, False, True)
+    with suppress(IgnorePatternError):
+        patterns, problem = Patterns.of_file(lines)
+        assert problem is None or problem
+        for folder in (False, True):
+            assert patterns.verdict(path, folder=folder) in (None, False, True)
     with suppress(IgnorePatternError):
         selection = Selection(lines[0] if lines else "", tuple(lines[1:]))
         parts = tuple(part for part in path.split("/") if part) or ("x",)

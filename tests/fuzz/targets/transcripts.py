@@ -1,5 +1,6 @@
 """Transcripts of every format, read at once, in two steps, and as excerpts."""
 
+import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -36,6 +37,7 @@ OPTIONS = DeltaOptions(
     by_name=by_name,
     base=lambda path: path.parent,
     rules=ReadingRules(_redact),
+    unpack_in=Path(tempfile.gettempdir()),
     tokens=32,
     max_bytes=400,
 )
