@@ -32,6 +32,12 @@ def mistakes(settings: Settings) -> Iterator[Mistake]:
     for name, value in settings.remote.headers.items():
         if not _HEADER_NAME.fullmatch(name) or not value.isprintable():
             yield f"remote.headers.{name}", "not a valid HTTP header"
+    most, request = settings.remote.max_tokens_per_day, settings.remote.batch_tokens
+    if 0 < most < request:
+        yield (
+            "remote.max_tokens_per_day",
+            f"must be 0, or at least {request}, the tokens of one request (remote.batch_tokens)",
+        )
     key_header = settings.remote.api_key_header
     if key_header is not None and not _HEADER_NAME.fullmatch(key_header):
         yield "remote.api_key_header", "not a valid header name"

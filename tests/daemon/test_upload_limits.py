@@ -42,7 +42,7 @@ def embedding(daemon: Daemon) -> EmbeddingStatus:
 def test_a_used_up_budget_pauses_embedding_and_words_answer(
     remote: Daemon, openai: OpenAiDouble
 ) -> None:
-    remote.settings = "remote = { max_tokens_per_day = 60, batch_items = 1 }"
+    remote.settings = "remote = { max_tokens_per_day = 60, batch_tokens = 60, batch_items = 1 }"
     write_notes(remote, 10)
     remote.start().sync()
     sent = openai.embedded.total()

@@ -356,6 +356,10 @@ def test_a_whole_number_is_a_number(home: Path) -> None:
             "[defaults]\nextra_paths = [{ pattern = 'c' }]",
             ["config.toml: extra_paths[0]: ", "`path`"],
         ),
+        (
+            "[defaults]\nremote.max_tokens_per_day = 100",
+            ["remote.max_tokens_per_day", "at least 8000"],
+        ),
         ("[agents.main]\nworkspace = 3", ["[agents.main]", "workspace", "str"]),
         ("[defaults]\nprovider = ", ["not valid TOML"]),
         ("[defaults]\n[defaults]", ["not valid TOML"]),
