@@ -29,6 +29,7 @@ from memoryd.source.notes.read import NoteReader
 from memoryd.text.redact import PatternError, Redactor
 from memoryd.text.tokenize import TOKENIZER
 
+DAY_S = 86_400.0
 MAX_INPUT_BYTES = 8_000
 """Maximum UTF-8 bytes of a text embedded whole, unless the provider accepts less."""
 
@@ -204,4 +205,7 @@ async def store_options(
         except ExtensionError as error:
             extension, problem = None, str(error)
     bound = (cache.max_entries or None) if cache.enabled else 0
-    return StoreOptions(config.db_path, config.workspace, extension, problem, bound, is_locked)
+    kept_s = cache.deleted_days * DAY_S if cache.enabled else 0.0
+    return StoreOptions(
+        config.db_path, config.workspace, extension, problem, bound, kept_s, is_locked
+    )

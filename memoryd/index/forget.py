@@ -6,7 +6,7 @@ Only tombstones remain, so that the files don't come back: hashes of texts, and 
 import hashlib
 from collections.abc import Iterable
 
-from memoryd.index import schema
+from memoryd.index import schema, statements
 from memoryd.index.driver import Connection, empty_log, one_value, transaction
 from memoryd.index.statements import DerivedTables, RowChanges, delete_rows
 from memoryd.messages import FileKey
@@ -51,6 +51,7 @@ def forget(
     """Remove files and everything derived from them in one transaction. Call `wipe` next."""
     with transaction(connection):
         changes = [_remove(connection, tables, key) for key in keys]
+        statements.note_erased(connection, True)
         connection.executemany("INSERT OR IGNORE INTO forgotten VALUES (?, ?)", tombstones)
         # Also the vectors of earlier chunks, whose texts are unknown, and the vendors' messages
         # about texts that they refused.
@@ -71,6 +72,9 @@ def wipe(connection: Connection) -> None:
     Raises `OSError` while the old pages are being read.
     """
     connection.execute("VACUUM")
+    with transaction(connection):
+        statements.note_erased(connection, False)
+        schema.put_note(connection, schema.REWRITE_AT, "")
     empty_log(connection)
 
 

@@ -39,7 +39,8 @@ class StoreOptions:
     """Options for opening an index file.
 
     `extension` None means without sqlite-vec, for the reason `extension_error`. `cache_max_entries`
-    None means no limit. `is_locked` returns whether the lock file is still in place; it blocks.
+    None means no limit, and `cache_deleted_s` is the time for which embeddings of deleted texts
+    stay. `is_locked` returns whether the lock file is still in place; it blocks.
     """
 
     path: Path
@@ -47,6 +48,7 @@ class StoreOptions:
     extension: str | None
     extension_error: str | None
     cache_max_entries: int | None
+    cache_deleted_s: float = 7 * 86_400.0
     is_locked: Callable[[], bool] = field(default=lambda: True, compare=False)
 
 
@@ -58,9 +60,9 @@ class Store:
 
     `identity` may differ from `wanted`, the configured one, until a rebuild has replaced the file.
     `generation` counts replacements: row ids are valid within one generation. `set_aside` counts
-    the chunks whose text can't be embedded. During a rebuild, `in_rebuild` has the hashes of the
-    texts that it embeds and `forgotten_meanwhile` the files that were forgotten. A rebuild may
-    begin once the leftovers of earlier ones are `swept`.
+    the chunks whose text can't be embedded. `erased`: traces of deleted texts may remain. During a
+    rebuild, `in_rebuild` has the hashes of the texts that it embeds and `forgotten_meanwhile` the
+    files that were forgotten. A rebuild may begin once the leftovers of earlier ones are `swept`.
     """
 
     def __init__(self, options: StoreOptions, wanted: Identity) -> None:
@@ -75,6 +77,7 @@ class Store:
         self.matrix: VectorMatrix | None = None
         self.generation = 0
         self.set_aside = 0
+        self.erased = False
         self.in_rebuild: set[str] = set()
         self.forgotten_meanwhile: set[FileKey] = set()
         self.matrix_ready = asyncio.Event()
@@ -180,6 +183,7 @@ class Store:
             await self.readers.close()
         finally:
             if self._database is not None:
+                await self._erase(self._database)
                 if await self.moved() is Moved.REPLACED:
                     await self._leave_copy(self._database)
                 try:
@@ -331,6 +335,12 @@ class Store:
             with suppress(Error):
                 await database.__aexit__()
 
+    async def _erase(self, database: Database) -> None:
+        """Remove the deleted words, as far as a stop has time for it; the next start goes on."""
+        if self.erased and self.tables.fts:
+            with suppress(Error):
+                await database.run(schema.merge_all_quickly)
+
     async def _leave_copy(self, database: Database) -> None:
         copy = self._beside("kept")
 
@@ -365,6 +375,7 @@ class Store:
     def _read_state(self, connection: Connection) -> None:
         self.catalog = Catalog(load_catalog(connection))
         self.set_aside = queries.count_set_aside(connection)
+        self.erased = schema.get_note(connection, schema.ERASED) != "0"
         self.wanted = dimension_change.expected_identity(connection, self.wanted, self.identity)
 
     def _prepare(self, connection: Connection) -> Identity:

@@ -1,6 +1,7 @@
 """Transfer of embeddings, which are paid for, and of records from another index file."""
 
 import logging
+import time
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,12 +30,15 @@ def copy_cache(connection: Connection, other: Path, *, after: int = 0) -> int:
                 connection.execute(
                     "INSERT OR IGNORE INTO embedding_cache (provider, model, provider_key, hash,"
                     " dims, embedding, used_at) SELECT provider, model, provider_key, hash, dims,"
-                    " embedding, used_at FROM other.embedding_cache WHERE vector_id > ?1"
+                    # Those in use there may be out of use here, from now on.
+                    " embedding, CASE WHEN hash IN (SELECT hash FROM other.chunks)"
+                    " THEN max(used_at, ?6) ELSE used_at END"
+                    " FROM other.embedding_cache WHERE vector_id > ?1"
                     " AND hash NOT IN (SELECT value FROM forgotten WHERE kind = 'chunk'"
                     " AND value NOT IN (SELECT hash FROM chunks))"
                     " AND NOT (?2 IS NOT NULL AND dims <> ?2"
                     " AND (provider, model, provider_key) = (?3, ?4, ?5))",
-                    (after, built.dims, *model_key(built)),
+                    (after, built.dims, *model_key(built), int(time.time())),
                 ).rowcount
             )
 
