@@ -30,6 +30,7 @@ from memoryd.index.catalog import decode_transcript
 from memoryd.index.driver import Connection, Error
 from memoryd.index.forget import load_tombstones
 from memoryd.index.schema import get_places
+from memoryd.index.tombstone_key import KEY_ADVICE, SUFFIX, TombstoneKey
 from memoryd.messages import FileKey, TranscriptState
 from memoryd.source.mounts import Mounts
 from memoryd.source.notes.discover import Discovery
@@ -88,8 +89,11 @@ def compare(
     findings = disk.fine(f"{counted(notes.files, 'file')}: the index is up to date")
     if transcripts is not None:
         topic = Topic("transcripts", agent)
+        key = transcripts.key = TombstoneKey(Path(f"{config.db_path}{SUFFIX}"))
         conversations = Conversations(connection, transcripts, identity)
         Settling(topic, daemon, agent).settle(conversations, "transcript")
+        if key.problem is not None:
+            topic.warning(key.problem, KEY_ADVICE)
         counts = counted(conversations.files, "transcript")
         findings += topic.fine(f"{counts}: the index is up to date")
     return findings, notes.folders
@@ -166,6 +170,7 @@ class Conversations:
     def compare(self, only: Mapping[FileKey, object] | None = None) -> Differences:
         """Read all transcripts, or `only` these, and return those that differ."""
         self._transcripts.tombstones |= load_tombstones(self._connection)
+        self._transcripts.key.open(self._connection, convert=False)
         found = self._transcripts.find()
         self.files = len(found.files)
         differences: Differences = {}

@@ -29,12 +29,16 @@ def keep_vectors(
     embedding of each other text. An embedding is one or more vectors of `dims` little-endian
     float32.
     """
-    forgotten = connection.execute(
-        "SELECT value FROM forgotten WHERE kind = 'chunk'"
-        " AND value IN (SELECT value FROM json_each(?)) AND value NOT IN (SELECT hash FROM chunks)",
-        (_json([digest for digest, _ in vectors]),),
-    )
-    skipped = {digest for (digest,) in forgotten}
+    skipped: set[str] = set()
+    if one_value(connection, "SELECT 1 FROM forgotten WHERE kind = 'chunk-hmac' LIMIT 1"):
+        # `keyed` is a function of the store, which has the key.
+        forgotten = connection.execute(
+            "SELECT value FROM json_each(?) WHERE keyed(value) IN"
+            " (SELECT value FROM forgotten WHERE kind = 'chunk-hmac')"
+            " AND value NOT IN (SELECT hash FROM chunks)",
+            (_json([digest for digest, _ in vectors]),),
+        )
+        skipped = {digest for (digest,) in forgotten}
     kept: list[tuple[str, int, bytes]] = []
     for digest, embedding in vectors:
         if digest in skipped:

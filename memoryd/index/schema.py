@@ -312,7 +312,7 @@ def merge_segments(connection: Connection, *, begin_all: bool = False) -> bool:
 
 
 def merge_all_quickly(connection: Connection) -> None:
-    """Merge all FTS5 segments into one, but only for `_MERGE_ALL_S`."""
+    """Merge all FTS5 segments, as far as a stop has time for it; the next start goes on."""
     end_s = time.monotonic() + _MERGE_ALL_S
     more = merge_segments(connection, begin_all=True)
     while more and time.monotonic() < end_s:

@@ -27,6 +27,7 @@ from memoryd.index.driver import (
 from memoryd.index.file_identity import Moved, OpenFiles, copy_to, has_log, put_back
 from memoryd.index.readers import ReaderPool
 from memoryd.index.statements import DerivedTables
+from memoryd.index.tombstone_key import SUFFIX, TombstoneKey
 from memoryd.index.vector_matrix import VectorMatrix, load_vectors
 from memoryd.index.write_outage import Outage, is_full
 from memoryd.messages import BatchJobRow, FileKey, FileStat
@@ -39,8 +40,9 @@ class StoreOptions:
     """Options for opening an index file.
 
     `extension` None means without sqlite-vec, for the reason `extension_error`. `cache_max_entries`
-    None means no limit, and `cache_deleted_s` is the time for which embeddings of deleted texts
-    stay. `is_locked` returns whether the lock file is still in place; it blocks.
+    None means no limit. `cache_deleted_s` is the time for which embeddings of deleted texts stay.
+    `is_locked` returns whether the lock file is still in place; it blocks. `key_path` is the place
+    of the tombstones' key if it is not beside the file.
     """
 
     path: Path
@@ -50,6 +52,7 @@ class StoreOptions:
     cache_max_entries: int | None
     cache_deleted_s: float = 7 * 86_400.0
     is_locked: Callable[[], bool] = field(default=lambda: True, compare=False)
+    key_path: Path | None = None
 
 
 class Store:
@@ -71,6 +74,7 @@ class Store:
         self.wanted = wanted
         self.identity = wanted
         self.outage = Outage(options.path)
+        self.tombstone_key = TombstoneKey(options.key_path or Path(f"{options.path}{SUFFIX}"))
         self._files = OpenFiles(options.path)
         self.readers = self._reader_pool()
         self.catalog = Catalog({})
@@ -183,7 +187,9 @@ class Store:
             await self.readers.close()
         finally:
             if self._database is not None:
-                await self._erase(self._database)
+                if self.erased and self.tables.fts:
+                    with suppress(Error):
+                        await self._database.run(schema.merge_all_quickly)
                 if await self.moved() is Moved.REPLACED:
                     await self._leave_copy(self._database)
                 try:
@@ -215,7 +221,7 @@ class Store:
             self._database = fresh
             with suppress(Error):
                 await outlast(asyncio.ensure_future(stale.__aexit__()))
-            await fresh.run(driver.set_up)
+            await fresh.run(self._set_up)
         elif moved is not Moved.REPLACED:
             if moved is Moved.GONE:
                 copy = self._beside("back")
@@ -335,12 +341,6 @@ class Store:
             with suppress(Error):
                 await database.__aexit__()
 
-    async def _erase(self, database: Database) -> None:
-        """Remove the deleted words, as far as a stop has time for it; the next start goes on."""
-        if self.erased and self.tables.fts:
-            with suppress(Error):
-                await database.run(schema.merge_all_quickly)
-
     async def _leave_copy(self, database: Database) -> None:
         copy = self._beside("kept")
 
@@ -370,7 +370,9 @@ class Store:
     def _check(self, connection: Connection) -> Identity:
         if schema.version_of(connection) != schema.VERSION:
             raise OSError("its schema must be migrated first")
-        return schema.check(connection, self.options.workspace)
+        identity = schema.check(connection, self.options.workspace)
+        self.tombstone_key.open(connection, convert=False)
+        return identity
 
     def _read_state(self, connection: Connection) -> None:
         self.catalog = Catalog(load_catalog(connection))
@@ -378,9 +380,14 @@ class Store:
         self.erased = schema.get_note(connection, schema.ERASED) != "0"
         self.wanted = dimension_change.expected_identity(connection, self.wanted, self.identity)
 
-    def _prepare(self, connection: Connection) -> Identity:
+    def _set_up(self, connection: Connection) -> None:
         driver.set_up(connection)
+        connection.create_function("keyed", 1, self.tombstone_key.hashed)
+
+    def _prepare(self, connection: Connection) -> Identity:
+        self._set_up(connection)
         identity = schema.prepare(connection, self.options.workspace, self.wanted)
+        self.tombstone_key.open(connection, convert=True)
         self.fts_error = schema.ensure_fts(connection)
         if self.vec_error is None and identity.dims is not None:
             self.vec_error = schema.ensure_vec(connection, identity.dims)

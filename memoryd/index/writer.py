@@ -276,7 +276,10 @@ class Writer:
     async def _forget(self, message: Forget) -> None:
         store, transactions = self._store, self._transactions
         await transactions.change(
-            lambda c: forget(c, store.tables, message.keys, message.tombstones), bad=False
+            lambda c: forget(
+                c, store.tables, message.keys, message.tombstones, store.tombstone_key
+            ),
+            bad=False,
         )
         store.forgotten_meanwhile.update(message.keys)
         for key in message.keys:
