@@ -59,7 +59,10 @@ def forget(client: Client, arguments: Arguments) -> None:
     if arguments.json:
         write(json_output.text(json_output.answer(result)))
         return
+    of_note = arguments.path_glob is not None and not _is_transcript(arguments.path_glob)
     amount = _amount(result.paths)
+    if of_note and not result.paths:
+        amount = "0 notes, and what deleted ones had left"
     if arguments.match is not None:
         amount = f"{counted(result.messages, 'message')} in {amount}"
     write(f"{'Would forget' if result.dry_run else 'Forgotten'}: {amount}\n")
@@ -88,8 +91,11 @@ def _forget(client: Client, arguments: Arguments, *, dry_run: bool) -> ForgetRes
 
 def _amount(paths: list[str]) -> str:
     """Return the number of notes, or else of transcripts."""
-    notes = [path for path in paths if not path.startswith("sessions/")]
-    return counted(len(paths), "note" if notes else "transcript")
+    return counted(len(paths), "transcript" if all(map(_is_transcript, paths)) else "note")
+
+
+def _is_transcript(path: str) -> bool:
+    return path.startswith("sessions/")
 
 
 def _confirmed(found: ForgetResult) -> bool:

@@ -90,10 +90,12 @@ def compare(
     if transcripts is not None:
         topic = Topic("transcripts", agent)
         key = transcripts.key = TombstoneKey(Path(f"{config.db_path}{SUFFIX}"))
+        key.open(connection, convert=False)
+        if key.problem is not None:
+            topic.error(key.problem, KEY_ADVICE)
+            return findings + topic.findings, notes.folders
         conversations = Conversations(connection, transcripts, identity)
         Settling(topic, daemon, agent).settle(conversations, "transcript")
-        if key.problem is not None:
-            topic.warning(key.problem, KEY_ADVICE)
         counts = counted(conversations.files, "transcript")
         findings += topic.fine(f"{counts}: the index is up to date")
     return findings, notes.folders
@@ -170,7 +172,6 @@ class Conversations:
     def compare(self, only: Mapping[FileKey, object] | None = None) -> Differences:
         """Read all transcripts, or `only` these, and return those that differ."""
         self._transcripts.tombstones |= load_tombstones(self._connection)
-        self._transcripts.key.open(self._connection, convert=False)
         found = self._transcripts.find()
         self.files = len(found.files)
         differences: Differences = {}

@@ -22,8 +22,9 @@ KEY_BYTES = 32
 NOTE = "tombstone key"
 """Note: a hash that shows whether a key is that of the record."""
 KEY_ADVICE = (
-    "put the file back from a backup, then `memctl restart`; otherwise forgotten messages may come"
-    " back when transcripts are read again: look with `memctl search`, and forget them again"
+    "put the file back from a backup, then `memctl restart`; without one, forget the texts again"
+    " with `memctl forget`, which begins a new record. Until then the index is not rebuilt, because"
+    " forgotten messages would come back"
 )
 MESSAGE, CHUNK = "message-hmac", "chunk-hmac"
 PLAIN = {"message": MESSAGE, "chunk": CHUNK}

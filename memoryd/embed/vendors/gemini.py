@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from memoryd.embed.batch.api import UPLOAD_S, JobState, Line, at, list_at, text_at
-from memoryd.embed.provider import ProviderError
+from memoryd.embed.provider import PermanentError, ProviderError
 from memoryd.embed.vendors.api import Api, EmbeddedRows, Purpose, RequestOptions
 from memoryd.embed.vendors.decode import JsonVector, matrix, read_json
 from memoryd.embed.vendors.openai import OpenAiBatch, row, streamed, unless_missing
@@ -136,11 +136,21 @@ class GeminiBatch(OpenAiBatch):
         await self._ask("POST", f"/{job_id}:cancel")
 
     async def delete_files(self, job_id: str | None, key: str) -> None:
-        """Delete the files of a job, then the job, which may name them."""
-        await super().delete_files(job_id, key)
+        """Delete the files of a job, then the job.
+
+        Gemini answers "no permission" for a missing file too. So the job is deleted even then: the
+        next try finds only files that exist.
+        """
+        refused: PermanentError | None = None
+        try:
+            await super().delete_files(job_id, key)
+        except PermanentError as error:
+            refused = error
         if job_id is not None:
             with unless_missing():
                 await self._ask("DELETE", f"/{job_id}")
+        if refused is not None:
+            raise refused
 
     async def _uploads(self, key: str) -> list[str]:
         """Return the ids of all uploaded files with our display name."""

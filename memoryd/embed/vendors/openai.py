@@ -176,10 +176,15 @@ class OpenAiBatch:
                 if state.state == "running":
                     raise RetryableError(f"{self._api.name} has not ended the job yet.")
                 named = [state.input, state.output, state.errors]
-        for file in {*named, *await self._uploads(key)}:
-            if file is not None:
+        refused: PermanentError | None = None
+        for file in {*named, *await self._uploads(key)} - {None}:
+            try:
                 with unless_missing():
-                    await self._ask("DELETE", f"/files/{file.removeprefix('files/')}")
+                    await self._ask("DELETE", f"/files/{str(file).removeprefix('files/')}")
+            except PermanentError as error:  # the others may be deleted
+                refused = error
+        if refused is not None:
+            raise refused
 
     async def _uploads(self, key: str) -> list[str]:
         """Return the ids of all uploaded files with our name."""
