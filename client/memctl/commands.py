@@ -146,13 +146,13 @@ COMMANDS: dict[str, Command] = {
     ),
     "sessions": Command("List transcripts and how much of each is not indexed yet."),
     "forget": Command(
-        "Permanently forget transcripts, or messages in them.",
+        "Permanently forget notes, transcripts, or messages in them.",
         options=(
             Option("--session", "session", "forget this session", _ID),
-            Option("--path", "path_glob", "forget this transcript", _NAME),
+            Option("--path", "path_glob", "forget this note or transcript", _NAME),
             Option("--match", "match", "forget messages that contain this text", _TEXT),
-            Option("--dry-run", "dry_run", "only list the transcripts and messages"),
-            Option("--delete-source", "delete_source", "also delete the transcripts' files"),
+            Option("--dry-run", "dry_run", "only list what would be forgotten"),
+            Option("--delete-source", "delete_source", "also delete the files"),
             Option("--yes", "yes", "delete files without asking"),
         ),
     ),

@@ -157,7 +157,15 @@ def _batch_rows(batch: BatchStatus) -> list[Row]:
             ("Batch job", f"{j.id}: {j.state}, {counted(j.texts, 'text')}, {duration(j.age_s)}")
             for j in batch.jobs
         ),
+        ("Batch files", _undeleted(batch) if batch.undeleted else None),
     ]
+
+
+def _undeleted(batch: BatchStatus) -> str:
+    return _because(
+        f"of {counted(batch.undeleted, 'ended job')} not deleted at the provider yet",
+        batch.undeleted_error,
+    )
 
 
 def _daemon_rows(result: StatusResult) -> list[Row]:

@@ -51,7 +51,7 @@ def _row(entry: SessionEntry) -> tuple[str, ...]:
 
 
 def forget(client: Client, arguments: Arguments) -> None:
-    """Forget the selected transcripts or messages; delete files only after a confirmation."""
+    """Forget the selected files or messages; delete files only after a confirmation."""
     asks = arguments.delete_source and not arguments.dry_run and not arguments.yes
     if asks and not _confirmed(_forget(client, arguments, dry_run=True)):
         raise MemorydError("nothing was forgotten", hint="use --yes to delete files without asking")
@@ -59,12 +59,19 @@ def forget(client: Client, arguments: Arguments) -> None:
     if arguments.json:
         write(json_output.text(json_output.answer(result)))
         return
-    amount = counted(len(result.paths), "transcript")
+    of_note = arguments.path_glob is not None and not _is_transcript(arguments.path_glob)
+    amount = _amount(result.paths)
+    if of_note and not result.paths:
+        amount = "0 notes, and what deleted ones had left"
     if arguments.match is not None:
         amount = f"{counted(result.messages, 'message')} in {amount}"
     write(f"{'Would forget' if result.dry_run else 'Forgotten'}: {amount}\n")
     write("".join(f"  {printable_name(path)}\n" for path in result.paths))
     write("".join(f"Deleted: {printable_name(path)}\n" for path in result.deleted))
+    for place in result.notes:
+        say(f"note: {printable_name(place)} still contains it; edit the file to remove it")
+    for line in result.remains:
+        say(f"note: {one_line(line)}")
     for path in result.unread:
         say(
             f"note: {printable_name(path)} can't be read, so all of it was removed from the index;"
@@ -82,8 +89,17 @@ def _forget(client: Client, arguments: Arguments, *, dry_run: bool) -> ForgetRes
     )
 
 
+def _amount(paths: list[str]) -> str:
+    """Return the number of notes, or else of transcripts."""
+    return counted(len(paths), "transcript" if all(map(_is_transcript, paths)) else "note")
+
+
+def _is_transcript(path: str) -> bool:
+    return path.startswith("sessions/")
+
+
 def _confirmed(found: ForgetResult) -> bool:
     if not found.paths or not sys.stdin.isatty():
         return not found.paths
-    say(f"Delete {counted(len(found.paths), 'transcript')} from disk? [y/N]")
+    say(f"Delete {_amount(found.paths)} from disk? [y/N]")
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -217,7 +217,7 @@ class AsyncClient:
         delete_source: bool = False,
         timeout_s: float | None = None,
     ) -> ForgetResult:
-        """Permanently forget transcripts, or messages in them; see `ForgetBody`."""
+        """Permanently forget notes, transcripts or messages; see `ForgetBody`."""
         body = ForgetBody(session, path, match, dry_run, delete_source)
         return await self._run(requests.forget(body), timeout_s)
 

@@ -221,7 +221,7 @@ class Client:
         delete_source: bool = False,
         timeout_s: float | None = None,
     ) -> ForgetResult:
-        """Permanently forget transcripts, or messages in them; see `ForgetBody`."""
+        """Permanently forget notes, transcripts or messages; see `ForgetBody`."""
         body = ForgetBody(session, path, match, dry_run, delete_source)
         return self._run(requests.forget(body), timeout_s)
 

@@ -34,6 +34,7 @@ from memoryd.text.redact import PatternError, Redactor
 from memoryd.text.tokenize import TOKENIZER
 from memoryd_client.shared import paths
 
+DAY_S = 86_400.0
 MAX_INPUT_BYTES = 8_000
 """Maximum UTF-8 bytes of a text embedded whole, unless the provider accepts less."""
 
@@ -244,4 +245,7 @@ async def store_options(
         except ExtensionError as error:
             extension, problem = None, str(error)
     bound = (cache.max_entries or None) if cache.enabled else 0
-    return StoreOptions(config.db_path, config.workspace, extension, problem, bound, is_locked)
+    kept_s = cache.deleted_days * DAY_S if cache.enabled else 0.0
+    return StoreOptions(
+        config.db_path, config.workspace, extension, problem, bound, kept_s, is_locked
+    )

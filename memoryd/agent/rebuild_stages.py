@@ -12,6 +12,7 @@ from memoryd.chunk.parser import Parsed
 from memoryd.fs.hang import retrieve_error
 from memoryd.index.rebuild.rebuild import RebuildError
 from memoryd.index.store import Store
+from memoryd.index.tombstone_key import KEY_ADVICE
 from memoryd.messages import FileChanged, FileKey, FileStat
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
 
@@ -43,6 +44,8 @@ class RebuildStages:
 
     async def scan(self) -> dict[FileKey, tuple[Path, FileStat]]:
         """Return all files of all sources. Raises `RebuildError` when some can't be seen."""
+        if self._transcripts is not None and (lost := self._store.tombstone_key.problem):
+            raise RebuildError(f"{lost}; {KEY_ADVICE}")
         loop = asyncio.get_running_loop()
         known = self._store.known_files(without=SESSIONS)
         files = await loop.run_in_executor(self._threads, self._scan_notes, known)

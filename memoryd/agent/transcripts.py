@@ -14,6 +14,7 @@ from memoryd.fs.safe_open import LinkError
 from memoryd.identity import Identity
 from memoryd.index.forget import message_hash
 from memoryd.index.store import Store
+from memoryd.index.tombstone_key import MESSAGE, TombstoneKey
 from memoryd.messages import (
     FileChanged,
     FileGone,
@@ -57,6 +58,7 @@ class Transcripts:
         self._formats = config.settings.sessions.formats
         sessions, sync = config.settings.sessions, config.settings.sync.sessions
         self.tombstones: set[tuple[str, str]] = set()
+        self.key = TombstoneKey(Path()) if index is None else index.tombstone_key
         self.places = TranscriptLocations(
             sessions.paths, sessions.formats, agent=config.agent, environ=os.environ
         )
@@ -68,7 +70,7 @@ class Transcripts:
             rules=ReadingRules(
                 redactor(config.settings),
                 owner_ids(sessions.owners),
-                lambda name: ("message", message_hash(name)) in self.tombstones,
+                lambda name: self.tombstone(name) in self.tombstones,
             ),
             base=self.places.base,
             unpack_in=config.db_path.parent,
@@ -76,6 +78,10 @@ class Transcripts:
             max_bytes=identity.max_input_bytes,
         )
         self.reading = self.options.rules.reading
+
+    def tombstone(self, text: str) -> tuple[str, str]:
+        """Return the tombstone of a message."""
+        return MESSAGE, self.key.hashed(message_hash(text))
 
     def find(self) -> Found:
         """Return all transcripts on disk except forgotten ones. Blocking."""

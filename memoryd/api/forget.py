@@ -1,22 +1,28 @@
-"""Forget transcripts or messages: find them, keep them from coming back, remove them."""
+"""Forget notes, transcripts or messages: find them, keep them from coming back, remove them."""
 
 import re
 from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from unicodedata import normalize
 
 from memoryd.agent.agent import Agent
 from memoryd.agent.transcripts import Transcripts, stem
+from memoryd.api.forget_notes import delete_note, find_note, lines_with
 from memoryd.api.handlers import while_writable
 from memoryd.errors import RequestFailedError, bad_request
 from memoryd.index.driver import Error
-from memoryd.index.forget import chunk_hashes, message_hash
+from memoryd.index.forget import chunk_hashes
 from memoryd.index.queries import find_text
 from memoryd.index.repair.recover import remove_copies
+from memoryd.index.tombstone_key import CHUNK, MESSAGE
 from memoryd.messages import FileKey, Forget, Hint
+from memoryd.source.notes.discover import SOURCE as NOTES
 from memoryd.source.transcripts.locations import SOURCE, is_transcript
 from memoryd_client.schema.transcripts import ForgetBody, ForgetResult
+from memoryd_client.shared.humanize import counted
 from memoryd_client.wire.protocol import ErrorCode
 
 Tombstones = set[tuple[str, str]]
@@ -24,8 +30,21 @@ MAX_NAMED_CHARS = 10_000
 """Maximum length of a text, name or id to forget, because the search time grows with it."""
 
 
+@dataclass(slots=True)
+class _Named:
+    """What a request names: rows to remove, tombstones, and transcripts that can't be read.
+
+    `notes` are lines that still contain the text, as (path, line).
+    """
+
+    keys: list[FileKey] = field(default_factory=list)
+    tombstones: Tombstones = field(default_factory=set)
+    unread: list[str] = field(default_factory=list)
+    notes: list[tuple[str, int]] = field(default_factory=list)
+
+
 async def forget(agent: Agent, body: ForgetBody) -> ForgetResult:
-    """Forget transcripts, or messages in them, permanently. Raises `RequestFailedError`."""
+    """Forget notes, transcripts, or messages in them, permanently. Raises `RequestFailedError`."""
     named = [name for name in (body.session, body.path, body.match) if name is not None]
     if len(named) != 1 or not named[0].strip():
         raise bad_request("give exactly one of session, path and match")
@@ -34,32 +53,43 @@ async def forget(agent: Agent, body: ForgetBody) -> ForgetResult:
             f"session, path and match may have at most {MAX_NAMED_CHARS} characters",
             "a part of the text is enough",
         )
-    if agent.transcripts is None:
-        raise bad_request(
-            "transcripts are disabled", "to forget a note, delete it or edit its text"
-        )
-    work = _forget(agent, agent.transcripts.files, body)
-    return await while_writable(agent.index.store.outage, work)
+    of_transcripts = body.session is not None or (body.path or "").startswith(f"{SOURCE}/")
+    if of_transcripts and agent.transcripts is None:
+        raise bad_request("transcripts are disabled", "the path of a note can be forgotten too")
+    return await while_writable(agent.index.store.outage, _forget(agent, body))
 
 
-async def _forget(agent: Agent, transcripts: Transcripts, body: ForgetBody) -> ForgetResult:
+async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
     """Carry out a request with exactly one condition.
 
     Tombstones take effect at once for files that are read. Files that were read before go through
     the data path first and are then removed with the rest.
     """
-    tombstones, paths, unread = await _named(agent, transcripts, body)
-    count = sum(kind == "message" for kind, _ in tombstones)
-    result = ForgetResult(paths, count, body.dry_run, unread=unread)
-    if body.dry_run or not paths:
+    store = agent.index.store
+    transcripts = None if agent.transcripts is None else agent.transcripts.files
+    if not body.dry_run:
+        await agent.look_up(store.tombstone_key.create)
+    named = await _named(agent, transcripts, body)
+    paths = [key.path for key in named.keys]
+    count = sum(kind == MESSAGE for kind, _ in named.tombstones)
+    result = ForgetResult(paths, count, body.dry_run, unread=named.unread)
+    result.notes = [f"{path}:{line}" for path, line in named.notes]
+    of_note = body.path is not None and not body.path.startswith(f"{SOURCE}/")
+    # Without a transcript, only what deleted notes have left behind is removed.
+    if body.dry_run or not (paths or of_note or body.match is not None):
         return result
     # Other files may have these names in the end: delete only the files that have them now.
-    sources = await agent.look_up(_sources, transcripts, paths)
-    digests = await agent.index.store.readers.read(lambda c: chunk_hashes(c, paths))
-    transcripts.tombstones |= tombstones
+    sources = {}
+    if transcripts is not None:
+        sources = await agent.look_up(_sources, transcripts, paths)
+    digests = await store.readers.read(lambda c: chunk_hashes(c, named.keys))
+    if of_note and body.delete_source:
+        result.deleted = await delete_note(agent, body.path or "")
+    if transcripts is not None:
+        transcripts.tombstones |= named.tombstones
     await agent.sync(vectors=False)
-    kept = tombstones | {("chunk", digest) for digest in digests}
-    message = Forget([FileKey(SOURCE, path) for path in paths], sorted(kept))
+    kept = named.tombstones | {(CHUNK, store.tombstone_key.hashed(d)) for d in digests}
+    message = Forget(named.keys, sorted(kept))
     await agent.queues.write.put(message)
     not_wiped: Exception | None = None
     try:
@@ -67,45 +97,76 @@ async def _forget(agent: Agent, transcripts: Transcripts, body: ForgetBody) -> F
     except (Error, OSError) as error:
         not_wiped = error
     # Copies of a corrupt index hold its texts.
-    await agent.look_up(remove_copies, agent.index.store.path)
+    await agent.look_up(remove_copies, store.path)
     agent.index.recovered = None
-    if body.delete_source and body.match is None:
-        result.deleted = await agent.look_up(_delete, transcripts, sources)
-    if body.match is not None:
+    if body.delete_source and body.match is None and transcripts is not None:
+        result.deleted += await agent.look_up(_delete, transcripts, sources)
+    if body.match is not None and transcripts is not None:
         # The remaining messages of the transcripts are read again.
         await agent.queues.transcripts.put(Hint(reason="forgotten"))
     if not_wiped is not None:
         raise RequestFailedError(
             ErrorCode.UNAVAILABLE,
-            f"forgotten, but its bytes may remain in {agent.index.store.path}: {not_wiped}",
+            f"forgotten, but its bytes may remain in {store.path}: {not_wiped}",
             "free as much disk space as the index takes, then run `memctl index --force`",
         )
+    result.remains = _remains(agent)
     return result
 
 
-async def _named(
-    agent: Agent, transcripts: Transcripts, body: ForgetBody
-) -> tuple[Tombstones, list[str], list[str]]:
-    """Return the tombstones, the transcripts concerned, and the unreadable ones among them."""
+def _remains(agent: Agent) -> list[str]:
+    """Return what may remain outside of this machine."""
+    embedding, found = agent.embedding, list[str]()
+    provider = embedding.provider
+    if provider is not None and provider.route.leaves_machine:
+        found.append(
+            f"texts were sent to {provider.route.address}; how long {provider.name} keeps them is up to"
+            " its terms"
+        )
+    if embedding.batches is not None and (left := embedding.batches.files.stats()).jobs:
+        why = f": {left.last_error}" if left.last_error else ""
+        found.append(f"files of {counted(left.jobs, 'batch job')} are not deleted there yet{why}")
+    return found
+
+
+async def _named(agent: Agent, transcripts: Transcripts | None, body: ForgetBody) -> _Named:
+    """Return what a request names."""
     rows = agent.index.store.catalog.rows
     known = {key.path: row for key, row in rows.items() if key.source == SOURCE}
-    if body.path is not None:
+    if body.path is not None and body.path.startswith(f"{SOURCE}/") and transcripts is not None:
         name = stem(body.path)
         paths = [path for path in known if stem(path) == name]
-        return {("path", name)}, sorted(paths or _on_disk(transcripts, name)), []
+        paths = paths or await agent.look_up(_on_disk, transcripts, name)
+        return _Named(_keys(paths), {("path", name)})
+    if body.path is not None:
+        key = await find_note(agent, body.path, may_exist=body.delete_source)
+        return _Named([] if key is None else [key])
     if body.session is not None:
         paths = [
             path
             for path, row in known.items()
             if row.transcript is not None and row.transcript.session == body.session
         ]
-        return {("session", body.session), *(("path", stem(p)) for p in paths)}, sorted(paths), []
+        return _Named(
+            _keys(paths), {("session", body.session), *(("path", stem(p)) for p in paths)}
+        )
     text = body.match or ""
     if agent.index.store.writable:
         # Files on disk that are not indexed yet would be indexed later.
         await agent.sync(vectors=False)
-    paths = await agent.index.store.readers.read(lambda c: find_text(c, text))
-    return await agent.look_up(_messages, transcripts, paths, text)
+    find = partial(find_text, text=text)
+    named = _Named()
+    if transcripts is not None:
+        paths = await agent.index.store.readers.read(partial(find, source=SOURCE))
+        tombstones, paths, unread = await agent.look_up(_messages, transcripts, paths, text)
+        named = _Named(_keys(paths), tombstones, unread)
+    notes = await agent.index.store.readers.read(partial(find, source=NOTES))
+    named.notes = await lines_with(agent, notes, _pattern(text), _fold)
+    return named
+
+
+def _keys(paths: Collection[str]) -> list[FileKey]:
+    return [FileKey(SOURCE, path) for path in sorted(paths)]
 
 
 def _on_disk(transcripts: Transcripts, name: str) -> list[str]:
@@ -125,7 +186,7 @@ def _messages(
             if real_path is None:
                 raise FileNotFoundError(path)
             found = {
-                ("message", message_hash(said.name))
+                transcripts.tombstone(said.name)
                 for said in transcripts.messages(real_path)
                 if pattern.search(_fold(said.text))
             }

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from memoryd.agent.agent import Agent
+from memoryd.index.tombstone_key import KEY_ADVICE
 from memoryd_client.schema import status as wire
 
 
@@ -19,6 +20,8 @@ def degraded(agent: Agent, daemon_problem: str | None) -> list[str]:
     watcher, store = agent.notes.watcher, agent.index.store
     if watcher is not None and (error := watcher.stats().error) is not None:
         found.append(f"watching is off, scans find changes: {error}")
+    if (lost := store.tombstone_key.problem) is not None:
+        found.append(f"{lost}; {KEY_ADVICE}")
     if store.fts_error is not None:
         found.append(f"keyword search is off: {store.fts_error}")
     if agent.config.settings.store.vector.enabled and store.vec_error is not None:

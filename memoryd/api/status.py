@@ -172,7 +172,7 @@ def _batch(agent: Agent) -> wire.BatchStatus:
     if batches is None:
         supported = provider is not None and provider.name in BATCH_APIS
         return wire.BatchStatus(enabled=False, supported=supported)
-    mode = batches.mode
+    mode, files = batches.mode, batches.files.stats()
     return wire.BatchStatus(
         enabled=mode.off_reason is None,
         supported=True,
@@ -181,6 +181,8 @@ def _batch(agent: Agent) -> wire.BatchStatus:
         off_reason=mode.off_reason,
         last_error=mode.last_error,
         jobs=[wire.BatchJob(*astuple(job)) for job in batches.stats()],
+        undeleted=files.jobs,
+        undeleted_error=files.last_error,
     )
 
 

@@ -171,10 +171,14 @@ class QuerySettings(Section, frozen=True):
 
 
 class Cache(Section, frozen=True):
-    """Cache of embeddings for texts without a chunk. `max_entries` 0 means no limit."""
+    """Cache of embeddings for texts without a chunk. `max_entries` 0 means no limit.
+
+    `deleted_days` is the time for which the embedding of a deleted text stays.
+    """
 
     enabled: bool = True
     max_entries: NonNegative = 50_000
+    deleted_days: Annotated[float, Meta(ge=0)] = 7.0
 
 
 class Sessions(Section, frozen=True):

@@ -14,9 +14,10 @@ from memoryd.doctor.serving import check_open_file, check_others, check_serving,
 from memoryd.fs.atomic_replace import SIDE_FILES
 from memoryd.index.rebuild.leftovers import unfinished
 from memoryd.index.repair.recover import copies
+from memoryd.index.tombstone_key import SUFFIX as KEY_SUFFIX
 from memoryd_client.shared import paths
 
-_OWN = ("", "-wal", "-shm", "-journal", ".lock")
+_OWN = ("", "-wal", "-shm", "-journal", ".lock", KEY_SUFFIX)
 
 
 def check_agent(config: AgentConfig, daemon: RunningDaemon | None) -> tuple[list[Finding], int]:

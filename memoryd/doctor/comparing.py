@@ -30,6 +30,7 @@ from memoryd.index.catalog import decode_transcript
 from memoryd.index.driver import Connection, Error
 from memoryd.index.forget import load_tombstones
 from memoryd.index.schema import get_places
+from memoryd.index.tombstone_key import KEY_ADVICE, SUFFIX, TombstoneKey
 from memoryd.messages import FileKey, TranscriptState
 from memoryd.source.mounts import Mounts
 from memoryd.source.notes.discover import Discovery
@@ -88,6 +89,11 @@ def compare(
     findings = disk.fine(f"{counted(notes.files, 'file')}: the index is up to date")
     if transcripts is not None:
         topic = Topic("transcripts", agent)
+        key = transcripts.key = TombstoneKey(Path(f"{config.db_path}{SUFFIX}"))
+        key.open(connection, convert=False)
+        if key.problem is not None:
+            topic.error(key.problem, KEY_ADVICE)
+            return findings + topic.findings, notes.folders
         conversations = Conversations(connection, transcripts, identity)
         Settling(topic, daemon, agent).settle(conversations, "transcript")
         counts = counted(conversations.files, "transcript")

@@ -65,6 +65,12 @@ def check_schema(connection: Connection, topic: Topic, workspace: Path) -> Ident
     except msgspec.MsgspecError as error:
         topic.error(f"the index's identity can't be read: {error}", "move the file away")
         return None
+    if schema.get_note(connection, schema.REWRITE_AT) is None:
+        topic.warning(
+            "the index is from an earlier version: its free pages may hold texts that were deleted",
+            "an idle daemon rewrites an index of up to 256 MiB by itself; `memctl index --force`"
+            " rebuilds a larger one",
+        )
     missing = _missing(connection, identity)
     if missing:
         topic.error(f"the index lacks {', '.join(missing)}", MOVED_ASIDE)

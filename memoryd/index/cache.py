@@ -29,12 +29,16 @@ def keep_vectors(
     embedding of each other text. An embedding is one or more vectors of `dims` little-endian
     float32.
     """
-    forgotten = connection.execute(
-        "SELECT value FROM forgotten WHERE kind = 'chunk'"
-        " AND value IN (SELECT value FROM json_each(?)) AND value NOT IN (SELECT hash FROM chunks)",
-        (_json([digest for digest, _ in vectors]),),
-    )
-    skipped = {digest for (digest,) in forgotten}
+    skipped: set[str] = set()
+    if one_value(connection, "SELECT 1 FROM forgotten WHERE kind = 'chunk-hmac' LIMIT 1"):
+        # `keyed` is a function of the store, which has the key.
+        forgotten = connection.execute(
+            "SELECT value FROM json_each(?) WHERE keyed(value) IN"
+            " (SELECT value FROM forgotten WHERE kind = 'chunk-hmac')"
+            " AND value NOT IN (SELECT hash FROM chunks)",
+            (_json([digest for digest, _ in vectors]),),
+        )
+        skipped = {digest for (digest,) in forgotten}
     kept: list[tuple[str, int, bytes]] = []
     for digest, embedding in vectors:
         if digest in skipped:
@@ -105,6 +109,38 @@ def mean_vector(embedding: bytes, dims: int) -> bytes:
     with np.errstate(all="ignore"):  # a corrupt embedding may hold anything
         mean = np.frombuffer(embedding, "<f4").reshape(-1, dims).mean(axis=0)
         return bytes((mean / (np.linalg.norm(mean) or 1.0)).astype("<f4").tobytes())
+
+
+def release_text(connection: Connection, digest: str, vector_id: int | None) -> None:
+    """Note that a chunk with this text was deleted: its vector stays in the cache for a while.
+
+    A vendor's message about the text may quote it, and goes with the last chunk that has it.
+    """
+    if vector_id is not None:
+        connection.execute(
+            "UPDATE embedding_cache SET used_at = ? WHERE vector_id = ?",
+            (int(time.time()), vector_id),
+        )
+    connection.execute(
+        "DELETE FROM set_aside WHERE hash = ?1"
+        " AND NOT EXISTS (SELECT 1 FROM chunks WHERE hash = ?1)",
+        (digest,),
+    )
+
+
+def drop_deleted(connection: Connection, unused_since_s: float) -> int:
+    """Drop the embeddings of texts without a chunk that were last used before a Unix time.
+
+    Returns the number dropped.
+    """
+    with transaction(connection):
+        dropped = connection.execute(
+            "DELETE FROM embedding_cache WHERE used_at <= ? AND NOT EXISTS"
+            " (SELECT 1 FROM chunks WHERE chunks.hash = embedding_cache.hash)",
+            (int(unused_since_s),),
+        ).rowcount
+        connection.execute("DELETE FROM set_aside WHERE hash NOT IN (SELECT hash FROM chunks)")
+    return int(dropped)
 
 
 def prune_cache(connection: Connection, max_entries: int | None) -> int:

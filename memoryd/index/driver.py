@@ -286,6 +286,10 @@ class Database:
             if self._readonly:
                 connection.execute("PRAGMA query_only = ON")
             else:
+                # Deleted rows are overwritten. FAST would leave them in free pages.
+                connection.execute("PRAGMA secure_delete = ON")
+                # Some SQLites would write the rows that VACUUM sorts to a file elsewhere.
+                connection.execute("PRAGMA temp_store = MEMORY")
                 # Only for a new file: an existing one may not be ours, and this is written into it.
                 if one_value(connection, "PRAGMA page_count") == 0:
                     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -359,6 +363,16 @@ def empty_log(connection: Connection) -> None:
     busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if busy:
         raise OSError("the write-ahead log is being read")
+
+
+def try_to_empty_log(connection: Connection) -> bool:
+    """Like `empty_log`, but without waiting for readers. Return whether the log is empty."""
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+    return not busy
 
 
 def write_back(connection: Connection) -> None:

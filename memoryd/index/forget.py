@@ -6,15 +6,17 @@ Only tombstones remain, so that the files don't come back: hashes of texts, and 
 import hashlib
 from collections.abc import Iterable
 
-from memoryd.index import schema
+from memoryd.index import schema, statements
 from memoryd.index.driver import Connection, empty_log, one_value, transaction
 from memoryd.index.statements import DerivedTables, RowChanges, delete_rows
+from memoryd.index.tombstone_key import CHUNK, MESSAGE, PLAIN, TombstoneKey
 from memoryd.messages import FileKey
 
 Tombstone = tuple[str, str]
 """(kind, value). `path`: the name of a transcript without an archive's suffix; `session`: an id;
-`message`, `chunk`: the SHA-256 of a text."""
-HASHED_KINDS = ("message", "chunk")
+`message-hmac`, `chunk-hmac`: the HMAC-SHA-256 of the SHA-256 of a text. In indexes of earlier
+versions, `message`, `chunk`: that SHA-256 itself."""
+HASHED_KINDS = (MESSAGE, CHUNK, *PLAIN)
 KINDS = ("path", "session", *HASHED_KINDS)
 
 
@@ -25,19 +27,19 @@ def message_hash(text: str) -> str:
 
 def load_tombstones(connection: Connection) -> set[Tombstone]:
     """Return all tombstones except those of chunks."""
-    found = connection.execute("SELECT kind, value FROM forgotten WHERE kind <> 'chunk'")
+    found = connection.execute("SELECT kind, value FROM forgotten WHERE kind <> ?", (CHUNK,))
     return set(found.fetchall())
 
 
-def chunk_hashes(connection: Connection, paths: Iterable[str]) -> list[str]:
-    """Return the hashes of all chunks of the given transcripts."""
+def chunk_hashes(connection: Connection, keys: Iterable[FileKey]) -> list[str]:
+    """Return the hashes of all chunks of the given files."""
     return [
         digest
-        for path in paths
+        for source, path in keys
         for (digest,) in connection.execute(
             "SELECT chunks.hash FROM chunks JOIN files USING (file_id)"
-            " WHERE source = 'sessions' AND path = ?",
-            (path,),
+            " WHERE source = ? AND path = ?",
+            (source, path),
         )
     ]
 
@@ -47,10 +49,18 @@ def forget(
     tables: DerivedTables,
     keys: Iterable[FileKey],
     tombstones: Iterable[tuple[str, str]],
+    key: TombstoneKey,
 ) -> list[RowChanges]:
-    """Remove files and everything derived from them in one transaction. Call `wipe` next."""
+    """Remove files and everything derived from them in one transaction. Call `wipe` next.
+
+    `key` is that of the hashed tombstones.
+    """
+    tombstones = list(tombstones)
     with transaction(connection):
+        if any(kind in HASHED_KINDS for kind, _ in tombstones):
+            key.adopt(connection)
         changes = [_remove(connection, tables, key) for key in keys]
+        statements.note_erased(connection, True)
         connection.executemany("INSERT OR IGNORE INTO forgotten VALUES (?, ?)", tombstones)
         # Also the vectors of earlier chunks, whose texts are unknown, and the vendors' messages
         # about texts that they refused.
@@ -71,6 +81,9 @@ def wipe(connection: Connection) -> None:
     Raises `OSError` while the old pages are being read.
     """
     connection.execute("VACUUM")
+    with transaction(connection):
+        statements.note_erased(connection, False)
+        schema.put_note(connection, schema.REWRITE_AT, "")
     empty_log(connection)
 
 

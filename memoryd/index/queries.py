@@ -59,24 +59,28 @@ def read_untrusted(connection: Connection) -> list[int]:
     return [row for (row,) in found.fetchall()]
 
 
-def find_text(connection: Connection, text: str) -> list[str]:
-    """Return the transcripts that may contain a text, ignoring case, spaces and line ends.
+def find_text(connection: Connection, text: str, *, source: str = "sessions") -> list[str]:
+    """Return the files of a source that may contain a text, ignoring case, spaces and line ends.
 
     A few false positives are possible.
     """
     needle = _bare(text)
     found = []
-    for path, messages in groupby(_messages(connection), key=lambda message: message[0]):
+    for path, messages in groupby(_messages(connection, source), key=lambda message: message[0]):
         if any(_may_contain(parts, needle) for _, parts in messages):
             found.append(path)
     return found
 
 
-def _messages(connection: Connection) -> Iterator[tuple[str, list[str]]]:
-    """Yield (transcript, normalized parts) of each message; short messages share one part."""
+def _messages(connection: Connection, source: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield (path, normalized parts) of each message; short messages share one part.
+
+    The parts of a note are all its chunks.
+    """
     rows = connection.execute(
-        "SELECT path, start_line, text FROM chunks JOIN files USING (file_id)"
-        " WHERE source = 'sessions' ORDER BY path, start_line"
+        "SELECT path, CASE source WHEN 'sessions' THEN start_line END, text"
+        " FROM chunks JOIN files USING (file_id) WHERE source = ? ORDER BY path, start_line",
+        (source,),
     )
     for (path, _), chunks in groupby(rows, key=lambda row: (row[0], row[1])):
         yield path, [_bare(text) for _, _, text in chunks]

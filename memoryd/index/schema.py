@@ -7,6 +7,7 @@ refilled if rows are missing, as after a time without FTS5 or without the extens
 Row ids are never reused: a search that holds one finds its chunk or nothing.
 """
 
+import time
 from pathlib import Path
 
 import msgspec
@@ -33,6 +34,13 @@ AUTOMERGE = 8
 takes a sixth longer. `merge_segments` merges the rest when the writer is idle."""
 VEC_TABLE = "SELECT sql FROM sqlite_schema WHERE name = 'chunks_vec'"
 """Query for the declaration of sqlite-vec's table."""
+ERASED = "erased"
+"""Note: "0" if no trace of a deleted text remains in words and log. Indexes from before lack it."""
+REWRITE_AT = "rewrite at"
+"""Note: Unix time from which the file is rewritten, "" if there is no need. Indexes from before
+secure deletion lack it: their free pages hold deleted texts."""
+_MERGE_ALL_S = 2.0
+"""Maximum seconds for the last merge before a stop."""
 _MERGE_PAGES = 64
 """Pages written by one merge: at most 10 ms."""
 
@@ -184,6 +192,8 @@ def create(connection: Connection, workspace: Path) -> None:
     _execute_all(connection, _TABLES)
     connection.execute(f"PRAGMA user_version = {VERSION}")
     put_note(connection, "workspace", str(workspace))
+    put_note(connection, ERASED, "0")
+    put_note(connection, REWRITE_AT, "")
 
 
 def newer(version: int) -> IndexRefusedError:
@@ -304,16 +314,24 @@ def _raise_unless_missing(error: Exception, table: str) -> None:
         raise error
 
 
-def merge_segments(connection: Connection) -> bool:
+def merge_segments(connection: Connection, *, begin_all: bool = False) -> bool:
     """Merge some FTS5 segments, which speeds up searches. Return whether any may be left.
 
-    The test for that is from https://sqlite.org/fts5.html#the_merge_command.
+    `begin_all` begins a merge of all segments into one, which later calls continue; at its end no
+    deleted word is left. Test and merge: https://sqlite.org/fts5.html#the_merge_command.
     """
     before = connection.total_changes
-    connection.execute(
-        "INSERT INTO chunks_fts (chunks_fts, rank) VALUES ('merge', ?)", (_MERGE_PAGES,)
-    )
+    pages = -_MERGE_PAGES if begin_all else _MERGE_PAGES
+    connection.execute("INSERT INTO chunks_fts (chunks_fts, rank) VALUES ('merge', ?)", (pages,))
     return connection.total_changes - before >= 2
+
+
+def merge_all_quickly(connection: Connection) -> None:
+    """Merge all FTS5 segments, as far as a stop has time for it; the next start goes on."""
+    end_s = time.monotonic() + _MERGE_ALL_S
+    more = merge_segments(connection, begin_all=True)
+    while more and time.monotonic() < end_s:
+        more = merge_segments(connection)
 
 
 def ensure_vec(connection: Connection, dims: int) -> str | None:

@@ -16,7 +16,8 @@ from typing import NamedTuple
 import msgspec
 
 from memoryd.identity import Identity
-from memoryd.index.cache import keep_vectors, put_vec, take_vectors
+from memoryd.index import schema
+from memoryd.index.cache import keep_vectors, put_vec, release_text, take_vectors
 from memoryd.index.catalog import encode_remarks, encode_transcript
 from memoryd.index.driver import Connection, one_value, run_at_once, transaction
 from memoryd.messages import Chunk, FileGone, FileKey, FileStat, ParsedFile
@@ -56,13 +57,17 @@ class MatrixRow(NamedTuple):
 
 @dataclass(slots=True)
 class RowChanges:
-    """The rows that a transaction changed in one file, for the matrix and the catalog."""
+    """The rows that a transaction changed in one file, for the matrix and the catalog.
+
+    `erased`: traces of a deleted text may remain until `Erasure` has removed them.
+    """
 
     file_id: int = 0
     chunks: int = 0
     pending: bool = False
     reused: int = 0
     removed: list[int] = field(default_factory=list)
+    erased: bool = False
     added: list[MatrixRow] = field(default_factory=list)
 
 
@@ -134,8 +139,18 @@ def write_files(
                         " WHERE path = ? AND source = ?",
                         (*stat, encode_remarks(remarks), key.path, key.source),
                     )
+            # An addition to a transcript replaces its last chunk by one with more text.
+            grows = isinstance(change, ParsedFile) and change.extends is not None
+            changed.erased = bool(changed.removed) and not grows
         inserts.flush()
+        if any(changed.erased for changed in changes):
+            note_erased(connection, True)
     return changes
+
+
+def note_erased(connection: Connection, erased: bool) -> None:
+    """Record whether traces of deleted texts may remain, within the caller's transaction."""
+    schema.put_note(connection, schema.ERASED, str(int(erased)))
 
 
 def _file_ids(connection: Connection, files: Sequence[FileChange]) -> dict[FileKey, int]:
@@ -314,23 +329,23 @@ def _delete_chunks(
 def _delete_chunk(
     connection: Connection, tables: DerivedTables, row_id: int, changed: RowChanges
 ) -> None:
-    vector_id = one_value(
-        connection, "DELETE FROM chunks WHERE row_id = ? RETURNING vector_id", row_id
-    )
+    query = "DELETE FROM chunks WHERE row_id = ? RETURNING vector_id, hash"
+    for vector_id, digest in connection.execute(query, (row_id,)).fetchall():
+        release_text(connection, digest, vector_id)
+        if vector_id is not None and tables.vec:
+            connection.execute(
+                "DELETE FROM chunks_vec WHERE rowid = ?"
+                " AND NOT EXISTS (SELECT 1 FROM chunks WHERE vector_id = ?)",
+                (vector_id, vector_id),
+            )
     if tables.fts:
         connection.execute("DELETE FROM chunks_fts WHERE rowid = ?", (row_id,))
-    if vector_id is not None and tables.vec:
-        connection.execute(
-            "DELETE FROM chunks_vec WHERE rowid = ?"
-            " AND NOT EXISTS (SELECT 1 FROM chunks WHERE vector_id = ?)",
-            (vector_id, vector_id),
-        )
     changed.removed.append(row_id)
 
 
 def delete_rows(connection: Connection, tables: DerivedTables, file_id: int) -> RowChanges:
     """Remove a file and all its rows within the caller's transaction."""
-    changed = RowChanges(file_id)
+    changed = RowChanges(file_id, erased=True)
     run_at_once(_delete(connection, tables, changed))
     return changed
 

@@ -27,6 +27,7 @@ from memoryd.index.driver import (
 from memoryd.index.file_identity import Moved, OpenFiles, copy_to, has_log, put_back
 from memoryd.index.readers import ReaderPool
 from memoryd.index.statements import DerivedTables
+from memoryd.index.tombstone_key import SUFFIX, TombstoneKey
 from memoryd.index.vector_matrix import VectorMatrix, load_vectors
 from memoryd.index.write_outage import Outage, is_full
 from memoryd.messages import BatchJobRow, FileKey, FileStat
@@ -39,7 +40,9 @@ class StoreOptions:
     """Options for opening an index file.
 
     `extension` None means without sqlite-vec, for the reason `extension_error`. `cache_max_entries`
-    None means no limit. `is_locked` returns whether the lock file is still in place; it blocks.
+    None means no limit. `cache_deleted_s` is the time for which embeddings of deleted texts stay.
+    `is_locked` returns whether the lock file is still in place; it blocks. `key_path` is the place
+    of the tombstones' key if it is not beside the file.
     """
 
     path: Path
@@ -47,7 +50,9 @@ class StoreOptions:
     extension: str | None
     extension_error: str | None
     cache_max_entries: int | None
+    cache_deleted_s: float = 7 * 86_400.0
     is_locked: Callable[[], bool] = field(default=lambda: True, compare=False)
+    key_path: Path | None = None
 
 
 class Store:
@@ -58,9 +63,9 @@ class Store:
 
     `identity` may differ from `wanted`, the configured one, until a rebuild has replaced the file.
     `generation` counts replacements: row ids are valid within one generation. `set_aside` counts
-    the chunks whose text can't be embedded. During a rebuild, `in_rebuild` has the hashes of the
-    texts that it embeds and `forgotten_meanwhile` the files that were forgotten. A rebuild may
-    begin once the leftovers of earlier ones are `swept`.
+    the chunks whose text can't be embedded. `erased`: traces of deleted texts may remain. During a
+    rebuild, `in_rebuild` has the hashes of the texts that it embeds and `forgotten_meanwhile` the
+    files that were forgotten. A rebuild may begin once the leftovers of earlier ones are `swept`.
     """
 
     def __init__(self, options: StoreOptions, wanted: Identity) -> None:
@@ -69,12 +74,14 @@ class Store:
         self.wanted = wanted
         self.identity = wanted
         self.outage = Outage(options.path)
+        self.tombstone_key = TombstoneKey(options.key_path or Path(f"{options.path}{SUFFIX}"))
         self._files = OpenFiles(options.path)
         self.readers = self._reader_pool()
         self.catalog = Catalog({})
         self.matrix: VectorMatrix | None = None
         self.generation = 0
         self.set_aside = 0
+        self.erased = False
         self.in_rebuild: set[str] = set()
         self.forgotten_meanwhile: set[FileKey] = set()
         self.matrix_ready = asyncio.Event()
@@ -184,6 +191,9 @@ class Store:
             await self.readers.close()
         finally:
             if self._database is not None:
+                if self.erased and self.tables.fts:
+                    with suppress(Error):
+                        await self._database.run(schema.merge_all_quickly)
                 if await self.moved() is Moved.REPLACED:
                     await self._leave_copy(self._database)
                 try:
@@ -215,7 +225,7 @@ class Store:
             self._database = fresh
             with suppress(Error):
                 await outlast(asyncio.ensure_future(stale.__aexit__()))
-            await fresh.run(driver.set_up)
+            await fresh.run(self._set_up)
         elif moved is not Moved.REPLACED:
             if moved is Moved.GONE:
                 copy = self._beside("back")
@@ -364,16 +374,24 @@ class Store:
     def _check(self, connection: Connection) -> Identity:
         if schema.version_of(connection) != schema.VERSION:
             raise OSError("its schema must be migrated first")
-        return schema.check(connection, self.options.workspace)
+        identity = schema.check(connection, self.options.workspace)
+        self.tombstone_key.open(connection, convert=False)
+        return identity
 
     def _read_state(self, connection: Connection) -> None:
         self.catalog = Catalog(load_catalog(connection))
         self.set_aside = queries.count_set_aside(connection)
+        self.erased = schema.get_note(connection, schema.ERASED) != "0"
         self.wanted = dimension_change.expected_identity(connection, self.wanted, self.identity)
 
-    def _prepare(self, connection: Connection) -> Identity:
+    def _set_up(self, connection: Connection) -> None:
         driver.set_up(connection)
+        connection.create_function("keyed", 1, self.tombstone_key.hashed)
+
+    def _prepare(self, connection: Connection) -> Identity:
+        self._set_up(connection)
         identity = schema.prepare(connection, self.options.workspace, self.wanted)
+        self.tombstone_key.open(connection, convert=True)
         self.fts_error = schema.ensure_fts(connection)
         if self.vec_error is None and identity.dims is not None:
             self.vec_error = schema.ensure_vec(connection, identity.dims)

@@ -147,6 +147,8 @@ class Transactions:
         self, connection: Connection, changes: Iterable[RowChanges], *, bad: bool
     ) -> None:
         store = self._store
+        changes = list(changes)
+        store.erased |= any(changed.erased for changed in changes)
         if (matrix := store.matrix) is not None:
             for changed in changes:
                 matrix.apply(changed.removed, changed.added)

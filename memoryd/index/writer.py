@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from memoryd.index import batch_jobs, schema
 from memoryd.index.catalog import FileRow
 from memoryd.index.driver import Error, sqlite
+from memoryd.index.erasure import Erasure
 from memoryd.index.forget import complete, forget, wipe
 from memoryd.index.rebuild.leftovers import unfinished
 from memoryd.index.statements import (
@@ -69,7 +70,8 @@ class Writer:
 
     Each message is one transaction, but queued changes of files share one within bounds. A file is
     written whole or not at all; after a crash the next scan finds the rest. While the disk fails,
-    the current message is retried and all others wait. When idle, the writer merges FTS5 segments.
+    the current message is retried and all others wait. When idle, the writer merges FTS5 segments
+    and removes the traces of deleted texts, which it also does before it answers a `sync`.
 
     In: `ToWriter`. Out: a wake-up for the feeder when chunks need vectors, and the sync markers
     once everything before them is committed.
@@ -96,6 +98,7 @@ class Writer:
         self._store = store
         self._transactions = Transactions(store, restart=restart, on_recovered=self._wake_feeder)
         self._vectors = VectorWriter(store, self._transactions)
+        self._erasure = Erasure(store, self._transactions)
         self._on_unreadable = on_unreadable
         self._on_target_changed = on_wanted
         self._on_written = on_written
@@ -120,6 +123,8 @@ class Writer:
             if self._next is None and self._inbox.empty() and self._unmerged >= MERGE_AFTER_FILES:
                 await self._merge()
                 continue
+            if self._next is None and self._inbox.empty() and self._erasure.overdue:
+                await self._erasure.finish()
             message, self._next = self._next or await self._receive(), None
             await self._process(message)
             del message  # it may be large, and the next message late
@@ -131,6 +136,7 @@ class Writer:
                     return await self._inbox.get()
             except TimeoutError:
                 await self._transactions.check_files()
+                await self._erasure.when_idle()
 
     def stats(self) -> WriterStats:
         """Return the counters."""
@@ -263,13 +269,17 @@ class Writer:
             case MountPoints():
                 await self._transactions.run(lambda c: schema.put_places(c, message))
             case SyncMarker():
+                await self._erasure.finish()
                 _resolve(message.text)
                 await self._feeder.put(message)
 
     async def _forget(self, message: Forget) -> None:
         store, transactions = self._store, self._transactions
         await transactions.change(
-            lambda c: forget(c, store.tables, message.keys, message.tombstones), bad=False
+            lambda c: forget(
+                c, store.tables, message.keys, message.tombstones, store.tombstone_key
+            ),
+            bad=False,
         )
         store.forgotten_meanwhile.update(message.keys)
         for key in message.keys:

@@ -21,6 +21,7 @@ from waiting import PATIENCE_S, eventually
 
 from memoryd.identity import Identity
 from memoryd.index import schema
+from memoryd.index.tombstone_key import SUFFIX, TombstoneKey
 from memoryd_client import Client
 from memoryd_client.errors import MemorydError
 
@@ -291,16 +292,17 @@ class World:
         for pid, text in map(ast.literal_eval, lines[self._seen :]):
             texts[pid, hashlib.sha256(text.encode()).hexdigest()] += 1
         self._seen = len(lines)
-        on_disk, forgotten = self._vectors_on_disk()
+        on_disk, was_forgotten = self._vectors_on_disk()
         again = {digest for _, digest in texts} & self._on_disk
-        assert again - forgotten == set(), self.life
-        assert [t for t, count in texts.items() if count > 1 and t[1] in on_disk - forgotten] == []
+        assert {digest for digest in again if not was_forgotten(digest)} == set(), self.life
+        twice = [t for t, count in texts.items() if count > 1 and t[1] in on_disk]
+        assert [t for t in twice if not was_forgotten(t[1])] == []
         # Forgetting drops all vectors without a chunk, those of an earlier chunking included.
         self._on_disk = on_disk if self._has_forgotten else self._on_disk | on_disk
         self._has_forgotten = False
 
-    def _vectors_on_disk(self) -> tuple[set[str], set[str]]:
-        """Return the hashes of the texts with a vector, and of the forgotten ones.
+    def _vectors_on_disk(self) -> tuple[set[str], Callable[[str], bool]]:
+        """Return the hashes of the texts with a vector, and whether a text was forgotten, by hash.
 
         It reads a copy, because opening the file itself would repair it before the daemon does.
         """
@@ -308,11 +310,16 @@ class World:
         shutil.copytree(self.daemon.database.parent, folder)
         vectors, forgotten = set[str](), set[str]()
         for path in folder.glob("main.sqlite*"):
-            if not path.name.endswith(("-wal", "-shm", "-journal", ".lock")):
+            if not path.name.endswith(
+                ("-wal", "-shm", "-journal", ".lock", SUFFIX, f"{SUFFIX}.new")
+            ):
                 vectors |= column(path, "SELECT hash FROM embedding_cache")
-                forgotten |= column(path, "SELECT value FROM forgotten WHERE kind = 'chunk'")
+                forgotten |= column(path, "SELECT value FROM forgotten WHERE kind = 'chunk-hmac'")
+        key = TombstoneKey(folder / f"main.sqlite{SUFFIX}")
+        if key.path.exists():
+            key.create()
         shutil.rmtree(folder)
-        return vectors, forgotten
+        return vectors, lambda digest: key.hashed(digest) in forgotten
 
 
 def difference(what: str, mine: list[tuple[object, ...]], theirs: list[tuple[object, ...]]) -> str:

@@ -1,13 +1,15 @@
 """Batch APIs end to end: a real daemon, the vendor's double, and kill -9."""
 
 import asyncio
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 from harness import Daemon
 from serving import serving
-from vendors import Double, GeminiDouble, OpenAiDouble, VoyageDouble
+from vendors import Double, Fault, GeminiDouble, OpenAiDouble, VoyageDouble
 from waiting import eventually
 
 from memoryd_client.schema.memory import Check
@@ -81,12 +83,14 @@ def test_one_job_embeds_many_files(daemon: Daemon, vendor: str) -> None:
         daemon.sync()
         assert daemon.paths("house 7")  # by keywords, meanwhile
         eventually(lambda: bool(double.batch.jobs) and double.batch.jobs[0].polls > 2)
+        jobs = list(double.batch.jobs)
         double.batch.outcome = "completed"
         eventually(all_embedded(daemon))
         eventually(lambda: batch(daemon).jobs == [])
         result = daemon.search("plumber of house 7")
         assert (result.mode, result.results[0].path) == ("hybrid", "memory/7.md")
-        assert len(double.batch.jobs) == 1
+        assert len(jobs) == 1
+        assert double.batch.jobs in (jobs, [])  # Gemini's is deleted
         each_once(double)
         assert all(len(texts) == 1 for texts in double.inputs)  # queries only
         shown = batch(daemon)
@@ -95,6 +99,45 @@ def test_one_job_embeds_many_files(daemon: Daemon, vendor: str) -> None:
         assert embedding is not None
         assert (embedding.requests, embedding.items) == (2, NOTES + 1)
         assert "enabled" in daemon.memctl("status").stdout
+        eventually(lambda: not double.batch.files)
+        eventually(lambda: rows(daemon) == [])
+
+
+def rows(daemon: Daemon) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(f"file:{daemon.database}?mode=ro", uri=True)) as connection:
+        return connection.execute("SELECT key FROM batch_jobs").fetchall()
+
+
+def test_files_that_cannot_be_deleted_are_told_and_deleted_after_a_restart(
+    daemon: Daemon, openai: OpenAiDouble
+) -> None:
+    openai.fail(Fault.FORBIDDEN, times=100, path="/files/")
+    openai.batch.outcome = "failed"  # its texts are embedded as usual
+    asking(daemon, openai).start().sync()
+    eventually(all_embedded(daemon))
+    eventually(lambda: batch(daemon).undeleted_error is not None)
+    assert batch(daemon).undeleted == 1
+    assert "of 1 ended job not deleted" in daemon.memctl("status").stdout
+    with daemon.client() as client:
+        found = client.forget(match="no such text")
+    assert any("files of 1 batch job are not deleted" in line for line in found.remains)
+    assert openai.batch.files
+    daemon.kill()
+    openai.heal()
+    daemon.start()
+    eventually(lambda: not openai.batch.files)
+    eventually(lambda: batch(daemon).undeleted == 0)
+    assert rows(daemon) == []
+
+
+@pytest.mark.parametrize("outcome", ["failed", "expired"])
+def test_files_of_a_job_that_comes_to_nothing_are_deleted(
+    daemon: Daemon, openai: OpenAiDouble, outcome: Any
+) -> None:
+    openai.batch.outcome = outcome
+    asking(daemon, openai).start().sync()
+    eventually(all_embedded(daemon))
+    eventually(lambda: not openai.batch.files)
 
 
 def test_a_job_is_shown_while_it_runs(daemon: Daemon, openai: OpenAiDouble) -> None:

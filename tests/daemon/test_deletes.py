@@ -208,3 +208,84 @@ def test_what_is_deleted_during_a_rebuild_is_not_in_the_new_index(
     assert keywords(asking, "note5") == ["memory/5.md"]
     assert_whole(asking)
     assert status(asking).files == NOTES - 1
+
+
+# --- nothing is left of a deleted text
+
+
+WORDS = ("mulberry", "quincunx", "zephyrs", "kohlrabi", "sassafras")
+
+
+def state_remains(daemon: Daemon, *words: str) -> list[tuple[str, str]]:
+    """Return each word with the name of a file of the state folder that contains it."""
+    files = [file for file in daemon.database.parent.rglob("*") if file.is_file()]
+    read = [(file.name, file.read_bytes().lower()) for file in files]
+    return [(word, name) for word in words for name, data in read if word.encode() in data]
+
+
+def test_a_deleted_word_is_nowhere_in_the_state_folder_after_a_sync(hybrid: Daemon) -> None:
+    filling = " ".join(f"walk{n} along the river" for n in range(60))
+    notes = [
+        hybrid.write(f"memory/{number}.md", f"# About\n\nthe {word} affair\n")
+        for number, word in enumerate(WORDS)
+    ]
+    for number in range(40):
+        hybrid.write(f"memory/other{number}.md", f"{filling} note{number}\n")
+    hybrid.start().sync()
+    assert {word for word, _ in state_remains(hybrid, *WORDS)} == set(WORDS)
+    notes[0].unlink()
+    notes[1].write_text("# About\n\nan innocent fig\n")
+    hybrid.sync()
+    assert state_remains(hybrid, *WORDS[:2]) == [], "while it is running"
+    assert state_remains(hybrid, "innocent")
+    with hybrid.client() as client:
+        client.index(force=True)
+    notes[2].unlink()
+    hybrid.sync()
+    assert state_remains(hybrid, *WORDS[:3]) == [], "in a rebuilt index"
+    assert hybrid.stop() == 0
+    assert state_remains(hybrid, *WORDS[:3]) == [], "after a stop"
+    notes[3].unlink()
+    hybrid.start().sync()
+    assert state_remains(hybrid, *WORDS[:4]) == [], "deleted while it was not running"
+    (hybrid.workspace / "memory/.memoryignore").write_text("4.md\n")
+    hybrid.sync()
+    assert state_remains(hybrid, *WORDS) == [], "hidden from memoryd"
+    assert_whole(hybrid)
+    hybrid.assert_healthy()
+
+
+def test_a_deletion_right_before_a_kill_is_made_good_by_the_next_sync(hybrid: Daemon) -> None:
+    note = hybrid.write("memory/a.md", "the mulberry affair\n")
+    hybrid.write("memory/b.md", "a fig\n")
+    hybrid.start().sync()
+    note.unlink()
+    eventually(lambda: keywords(hybrid, "mulberry") == [])
+    hybrid.kill()
+    hybrid.start().sync()
+    assert state_remains(hybrid, "mulberry") == []
+    assert_whole(hybrid)
+
+
+def test_an_idle_daemon_removes_a_deleted_word_without_a_sync(hybrid: Daemon) -> None:
+    note = hybrid.write("memory/a.md", "the mulberry affair\n")
+    hybrid.write("memory/b.md", "a fig\n")
+    hybrid.start().sync()
+    note.unlink()
+    eventually(lambda: keywords(hybrid, "mulberry") == [])
+    eventually(lambda: state_remains(hybrid, "mulberry") == [])
+    assert_whole(hybrid)
+
+
+def test_the_vector_of_a_deleted_text_leaves_the_cache_after_its_time(hybrid: Daemon) -> None:
+    hybrid.settings += "\ncache = { deleted_days = 0 }\n"
+    note = hybrid.write("memory/a.md", "the mulberry affair\n")
+    hybrid.write("memory/b.md", "a fig\n")
+    hybrid.start().sync()
+    assert status(hybrid).cache.entries == 2
+    note.unlink()
+    hybrid.sync()
+    assert hybrid.stop() == 0
+    hybrid.start().sync()  # the first look is soon after the start, the next ones are hourly
+    eventually(lambda: status(hybrid).cache.entries == 1)
+    assert_whole(hybrid)

@@ -1,5 +1,6 @@
 """`memctl forget`: every occurrence of a text is found and removed from all files."""
 
+import hashlib
 import json
 import sqlite3
 from itertools import pairwise
@@ -219,3 +220,152 @@ def test_bytes_that_somebody_still_reads_are_told(chats: Daemon) -> None:
         client.index(force=True)
     assert remains(chats, "mulberry") == []
     chats.assert_healthy()
+
+
+# --- notes
+
+
+def state(daemon: Daemon) -> bytes:
+    """Return the contents of all files of the state folder."""
+    files = [file for file in daemon.database.parent.rglob("*") if file.is_file()]
+    return b"".join(file.read_bytes() for file in files)
+
+
+def vectors(daemon: Daemon) -> int:
+    connection = sqlite3.connect(f"file:{daemon.database}?mode=ro", uri=True)
+    try:
+        return int(connection.execute("SELECT count(*) FROM embedding_cache").fetchone()[0])
+    finally:
+        connection.close()
+
+
+def test_a_deleted_note_is_forgotten_with_its_vectors(hybrid: Daemon) -> None:
+    note = hybrid.write("memory/a.md", "the mulberry affair\n")
+    hybrid.write("memory/b.md", "an innocent fig\n")
+    hybrid.start().sync()
+    refused = hybrid.memctl("forget", "--path", "memory/a.md", code=1)
+    assert "memory/a.md still exists" in refused.stderr
+    assert "--delete-source" in refused.stderr
+    assert note.exists()
+    note.unlink()
+    assert hybrid.memctl("forget", "--path", "memory/a.md").stdout in (
+        "Forgotten: 1 note\n  memory/a.md\n",
+        "Forgotten: 0 notes, and what deleted ones had left\n",
+    )
+    assert vectors(hybrid) == 1
+    assert b"mulberry" not in state(hybrid)
+    assert b"innocent" in state(hybrid)
+    # Known to nobody any more, but its leftovers may be there.
+    done = hybrid.memctl("forget", "--path", "memory/a.md")
+    assert done.stdout == "Forgotten: 0 notes, and what deleted ones had left\n"
+    hybrid.assert_healthy()
+
+
+def test_a_note_is_deleted_and_forgotten_after_a_question(hybrid: Daemon) -> None:
+    note = hybrid.write("memory/a.md", "the mulberry affair\n")
+    hybrid.write("memory/b.md", "an innocent fig\n")
+    hybrid.start().sync()
+    path = ("forget", "--path", "memory/a.md", "--delete-source")
+    refused = hybrid.memctl(*path, code=1)
+    assert "--yes" in refused.stderr
+    assert hybrid.memctl(*path, "--dry-run").stdout == "Would forget: 1 note\n  memory/a.md\n"
+    assert note.exists()
+    done = hybrid.memctl(*path, "--yes")
+    assert done.stdout == f"Forgotten: 1 note\n  memory/a.md\nDeleted: {note}\n"
+    assert not note.exists()
+    assert vectors(hybrid) == 1
+    assert b"mulberry" not in state(hybrid)
+    assert hybrid.paths("mulberry", mode="keyword") == []
+    hybrid.assert_healthy()
+
+
+@pytest.mark.parametrize("path", ["../outside.md", "/etc/passwd", "memory/link.md", "memory/sub"])
+def test_nothing_but_a_note_is_deleted(hybrid: Daemon, path: str) -> None:
+    outside = hybrid.folder / "outside.md"
+    outside.write_text("not a note\n")
+    hybrid.write("memory/sub/b.md", "an innocent fig\n")
+    (hybrid.workspace / "memory/link.md").symlink_to(outside)
+    hybrid.start().sync()
+    with hybrid.client() as client:
+        found = client.forget(path=path, delete_source=True)
+    assert found.deleted == []
+    assert outside.exists()
+    assert (hybrid.workspace / "memory/link.md").is_symlink()
+    assert (hybrid.workspace / "memory/sub/b.md").exists()
+
+
+def test_a_text_in_notes_is_told_with_its_lines_and_leftovers_go(hybrid: Daemon) -> None:
+    old = hybrid.write("memory/old.md", "the Mulberry affair, first told\n")
+    hybrid.write("memory/a.md", "# Fruit\n\nthe mulberry\naffair\n\nno\n\nMULBERRY affair\n")
+    hybrid.write("memory/b.md", "an innocent fig\n")
+    hybrid.start().sync()
+    old.unlink()
+    hybrid.sync()
+    assert vectors(hybrid) == 3
+    found = hybrid.memctl_json("forget", "--match", "mulberry affair", "--dry-run")
+    assert found["notes"] == ["memory/a.md:3", "memory/a.md:8"]
+    assert vectors(hybrid) == 3
+    done = hybrid.memctl("forget", "--match", "mulberry affair")
+    assert "memory/a.md:3 still contains it; edit the file" in done.stderr
+    assert vectors(hybrid) == 2, "the vector of the deleted note is gone at once"
+    hybrid.assert_healthy()
+
+
+def test_a_note_whose_disk_is_away_is_not_taken_for_deleted(daemon: Daemon) -> None:
+    daemon.write("memory/a.md", "the mulberry affair\n")
+    daemon.start().sync()
+    away = daemon.folder / "away"
+    daemon.workspace.rename(away)  # like a disk that is not mounted
+    with daemon.client() as client, pytest.raises(UnavailableError, match="is unavailable"):
+        client.forget(path="memory/a.md")
+    away.rename(daemon.workspace)
+    daemon.sync()
+    assert daemon.paths("mulberry") == ["memory/a.md"]
+
+
+def test_the_record_of_forgotten_messages_has_no_plain_hash(chats: Daemon) -> None:
+    say(chats, "a.jsonl", "my pin is 4711", "an innocent fig")
+    chats.start().sync()
+    assert chats.memctl_json("forget", "--match", "4711")["messages"] == 1
+    chats.sync()
+    plain = [hashlib.sha256(text.encode()).hexdigest() for text in GUESSES]
+    connection = sqlite3.connect(f"file:{chats.database}?mode=ro", uri=True)
+    kept = {value for (value,) in connection.execute("SELECT value FROM forgotten")}
+    connection.close()
+    assert len(kept) >= 2
+    assert not kept & set(plain)
+    key = Path(f"{chats.database}.tombstone-key")
+    assert (key.stat().st_mode & 0o777, key.stat().st_size) == (0o600, 32)
+    with chats.client() as client:
+        client.index(force=True)
+    assert chunks(chats) == ["User: an innocent fig"], "a rebuilt index knows it too"
+    assert chats.stop() == 0
+    saved = key.read_bytes()
+    key.unlink()
+    chats.start().sync()
+    with chats.client() as client:
+        told = [line for line in client.status().degraded if str(key) in line]
+    assert len(told) == 1
+    assert "put the file back from a backup" in told[0]
+    checked = chats.memctl("doctor", code=1)
+    assert f"is missing: {key}" in checked.stdout
+    with chats.client() as client, pytest.raises(UnavailableError, match="is missing"):
+        client.index(force=True)
+    assert chunks(chats) == ["User: an innocent fig"]
+    assert chats.stop() == 0
+    key.write_bytes(saved)
+    chats.start().sync()
+    with chats.client() as client:
+        assert not any(str(key) in line for line in client.status().degraded)
+        client.index(force=True)
+    assert chunks(chats) == ["User: an innocent fig"]
+    key.unlink()
+    assert chats.stop() == 0
+    chats.start()
+    with chats.client() as client:
+        assert client.forget(match="4711").messages == 0
+        assert client.forget(match="innocent").messages == 1, "a new record begins"
+        assert not any(str(key) in line for line in client.status().degraded)
+
+
+GUESSES = ("my pin is 4711", "User: my pin is 4711", "User: my pin is 4711\nUser: an innocent fig")

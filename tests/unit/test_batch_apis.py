@@ -117,6 +117,35 @@ async def test_what_a_cancelled_job_has_done_can_be_had(vendor: str) -> None:
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
+async def test_the_files_of_a_job_are_deleted(vendor: str) -> None:
+    async with VENDORS[vendor](key="sk-double") as double, api(vendor, double) as batch:
+        files = double.batch.files
+        for _ in range(2):  # the first attempt's answer was lost
+            job = await batch.submit(input_of(batch), "ours")
+        double.batch.outcome = "stuck"
+        with pytest.raises(RetryableError, match="not ended"):
+            await batch.delete_files(job, "ours")
+        assert len(files) == 2
+        double.batch.outcome, double.batch.partial = "completed", {"1"}
+        await until_done(batch, job)
+        other = await batch.submit(input_of(batch), "another")
+        left = set(files)
+        double.fail(Fault.SERVER_ERROR, path="/files/")
+        with pytest.raises(RetryableError):
+            await batch.delete_files(job, "ours")
+        double.fail(Fault.FORBIDDEN, path="/files/")
+        with pytest.raises(PermanentError):
+            await batch.delete_files(job, "ours")
+        assert set(files) < left
+        for _ in range(2):
+            await batch.delete_files(job, "ours")
+        assert len(files) == 1, "that of another job"
+        await batch.delete_files(None, "another")
+        assert not files
+        assert (await batch.state(other)).state in ("running", "done")
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
 async def test_errors_of_creating_a_job(vendor: str) -> None:
     async with VENDORS[vendor](key="sk-double") as double, api(vendor, double) as batch:
         for status, error in (

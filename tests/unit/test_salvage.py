@@ -123,6 +123,8 @@ def note(path: Path) -> Recovered:
 
 # --- kept rows
 
+NEW = {"workspace", schema.ERASED, schema.REWRITE_AT}
+
 
 def test_of_a_sound_file_all_is_kept_but_what_comes_from_files(path: Path) -> None:
     put_right(path)
@@ -131,7 +133,7 @@ def test_of_a_sound_file_all_is_kept_but_what_comes_from_files(path: Path) -> No
     assert rows(path, "SELECT key, remote_id FROM batch_jobs") == [("j", "b1")]
     assert rows(path, "SELECT hash, reason FROM set_aside") == [(digest(9), "too odd")]
     keys = {key for (key,) in rows(path, "SELECT key FROM meta")}
-    assert keys == {"workspace", "identity", "choice", "recovered"}
+    assert keys == NEW | {"identity", "choice", "recovered"}
     assert rows(path, "PRAGMA user_version") == [(schema.VERSION,)]
     found = note(path)
     assert (found.embeddings, found.tombstones, found.whole) == (VECTORS, TOMBSTONES + 1, True)
@@ -306,7 +308,7 @@ def test_a_choice_that_cannot_be_read_is_left_out(path: Path) -> None:
         database.execute("UPDATE meta SET value = '?' WHERE key IN ('choice', 'identity')")
         database.commit()
     put_right(path)
-    assert {key for (key,) in rows(path, "SELECT key FROM meta")} == {"workspace", "recovered"}
+    assert {key for (key,) in rows(path, "SELECT key FROM meta")} == NEW | {"recovered"}
 
 
 @settings(

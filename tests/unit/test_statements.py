@@ -131,6 +131,7 @@ class Index:
 def opened(path: Path | None = None) -> Iterator[Index]:
     """Open an index as the writer does, on this thread; without a path, in memory."""
     connection = in_memory() if path is None else on_disk(path)
+    connection.create_function("keyed", 1, str)
     try:
         schema.prepare(connection, Path("/w"), IDENTITY)
         assert schema.ensure_fts(connection) is None

@@ -91,6 +91,8 @@ class GeminiBatches(Batches):
                 return self._download(seen, name)
             case ["GET", "v1beta", "files", name] if name.endswith(":download"):
                 return self._download(seen, name)
+            case ["GET", "v1beta", "files"]:
+                return as_json(self._files(seen))
             case ["GET", "v1beta", "files", name]:
                 return as_json(_file(self._found(f"files/{name}")))
             case ["DELETE", "v1beta", "files", name]:
@@ -135,6 +137,13 @@ class GeminiBatches(Batches):
         if "finalize" not in command:
             return as_json({}, headers={"X-Goog-Upload-Status": "active"})
         return as_json({"file": _file(file)}, headers={"X-Goog-Upload-Status": "final"})
+
+    def _files(self, seen: Seen) -> dict[str, Any]:
+        newest = list(self.files.values())[::-1]
+        start = int(seen.query.get("pageToken") or 0)
+        end = start + min(int(seen.query.get("pageSize") or 10), 100)
+        told: dict[str, Any] = {"files": [_file(file) for file in newest[start:end]]}
+        return told | ({"nextPageToken": str(end)} if end < len(newest) else {})
 
     def _new_file(self, name: str, data: bytes) -> StoredFile:
         return self.stored(StoredFile(self.new_id("files/double"), name, data, "UPLOADED"))

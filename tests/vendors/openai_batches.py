@@ -28,6 +28,8 @@ class OpenAiBatches(Batches):
         match [seen.method, *seen.path.removeprefix(f"{self.double.prefix}/").split("/")]:
             case ["POST", "files"]:
                 return as_json(self._file(self._upload(seen)))
+            case ["GET", "files"]:
+                return as_json(self._files(seen))
             case ["GET", "files", id_]:
                 return as_json(self._file(self._found(id_)))
             case ["DELETE", "files", id_]:
@@ -93,6 +95,22 @@ class OpenAiBatches(Batches):
         if id_ not in self.files:
             raise RefusedError(Fault.NOT_FOUND, message=f"No such File object: {id_}", param="id")
         return self.files[id_]
+
+    def _files(self, seen: Seen) -> dict[str, Any]:
+        newest = [file for file in self.files.values() if self._shown(file, seen)][::-1]
+        if after := seen.query.get("after"):
+            newest = newest[newest.index(self._found(after)) + 1 :]
+        shown = newest[: int(seen.query.get("limit", "10000"))]
+        return {
+            "object": "list",
+            "data": [self._file(file) for file in shown],
+            "first_id": shown[0].id if shown else None,
+            "last_id": shown[-1].id if shown else None,
+            "has_more": len(newest) > len(shown),
+        }
+
+    def _shown(self, file: StoredFile, seen: Seen) -> bool:
+        return seen.query.get("purpose", file.purpose) == file.purpose
 
     def _file(self, file: StoredFile) -> dict[str, Any]:
         return {

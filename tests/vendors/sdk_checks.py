@@ -117,7 +117,14 @@ async def openai_batch(double: OpenAiDouble | VoyageDouble, line: Any, **create:
         listed = [job.id async for job in client.batches.list(limit=1)]
         assert listed == [second.id, job.id]
         await refused(openai.NotFoundError, lambda: client.batches.retrieve("batch_none"))
-        assert (await client.files.delete(file.id)).deleted
+        inputs = [found.id async for found in client.files.list(purpose="batch", limit=1)]
+        assert inputs == [file.id]
+        every = {found.id async for found in client.files.list()}
+        assert every >= {file.id, job.output_file_id, job.error_file_id}
+        for id_ in every:
+            assert (await client.files.delete(id_)).deleted
+        await refused(openai.NotFoundError, lambda: client.files.delete(file.id))
+        assert not double.batch.files
         await refused(openai.BadRequestError, lambda: client.batches.create(**made))
 
 

@@ -96,7 +96,14 @@ async def gemini_batches() -> None:
         pages = await client.batches.list(config={"page_size": 2})
         assert [job.name async for job in pages] == [stuck.name, inline.name, job.name]
         await refused(errors.ClientError, lambda: client.batches.get(name="batches/none"))
-        await client.files.delete(name=file.name)
+        files = await client.files.list(config={"page_size": 1})
+        assert {found.name async for found in files} == {file.name, job.dest.file_name}
+        for name in (file.name, job.dest.file_name):
+            await client.files.delete(name=name)
+        await refused(errors.ClientError, lambda: client.files.delete(name=file.name))
+        await client.batches.delete(name=job.name)
+        await refused(errors.ClientError, lambda: client.batches.get(name=job.name))
+        assert not double.batch.files
         await refused(
             errors.ClientError,
             lambda: client.batches.create_embeddings(model=model, src={"file_name": file.name}),

@@ -68,7 +68,8 @@ class BatchJob(Body):
 class BatchStatus(Body):
     """The batch API; `supported` is false for providers without one.
 
-    After `limit` failures in a row it is off, for `off_reason`, until a probe succeeds.
+    After `limit` failures in a row it is off, for `off_reason`, until a probe succeeds. `undeleted`
+    counts ended jobs whose files are still at the vendor, `undeleted_error` says why.
     """
 
     enabled: bool
@@ -78,6 +79,8 @@ class BatchStatus(Body):
     off_reason: str | None = None
     last_error: str | None = None
     jobs: list[BatchJob] = field(default_factory=list)
+    undeleted: int = 0
+    undeleted_error: str | None = None
 
 
 class EmbeddingStatus(Body):

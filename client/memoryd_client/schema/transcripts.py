@@ -47,10 +47,11 @@ class SessionsResult(Body):
 
 
 class ForgetBody(Body):
-    """Permanently forget the transcripts of a session, one by name, or messages with a text.
+    """Permanently forget the transcripts of a session, a note or transcript, or messages.
 
-    Exactly one of `session`, `path` and `match` is set. `delete_source` also deletes the
-    transcripts' files (not with `match`); `dry_run` changes nothing.
+    Exactly one of `session`, `path` and `match` (a text) is set. `delete_source` also deletes the
+    files (not with `match`), without which a note must be deleted already; `dry_run` changes
+    nothing.
     """
 
     session: str | None = None
@@ -61,8 +62,10 @@ class ForgetBody(Body):
 
 
 class ForgetResult(Body):
-    """Forgotten transcripts by name (or those selected), and the messages of a `match`.
+    """Forgotten notes and transcripts by name (or those selected), and the messages of a `match`.
 
+    `notes` are the places of notes that still contain the text of a `match`, as `path:line`.
+    `remains` says what may remain outside of this machine.
     `unread` are unreadable transcripts: with `match`, they leave the index as a whole, and may
     return as a whole once they can be read.
     """
@@ -72,3 +75,5 @@ class ForgetResult(Body):
     dry_run: bool
     deleted: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    remains: list[str] = field(default_factory=list)

@@ -159,7 +159,7 @@ def sessions(*, after: str | None, limit: int) -> Call[SessionsResult]:
 
 
 def forget(body: ForgetBody) -> Call[ForgetResult]:
-    """Forget transcripts; see `ForgetBody`."""
+    """Forget notes, transcripts or messages; see `ForgetBody`."""
     return Call(Op.FORGET, body, ForgetResult, patience_s=FOREVER_S)
 
 

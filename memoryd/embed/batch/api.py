@@ -40,6 +40,7 @@ class JobState(NamedTuple):
     output: str | None = None
     errors: str | None = None
     message: str | None = None
+    input: str | None = None
 
 
 class Line(NamedTuple):
@@ -77,6 +78,12 @@ class BatchApi(Protocol):
 
     async def cancel(self, job_id: str) -> None:
         """Cancel a job; its results so far stay available."""
+
+    async def delete_files(self, job_id: str | None, key: str) -> None:
+        """Delete all files of an ended job, which carries our name `key`; missing ones are fine.
+
+        `job_id` None: the job may not exist. Raises `RetryableError` while the job is running.
+        """
 
     def lines(self, file_id: str, max_bytes: int) -> AsyncGenerator[bytes, None]:
         """Yield the lines of a file. Raises `RetryableError` if it is larger than `max_bytes`."""

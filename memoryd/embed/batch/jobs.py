@@ -20,6 +20,7 @@ import msgspec
 from memoryd.config.settings import Batch
 from memoryd.embed.batch.api import BatchApi, JobState
 from memoryd.embed.batch.files import BatchFile, Output, collect, download_output, halves
+from memoryd.embed.batch.vendor_files import ENDED, VendorFiles
 from memoryd.embed.provider import BatchTooLargeError, PermanentError, ProviderError, RetryableError
 from memoryd.embed.provider_client import ProviderClient
 from memoryd.identity import Identity
@@ -100,7 +101,8 @@ class Batches:
     """In: texts, from the feeder. Out: rows of jobs, and vectors, to the writer.
 
     `held` are the hashes of texts in jobs; `inline` those of texts that no job has brought a vector
-    for, which are embedded as any other. `on_change` is called when texts have become free.
+    for, which are embedded as any other. `on_change` is called when texts have become free. `files`
+    deletes what ended jobs leave at the vendor.
     """
 
     def __init__(
@@ -131,6 +133,9 @@ class Batches:
         self._clock = clock
         self._wall_clock = wall_clock
         self._jitter = jitter
+        self.files = VendorFiles(
+            api, writer, sleep=sleep, clock=clock, wall_clock=wall_clock, jitter=jitter
+        )
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._group: asyncio.TaskGroup | None = None
         self._running: dict[str, RunningJob] = {}
@@ -141,7 +146,11 @@ class Batches:
         """Resume the recorded jobs, and poll all jobs, until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._group = group
+            group.create_task(self.files.run(), name="files of batch jobs")
             for job in await self._index.batch_jobs():
+                if job.attempts == ENDED:
+                    self.files.add(job)
+                    continue
                 self.held.update(job.hashes)
                 group.create_task(self._take_up(job), name="batch job")
             while True:
@@ -363,15 +372,17 @@ class Batches:
 
     async def _end(self, job: BatchJobRow, *, free: bool = True) -> None:
         """End a job, and free its texts unless other jobs have them."""
-        await self._write(job, over=True)
+        ended = msgspec.structs.replace(job, hashes=[], attempts=ENDED)
+        await self._write(ended)
+        self.files.add(ended)
         del self._running[job.key]
         self._slots.release()
         if free:
             self.held.difference_update(job.hashes)
             self.on_change()
 
-    async def _write(self, job: BatchJobRow, *, over: bool = False) -> None:
-        message = JobChange(job, over)
+    async def _write(self, job: BatchJobRow) -> None:
+        message = JobChange(job)
         await self._writer.put(message)
         await message.done
 

@@ -11,13 +11,15 @@ from typing import Any, BinaryIO
 import msgspec
 
 from memoryd.embed.batch.api import UPLOAD_S, JobState, Line, at, list_at, text_at
-from memoryd.embed.provider import ProviderError
+from memoryd.embed.provider import PermanentError, ProviderError
 from memoryd.embed.vendors.api import Api, EmbeddedRows, Purpose, RequestOptions
 from memoryd.embed.vendors.decode import JsonVector, matrix, read_json
-from memoryd.embed.vendors.openai import OpenAiBatch, row, streamed
+from memoryd.embed.vendors.openai import OpenAiBatch, row, streamed, unless_missing
 
 TASKS: Mapping[Purpose, str] = {"query": "RETRIEVAL_QUERY", "document": "RETRIEVAL_DOCUMENT"}
 
+_MAX_PAGES = 20
+"""Maximum pages of the list of files, which holds those of 48 hours."""
 _DONE = ("SUCCEEDED", "COMPLETED", "DONE")
 _FAILED = ("FAILED", "CANCELLED", "CANCELED", "EXPIRED")
 _PREFIXES = ("BATCH_STATE_", "JOB_STATE_")
@@ -133,6 +135,38 @@ class GeminiBatch(OpenAiBatch):
     async def cancel(self, job_id: str) -> None:
         """Cancel a job."""
         await self._ask("POST", f"/{job_id}:cancel")
+
+    async def delete_files(self, job_id: str | None, key: str) -> None:
+        """Delete the files of a job, then the job.
+
+        Gemini answers "no permission" for a missing file too. So the job is deleted even then: the
+        next try finds only files that exist.
+        """
+        refused: PermanentError | None = None
+        try:
+            await super().delete_files(job_id, key)
+        except PermanentError as error:
+            refused = error
+        if job_id is not None:
+            with unless_missing():
+                await self._ask("DELETE", f"/{job_id}")
+        if refused is not None:
+            raise refused
+
+    async def _uploads(self, key: str) -> list[str]:
+        """Return the ids of all uploaded files with our display name."""
+        found: list[str] = []
+        page: dict[str, str] = {}
+        for _ in range(_MAX_PAGES):
+            listed = await self._ask("GET", "/files", pageSize="100", **page)
+            for file in list_at(listed, "files"):
+                name = text_at(file, "name")
+                if name and text_at(file, "displayName") == f"memoryd-{key}":
+                    found.append(name)
+            if (token := text_at(listed, "nextPageToken")) is None:
+                break
+            page = {"pageToken": token}
+        return found
 
     async def lines(self, file_id: str, max_bytes: int) -> AsyncGenerator[bytes, None]:
         """Yield the lines of a file."""

@@ -4,8 +4,8 @@ https://platform.openai.com/docs/api-reference/embeddings
 https://platform.openai.com/docs/api-reference/batch
 """
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
@@ -22,7 +22,7 @@ from memoryd.embed.batch.api import (
     list_at,
     text_at,
 )
-from memoryd.embed.provider import ProviderError, RetryableError
+from memoryd.embed.provider import PermanentError, ProviderError, RetryableError
 from memoryd.embed.vendors.api import Api, EmbeddedRows, Purpose, RequestOptions
 from memoryd.embed.vendors.decode import JsonVector, in_order, matrix, read_json
 
@@ -130,7 +130,7 @@ class OpenAiBatch:
         form.add_field(
             "file",
             lines,
-            filename=f"memory-embeddings.{key}.jsonl",
+            filename=_file_name(key),
             content_type="application/jsonl",
         )
         url = self._http.url("/files")
@@ -155,16 +155,42 @@ class OpenAiBatch:
         job = await self._ask("GET", f"/batches/{job_id}")
         shown = self._http.mask(text_at(job, "status") or "unknown")
         output, errors = text_at(job, "output_file_id"), text_at(job, "error_file_id")
+        files = {"output": output, "errors": errors, "input": text_at(job, "input_file_id")}
         if shown == "completed":
-            return JobState("done", shown, output, errors)
+            return JobState("done", shown, **files)
         if shown in _FAILED:
             message = self._http.mask(_message(job) or f"it is {shown}")
-            return JobState("failed", shown, output, errors, message)
-        return JobState("running", shown, output, errors)
+            return JobState("failed", shown, message=message, **files)
+        return JobState("running", shown, **files)
 
     async def cancel(self, job_id: str) -> None:
         """Cancel a job."""
         await self._ask("POST", f"/batches/{job_id}/cancel")
+
+    async def delete_files(self, job_id: str | None, key: str) -> None:
+        """Delete the input, also of attempts that failed, and the output of a job."""
+        named: list[str | None] = []
+        with unless_missing():
+            if job_id is not None:
+                state = await self.state(job_id)
+                if state.state == "running":
+                    raise RetryableError(f"{self._api.name} has not ended the job yet.")
+                named = [state.input, state.output, state.errors]
+        refused: PermanentError | None = None
+        for file in {*named, *await self._uploads(key)} - {None}:
+            try:
+                with unless_missing():
+                    await self._ask("DELETE", f"/files/{str(file).removeprefix('files/')}")
+            except PermanentError as error:  # the others may be deleted
+                refused = error
+        if refused is not None:
+            raise refused
+
+    async def _uploads(self, key: str) -> list[str]:
+        """Return the ids of all uploaded files with our name."""
+        listed = list_at(await self._ask("GET", "/files", purpose="batch"), "data")
+        ours = (file for file in listed if text_at(file, "filename") == _file_name(key))
+        return [name for file in ours if (name := text_at(file, "id"))]
 
     async def lines(self, file_id: str, max_bytes: int) -> AsyncGenerator[bytes, None]:
         """Yield the lines of a file."""
@@ -207,6 +233,20 @@ class OpenAiBatch:
         if (found := text_at(answer, name)) is None:
             raise ProviderError(f"{self._api.name} returned a batch job without {name}.")
         return found
+
+
+@contextmanager
+def unless_missing() -> Iterator[None]:
+    """Ignore that what the block asks for does not exist."""
+    try:
+        yield
+    except PermanentError as error:
+        if not error.missing:
+            raise
+
+
+def _file_name(key: str) -> str:
+    return f"memory-embeddings.{key}.jsonl"
 
 
 def row(vendor: str, vector: Any) -> Any:

@@ -1,6 +1,7 @@
 """Transfer of embeddings, which are paid for, and of records from another index file."""
 
 import logging
+import time
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,12 +30,16 @@ def copy_cache(connection: Connection, other: Path, *, after: int = 0) -> int:
                 connection.execute(
                     "INSERT OR IGNORE INTO embedding_cache (provider, model, provider_key, hash,"
                     " dims, embedding, used_at) SELECT provider, model, provider_key, hash, dims,"
-                    " embedding, used_at FROM other.embedding_cache WHERE vector_id > ?1"
-                    " AND hash NOT IN (SELECT value FROM forgotten WHERE kind = 'chunk'"
-                    " AND value NOT IN (SELECT hash FROM chunks))"
+                    # Those in use there may be out of use here, from now on.
+                    " embedding, CASE WHEN hash IN (SELECT hash FROM other.chunks)"
+                    " THEN max(used_at, ?6) ELSE used_at END"
+                    " FROM other.embedding_cache WHERE vector_id > ?1"
+                    " AND NOT (keyed(hash) IN"
+                    " (SELECT value FROM forgotten WHERE kind = 'chunk-hmac')"
+                    " AND hash NOT IN (SELECT hash FROM chunks))"
                     " AND NOT (?2 IS NOT NULL AND dims <> ?2"
                     " AND (provider, model, provider_key) = (?3, ?4, ?5))",
-                    (after, built.dims, *model_key(built)),
+                    (after, built.dims, *model_key(built), int(time.time())),
                 ).rowcount
             )
 
@@ -99,7 +104,7 @@ def copy_records(connection: Connection, other: Path) -> int:
         connection.execute("INSERT OR IGNORE INTO forgotten SELECT * FROM other.forgotten")
         connection.execute(
             "INSERT OR REPLACE INTO meta SELECT * FROM other.meta"
-            " WHERE key IN ('choice', 'recovered') OR key LIKE 'places of %'"
+            " WHERE key IN ('choice', 'recovered', 'tombstone key') OR key LIKE 'places of %'"
         )
         connection.execute("DELETE FROM batch_jobs")
         connection.execute("INSERT INTO batch_jobs SELECT * FROM other.batch_jobs")

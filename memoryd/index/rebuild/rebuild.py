@@ -24,6 +24,7 @@ from memoryd.index.rebuild.carry_over import adopt_vectors, copy_cache, copy_rec
 from memoryd.index.rebuild.leftovers import discard
 from memoryd.index.statements import GROUP_BYTES, GROUP_FILES, FileChange, size, write_files
 from memoryd.index.store import Store
+from memoryd.index.tombstone_key import CHUNK
 from memoryd.index.write_outage import check_room, reason_and_advice
 from memoryd.messages import (
     Embedded,
@@ -107,7 +108,8 @@ class Rebuild:
         self._stages = stages
         self._on_progress = on_progress
         self._path = Path(f"{store.path}.rebuild-{os.getpid()}")
-        self._new = Store(replace(store.options, path=self._path), store.wanted)
+        options = replace(store.options, path=self._path, key_path=store.tombstone_key.path)
+        self._new = Store(options, store.wanted)
         self._seen_vectors = 0
         self._failed: Exception | None = None
         self._unstored: list[StoredVector] = []
@@ -156,9 +158,14 @@ class Rebuild:
             dims = await self._store.readers.read(lambda c: find_dims(c, identity))
             if dims is not None:
                 await new.database.run(lambda c: new.learn_dims(c, dims))
-        self._seen_vectors = await new.database.run(lambda c: copy_records(c, live))
+        self._seen_vectors = await new.database.run(self._copy_records)
         await new.database.run(lambda c: copy_cache(c, live))
         await new.database.run(lambda c: adopt_cached(c, new.identity))
+
+    def _copy_records(self, connection: Connection) -> int:
+        last_vector = copy_records(connection, self._store.path)
+        self._new.tombstone_key.open(connection, convert=False)
+        return last_vector
 
     async def _finish(self) -> None:
         """Copy the old index's changes since the start, except files; then close.
@@ -169,11 +176,12 @@ class Rebuild:
         new, live, forgotten = self._new, self._store.path, self._store.forgotten_meanwhile
 
         def take_over(connection: Connection) -> None:
-            copy_records(connection, live)
+            self._copy_records(connection)
             if forgotten:
-                digests = chunk_hashes(connection, [key.path for key in forgotten])
-                tombstones = [("chunk", digest) for digest in digests]
-                forget(connection, new.tables, forgotten, tombstones)
+                digests = chunk_hashes(connection, forgotten)
+                key = new.tombstone_key
+                tombstones = [(CHUNK, key.hashed(digest)) for digest in digests]
+                forget(connection, new.tables, forgotten, tombstones, key)
                 wipe(connection)
                 complete(connection, new.tables)
             copy_cache(connection, live, after=self._seen_vectors)

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from memoryd.errors import IndexRefusedError
-from memoryd.fs.atomic_replace import remove_index
+from memoryd.fs.atomic_replace import remove_files, remove_index
 from memoryd.index import schema
 from memoryd.index.driver import Connection, Database, Error, Fault, fault_of, transaction
 from memoryd.index.forget import Tombstone
@@ -161,6 +161,17 @@ def remove_copies(path: Path) -> None:
     """Remove all corrupt files, which may contain forgotten transcripts. Blocking."""
     for copy in copies(path):
         remove_index(copy)
+
+
+def empty_copies(path: Path) -> None:
+    """Empty all corrupt files, because a text that they contain was deleted. Blocking.
+
+    Their names stay: they show how often the index was corrupt, and keep a warning alive.
+    """
+    for copy in copies(path):
+        with suppress(OSError):
+            os.truncate(copy, 0)
+            remove_files(copy, "-wal", "-shm")
 
 
 def take_note(connection: Connection, path: Path) -> Recovered | None:

@@ -5,6 +5,7 @@ batch jobs; and the choice of the provider. Unreadable pages are skipped, and ro
 before they are copied.
 """
 
+import time
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -236,7 +237,10 @@ async def _insert(target: Database, into: str, width: int, rows: list[SalvagedRo
 
 
 def _good_cached(connection: Connection, rows: list[SalvagedRow]) -> list[SalvagedRow]:
-    """Return valid embeddings that match sqlite-vec's copy where there is one."""
+    """Return valid embeddings that match sqlite-vec's copy where there is one.
+
+    They count as used now, because the chunks that use them are not in the new index yet.
+    """
     good: list[SalvagedRow] = []
     for vector_id, *values in rows:
         digest, dims, embedding, _ = values[3:]
@@ -248,7 +252,7 @@ def _good_cached(connection: Connection, rows: list[SalvagedRow]) -> list[Salvag
             if is_embedding(other, dims) and not is_same(embedding, dims, other):
                 break
         else:
-            good.append(tuple(values))
+            good.append((*values[:-1], int(time.time())))
     return good
 
 
