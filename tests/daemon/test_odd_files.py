@@ -58,7 +58,7 @@ def test_nothing_but_a_regular_file_is_opened(
     with pytest.raises(ConfigError, match="not a regular file"):
         load()
     monkeypatch.setattr(logs, "log_path", lambda socket_path: str(odd))
-    with pytest.raises(NoLogError, match="not a regular file|a symbolic link"):
+    with pytest.raises(NoLogError, match=r"not a regular file|a symbolic link"):
         logs.current(str(daemon.socket))
 
 
