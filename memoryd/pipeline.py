@@ -207,6 +207,7 @@ async def _agent(
         disk_waits=base.waits,
     )
     if embedding.gate is not None:
+        embedding.gate.was_scanned = agent.was_scanned
         embedding.gate.unread_files = agent.pending_files
     return agent
 

@@ -170,6 +170,11 @@ class Agent:
         own = (q.reconcile, q.parse, q.transcripts, q.write, q.feed, q.rebuild)
         return [*own] if embed is None else [*own, embed]
 
+    def was_scanned(self) -> bool:
+        """Return whether all sources have been scanned since the start."""
+        tracked = None if self.transcripts is None else self.transcripts.tracker.stats()
+        return self.notes.reconciler.stats().scans > 0 and (tracked is None or tracked.looks > 0)
+
     def pending_files(self) -> int:
         """Return the number of noticed changes that are not searchable yet."""
         notes = self.notes

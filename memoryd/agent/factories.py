@@ -180,9 +180,9 @@ def daily_budget(settings: Settings, provider: Provider) -> Budget | None:
 
 
 def upload_gate(config: AgentConfig, provider: Provider, store: Store) -> UploadGate | None:
-    """Return the gate for large uploads to another machine, None if there is none."""
+    """Return the gate before a provider on another machine, None for one on this machine."""
     remote = config.settings.remote
-    if not remote.confirm_above_tokens or not provider.route.leaves_machine:
+    if not provider.route.leaves_machine:
         return None
     return UploadGate(
         store,

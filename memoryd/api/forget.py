@@ -32,7 +32,7 @@ MAX_NAMED_CHARS = 10_000
 
 @dataclass(slots=True)
 class _Named:
-    """What a request names: rows to remove, tombstones, and transcripts that can't be read.
+    """Rows to remove, tombstones, and transcripts that can't be read, as a request names them.
 
     `notes` are lines that still contain the text, as (path, line).
     """
@@ -120,8 +120,8 @@ def _remains(agent: Agent) -> list[str]:
     provider = embedding.provider
     if provider is not None and provider.route.leaves_machine:
         found.append(
-            f"texts were sent to {provider.route.address}; how long {provider.name} keeps them is up to"
-            " its terms"
+            f"texts were sent to {provider.route.address};"
+            f" how long {provider.name} keeps them is up to its terms"
         )
     if embedding.batches is not None and (left := embedding.batches.files.stats()).jobs:
         why = f": {left.last_error}" if left.last_error else ""

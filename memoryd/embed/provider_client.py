@@ -105,6 +105,11 @@ class ProviderClient:
             return False
         return not reasons[0]
 
+    @property
+    def tokens_left(self) -> int | None:
+        """Tokens that may still be sent today, None without a limit."""
+        return None if self.budget is None else self.budget.limit - self.budget.used
+
     async def spend(self, tokens: int) -> None:
         """Count the tokens of a batch job to be sent. Raises `RetryableError` above the budget."""
         if self.budget is not None:

@@ -1,4 +1,8 @@
-"""Holds back the first large upload of an index until its user has confirmed it."""
+"""Holds back the first large upload of an index until its user has confirmed it.
+
+Nothing at all is sent before the first scan has passed: a text may have been hidden, or marked
+private, while memoryd was stopped.
+"""
 
 import time
 from collections.abc import Callable
@@ -9,8 +13,8 @@ from typing import Protocol
 from memoryd.embed.budget import UploadLedger, in_ledger
 from memoryd.embed.provider import RetryableError
 
-SETTLED_S = 60.0
-"""Maximum seconds to wait until all files have been read, which tells how much is to be sent."""
+SETTLED_S = 600.0
+"""Maximum seconds between the first scan and the first text, in which all files are to be read."""
 
 
 class PendingTexts(Protocol):
@@ -44,7 +48,8 @@ class UploadPreview:
 class UploadGate:
     """The gate between one index and a provider on another machine.
 
-    It is closed while more than `above_tokens` tokens are pending that nobody has confirmed. The
+    It is closed while more than `above_tokens` (0: any number) tokens are pending that nobody has
+    confirmed. The
     confirmation is for this index and this receiver, and is asked for once.
     """
 
@@ -57,6 +62,7 @@ class UploadGate:
     chunk_tokens: int
     price_per_million_tokens: float = 0.0
     clock: Callable[[], float] = time.monotonic
+    was_scanned: Callable[[], bool] = field(default=lambda: True)
     unread_files: Callable[[], int] = field(default=lambda: 0)
     preview: UploadPreview | None = field(default=None, init=False)
     _confirmed: bool = field(default=False, init=False)
@@ -65,14 +71,15 @@ class UploadGate:
 
     def may_be_large(self, chunks: int) -> bool:
         """Return whether so many chunks may need a confirmation."""
-        return not self._confirmed and chunks * self.chunk_tokens > self.above_tokens
+        possible = chunks * self.chunk_tokens
+        return not self._confirmed and 0 < self.above_tokens < possible
 
     async def is_open(self) -> bool | None:
         """Return whether texts may be sent; None while files are read whose size is unknown."""
-        if self._confirmed:
-            return True
         if not self._has_settled():
             return None
+        if self._confirmed:
+            return True
         count = await self.texts.count_pending()
         if not self.may_be_large(count):
             self.preview = None
@@ -101,6 +108,8 @@ class UploadGate:
         self._confirmed, self.preview = True, None
 
     def _has_settled(self) -> bool:
+        if not (self._settled or self.was_scanned()):
+            return False
         now_s = self.clock()
         self._since_s = now_s if self._since_s is None else self._since_s
         if not self._settled:

@@ -79,8 +79,7 @@ class Store:
         self.readers = self._reader_pool()
         self.catalog = Catalog({})
         self.matrix: VectorMatrix | None = None
-        self.generation = 0
-        self.set_aside = 0
+        self.generation = self.set_aside = 0
         self.erased = False
         self.in_rebuild: set[str] = set()
         self.forgotten_meanwhile: set[FileKey] = set()

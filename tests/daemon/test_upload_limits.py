@@ -42,7 +42,8 @@ def embedding(daemon: Daemon) -> EmbeddingStatus:
 def test_a_used_up_budget_pauses_embedding_and_words_answer(
     remote: Daemon, openai: OpenAiDouble
 ) -> None:
-    remote.settings = "remote = { max_tokens_per_day = 60, batch_tokens = 60, batch_items = 1 }"
+    one_by_one = "batch_tokens = 60, batch_items = 1, non_batch_concurrency = 1"
+    remote.settings = f"remote = {{ max_tokens_per_day = 60, {one_by_one} }}"
     write_notes(remote, 10)
     remote.start().sync()
     sent = openai.embedded.total()

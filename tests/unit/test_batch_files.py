@@ -111,7 +111,7 @@ async def test_a_file_that_can_not_be_written_is_a_failure_of_batching(tmp_path:
         cast(Any, SimpleNamespace(path=tmp_path / "gone" / "index")),
         api=api(),
         mode=mode,
-        calls=cast(ProviderClient, SimpleNamespace(ready=str)),
+        calls=cast(ProviderClient, SimpleNamespace(ready=str, tokens_left=None)),
         settings=Batch(),
     )
     await batches.submit(pages([("a", "text")], 1))

@@ -132,7 +132,10 @@ async def test_few_texts_need_no_yes_and_are_not_measured(ledger: UploadLedger) 
 
 async def test_nothing_is_sent_before_all_files_have_been_read(ledger: UploadLedger) -> None:
     found = gate(Texts(1), ledger)
-    unread = 1_000
+    scanned, unread = False, 0
+    found.was_scanned = lambda: scanned
+    assert await found.is_open() is None
+    scanned, unread = True, 1_000
     found.unread_files = lambda: unread
     assert await found.is_open() is None
     unread = 0

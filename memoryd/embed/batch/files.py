@@ -123,18 +123,28 @@ class BatchFile:
 
 
 async def collect(
-    pages: AsyncIterator[list[Text]], api: BatchApi, *, ready: Callable[[str], str], folder: Path
+    pages: AsyncIterator[list[Text]],
+    api: BatchApi,
+    *,
+    ready: Callable[[str], str],
+    folder: Path,
+    max_tokens: int | None = None,
 ) -> AsyncIterator[BatchFile]:
     """Yield files of lines for texts, each within the provider's limits. The caller closes them.
 
-    Raises `OSError` if they can't be written.
+    `max_tokens` bounds a file of more than one text. Raises `OSError` if they can't be written.
     """
     current: BatchFile | None = None
     try:
         async for page in pages:
             texts = await asyncio.to_thread(list, map(ready, [text for _, text in page]))
             for (digest, _), text in zip(page, texts, strict=True):
-                if current is not None and _is_full(current, api, len(text)):
+                tokens = estimated_tokens([text])
+                full = current is not None and (
+                    _is_full(current, api, len(text))
+                    or (max_tokens is not None and current.tokens + tokens > max_tokens)
+                )
+                if current is not None and full:
                     current.file.flush()
                     yield current
                     current = None
@@ -142,7 +152,7 @@ async def collect(
                     current = BatchFile(_unnamed(folder), [])
                 current.file.write(api.line(len(current.hashes), text))
                 current.hashes.append(digest)
-                current.tokens += estimated_tokens([text])
+                current.tokens += tokens
         if current is not None:
             current.file.flush()
             yield current

@@ -175,7 +175,10 @@ class Batches:
 
     async def submit(self, pages: AsyncIterator[list[Text]]) -> None:
         """Create jobs from texts, and submit them."""
-        files = collect(pages, self._api, ready=self._calls.ready, folder=self._index.path.parent)
+        calls, folder = self._calls, self._index.path.parent
+        files = collect(
+            pages, self._api, ready=calls.ready, folder=folder, max_tokens=calls.tokens_left
+        )
         try:
             async for file in files:
                 try:
