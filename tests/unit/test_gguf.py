@@ -56,7 +56,8 @@ def refusal_of(path: Path) -> str:
 
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gguf, "find_spec", lambda _: None)
-    assert "pip install 'memoryd[gguf]'" in refusal_of(model_file(tmp_path))
+    refusal = refusal_of(model_file(tmp_path))
+    assert "pip install --require-hashes -r requirements/gguf.txt" in refusal
 
 
 @pytest.mark.usefixtures("installed")
