@@ -7,8 +7,13 @@ BIN := $(VENV)/bin
 WORKSPACE ?= examples/workspace
 Q ?=
 SECONDS ?= 60
+# Nothing is installed but the files whose hashes are in requirements/, and nothing is compiled.
+INSTALL := -m pip install -q --disable-pip-version-check --require-hashes --only-binary :all:
+LOCK := $(VENV)/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+	--fork-strategy fewest --no-annotate --custom-compile-command "make lock" \
+	--no-emit-package colorama
 
-.PHONY: demo install test lint types check-long fuzz bench audit clean
+.PHONY: demo install test lint types check-long fuzz bench audit lock release-check clean
 
 demo: $(VENV)/.runtime
 	@$(BIN)/python examples/demo.py "$(WORKSPACE)" $(if $(Q),"$(Q)")
@@ -36,8 +41,33 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m bench
 
 audit: $(VENV)/audit/.done
-	$(VENV)/audit/bin/pip-audit --strict --disable-pip --no-deps --progress-spinner off \
+	$(VENV)/audit/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off \
 		$(foreach file,$(sort $(wildcard requirements/*.txt)),-r $(file))
+
+# OPTIONS="--upgrade-package NAME" or OPTIONS=--upgrade; otherwise the pins stay as they are.
+lock: $(VENV)/lock/.done
+	$(LOCK) $(OPTIONS) pyproject.toml client/pyproject.toml --extra uvloop --extra zst \
+		--no-emit-package memoryd-client -o requirements/runtime.txt
+	for group in build gguf dev long; do \
+		$(LOCK) $(OPTIONS) --group $$group -c requirements/runtime.txt \
+			-o requirements/$$group.txt || exit; done
+	for group in audit lock release sdks server; do \
+		$(LOCK) $(OPTIONS) --group $$group -o requirements/$$group.txt || exit; done
+
+# The environment of the bill of materials has no pip, so that it lists what runs and nothing else.
+release-check: $(VENV)/.runtime $(VENV)/release/.done
+	@rm -rf dist $(VENV)/rebuilt $(VENV)/released
+	@for folder in dist $(VENV)/rebuilt; do for project in . client; do \
+		(cd $$project && "$(CURDIR)/$(BIN)/hatchling" build -d "$(CURDIR)/$$folder") || exit; done; done
+	@diff -r dist $(VENV)/rebuilt
+	@$(PYTHON) -m venv --without-pip $(VENV)/released
+	@PIP_PYTHON=$(VENV)/released/bin/python $(BIN)/python $(INSTALL) -r requirements/runtime.txt
+	@PIP_PYTHON=$(VENV)/released/bin/python $(BIN)/python -m pip install -q --disable-pip-version-check \
+		--no-deps --no-index --find-links dist memoryd memoryd-client
+	@$(VENV)/released/bin/memoryd --version && $(VENV)/released/bin/memctl --version
+	@$(VENV)/release/bin/cyclonedx-py environment --output-reproducible --validate --spec-version 1.6 \
+		--pyproject pyproject.toml --output-file dist/memoryd.cdx.json $(VENV)/released/bin/python
+	@$(BIN)/python tests/release.py dist
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .fuzz
@@ -46,19 +76,19 @@ $(VENV)/.runtime: requirements/build.txt requirements/runtime.txt pyproject.toml
 	@test -n "$(PYTHON)" || { echo "memoryd needs Python 3.11 or newer; name one with PYTHON=..." >&2; exit 1; }
 	@echo "Installing memoryd into $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV) || { echo "The venv module is missing (on Debian and Ubuntu: apt install python3-venv)." >&2; exit 1; }
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/build.txt -r requirements/runtime.txt
+	@$(BIN)/python $(INSTALL) -r requirements/build.txt -r requirements/runtime.txt
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e ./client -e .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/dev.txt
+	@$(BIN)/python $(INSTALL) -r requirements/dev.txt
 	@touch $@
 
 $(VENV)/.long: $(VENV)/.dev requirements/long.txt
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/long.txt
+	@$(BIN)/python $(INSTALL) -r requirements/long.txt
 	@touch $@
 
-$(VENV)/audit/.done: $(VENV)/.runtime requirements/audit.txt
-	@$(BIN)/python -m venv $(VENV)/audit
-	@$(VENV)/audit/bin/python -m pip install -q --disable-pip-version-check -r requirements/audit.txt
+$(VENV)/audit/.done $(VENV)/lock/.done $(VENV)/release/.done: $(VENV)/%/.done: requirements/%.txt $(VENV)/.runtime
+	@$(BIN)/python -m venv $(VENV)/$*
+	@$(VENV)/$*/bin/python $(INSTALL) -r requirements/$*.txt
 	@touch $@

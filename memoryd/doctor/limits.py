@@ -38,7 +38,8 @@ def check_driver() -> list[Finding]:
         except ExtensionError as error:
             topic.warning(
                 f"sqlite-vec does not load: {error}",
-                "vectors are searched in memory instead; pip install pysqlite3 sqlite-vec",
+                "vectors are searched in memory instead; to install it, run"
+                " `pip install --require-hashes -r requirements/runtime.txt`",
             )
             vec = "none"
     finally:

@@ -69,8 +69,9 @@ def _check(path: Path, context_tokens: int, texts: Prefixes, key: str) -> None:
     """Raise `PermanentError` if the model can't run, or has changed since its engine was made."""
     if find_spec(BINDING) is None:
         raise PermanentError(
-            "GGUF models need llama.cpp; run `pip install 'memoryd[gguf]'`, or remove"
-            " local.model_path from the configuration."
+            "GGUF models need llama.cpp; run `pip install --require-hashes -r"
+            " requirements/gguf.txt` in memoryd's repository, or remove local.model_path from the"
+            " configuration."
         )
     try:
         if not is_gguf(path):

@@ -11,10 +11,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from memoryd.embed.gguf_file import GgufError, Value, read_facts
-from memoryd.embed.worker import Encode, serve
+from memoryd.embed.confinement import confine
+from memoryd.embed.gguf_facts import GgufError, Value, read_facts
+from memoryd.embed.worker import LoadedModel, serve
 from memoryd_client.shared.safe_open import open_regular
 
 _SOCKET = "unused.sock"
@@ -28,12 +27,21 @@ _BLANK = "."
 """Replaces a text of white space, which may have no tokens and then has no vector."""
 
 
-def load(threads: int, path: Path, context_tokens: int) -> Encode:
+def load(threads: int, path: Path, context_tokens: int) -> LoadedModel:
     """Load the model at an absolute path. Exits with the reason if it can't be used."""
+    with tempfile.TemporaryDirectory(prefix="memoryd-") as folder:
+        return _load(threads, path, context_tokens, Path(folder))
+
+
+def _load(threads: int, path: Path, context_tokens: int, folder: Path) -> LoadedModel:
     # On a crash, llama.cpp would attach a debugger, if installed: that takes half a minute, and
     # keeps our pipes open.
     os.environ["GGML_NO_BACKTRACE"] = "1"
     import xllamacpp
+
+    # Before anything reads the file, which may be made to break its reader.
+    unconfined = confine(sockets_in=folder)
+    import numpy as np
 
     facts = _facts(path)
     context_tokens = min(context_tokens, _fact(facts, "context_length") or context_tokens)
@@ -56,15 +64,18 @@ def load(threads: int, path: Path, context_tokens: int) -> Encode:
     options.hostnames = [_SOCKET]
     if not pooling:
         options.pooling_type = xllamacpp.llama_pooling_type(_MEAN)
-    with tempfile.TemporaryDirectory(prefix="memoryd-") as folder:
-        os.chdir(folder)
-        try:
-            server = xllamacpp.Server(options)
-        except RuntimeError as error:
-            sys.exit(f"llama.cpp can't load {path.name}: {error}")
-        finally:
-            os.chdir("/")
-    return lambda texts: np.array([_embed(server, text) for text in texts], "<f4").tobytes()
+    os.chdir(folder)
+    try:
+        server = xllamacpp.Server(options)
+    except RuntimeError as error:
+        sys.exit(f"llama.cpp can't load {path.name}: {error}")
+    finally:
+        os.chdir("/")
+
+    def encode(texts: list[str]) -> bytes:
+        return np.array([_embed(server, text) for text in texts], "<f4").tobytes()
+
+    return LoadedModel(encode, unconfined)
 
 
 def _facts(path: Path) -> dict[str, Value]:

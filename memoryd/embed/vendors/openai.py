@@ -177,10 +177,10 @@ class OpenAiBatch:
                     raise RetryableError(f"{self._api.name} has not ended the job yet.")
                 named = [state.input, state.output, state.errors]
         refused: PermanentError | None = None
-        for file in {*named, *await self._uploads(key)} - {None}:
+        for file in dict.fromkeys(filter(None, [*named, *await self._uploads(key)])):
             try:
                 with unless_missing():
-                    await self._ask("DELETE", f"/files/{str(file).removeprefix('files/')}")
+                    await self._ask("DELETE", f"/files/{file.removeprefix('files/')}")
             except PermanentError as error:  # the others may be deleted
                 refused = error
         if refused is not None:

@@ -4,7 +4,7 @@ import io
 import struct
 from contextlib import suppress
 
-from memoryd.embed.gguf_file import GgufError, read_facts
+from memoryd.embed.gguf_facts import GgufError, read_facts
 
 _ONE = struct.pack("<Q", 8) + b"general." + struct.pack("<I", 8) + struct.pack("<Q", 1) + b"x"
 _HEAD = b"GGUF" + struct.pack("<IQQ", 3, 0, 2)

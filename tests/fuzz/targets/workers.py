@@ -14,7 +14,7 @@ import numpy as np
 from memoryd.embed import local
 from memoryd.embed.local_process import Worker
 from memoryd.embed.provider import FloatMatrix, ProviderError
-from memoryd.embed.worker import FRAME_HEADER, EmbedReply, EmbedRequest, answer, pack
+from memoryd.embed.worker import FRAME_HEADER, EmbedReply, EmbedRequest, LoadedModel, answer, pack
 
 ONE = np.array([0.6, 0.8], "<f4").tobytes()
 SEEDS = [
@@ -132,7 +132,7 @@ def _asked(sent: bytes) -> None:
         return ONE * len(texts)
 
     with suppress(ValueError):
-        answer(io.BytesIO(sent), replies, encode)
+        answer(io.BytesIO(sent), replies, LoadedModel(encode))
     replies.seek(0)
     answers = []
     while header := replies.read(FRAME_HEADER.size):
