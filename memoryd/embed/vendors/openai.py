@@ -177,7 +177,7 @@ class OpenAiBatch:
                     raise RetryableError(f"{self._api.name} has not ended the job yet.")
                 named = [state.input, state.output, state.errors]
         refused: PermanentError | None = None
-        for file in dict.fromkeys(filter(None, [*named, *await self._uploads(key)])):
+        for file in dict.fromkeys(filter(None, [*await self._uploads(key), *named])):
             try:
                 with unless_missing():
                     await self._ask("DELETE", f"/files/{file.removeprefix('files/')}")
