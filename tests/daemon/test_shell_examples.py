@@ -34,7 +34,6 @@ NOT_RUN = {
     "docs/quickstart.md": {"make install": "installs everything"},
     "docs/providers.md": {
         ".venv/bin/pip install --require-hashes -r requirements/gguf.txt": "installs",
-        "memoryd download-model": "fetches some 300 MB",
     },
     "systemd/README.md": {
         "python3 -m venv ~/.local/share/memoryd/venv": "the one that runs this stands in for it",
