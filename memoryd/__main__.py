@@ -1,8 +1,8 @@
 """The `memoryd` command: arguments, configuration, exit codes.
 
-Exit codes: 0 stopped on request, 1 crashed (`doctor`: found errors), 3 another memoryd holds the
-socket or the index, 78 the configuration is invalid (EX_CONFIG of sysexits.h). A service manager
-need not restart memoryd after the last two.
+Exit codes: 0 stopped on request, 1 crashed (`doctor`: found errors), 2 bad command line, 3 another
+memoryd holds the socket or the index, 78 the configuration is invalid (EX_CONFIG of sysexits.h). A
+service manager need not restart memoryd after the last two.
 """
 
 import argparse
@@ -41,6 +41,7 @@ ping's p99 while memoryd indexes files."""
 MEGABYTE = 1_000_000
 EXIT_STOPPED = 0
 EXIT_CRASHED = 1
+EXIT_USAGE = 2
 EXIT_LOCKED = 3
 EXIT_CONFIG = 78
 EXIT_UNWELL = 1
@@ -60,7 +61,7 @@ def main(argv: list[str] | None = None) -> int:
     if arguments.command == "config":
         return _config(arguments)
     if arguments.command == "download-model":
-        return _download_model(arguments.source)
+        return _download_model(arguments.source, arguments.sha256)
     socket_path = (arguments.socket or Path(paths.default_socket_path())).expanduser().absolute()
     if arguments.command == "doctor":
         return _doctor(arguments, socket_path)
@@ -188,9 +189,17 @@ def _print_config(config: AgentConfig, others: list[str], *, as_json: bool) -> N
     sys.stdout.flush()
 
 
-def _download_model(url: str | None) -> int:
+def _download_model(url: str | None, sha256: str | None) -> int:
     """Download a GGUF model file and print how to use it."""
-    from memoryd.embed.download import MODEL_URL, DownloadError, download
+    from memoryd.embed.download import MODEL_PAGE, MODEL_URL, DownloadError, download
+
+    if sha256 is None:
+        where = f": {MODEL_PAGE}" if url is None else ""
+        return _complain(
+            "download-model needs --sha256, the SHA-256 of the file; the publisher's page of the"
+            f" file shows it{where}",
+            EXIT_USAGE,
+        )
 
     def show(done: int, total: int | None) -> None:
         if sys.stderr.isatty():
@@ -199,7 +208,7 @@ def _download_model(url: str | None) -> int:
 
     folder = Path(paths.state_dir()) / "models"
     try:
-        file = asyncio.run(download(url or MODEL_URL, folder, progress=show))
+        file = asyncio.run(download(url or MODEL_URL, folder, sha256=sha256, progress=show))
     except DownloadError as error:
         return _complain(str(error), EXIT_CRASHED)
     except KeyboardInterrupt:
@@ -237,6 +246,9 @@ def _parser() -> argparse.ArgumentParser:
         dest="source",
         metavar="URL",
         help="GGUF file to download (default: embeddinggemma-300m)",
+    )
+    parser.add_argument(
+        "--sha256", metavar="HASH", help="SHA-256 that the downloaded file must have"
     )
     parser.add_argument("--workspace", type=Path, metavar="DIR", help="serve this workspace only")
     parser.add_argument("--config", type=Path, metavar="FILE", help="configuration file")

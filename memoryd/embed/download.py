@@ -1,8 +1,11 @@
-"""Download of a model file, only on request."""
+"""Download of a model file, only on request, only over TLS and only with a known hash."""
 
 import asyncio
 import fcntl
+import hashlib
 import os
+import re
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,17 +14,20 @@ from typing import BinaryIO
 import aiohttp
 from yarl import URL
 
-from memoryd.embed.gguf_file import MAGIC, is_gguf
+from memoryd.embed.gguf_file import MAGIC
 from memoryd_client.shared.safe_open import open_regular
 
-MODEL_URL = (
-    "https://huggingface.co/ggml-org/embeddinggemma-300m-qat-q8_0-GGUF/resolve/main/"
-    "embeddinggemma-300m-qat-Q8_0.gguf"
-)
+_REPOSITORY = "https://huggingface.co/ggml-org/embeddinggemma-300m-qat-q8_0-GGUF"
+_FILE = "main/embeddinggemma-300m-qat-Q8_0.gguf"
+MODEL_URL = f"{_REPOSITORY}/resolve/{_FILE}"
+MODEL_PAGE = f"{_REPOSITORY}/blob/{_FILE}"
+"""The page that shows the file's SHA-256."""
 
 _PART_BYTES = 2**20
 _CONNECT_S = 15.0
 _SILENCE_S = 60.0
+_MAX_REDIRECTS = 5
+_REDIRECTS = {301, 302, 303, 307, 308}
 
 DownloadProgress = Callable[[int, int | None], None]
 """(bytes downloaded, bytes of the whole file if known)"""
@@ -31,18 +37,28 @@ class DownloadError(Exception):
     """The download failed. The message names the problem and the fix, for people."""
 
 
-async def download(url: str, folder: Path, *, progress: DownloadProgress) -> Path:
-    """Download a GGUF file into a folder. Returns its path, at once if the file exists already.
+async def download(url: str, folder: Path, *, sha256: str, progress: DownloadProgress) -> Path:
+    """Download the GGUF file with a SHA-256 (64 hexadecimal digits) into a folder.
 
-    If the connection ends, the data stay in `<name>.part`, and the next call resumes there if the
-    server still has the same file. Raises `DownloadError`.
+    Returns its path, at once if the file exists already. If the connection ends, the data stay in
+    `<name>.part`, and the next call resumes there if the server still has the same file. The file
+    gets its name only if its SHA-256 is right. Raises `DownloadError`.
     """
+    expected = sha256.lower()
+    if not re.fullmatch("[0-9a-f]{64}", expected):
+        raise DownloadError(f"{sha256} is not a SHA-256, which has 64 hexadecimal digits.")
     target = folder / _name(url)
     try:
-        if _is_there(target):
+        if await asyncio.to_thread(_is_there, target, expected):
             return target
         with _opened(target) as part:
             await _fetch(url, part, progress)
+            if (found := await asyncio.to_thread(part.digest)) != expected:
+                part.start_over("")
+                raise DownloadError(
+                    f"The file at {url} has the SHA-256 {found}, not {expected}, and was removed:"
+                    " compare the hash with the publisher's page."
+                )
             os.replace(part.path, target)
     except OSError as error:
         raise DownloadError(f"{target} can't be written: {error.strerror or error}.") from error
@@ -55,21 +71,30 @@ def _name(url: str) -> str:
     except ValueError as error:
         raise DownloadError(f"{url} is not an address.") from error
     name = parsed.name
-    if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise DownloadError(f"{url} is not an address that starts with https:// or http://.")
+    if parsed.scheme != "https" or not parsed.host:
+        raise DownloadError(f"{url} is not an address that starts with https://.")
     if Path(name).name != name or not name.endswith(".gguf") or "\0" in name:
         raise DownloadError(f"{url} is not the address of a .gguf file.")
     return name
 
 
-def _is_there(target: Path) -> bool:
+def _is_there(target: Path, sha256: str) -> bool:
     """Return whether the file exists; create its folder. Raises OSError."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not target.exists():
         return False
-    if not is_gguf(target):
-        raise DownloadError(f"{target} exists and is not a GGUF file; remove it first.")
+    with open_regular(target) as file:
+        found = _digest(file)
+    if found != sha256:
+        raise DownloadError(f"{target} exists and has the SHA-256 {found}; remove it first.")
     return True
+
+
+def _digest(file: BinaryIO) -> str:
+    digest = hashlib.sha256()
+    while data := file.read(_PART_BYTES):
+        digest.update(data)
+    return digest.hexdigest()
 
 
 class _Part:
@@ -96,6 +121,10 @@ class _Part:
         self.file.flush()
         os.fsync(self.file.fileno())
 
+    def digest(self) -> str:
+        self.file.seek(0)
+        return _digest(self.file)
+
     def clean(self) -> None:
         """Remove everything but a part that the next call can resume."""
         if self.size == 0:
@@ -108,7 +137,9 @@ class _Part:
 def _opened(target: Path) -> Iterator[_Part]:
     """Open the existing part, or a new one, for one process alone."""
     path = target.with_name(f"{target.name}.part")
-    with path.open("a+b") as file:
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, 0o600), "a+b") as file:
+        os.fchmod(file.fileno(), 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -131,9 +162,12 @@ async def _fetch(url: str, part: _Part, progress: DownloadProgress) -> None:
     try:
         async with (
             aiohttp.ClientSession(
-                timeout=timeout, trust_env=True, auto_decompress=False
+                connector=aiohttp.TCPConnector(ssl=ssl.create_default_context()),
+                timeout=timeout,
+                trust_env=True,
+                auto_decompress=False,
             ) as session,
-            session.get(url, headers=headers) as response,
+            await _answer(session, URL(url), headers) as response,
         ):
             start, total = _span(response, url, part.size)
             if start == 0:
@@ -148,6 +182,28 @@ async def _fetch(url: str, part: _Part, progress: DownloadProgress) -> None:
     if total not in (None, part.size):
         raise _broken(url, f"{part.size:,} bytes came of {total:,}")
     await asyncio.to_thread(part.finish)
+
+
+async def _answer(
+    session: aiohttp.ClientSession, url: URL, headers: dict[str, str]
+) -> aiohttp.ClientResponse:
+    """Return the first answer that is no redirect; none may lead to an address without TLS."""
+    for _ in range(_MAX_REDIRECTS + 1):
+        response = await session.get(url, headers=headers, allow_redirects=False)
+        if response.status not in _REDIRECTS:
+            return response
+        response.close()
+        sender = url.host
+        try:
+            url = url.join(URL(response.headers["Location"]))
+        except (KeyError, ValueError):
+            url = URL()
+        if url.scheme != "https":
+            raise DownloadError(
+                f"{sender} redirects to an address that does not start with https://; use another"
+                " one with --from."
+            )
+    raise DownloadError(f"{url.host} redirects more than {_MAX_REDIRECTS} times.")
 
 
 def _span(response: aiohttp.ClientResponse, url: str, have: int) -> tuple[int, int | None]:

@@ -214,7 +214,7 @@ def test_general_options_of_memctl_are_those_of_its_help() -> None:
 
 
 def test_options_of_memoryd_are_those_of_its_help() -> None:
-    options = re.findall(r"^  (?:-h, )?(--[a-z-]+)", _parser().format_help(), re.M)
+    options = re.findall(r"^  (?:-h, )?(--[a-z0-9-]+)", _parser().format_help(), re.M)
     assert documented_options("memoryd: options") - {"-h"} == set(options)
 
 

@@ -1,9 +1,11 @@
 """No secret leaks: by a file's mode, a log, an answer, a command line, or a server's echo."""
 
 import base64
+import hashlib
 import json
 import os
 import re
+import ssl
 import stat
 import subprocess
 import sys
@@ -13,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from harness import Daemon
+from harness import REPOSITORY, Daemon
 from serving import serving
 from vendors import OpenAiDouble
 from waiting import PATIENCE_S, eventually
@@ -92,31 +94,50 @@ def test_what_it_writes_is_for_its_owner_alone_whatever_the_umask(daemon: Daemon
     assert open_to_others(state) == {}
 
 
+TLS = REPOSITORY / "tests/fixtures/tls"
+MODEL = b"GGUF" + bytes(1000)
+
+
 class Model(BaseHTTPRequestHandler):
     """A server of a file that begins like a model."""
 
     def do_GET(self) -> None:
         self.send_response(200)
-        self.send_header("Content-Length", "1004")
+        self.send_header("Content-Length", str(len(MODEL)))
         self.end_headers()
-        self.wfile.write(b"GGUF" + bytes(1000))
+        self.wfile.write(MODEL)
 
     def log_message(self, *arguments: object) -> None:
         pass
 
 
 def test_a_model_that_is_fetched_is_for_its_owner_alone(daemon: Daemon) -> None:
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(TLS / "certificate.pem", TLS / "key.pem")
+    daemon.variables["SSL_CERT_FILE"] = str(TLS / "certificate.pem")
     with ThreadingHTTPServer(("127.0.0.1", 0), Model) as server:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever).start()
         try:
-            url = f"http://127.0.0.1:{server.server_address[1]}/tiny.gguf"
-            command = daemon.command("download-model", "--from", url)
+            url = f"https://127.0.0.1:{server.server_address[1]}/tiny.gguf"
+            digest = hashlib.sha256(MODEL).hexdigest()
+            command = daemon.command("download-model", "--from", url, "--sha256", digest)
             fetch = ["sh", "-c", 'umask 0; exec "$@"', "-", *command]
             subprocess.run(fetch, env=daemon.environment, check=True, stdout=subprocess.DEVNULL)
         finally:
             server.shutdown()
     assert (daemon.folder / "state/memoryd/models/tiny.gguf").is_file()
     assert open_to_others(daemon.folder / "state/memoryd") == {}
+
+
+@pytest.mark.parametrize("source", [(), ("--from", "https://models.example/tiny.gguf")])
+def test_a_model_without_a_hash_is_not_fetched(daemon: Daemon, source: tuple[str, ...]) -> None:
+    command = daemon.command("download-model", *source)
+    done = subprocess.run(command, env=daemon.environment, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "needs --sha256" in done.stderr
+    assert ("/blob/main/embeddinggemma-300m-qat-Q8_0.gguf" in done.stderr) == (source == ())
+    assert not (daemon.folder / "state/memoryd/models").exists()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")

@@ -34,7 +34,6 @@ NOT_RUN = {
     "docs/quickstart.md": {"make install": "installs everything"},
     "docs/providers.md": {
         ".venv/bin/pip install --require-hashes -r requirements/gguf.txt": "installs",
-        "memoryd download-model": "fetches some 300 MB",
     },
     "docs/running.md": {
         'bwrap --ro-bind / / --dev /dev --proc /proc --tmpfs "$HOME" --tmpfs /run --ro-bind'
