@@ -64,13 +64,15 @@ class TombstoneKey:
             with transaction(connection):
                 self._convert(connection)
                 self.adopt(connection)
-        if not one_value(connection, f"SELECT 1 FROM forgotten WHERE {_KEYED} LIMIT 1"):
-            return
+        # Those of chunks only keep vectors out that were under way when a text was forgotten.
+        needed = one_value(connection, "SELECT 1 FROM forgotten WHERE kind = ? LIMIT 1", MESSAGE)
         if self._key is None:
             self.problem = f"the key of the record of forgotten texts is missing: {self.path}"
         elif schema.get_note(connection, NOTE) not in (None, self._check()):
             self.problem = f"{self.path} is not the key of the record of forgotten texts"
             self._key = None
+        if not needed:
+            self.problem = None
 
     def create(self) -> None:
         """Create the key durably, unless there is one. Blocking. Raises `OSError`."""

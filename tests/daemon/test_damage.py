@@ -20,6 +20,7 @@ from damaging import PAGE_BYTES, flip, patiently, replace, smash, smash_root, te
 from harness import Daemon
 from waiting import PATIENCE_S
 
+from memoryd.index.tombstone_key import SUFFIX
 from memoryd_client.errors import UnavailableError
 
 Contents = dict[str, list[tuple[Any, ...]]]
@@ -66,7 +67,8 @@ def filled(template: Daemon, hybrid: Daemon) -> Daemon:
     for name in ("workspace", "chats"):
         shutil.copytree(template.folder / name, hybrid.folder / name, dirs_exist_ok=True)
     hybrid.database.parent.mkdir(parents=True, mode=0o700)
-    shutil.copy(template.database, hybrid.database)
+    for suffix in ("", SUFFIX):
+        shutil.copy(f"{template.database}{suffix}", f"{hybrid.database}{suffix}")
     with contextlib.closing(sqlite3.connect(hybrid.database)) as database:
         query = "UPDATE meta SET value = ? WHERE key = 'workspace'"
         database.execute(query, (str(hybrid.workspace),))
