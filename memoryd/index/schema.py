@@ -29,6 +29,8 @@ from memoryd.messages import MountPoints
 from memoryd.text.tokenize import FTS5_TOKENIZE, fts_columns
 
 VERSION = 4
+APPLICATION_ID = int.from_bytes(b"memd", "big")
+"""Number in the header that tells an index from other databases, even if only its begin is left."""
 AUTOMERGE = 8
 """FTS5 segments of one size before a commit merges them. With FTS5's default of 4, a first indexing
 takes a sixth longer. `merge_segments` merges the rest when the writer is idle."""
@@ -158,6 +160,8 @@ def prepare(connection: Connection, workspace: Path, identity: Identity) -> Iden
         for old in range(version or VERSION, VERSION):
             _execute_all(connection, _MIGRATIONS[old])
             connection.execute(f"PRAGMA user_version = {old + 1}")
+        if one_value(connection, "PRAGMA application_id") != APPLICATION_ID:
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     # This is written into the file too.
     connection.execute("PRAGMA journal_mode = WAL")
     return built

@@ -160,7 +160,7 @@ def test_restart_is_the_same_in_the_same_folder(
 
 def test_a_restart_keeps_every_option_or_sets_it_itself(home: Daemon) -> None:
     options = {word.lstrip("-") for word in _parser()._option_string_actions}
-    of_other_commands = {"h", "help", "version", "json", "from"}
+    of_other_commands = {"h", "help", "version", "json", "from", "sha256"}
     assert options - of_other_commands - {"socket", "log-file"} == set(lock_holder.OPTIONS)
     home.write_config()
     given = {

@@ -136,7 +136,7 @@ def test_what_is_forgotten_meanwhile_is_not_in_the_new_index(
     assert keywords(asking, "ferry") == (["sessions/chats/a.jsonl"] if what == "match" else [])
     assert asking.stop() == 0
     assert b"xylophone77" not in bytes_of_index(asking)
-    kind = {"match": "message", "path": "path"}[what]
+    kind = {"match": "message-hmac", "path": "path"}[what]
     assert column(asking.database, f"SELECT count(*) FROM forgotten WHERE kind = '{kind}'") == [1]
     asking.start().sync()
     assert keywords(asking, "xylophone77") == []

@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 
 from memoryd.errors import IndexRefusedError
-from memoryd.index.schema import VERSION
+from memoryd.index.schema import APPLICATION_ID, VERSION
 
 HEADER_BYTES = 100
 PAGE_BYTES = 4096
@@ -81,9 +81,14 @@ def header_problem(path: Path) -> str | None:
 def seems_ours(path: Path) -> bool:
     """Return whether a file that is no readable database was an index of memoryd. Blocking.
 
-    True if the file or its write-ahead log names memoryd's tables, if the file has only zeros, as
-    after a power loss, or if only a header like memoryd's remains.
+    True if its header has memoryd's number, if the file or its write-ahead log names memoryd's
+    tables, if the file has only zeros, as after a power loss, or if only a header like memoryd's
+    remains.
     """
+    with open(path, "rb") as file:
+        header = file.read(PAGE_BYTES)
+    if header.startswith(_MAGIC) and header[68:72] == APPLICATION_ID.to_bytes(4, "big"):
+        return True
     for part in (path, Path(f"{path}-wal")):
         zeros = True
         last = b""
@@ -98,8 +103,6 @@ def seems_ours(path: Path) -> bool:
             continue
         if zeros and part == path:
             return True
-    with open(path, "rb") as file:
-        header = file.read(PAGE_BYTES)
     return HEADER_BYTES <= len(header) < PAGE_BYTES and all(
         header[at : at + len(value)] == value for at, value in _CERTAIN.items() if at != 60
     )
