@@ -84,7 +84,11 @@ async def test_a_search_does_not_wait_for_a_disk_that_hangs(
     looks = PlaceThreads("a")
     agent: Any = SimpleNamespace(
         notes=SimpleNamespace(
-            discovery=SimpleNamespace(workspace=tmp_path),
+            discovery=SimpleNamespace(
+                workspace=tmp_path,
+                real_path=lambda key: tmp_path / key.path,
+                hides=lambda path: False,
+            ),
             mounts=SimpleNamespace(away=lambda path: None),
         ),
         look_up=lambda look, at: looks.run(str(at), look),

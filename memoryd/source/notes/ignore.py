@@ -243,6 +243,10 @@ class IgnoreFiles:
         except (FileNotFoundError, NotADirectoryError):
             self._kept.pop(path, None)
             return None
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:  # nothing can be read by such a path
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
+            raise
         kept = self._kept.get(path)
         if kept is not None and kept.signature == signature:
             return kept
