@@ -53,7 +53,7 @@ class ProviderClient:
         self.budget = budget
         self.counts = CallCounts()
         self._mask = mask if provider.remote else str
-        self._budgeted = 0
+        self._corrected = 0
         self.dims: int | None = None
 
     def ready(self, text: str) -> str:
@@ -119,36 +119,19 @@ class ProviderClient:
         """Count the vectors and reported tokens of a batch job, whose tokens `spend` counted."""
         self.counts.items += items
         self.provider.tokens_used += tokens
-        self._budgeted += tokens
+        self._corrected += tokens
 
     async def _ask(self, texts: list[str], *, query: bool) -> tuple[FloatMatrix, list[str]]:
-        budget = self.budget
-        if budget is None:
-            return await self._send(texts, query=query)
-        estimate = estimated_tokens(texts)
-        try:
-            day = await budget.take(estimate)
-        except RetryableError as error:
-            self._note(error)
-            raise
-        try:
-            answer = await self._send(texts, query=query)
-        except ProviderError:
-            await budget.correct(day, -estimate)  # vendors charge answers only
-            raise
-        # No other call has ended since the provider counted this one's tokens.
-        reported, self._budgeted = (
-            self.provider.tokens_used - self._budgeted,
-            self.provider.tokens_used,
-        )
-        if reported > 0:
-            await budget.correct(day, reported - estimate)
-        return answer
-
-    async def _send(self, texts: list[str], *, query: bool) -> tuple[FloatMatrix, list[str]]:
-        provider, counts = self.provider, self.counts
+        provider, counts, budget = self.provider, self.counts, self.budget
+        estimate, day = 0, ""
+        if budget is not None:
+            estimate = estimated_tokens(texts)
+            try:
+                day = await budget.take(estimate)
+            except RetryableError as error:
+                self._note(error)
+                raise
         taken = await self.limits.take(sum(map(utf8_bytes, texts)), first=query)
-        before = provider.tokens_used
         counts.requests += 1
         try:
             if query:
@@ -158,10 +141,16 @@ class ProviderClient:
             units, good = unit_rows(rows, count=len(texts), dims=provider.dims)
         except ProviderError as error:
             self._note(error)
+            if budget is not None:
+                await budget.correct(day, -estimate)  # vendors charge answers only
             raise
-        if provider.tokens_used > before:
-            # With other calls in progress the split is inexact, but the sum is right.
-            self.limits.correct(taken, provider.tokens_used - before)
+        # No other call has ended since the provider counted this one's tokens.
+        reported = provider.tokens_used - self._corrected
+        self._corrected = provider.tokens_used
+        if reported > 0:
+            self.limits.correct(taken, reported)
+            if budget is not None:
+                await budget.correct(day, reported - estimate)
         counts.items += int(np.count_nonzero(good))
         return units, ["" if fine else "Its vector is zero or not finite." for fine in good]
 

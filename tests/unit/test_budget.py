@@ -1,14 +1,19 @@
 """The day's budget: counted before sending, corrected afterwards, kept in a file, anew each day."""
 
+import asyncio
 import os
 import stat
 from datetime import datetime
 from pathlib import Path
+from typing import cast
 
+import numpy as np
 import pytest
 
 from memoryd.embed.budget import Budget, UploadLedger
-from memoryd.embed.provider import RetryableError
+from memoryd.embed.provider import FloatMatrix, Provider, RetryableError
+from memoryd.embed.provider_client import ProviderClient
+from memoryd.embed.rate_limit import RateLimits
 from memoryd.embed.upload_gate import UploadGate
 
 HOST = "api.example.com:443"
@@ -142,3 +147,37 @@ async def test_nothing_is_sent_before_all_files_have_been_read(ledger: UploadLed
     assert await found.is_open() is True
     unread = 1
     assert await found.is_open() is True
+
+
+class Server:
+    """A provider that reports a token for each character, when a test lets a request end."""
+
+    name, model, remote, dims, max_input_bytes = "server", "m", True, 2, 1_000
+
+    def __init__(self) -> None:
+        self.tokens_used = 0
+        self.gates: dict[str, asyncio.Event] = {}
+
+    async def embed_documents(self, texts: list[str]) -> FloatMatrix:
+        await self.gates.setdefault(texts[0], asyncio.Event()).wait()
+        self.tokens_used += len(texts[0])
+        return np.ones((1, 2), np.float32)
+
+
+async def test_requests_at_the_same_time_are_corrected_by_their_own_tokens(
+    ledger: UploadLedger, clock: Clock
+) -> None:
+    server, limits = Server(), RateLimits(tokens_per_minute=10_000)
+    budget = Budget(ledger, HOST, 10_000, clock)
+    calls = ProviderClient(cast(Provider, server), limits=limits, mask=str, budget=budget)
+    corrected: list[int] = []
+    limits.correct = lambda taken, tokens: corrected.append(tokens)  # type: ignore[method-assign]
+    texts = ["a" * 300, "b" * 20]
+    requests = [asyncio.create_task(calls.documents([text])) for text in texts]
+    while len(server.gates) < len(texts):
+        await asyncio.sleep(0)
+    for text, request in zip(reversed(texts), reversed(requests), strict=True):
+        server.gates[text].set()
+        await request
+    assert corrected == [20, 300]
+    assert budget.used == 320
