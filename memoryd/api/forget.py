@@ -53,7 +53,7 @@ async def forget(agent: Agent, body: ForgetBody) -> ForgetResult:
             f"session, path and match may have at most {MAX_NAMED_CHARS} characters",
             "a part of the text is enough",
         )
-    of_transcripts = body.session is not None or (body.path or "").startswith(f"{SOURCE}/")
+    of_transcripts = body.session is not None or _names_transcript(body.path)
     if of_transcripts and agent.transcripts is None:
         raise bad_request("transcripts are disabled", "the path of a note can be forgotten too")
     return await while_writable(agent.index.store.outage, _forget(agent, body))
@@ -74,7 +74,7 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
     count = sum(kind == MESSAGE for kind, _ in named.tombstones)
     result = ForgetResult(paths, count, body.dry_run, unread=named.unread)
     result.notes = [f"{path}:{line}" for path, line in named.notes]
-    of_note = body.path is not None and not body.path.startswith(f"{SOURCE}/")
+    of_note = body.path is not None and not _names_transcript(body.path)
     # Without a transcript, only what deleted notes have left behind is removed.
     if body.dry_run or not (paths or of_note or body.match is not None):
         return result
@@ -133,7 +133,7 @@ async def _named(agent: Agent, transcripts: Transcripts | None, body: ForgetBody
     """Return what a request names."""
     rows = agent.index.store.catalog.rows
     known = {key.path: row for key, row in rows.items() if key.source == SOURCE}
-    if body.path is not None and body.path.startswith(f"{SOURCE}/") and transcripts is not None:
+    if body.path is not None and _names_transcript(body.path) and transcripts is not None:
         name = stem(body.path)
         paths = [path for path in known if stem(path) == name]
         paths = paths or await agent.look_up(_on_disk, transcripts, name)
@@ -163,6 +163,10 @@ async def _named(agent: Agent, transcripts: Transcripts | None, body: ForgetBody
     notes = await agent.index.store.readers.read(partial(find, source=NOTES))
     named.notes = await lines_with(agent, notes, _pattern(text), _fold)
     return named
+
+
+def _names_transcript(path: str | None) -> bool:
+    return path is not None and path.startswith(f"{SOURCE}/")
 
 
 def _keys(paths: Collection[str]) -> list[FileKey]:

@@ -4,7 +4,6 @@ import re
 import stat
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
 
@@ -35,15 +34,14 @@ async def find_note(agent: Agent, path: str, *, may_exist: bool) -> FileKey | No
         raise unavailable(f"can't check {path}: {error}", "make its disk available") from error
     if away is not None:
         raise unavailable(f"{path} is unavailable: {away}", "make its disk available and retry")
-    if found is not None and found[1] is not None and not may_exist:
+    key = FileKey(SOURCE, path) if found is None else found[0]
+    exists = found is not None and found[1] is not None
+    if exists and not may_exist:
         raise bad_request(
             f"{path} still exists, and would be indexed again",
             "delete it, edit its text, or use --delete-source (delete_source) to delete the file",
         )
-    rows = agent.index.store.catalog.rows
-    keys = (found[0],) if found is not None else (FileKey(SOURCE, path),)
-    there = found is not None and found[1] is not None
-    return next((key for key in keys if there or key in rows), None)
+    return key if exists or key in agent.index.store.catalog.rows else None
 
 
 async def delete_note(agent: Agent, path: str) -> list[str]:
@@ -91,14 +89,12 @@ async def lines_with(
 
 
 def _lines(discovery: Discovery, file: Path) -> list[str] | None:
-    with suppress(FileNotFoundError):
-        try:
-            return read_file(file, discovery.base(str(file))).lines
-        except FileNotFoundError:
-            raise
-        except OSError:
-            return None
-    return []
+    try:
+        return read_file(file, discovery.base(str(file))).lines
+    except FileNotFoundError:
+        return []
+    except OSError:
+        return None
 
 
 def positions(

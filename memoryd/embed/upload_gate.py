@@ -1,6 +1,6 @@
 """Holds back the first large upload of an index until its user has confirmed it.
 
-Nothing at all is sent before the first scan has passed: a text may have been hidden, or marked
+No text of the index is sent before the first scan has passed: it may have been hidden, or marked
 private, while memoryd was stopped.
 """
 

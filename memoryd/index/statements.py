@@ -91,7 +91,7 @@ class _OldRow(NamedTuple):
 
 
 _Rows = dict[str, _OldRow]
-"""What may change in a file's chunks without another id, by chunk id."""
+"""The values that may change in a file's chunks without another id, by chunk id."""
 
 
 def size(change: FileChange) -> int:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from harness import REPOSITORY, Daemon
 from serving import serving
+from users import NEEDS_ROOT, THEM, become
 from vendors import OpenAiDouble
 from waiting import PATIENCE_S, eventually
 
@@ -170,16 +171,14 @@ print("done")
 """
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or sys.platform != "linux", reason="needs root: starts processes of others"
-)
+@NEEDS_ROOT
 def test_other_programs_of_the_user_can_not_look_into_the_daemon(hybrid: Daemon) -> None:
-    them = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    them = become(THEM)
     again = "import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-c', '']))"
     if subprocess.run([*them, sys.executable, "-c", again], capture_output=True).returncode:
         pytest.skip("another user can't run this Python here")
     hybrid.write("memory/a.md", "salsify\n")
-    subprocess.run(["chown", "-R", "65534:65534", str(hybrid.folder)], check=True)
+    subprocess.run(["chown", "-R", f"{THEM}:{THEM}", str(hybrid.folder)], check=True)
     hybrid.start(before=them).sync()
     assert hybrid.process is not None
     daemon = hybrid.process.pid

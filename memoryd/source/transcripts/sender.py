@@ -36,7 +36,7 @@ ENVELOPE = (
     rf"\[(?P<app>{_CHANNELS})\b(?P<label>[^\]\n]{{0,300}})"
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d[^\]\n]{0,40}\]"
 )
-"""What earlier versions write before a message: `[WhatsApp Family 2026-01-05 10:00 UTC] Ana: …`."""
+"""The text before a message in old versions: `[WhatsApp Family 2026-01-05 10:00 UTC] Ana: …`."""
 _ENVELOPES = re.compile(rf"^(?:{ENVELOPE})[ \t]*", re.M)
 _HISTORY = re.compile(r"^\[Chat messages since your last reply", re.M)
 _BY_NUMBER = ("WhatsApp", "Signal", "iMessage", "BlueBubbles")
