@@ -15,7 +15,7 @@ from typing import TypeVar
 from memoryd.config.settings import QuerySettings as QuerySettings
 from memoryd.index.store import Store
 from memoryd.messages import FileKey
-from memoryd.search import fuse
+from memoryd.search import ageing, fuse
 from memoryd.search.diversify import balance, spread, without_duplicates
 from memoryd.search.evidence import Question
 from memoryd.search.fuse import Candidate
@@ -210,7 +210,7 @@ class SearchEngine:
         """Return the candidates to show, best first."""
         chunks = gathered.chunks
         if self._settings.hybrid.temporal_decay.enabled:
-            candidates = fuse.aged(candidates, lambda row: self._retention(chunks[row].key))
+            candidates = ageing.aged(candidates, lambda row: self._retention(chunks[row].key))
         if gone is not None and candidates:
             first = [c for c in candidates if c.unaged_score >= min_score][: SPARE * max_results]
             lost = await gone({chunks[c.row_id].key for c in first})
@@ -233,13 +233,13 @@ class SearchEngine:
 
     def _retention(self, key: FileKey) -> float | None:
         """Return the share of a file's strength that age leaves; None if it has no date."""
-        aging = self._settings.hybrid.temporal_decay
+        decay = self._settings.hybrid.temporal_decay
         known = self._store.catalog.rows.get(key)
-        date = None if known is None else fuse.ageing_date(key, known.stat, notes=NOTES)
+        date = None if known is None else ageing.ageing_date(key, known.stat, notes=NOTES)
         if date is None:
             return None
-        return fuse.age_factor(
-            date, self._today(), half_life_days=aging.half_life_days, floor=aging.floor
+        return ageing.age_factor(
+            date, self._today(), half_life_days=decay.half_life_days, floor=decay.floor
         )
 
     async def _allowed(

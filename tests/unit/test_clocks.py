@@ -21,7 +21,7 @@ from memoryd.config.settings import Batch
 from memoryd.embed.batch.api import JobState
 from memoryd.embed.batch.jobs import Batches, BatchMode
 from memoryd.messages import BatchJobRow, FileKey, FileStat, JobChange
-from memoryd.search.fuse import age_factor, ageing_date
+from memoryd.search.ageing import age_factor, ageing_date
 from memoryd.search.query import Filters
 from memoryd.source.transcripts.locations import Found
 from memoryd.source.transcripts.tracker import Thresholds, TranscriptTracker

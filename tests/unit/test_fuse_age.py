@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.messages import FileKey, FileStat
-from memoryd.search.fuse import age_factor, ageing_date
+from memoryd.search.ageing import age_factor, ageing_date
 from memoryd.search.query import date_in_name
 
 TODAY = datetime.date(2026, 11, 28)

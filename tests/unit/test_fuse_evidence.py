@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memoryd.search.ageing import aged
 from memoryd.search.evidence import NO_EVIDENCE, Evidence
 from memoryd.search.fuse import (
     USUAL_HIGH,
     USUAL_LOW,
     Candidate,
-    aged,
     by_evidence,
     usual_scale,
     weighted,
