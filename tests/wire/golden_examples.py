@@ -176,6 +176,7 @@ BODIES: dict[str, Body] = {
                 highlights=[(11, 18)],
                 role="note",
                 origin="owner",
+                confidence=0.75,
             ),
             Hit(
                 path="MEMORY.md",
@@ -218,6 +219,7 @@ BODIES: dict[str, Body] = {
         took_ms=2.5,
         agent="main",
         workspace_dir="/home/ada/notes",
+        confidence="medium",
     ),
     "get_body": GetBody(path="MEMORY.md", start_line=121, lines=40),
     "get_result": GetResult(

@@ -102,7 +102,9 @@ class Hit(Body):
 
     `role` (see `Role`) and `origin` (see `Origin`) are "" from a daemon that does not know them:
     treat these as untrusted. `speaker` and `channel` name the sender and the chat as the transcript
-    does, or the sender and the kind of quoted content; "" if unknown.
+    does, or the sender and the kind of quoted content; "" if unknown. `confidence` is the
+    calibrated probability that the result answers the query; None if the daemon does not estimate
+    it.
     """
 
     path: str
@@ -122,6 +124,7 @@ class Hit(Body):
     speaker: str = ""
     channel: str = ""
     origin: str = ""
+    confidence: float | None = None
 
 
 class SearchResult(Body):
@@ -130,6 +133,8 @@ class SearchResult(Body):
     `mode` is the mode that ran: `hybrid`, `keyword`, `vector` or `none`; `warnings` explain a
     degraded mode. `stale` is true while noticed changes are not searchable yet. Paths are relative
     to `workspace_dir` unless absolute. `omitted` counts results beyond `max_chars`.
+    `confidence` rates the answer as a whole: `high`, `medium`, `low` or `none` (nothing answers
+    clearly); "" if the daemon does not rate it.
     """
 
     results: list[Hit]
@@ -145,6 +150,7 @@ class SearchResult(Body):
     agent: str = ""
     workspace_dir: str = ""
     omitted: int = 0
+    confidence: str = ""
 
 
 class GetBody(Body):
