@@ -35,6 +35,7 @@ class Arguments(Struct):
     wait_s: float | None = None
     max_results: int | None = None
     min_score: float | None = None
+    min_confidence: float | None = None
     sources: list[str] | None = None
     path_glob: str | None = None
     since: str | None = None

@@ -104,6 +104,9 @@ COMMANDS: dict[str, Command] = {
         (
             Option("--max-results", "max_results", "maximum number of results", _WHOLE),
             Option("--min-score", "min_score", "minimum score of a result", _SCORE),
+            Option(
+                "--min-confidence", "min_confidence", "minimum probability of an answer", _SCORE
+            ),
             Option("--source", "sources", "search only this source; can be repeated", _SOURCE),
             Option("--path", "path_glob", "search only paths that match", _GLOB),
             Option("--since", "since", "exclude anything before this day", _DATE),

@@ -142,6 +142,7 @@ def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
                 " ".join(arguments.words),
                 max_results=arguments.max_results,
                 min_score=arguments.min_score,
+                min_confidence=arguments.min_confidence,
                 sources=arguments.sources,
                 path_glob=arguments.path_glob,
                 since=arguments.since,

@@ -162,10 +162,12 @@ class Hybrid(Section, frozen=True):
 
 
 class QuerySettings(Section, frozen=True):
-    """Defaults of a search."""
+    """Defaults of a search. `min_score` None: 0, or 0.35 with the fusion `weighted`."""
 
     max_results: Annotated[int, Meta(ge=1, le=200)] = 6
-    min_score: Fraction = 0.35
+    min_score: Fraction | None = None
+    min_confidence: Fraction = 0.0
+    relative_cutoff: Fraction = 0.35
     snippet_chars: Annotated[int, Meta(ge=40, le=20_000)] = 700
     hybrid: Hybrid = Hybrid()
 

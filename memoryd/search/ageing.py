@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from memoryd.messages import FileKey, FileStat
-from memoryd.search.fuse import HALF, VERBATIM, Candidate
+from memoryd.search.fuse import VERBATIM, Candidate, score_of
 from memoryd.search.query import date_in_name, modified_on
 
 GIVES_WAY = 0.01
@@ -80,7 +80,4 @@ def _with_age(candidate: Candidate, share: float | None, strength: float) -> Can
     if candidate.strength <= 0:  # the reference's formula
         decay = 1.0 if share is None else share
         return replace(candidate, score=candidate.unaged_score * decay, decay=decay)
-    # The factor before the fraction, `sure` of `with_scores`, is not affected by age.
-    sure = candidate.unaged_score * (candidate.strength + HALF) / candidate.strength
-    decay = strength / candidate.strength
-    return replace(candidate, score=sure * strength / (strength + HALF), decay=decay)
+    return replace(candidate, score=score_of(strength), decay=strength / candidate.strength)

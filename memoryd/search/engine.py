@@ -16,10 +16,11 @@ from memoryd.config.settings import QuerySettings as QuerySettings
 from memoryd.index.store import Store
 from memoryd.messages import FileKey
 from memoryd.search import ageing, fuse
+from memoryd.search.confidence import rate
 from memoryd.search.diversify import balance, spread, without_duplicates
 from memoryd.search.evidence import Question
 from memoryd.search.fuse import Candidate
-from memoryd.search.gather import Gathered, gather, is_unspaced_question
+from memoryd.search.gather import Gathered, gather
 from memoryd.search.lexical import UNKNOWN
 from memoryd.search.query import MAX_GLOB_CHARS, MAX_GLOB_STARS, SOURCES, Filters, Query, parse
 from memoryd.search.results import (
@@ -31,7 +32,7 @@ from memoryd.search.results import (
     within,
 )
 from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers, VectorRetriever
-from memoryd_client.schema.memory import Origin, SearchBody, SearchResult
+from memoryd_client.schema.memory import Confidence, Origin, SearchBody, SearchResult
 
 Number = TypeVar("Number", int, float)
 Visible = Callable[[FileKey], bool]
@@ -42,6 +43,8 @@ MODES = ("hybrid", "keyword", "vector")
 LEAST_CANDIDATES, MAX_CANDIDATES = 24, 200
 """Candidates per retriever. With 12, the order in every quality set was still that of all chunks;
 with fewer, it would depend on the number of results."""
+REFERENCE_MIN_SCORE = 0.35
+"""Default of `min_score` for the reference's formula; others have none."""
 MAX_RESULTS = 200
 MAX_CHARS = 1_000_000
 MAX_QUERY_CHARS = 8_000
@@ -102,7 +105,13 @@ class SearchEngine:
         max_results = _checked(
             body.max_results, settings.max_results, "max_results", 1, MAX_RESULTS
         )
-        min_score = _checked(body.min_score, settings.min_score, "min_score", 0.0, 1.0)
+        usual = settings.min_score
+        if usual is None:
+            usual = REFERENCE_MIN_SCORE if self._weighted else 0.0
+        min_score = _checked(body.min_score, usual, "min_score", 0.0, 1.0)
+        min_confidence = _checked(
+            body.min_confidence, settings.min_confidence, "min_confidence", 0.0, 1.0
+        )
         max_chars = _checked(body.max_chars, MAX_CHARS, "max_chars", 1, MAX_CHARS)
         mode = body.mode or ("hybrid" if settings.hybrid.enabled else "vector")
         if mode not in MODES:
@@ -111,7 +120,11 @@ class SearchEngine:
         filters = query.filters.both(_filters(body))
         identity = self._store.identity
         result = SearchResult(
-            results=[], provider=identity.provider, model=identity.model, mode="none"
+            results=[],
+            provider=identity.provider,
+            model=identity.model,
+            mode="none",
+            confidence=Confidence.NONE,
         )
         if not query.text:
             return result
@@ -149,14 +162,18 @@ class SearchEngine:
             trusted=body.trusted,
         )
         shown = await self._store.readers.read(load)
-        for candidate, hit in shown:
+        rating = rate([candidate for candidate, _ in shown], candidates)
+        result.confidence = rating.answer
+        for (candidate, hit), confidence in zip(shown, rating.results, strict=True):
+            hit.confidence = confidence
             if body.explain:
                 row = candidate.row_id
                 ranks = gathered.text_ranks.get(row), gathered.vector_ranks.get(row)
                 hit.explanation = explained(candidate, *ranks)
             if body.highlight:
                 hit.highlights = highlights(hit.snippet, reader)
-        result.results, result.omitted = within([hit for _, hit in shown], max_chars)
+        hits = [hit for _, hit in shown if (hit.confidence or 0.0) >= min_confidence]
+        result.results, result.omitted = within(hits, max_chars)
         result.mode = encoded.mode
         result.warnings = list(dict.fromkeys(result.warnings))
         return result
@@ -176,6 +193,7 @@ class SearchEngine:
         near = gathered.cosines
         if retriever is not None:
             near = {row: retriever.calibrate(cosine) for row, cosine in near.items()}
+        usual = {row: fuse.usual_scale(value) for row, value in near.items()}
         vector_scores = {row: min(1.0, max(0.0, value)) for row, value in near.items()}
         if self._weighted:
             has_keywords, has_vectors = encoded.corpus is not None, encoded.vector is not None
@@ -186,18 +204,20 @@ class SearchEngine:
                 vector_weight=settings.vector_weight if has_vectors else 0.0,
                 text_weight=text_weight if has_vectors else 1.0,
             )
-            return [candidate for candidate in found if candidate.row_id in gathered.chunks]
-        by_evidence = (
+            return [
+                replace(c, words=fuse.strength_of_words(chunk.evidence), cosine=usual.get(c.row_id))
+                for c in found
+                if (chunk := gathered.chunks.get(c.row_id)) is not None
+            ]
+        return fuse.ranked(
             fuse.by_evidence(
                 row,
                 None if encoded.corpus is None else chunk.evidence,
-                fuse.usual_scale(near[row]) if row in near else None,
+                usual.get(row),
                 vector_score=vector_scores.get(row),
-                other_script=chunk.other_script,
             )
             for row, chunk in gathered.chunks.items()
         )
-        return fuse.with_scores(by_evidence, unspaced=is_unspaced_question(query.text))
 
     async def _choose(
         self,
@@ -211,6 +231,8 @@ class SearchEngine:
         chunks = gathered.chunks
         if self._settings.hybrid.temporal_decay.enabled:
             candidates = ageing.aged(candidates, lambda row: self._retention(chunks[row].key))
+        if not self._weighted:
+            candidates = fuse.without_weak(candidates, self._settings.relative_cutoff)
         if gone is not None and candidates:
             first = [c for c in candidates if c.unaged_score >= min_score][: SPARE * max_results]
             lost = await gone({chunks[c.row_id].key for c in first})

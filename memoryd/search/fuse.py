@@ -7,7 +7,7 @@ formula.
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from memoryd.search.evidence import NO_EVIDENCE, Evidence
 
@@ -18,29 +18,17 @@ VECTOR, BEND = 2.6, 0.4
 USUAL_LOW, USUAL_HIGH = 0.05, 0.35
 """Cosines of unrelated texts and of good answers with the bundled model, on which all constants
 here were measured; the calibration of other models maps theirs to this scale."""
-OTHER_SCRIPT = 2.2
-"""Factor on the cosine if query and chunk are in different scripts, where keywords hardly help."""
-TEXT_ALONE, VECTOR_ALONE = 2.0, 2.0
-"""Factor on the strength if one retriever can't run, or a chunk has no vector yet."""
-SURE_BY_TEXT, SURE_BY_VECTOR = 6.0, 1.4
-"""The same for the relevance. Without vectors, a chunk that has one of a query's three words may be
-the only answer."""
 HALF = 0.7
 """The strength that maps to a score of 0.5."""
-ENOUGH, ENOUGH_UNSPACED, STEEPNESS, SIGHT = 1.95, 1.4, 8, 2.0
-"""If the best relevance is below `ENOUGH`, their ratio to the power of `STEEPNESS` scales all
-scores: one in ten queries without an answer gets a score over 0.35, and 2 of 100 answers are lost.
-The relevance counts cosines by `SIGHT` more than the strength. Scripts without spaces need less,
-because half of a query's bigrams span two words, which need not be adjacent in an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A chunk with its scores in [0, 1]; None for a retriever that did not find it.
 
-    `strength` determines the order, `relevance` how certain the answer is. `unaged_score` is the
-    score before age, to which the threshold applies; age scaled it by `decay`. `cosine` is on the
-    scale of the bundled model.
+    `strength` determines the order; `words` is the words' part of it. `unaged_score` is the score
+    before age, to which the threshold applies; age scaled it by `decay`. `cosine` is on the scale
+    of the bundled model.
     """
 
     row_id: int
@@ -48,7 +36,7 @@ class Candidate:
     vector_score: float | None
     text_score: float | None
     strength: float = 0.0
-    relevance: float = 0.0
+    words: float = 0.0
     unaged_score: float = 0.0
     decay: float = 1.0
     cosine: float | None = None
@@ -60,61 +48,59 @@ def usual_scale(calibrated: float) -> float:
     return USUAL_LOW + (USUAL_HIGH - USUAL_LOW) * calibrated
 
 
+def strength_of_words(evidence: Evidence) -> float:
+    """Return the words' part of the strength."""
+    return (
+        BM25 * evidence.bm25
+        + COVERAGE * evidence.coverage
+        + ADJACENCY * evidence.adjacency
+        + VERBATIM * evidence.verbatim
+    )
+
+
+def strength_of(words: float, cosine: float | None) -> float:
+    """Return the strength of a chunk; a cosine never lowers it, None counts as 0."""
+    return words + VECTOR * BEND * math.tanh(max(0.0, cosine or 0.0) / BEND)
+
+
 def by_evidence(
-    row_id: int,
-    evidence: Evidence | None,
-    cosine: float | None,
-    *,
-    vector_score: float | None,
-    other_script: bool,
+    row_id: int, evidence: Evidence | None, cosine: float | None, *, vector_score: float | None
 ) -> Candidate:
-    """Return a chunk with its strength and relevance; `with_scores` adds the scores.
+    """Return a chunk with its strength and score.
 
     `evidence` is None if the keyword retriever did not run, `cosine` if there is no vector.
     """
-    words = NO_EVIDENCE if evidence is None else evidence
-    by_words = (
-        BM25 * words.bm25
-        + COVERAGE * words.coverage
-        + ADJACENCY * words.adjacency
-        + VERBATIM * words.verbatim
-    )
-    near = max(0.0, cosine or 0.0)
-    boost = OTHER_SCRIPT if other_script and evidence is not None else 1.0
-    by_vector = boost * VECTOR * BEND * math.tanh(near / BEND)
-    strength = by_words + by_vector
-    relevance = strength + boost * SIGHT * near
-    factor = sure = 1.0
-    if evidence is None:
-        factor, sure = VECTOR_ALONE, SURE_BY_VECTOR
-    elif cosine is None:
-        factor, sure = TEXT_ALONE, SURE_BY_TEXT
+    found = NO_EVIDENCE if evidence is None else evidence
+    words = strength_of_words(found)
+    strength = strength_of(words, cosine)
+    score = score_of(strength)
     return Candidate(
         row_id=row_id,
-        score=0.0,
+        score=score,
         vector_score=vector_score,
-        text_score=None if evidence is None or not words.coverage else by_words / (1.0 + by_words),
-        strength=strength * factor,
-        relevance=relevance * sure,
+        text_score=words / (1.0 + words) if found.coverage else None,
+        strength=strength,
+        words=words,
+        unaged_score=score,
         cosine=cosine,
-        evidence=words,
+        evidence=found,
     )
 
 
-def with_scores(candidates: Iterable[Candidate], *, unspaced: bool) -> list[Candidate]:
-    """Return the candidates of one answer with their scores, best first.
+def score_of(strength: float) -> float:
+    """Map a strength to [0, 1)."""
+    return strength / (strength + HALF)
 
-    The certainty of the answer is that of its best chunk, so the strength determines the order.
-    `unspaced`: the query is in a script without spaces.
-    """
-    enough = ENOUGH_UNSPACED if unspaced else ENOUGH
-    found = list(candidates)
-    best = max((c.relevance for c in found), default=0.0)
-    sure = min(1.0, (max(0.0, best) / enough) ** STEEPNESS)
-    scores = [c.strength / (c.strength + HALF) * sure for c in found]
-    scored = [replace(c, score=s, unaged_score=s) for c, s in zip(found, scores, strict=True)]
-    scored.sort(key=lambda c: (-c.score, c.row_id))
-    return scored
+
+def ranked(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return the candidates, best first; the row decides ties."""
+    return sorted(candidates, key=lambda c: (-c.score, c.row_id))
+
+
+def without_weak(candidates: list[Candidate], share: float) -> list[Candidate]:
+    """Return the candidates with any strength, and at least this share of the highest."""
+    least = share * max((c.strength for c in candidates), default=0.0)
+    return [c for c in candidates if c.strength >= least and c.strength > 0]
 
 
 def text_score(bm25: float) -> float:

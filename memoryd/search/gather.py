@@ -12,26 +12,23 @@ from memoryd.search.lexical import Corpus, read_lengths
 from memoryd.search.query import Query
 from memoryd.search.retrievers import FileIds, Retrieved, Retrievers
 from memoryd.search.text_match import Finder, exactness, fold
-from memoryd.text.tokenize import Term, index_text, unspaced_share
+from memoryd.text.tokenize import Term, index_text
 from memoryd_client.schema.memory import Origin
 
 _WORDS = re.compile(r"\w+")
 EXACT_ROWS = 20
 """Maximum number of chunks that become candidates because they contain a verbatim string."""
-UNSPACED_QUESTION, UNSPACED_CHUNK = 0.3, 0.1
-"""Share of its characters above which a text counts as being in a script without spaces."""
 CONTAINS = 0.5
 """Least exactness of a quoted string: a match inside a longer string passes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadChunk:
-    """A candidate; `other_script`: of query and chunk, only one is in a script without spaces."""
+    """A candidate with the evidence of its words."""
 
     key: FileKey
     text: str
     evidence: Evidence
-    other_script: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +111,6 @@ def read_chunks(
     `trusted` excludes chunks that became untrusted since they were found. Without a `corpus` there
     are no keyword tables to read, and all have `NO_EVIDENCE`.
     """
-    unspaced = is_unspaced_question(query.text)
     without = Finder(Term(word) for word in query.without)
     found: dict[int, tuple[FileKey, ChunkText]] = {}
     lengths = {} if corpus is None else read_lengths(connection, rows)
@@ -136,9 +132,7 @@ def read_chunks(
     if corpus is not None:
         evidence = weigh(question, corpus, [chunk for _, chunk in found.values()])
     return {
-        row: ReadChunk(
-            key, chunk.text, each, (unspaced_share(chunk.text) > UNSPACED_CHUNK) != unspaced
-        )
+        row: ReadChunk(key, chunk.text, each)
         for (row, (key, chunk)), each in zip(found.items(), evidence, strict=True)
     }
 
@@ -165,11 +159,6 @@ def exact_rows(
         allowed = [row for row, file_id in rows if file_ids is None or file_id in file_ids]
         found += allowed[:EXACT_ROWS]
     return found
-
-
-def is_unspaced_question(text: str) -> bool:
-    """Return whether a query is in a script without spaces between words."""
-    return unspaced_share(text) > UNSPACED_QUESTION
 
 
 def _is_ruled_out(text: str, without: Finder, required: Sequence[str]) -> bool:

@@ -13,9 +13,10 @@ from memoryd.search.fuse import (
     USUAL_LOW,
     Candidate,
     by_evidence,
+    ranked,
     usual_scale,
     weighted,
-    with_scores,
+    without_weak,
 )
 
 SHARES = st.floats(0, 1)
@@ -26,21 +27,14 @@ STRONG = Evidence(0.6, 1.0, 0.8, 0.0)
 WEAK = Evidence(0.1, 0.2, 0.0, 0.0)
 
 
-def fused(
-    row: int,
-    evidence: Evidence | None,
-    cosine: float | None,
-    *,
-    other_script: bool = False,
-) -> Candidate:
+def fused(row: int, evidence: Evidence | None, cosine: float | None) -> Candidate:
     score = None if cosine is None else max(0.0, cosine)
-    return by_evidence(row, evidence, cosine, vector_score=score, other_script=other_script)
+    return by_evidence(row, evidence, cosine, vector_score=score)
 
 
-CANDIDATES = st.lists(st.tuples(st.none() | EVIDENCE, COSINES, st.booleans()), max_size=8).map(
+CANDIDATES = st.lists(st.tuples(st.none() | EVIDENCE, COSINES), max_size=8).map(
     lambda all_of_them: [
-        fused(row, evidence, cosine, other_script=other)
-        for row, (evidence, cosine, other) in enumerate(all_of_them)
+        fused(row, evidence, cosine) for row, (evidence, cosine) in enumerate(all_of_them)
     ]
 )
 
@@ -53,36 +47,33 @@ def scores(candidates: list[Candidate]) -> dict[int, float]:
     return {candidate.row_id: candidate.score for candidate in candidates}
 
 
-@given(CANDIDATES, st.booleans())
-def test_scores_are_shares_in_the_order_of_strength(
-    candidates: list[Candidate], unspaced: bool
-) -> None:
-    found = with_scores(candidates, unspaced=unspaced)
+@given(CANDIDATES)
+def test_scores_are_shares_in_the_order_of_strength(candidates: list[Candidate]) -> None:
+    found = ranked(candidates)
     assert sorted(rows(found)) == sorted(rows(candidates))
-    assert all(0.0 <= c.score <= 1.0 and c.unaged_score == c.score for c in found)
-    assert [c.score for c in found] == sorted((c.score for c in found), reverse=True)
-    sure = [c for c in found if c.score > 1e-12]
-    strengths = [c.strength for c in sure]
+    assert all(0.0 <= c.score < 1.0 and c.unaged_score == c.score for c in found)
+    strengths = [c.strength for c in found]
     assert strengths == sorted(strengths, reverse=True)
 
 
-@given(EVIDENCE, st.floats(-1, 1), st.integers(0, 4), SHARES, st.booleans(), st.booleans())
+@given(EVIDENCE, COSINES, st.integers(0, 4), SHARES)
 def test_more_of_anything_is_never_less(
-    evidence: Evidence, cosine: float, which: int, by: float, other: bool, unspaced: bool
+    evidence: Evidence, cosine: float | None, which: int, by: float
 ) -> None:
-    rival = fused(9, STRONG, 0.2)
-    less = fused(1, evidence, cosine, other_script=other)
+    less = fused(1, evidence, cosine)
     if which == 4:
-        more = fused(1, evidence, cosine + by, other_script=other)
+        more = fused(1, evidence, (cosine or 0.0) + by)
     else:
         figures = [*evidence]
         figures[which] += by
-        more = fused(1, Evidence(*figures), cosine, other_script=other)
+        more = fused(1, Evidence(*figures), cosine)
     assert more.strength >= less.strength
-    assert more.relevance >= less.relevance
-    before = scores(with_scores([less, rival], unspaced=unspaced))[1]
-    after = scores(with_scores([more, rival], unspaced=unspaced))[1]
-    assert after >= before - 1e-12
+    assert more.score >= less.score
+
+
+@given(EVIDENCE, st.floats(-1, 1))
+def test_a_vector_that_arrives_never_weakens_a_result(evidence: Evidence, cosine: float) -> None:
+    assert fused(1, evidence, cosine).score >= fused(1, evidence, None).score
 
 
 def test_a_string_alone_is_a_part_of_what_is_verbatim() -> None:
@@ -101,31 +92,6 @@ def test_each_leg_alone_can_answer(cosine: float) -> None:
     assert by_meaning.evidence == NO_EVIDENCE
 
 
-def test_without_vectors_an_exact_hit_passes_and_one_common_word_does_not() -> None:
-    (exact,) = with_scores([fused(1, Evidence(0.4, 1.0, 1.0, 0.0), None)], unspaced=False)
-    (common,) = with_scores([fused(1, Evidence(0.02, 0.05, 0.0, 0.0), None)], unspaced=False)
-    assert exact.score > 0.5
-    assert common.score < 0.1
-
-
-def test_words_without_meaning_and_meaning_without_words_pass_too() -> None:
-    (by_words,) = with_scores([fused(1, Evidence(0.6, 1.0, 1.0, 1.0), 0.0)], unspaced=False)
-    (by_meaning,) = with_scores([fused(1, NO_EVIDENCE, 0.6)], unspaced=False)
-    (nothing,) = with_scores([fused(1, Evidence(0.05, 0.1, 0.0, 0.0), 0.05)], unspaced=False)
-    assert by_words.score > 0.5
-    assert by_meaning.score > 0.35
-    assert nothing.score < 0.05
-
-
-def test_in_another_script_meaning_counts_for_both() -> None:
-    same = fused(1, NO_EVIDENCE, 0.3)
-    other = fused(1, NO_EVIDENCE, 0.3, other_script=True)
-    assert other.strength > same.strength
-    assert other.relevance > same.relevance
-    alone = fused(1, None, 0.3, other_script=True)
-    assert alone == fused(1, None, 0.3)
-
-
 def test_the_text_score_is_for_chunks_with_a_word_of_the_question() -> None:
     assert fused(1, NO_EVIDENCE, 0.5).text_score is None
     text_score = fused(1, STRONG, 0.5).text_score
@@ -134,27 +100,19 @@ def test_the_text_score_is_for_chunks_with_a_word_of_the_question() -> None:
     assert text_score == fused(1, STRONG, -1.0).text_score
 
 
-@given(CANDIDATES)
-def test_the_best_says_how_sure_the_answer_is(candidates: list[Candidate]) -> None:
-    """A better answer never lowers the score of another chunk."""
-    before = scores(with_scores(candidates, unspaced=False))
-    best = fused(99, Evidence(1.0, 1.0, 1.0, 1.0), 1.0)
-    after = scores(with_scores([*candidates, best], unspaced=False))
-    assert all(after[row] >= score - 1e-12 for row, score in before.items())
-
-
-def test_where_there_are_no_spaces_less_is_enough() -> None:
-    found = [fused(1, Evidence(0.3, 0.4, 0.3, 0.0), 0.2)]
-    assert with_scores(found, unspaced=True)[0].score > with_scores(found, unspaced=False)[0].score
+@given(CANDIDATES, SHARES)
+def test_only_what_is_far_weaker_than_the_best_is_left_out(
+    candidates: list[Candidate], share: float
+) -> None:
+    best = max((c.strength for c in candidates), default=0.0)
+    kept = without_weak(candidates, share)
+    assert kept == [c for c in candidates if c.strength > 0 and c.strength >= share * best]
 
 
 def test_ties_go_by_row_and_nothing_is_nothing() -> None:
-    assert rows(with_scores([fused(row, STRONG, 0.2) for row in (3, 1, 2)], unspaced=False)) == [
-        1,
-        2,
-        3,
-    ]
-    assert with_scores([], unspaced=False) == []
+    assert rows(ranked([fused(row, STRONG, 0.2) for row in (3, 1, 2)])) == [1, 2, 3]
+    assert ranked([]) == []
+    assert without_weak([], 0.35) == []
 
 
 @given(SHARES, SHARES)
@@ -166,7 +124,7 @@ def test_the_usual_scale_keeps_the_order(one: float, other: float) -> None:
 
 
 def age(candidates: list[Candidate], left: dict[int, float]) -> list[Candidate]:
-    return aged(with_scores(candidates, unspaced=False), left.get)
+    return aged(ranked(candidates), left.get)
 
 
 def better_old_one() -> Candidate:
@@ -230,7 +188,7 @@ def test_what_has_no_date_never_ages_and_makes_nothing_old(left: dict[int, float
 
 
 def test_of_one_day_nothing_changes() -> None:
-    before = with_scores([better_old_one(), fused(2, STRONG, 0.3)], unspaced=False)
+    before = ranked([better_old_one(), fused(2, STRONG, 0.3)])
     assert scores(aged(before, lambda _: 0.45)) == pytest.approx(scores(before))
 
 
@@ -238,7 +196,7 @@ def test_of_one_day_nothing_changes() -> None:
 def test_age_only_takes_and_only_from_what_has_a_date(
     candidates: list[Candidate], left: list[float | None]
 ) -> None:
-    before = with_scores(candidates, unspaced=False)
+    before = ranked(candidates)
     after = aged(before, left.__getitem__)
     assert sorted(rows(after)) == sorted(rows(before))
     assert [c.score for c in after] == sorted((c.score for c in after), reverse=True)
@@ -254,7 +212,7 @@ def test_age_only_takes_and_only_from_what_has_a_date(
 
 @given(CANDIDATES, st.lists(LEFT, min_size=8, max_size=8))
 def test_the_newest_never_ages(candidates: list[Candidate], left: list[float | None]) -> None:
-    after = aged(with_scores(candidates, unspaced=False), left.__getitem__)
+    after = aged(ranked(candidates), left.__getitem__)
     newest = max((by for c in after if (by := left[c.row_id]) is not None), default=None)
     assert all(c.decay == 1.0 for c in after if c.strength > 0 and left[c.row_id] == newest)
 

@@ -146,6 +146,7 @@ BODIES: dict[str, Body] = {
         explain=True,
         highlight=True,
         trusted=True,
+        min_confidence=0.25,
     ),
     "search_body_defaults": SearchBody(query="dentist"),
     "search_result": SearchResult(

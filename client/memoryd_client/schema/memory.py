@@ -33,6 +33,19 @@ class Role(StrEnum):
     ASSISTANT = "assistant"
 
 
+class Confidence(StrEnum):
+    """Rating of an answer: how probable it is that one of its results answers the query.
+
+    `high`: nearly certain; `medium`: more likely than not; `low`: hardly; `none`: no result does,
+    or there is none. docs/search.md has the shares that were measured.
+    """
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+    NONE = "none"
+
+
 class Empty(Body):
     """Body of a request without arguments."""
 
@@ -55,7 +68,8 @@ class SearchBody(Body):
     `self` (only those of `session`), `agent` or `all`. `mode` is `hybrid`, `keyword` or `vector`;
     `max_chars` limits all snippets together; `explain` requests an `Explanation` per result. The
     query may contain operators: see docs/search.md. `highlight` requests the positions of the
-    query's words. `trusted` leaves out results whose `origin` is `untrusted`.
+    query's words. `trusted` leaves out results whose `origin` is `untrusted`, `min_confidence`
+    those whose `confidence` is below it.
     """
 
     query: str
@@ -72,6 +86,7 @@ class SearchBody(Body):
     explain: bool = False
     highlight: bool = False
     trusted: bool = False
+    min_confidence: float | None = None
 
 
 class Explanation(Body):
