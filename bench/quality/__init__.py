@@ -1,4 +1,4 @@
-"""`python -m bench quality`: search quality on public sets and on three of our own."""
+"""`python -m bench quality`: search quality on public sets and on our own."""
 
 from bench.quality.cli import main
 

@@ -9,7 +9,6 @@ ABLATIONS: dict[str, Options] = {
     "candidates × 2": {"query.hybrid.candidate_multiplier": 8},
     "age ignored": {"query.hybrid.temporal_decay.enabled": False},
     "spread out (MMR)": {"query.hybrid.mmr.enabled": True},
-    "no threshold": {"query.min_score": 0},
 }
 """Only settings below `query`, so that no index has to be rebuilt."""
 

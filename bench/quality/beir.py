@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.quality.model import QUICK_QUESTIONS, Ask, Measured, Outcome, QualitySet, existing
+from bench.quality.rating import rated, rating_figures
 from bench.quality.scoring import Half, half_of, hit_at, mean, ndcg_at
 
 TARGETS: dict[str, dict[str, float]] = {
@@ -24,6 +25,8 @@ TARGETS: dict[str, dict[str, float]] = {
     "xl-en-de": {"hit@6": 0.985},
     "xl-zh-en": {"hit@6": 0.94},
 }
+ACROSS = "xl-"
+"""Beginning of the names of sets whose questions are in another language than their notes."""
 RESULTS_FOR_TEN_DOCUMENTS = 20
 FILES_PER_FOLDER = 500
 QUICK_DOCUMENTS = 400
@@ -53,7 +56,8 @@ def load(data: Path, name: str, *, half: Half, quick: bool) -> QualitySet:
         kept = {path for _, relevant in judged for path in relevant}
         kept.update(list(notes)[:QUICK_DOCUMENTS])
         notes = {path: text for path, text in notes.items() if path in kept}
-    return QualitySet(name, notes, lambda ask: _measure(ask, judged, TARGETS[name]))
+    across = name.startswith(ACROSS)
+    return QualitySet(name, notes, lambda ask: _measure(ask, judged, TARGETS[name], across=across))
 
 
 def _json_lines(file: Path) -> list[dict[str, Any]]:
@@ -65,12 +69,15 @@ def _note(document: dict[str, Any]) -> str:
     return f"# {title}\n\n{document['text']}\n" if title else f"{document['text']}\n"
 
 
-def _measure(ask: Ask, judged: _Judged, targets: dict[str, float]) -> Outcome:
+def _measure(ask: Ask, judged: _Judged, targets: dict[str, float], *, across: bool) -> Outcome:
+    answers = []
     values: dict[str, list[float]] = {"nDCG@10": [], "hit@1": [], "hit@6": []}
     misses = []
     for text, grades in judged:
-        right = [hit.path in grades for hit in ask(text)]
-        many = ask(text, max_results=RESULTS_FOR_TEN_DOCUMENTS)
+        result = ask(text)
+        right = [hit.path in grades for hit in result.results]
+        answers.append(rated(result, right, across=across))
+        many = ask(text, max_results=RESULTS_FOR_TEN_DOCUMENTS).results
         ranking = list(dict.fromkeys(hit.path for hit in many))
         values["nDCG@10"].append(ndcg_at(10, ranking, grades))
         values["hit@1"].append(hit_at(1, right))
@@ -80,4 +87,5 @@ def _measure(ask: Ask, judged: _Judged, targets: dict[str, float]) -> Outcome:
     figures = [
         Measured(name, mean(each), at_least=targets.get(name)) for name, each in values.items()
     ]
-    return Outcome([*figures, Measured("questions", len(judged), unit="")], misses=misses)
+    figures += [*rating_figures(answers), Measured("questions", len(judged), unit="")]
+    return Outcome(figures, answers, misses)

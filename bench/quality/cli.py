@@ -40,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             rebuild=arguments.rebuild,
         )
         reached = [run.measure(name) for name in arguments.set or NAMES]
+        reached.append(run.measure_all())
         return 0 if all(reached) else 1
     except (ConfigError, MemorydError) as error:
         report.note(str(error))

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bench.quality.abstention import abstention
+from bench.quality.asked import asked
 from bench.quality.model import (
     QUICK_QUESTIONS,
     Ask,
@@ -18,6 +18,7 @@ from bench.quality.model import (
     Question,
     existing,
 )
+from bench.quality.rating import rated, rating_figures
 from bench.quality.scoring import Half, half_of, hit_at, mean, reciprocal_rank
 
 ADVERSARIAL = 5
@@ -56,12 +57,10 @@ def load_abstention(data: Path, *, half: Half, quick: bool) -> QualitySet:
     The first conversation's own questions are the answerable ones.
     """
     first, second = conversations(data)[:2]
-    return abstention(
-        "abstention-locomo",
-        first.notes,
-        half_of(first.questions, half)[: QUICK_QUESTIONS if quick else None],
-        half_of([q.text for q in second.questions], half)[: QUICK_QUESTIONS if quick else None],
-    )
+    most = QUICK_QUESTIONS if quick else None
+    answerable = half_of(first.questions, half)[:most]
+    unanswerable = [Question(q.text) for q in half_of(second.questions, half)[:most]]
+    return asked("abstention-locomo", first.notes, [*answerable, *unanswerable])
 
 
 def _conversation(sample: dict[str, Any]) -> Conversation:
@@ -104,12 +103,14 @@ def _evidence(qa: dict[str, Any], said: dict[str, Evidence]) -> tuple[Evidence, 
 
 def _measure(ask: Ask, questions: list[Question]) -> Outcome:
     at_1, at_6, shown, recall, ranks, chars = [], [], [], [], [], []
-    misses = []
+    answers, misses = [], []
     for question in questions:
-        hits = ask(question.text)
+        result = ask(question.text)
+        hits = result.results
         right = question.right(hits)
         shows = [any(line.is_shown(hit) for line in question.evidence) for hit in hits]
         covered = [any(line.is_covered(hit) for hit in hits[:6]) for line in question.evidence]
+        answers.append(rated(result, right))
         at_1.append(hit_at(1, right))
         at_6.append(hit_at(6, right))
         shown.append(hit_at(6, shows))
@@ -126,6 +127,7 @@ def _measure(ask: Ask, questions: list[Question]) -> Outcome:
         Measured("evidence recall@6", mean(recall)),
         Measured("MRR", mean(ranks)),
         Measured("returned a question", mean(chars), unit="characters"),
+        *rating_figures(answers),
         Measured("questions", len(questions), unit=""),
     ]
-    return Outcome(figures, misses=misses)
+    return Outcome(figures, answers, misses)

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from bench.quality.scoring import CurvePoint
-from memoryd_client.schema.memory import Hit
+from memoryd_client.schema.memory import Hit, SearchResult
+
+if TYPE_CHECKING:
+    from bench.quality.rating import Rated
 
 QUICK_QUESTIONS = 40
 EVIDENCE_CHARS = 120
@@ -22,8 +24,8 @@ class Ask(Protocol):
 
     def __call__(
         self, query: str, *, max_results: int | None = None, min_score: float | None = None
-    ) -> list[Hit]:
-        """Return the results, best first."""
+    ) -> SearchResult:
+        """Return the answer, without warnings. Raises `MemorydError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +47,16 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question and all lines that answer it; `kind` groups questions of one set."""
+    """A question and all lines that answer it: none if nothing does.
+
+    `kind` groups questions of one set; `across`: no line that answers is in the language of the
+    question.
+    """
 
     text: str
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[Evidence, ...] = ()
     kind: str = ""
+    across: bool = False
 
     def right(self, hits: Sequence[Hit]) -> list[bool]:
         """Return for every hit whether its chunk contains a line that answers."""
@@ -69,10 +76,13 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Result of a set. `misses` describes the questions that failed, in order, for people."""
+    """Result of a set: its figures, and its answers in the order of the questions.
+
+    `misses` describes the questions that failed, in order, for people.
+    """
 
     figures: list[Measured]
-    curve: list[CurvePoint] = field(default_factory=list)
+    rated: "list[Rated]" = field(default_factory=list)
     misses: list[str] = field(default_factory=list)
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from bench.quality.model import Measured, Outcome
-from bench.quality.scoring import CurvePoint
 
 
 def figures_table(name: str, outcomes: Mapping[str, Outcome]) -> str:
@@ -14,15 +13,6 @@ def figures_table(name: str, outcomes: Mapping[str, Outcome]) -> str:
         held = [{m.name: m for m in outcome.figures}.get(figure) for outcome in outcomes.values()]
         target = next((_target(measured) for measured in held if measured), "")
         rows.append([figure, *("" if m is None else _number(m.value) for m in held), target])
-    return _aligned(rows)
-
-
-def curve_table(name: str, points: Sequence[CurvePoint]) -> str:
-    """Return the cost of every threshold."""
-    rows = [[f"{name}: min_score", "noise returned", "answers lost", "lost to the threshold"]]
-    for point in points:
-        shares = (point.noise, point.lost, point.lost_by_threshold)
-        rows.append([f"{point.min_score:.2f}", *map(_number, shares)])
     return _aligned(rows)
 
 

@@ -14,7 +14,7 @@ from bench.quality.model import Ask
 from bench.quality.options import QUIET, Options, of_the_index, to_toml
 from memoryd.config.load import load
 from memoryd_client import Client, MemorydError
-from memoryd_client.schema.memory import Hit
+from memoryd_client.schema.memory import SearchResult
 
 INDEX_POLL_S = 0.05
 
@@ -90,10 +90,10 @@ def _wait_until_whole(client: Client) -> None:
 def _asker(client: Client) -> Ask:
     def ask(
         query: str, *, max_results: int | None = None, min_score: float | None = None
-    ) -> list[Hit]:
+    ) -> SearchResult:
         result = client.search(query, max_results=max_results, min_score=min_score)
         if result.warnings:
             raise MemorydError(f"half a search is no figure: {'; '.join(result.warnings)}")
-        return result.results
+        return result
 
     return ask

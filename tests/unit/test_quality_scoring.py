@@ -10,14 +10,14 @@ import pytest
 from bench.quality import own
 from bench.quality.model import Evidence, Question
 from bench.quality.options import of_the_index, read, to_toml
+from bench.quality.rating import Rated, lost, rating_figures
 from bench.quality.scoring import (
-    CurvePoint,
-    curve,
+    area_under_roc,
+    calibration_error,
     half_of,
     hit_at,
     mean,
     ndcg_at,
-    quietest,
     reciprocal_rank,
 )
 from bench.quality.workspace import key_of
@@ -59,24 +59,74 @@ def test_ndcg_takes_no_more_than_k_for_the_ideal() -> None:
     assert ndcg_at(1, ["a"], {"a": 1, "b": 1}) == pytest.approx(1.0)
 
 
-def test_curve_counts_noise_and_what_is_lost() -> None:
-    answered = {0.0: [True, True, False, False], 0.5: [True, False, False, False]}
-    noisy = {0.0: [True, True], 0.5: [False, True]}
-    assert curve(answered, noisy) == [
-        CurvePoint(0.0, noise=1.0, lost=0.5, lost_by_threshold=0.0),
-        CurvePoint(0.5, noise=0.5, lost=0.75, lost_by_threshold=0.5),
-    ]
+def test_area_is_one_in_order_a_half_for_equals_and_zero_against_it() -> None:
+    assert area_under_roc([0.1, 0.9, 0.8], [False, True, True]) == 1.0
+    assert area_under_roc([0.5, 0.5, 0.5], [False, True, True]) == 0.5
+    assert area_under_roc([0.9, 0.1], [False, True]) == 0.0
 
 
-def test_quietest_point_keeps_to_the_bound() -> None:
-    points = [
-        CurvePoint(0.0, 0.9, 0.0, 0.0),
-        CurvePoint(0.2, 0.4, 0.02, 0.02),
-        CurvePoint(0.3, 0.4, 0.03, 0.03),
-        CurvePoint(0.4, 0.0, 0.5, 0.5),
+def test_area_is_the_share_of_pairs_in_order() -> None:
+    scores, right = [0.1, 0.4, 0.35, 0.8, 0.4], [False, False, True, True, True]
+    # Of six pairs (right, wrong) four are in order, one is equal, one is not.
+    assert area_under_roc(scores, right) == pytest.approx(4.5 / 6)
+
+
+def test_area_needs_both_kinds() -> None:
+    with pytest.raises(ValueError, match="right and wrong"):
+        area_under_roc([0.1, 0.2], [True, True])
+
+
+def test_calibration_error_is_the_mean_distance_of_equal_bins() -> None:
+    right = [False] * 4 + [True] * 6
+    assert calibration_error([float(one) for one in right], right) == 0.0
+    assert calibration_error([0.75] * 10, [True, False] * 5) == pytest.approx(0.25)
+    # Two bins: 0.2 promised against none right, 0.6 against all.
+    error = calibration_error([0.6, 0.2, 0.2, 0.6], [True, False, False, True], bins=2)
+    assert error == pytest.approx((0.2 + 0.4) / 2)
+    assert calibration_error([], []) == 0.0
+
+
+def answer(
+    rating: str,
+    confidence: float,
+    *,
+    answerable: bool = True,
+    right: bool = True,
+    across: bool = False,
+) -> Rated:
+    found = answerable and right
+    return Rated(answerable, found, found, rating, confidence, across)
+
+
+def test_ratings_are_counted_for_found_answers_and_for_questions_without_one() -> None:
+    answers = [
+        answer("high", 0.9),
+        answer("low", 0.1),
+        answer("medium", 0.6, across=True),
+        answer("high", 0.8, right=False),
+        answer("medium", 0.5, answerable=False),
+        answer("none", 0.0, answerable=False),
     ]
-    assert quietest(points, max_lost=0.03) == points[1]
-    assert quietest(points[3:], max_lost=0.03) is None
+    figures = {figure.name: figure for figure in rating_figures(answers)}
+    assert figures["found, rated high or medium"].value == 0.5
+    assert figures["found across languages, rated high or medium"].value == 1.0
+    assert figures["without an answer, rated high or medium"].value == 0.5
+    # Three right first results against three wrong ones.
+    assert figures["area under the ROC curve"].value == pytest.approx(6 / 9)
+    assert figures["calibration error"].at_most is None, "too few questions for a target"
+    assert rating_figures([answer("", 0.0)]) == [], "a daemon that does not rate"
+
+
+def test_of_paraphrased_questions_nobody_asks_to_be_sure() -> None:
+    [found, *_] = rating_figures([answer("low", 0.1)], paraphrased=True)
+    assert (found.value, found.at_least) == (0.0, None)
+
+
+def test_lost_answers_are_those_that_only_the_uncut_run_finds() -> None:
+    cut = [answer("", 0, right=right) for right in (True, False, False)]
+    uncut = [answer("", 0, right=right) for right in (True, True, False)]
+    assert lost(cut, uncut) == 0.5
+    assert lost(cut[2:], uncut[2:]) == 0.0
 
 
 def test_halves_are_every_other_one() -> None:
@@ -123,10 +173,10 @@ def test_what_is_kept_depends_on_notes_and_index_settings_alone() -> None:
     assert of_the_index({"query.hybrid.enabled": False}) == {}
 
 
-@pytest.mark.parametrize(("name", "cases"), [("exact", 100), ("recency", 40), ("abstention", 100)])
-def test_own_sets_load_and_are_of_their_size(name: str, cases: int) -> None:
-    read_cases = own.read_cases(name, today=TODAY)
-    assert [case["id"] for case in read_cases] == list(range(1, cases + 1))
+@pytest.mark.parametrize("name", own.WRITTEN)
+def test_own_sets_load_and_their_ids_count_up(name: str) -> None:
+    ids = [case["id"] for case in own.read_cases(name, today=TODAY)]
+    assert ids == list(range(ids[0], ids[0] + len(ids)))
     assert own.load(name, half="all", today=TODAY).notes
 
 
@@ -157,6 +207,17 @@ def test_recency_is_dated_from_today() -> None:
     assert Counter(case["kind"] for case in cases) == {"current": 30, "old exact": 10}
 
 
-def test_abstention_has_as_many_with_as_without_an_answer() -> None:
-    cases = own.read_cases("abstention", today=TODAY)
-    assert sum("answer" in case for case in cases) == 50
+def test_half_of_the_abstention_questions_are_paraphrases() -> None:
+    with_answer = own.read_cases("paraphrase", today=TODAY)
+    without = own.read_cases("abstention", today=TODAY)
+    assert (len(with_answer), len(without)) == (50, 50)
+    assert own.read_notes("paraphrase", today=TODAY) == own.read_notes("abstention", today=TODAY)
+
+
+@pytest.mark.parametrize(("name", "each"), [("sample", 28), ("unanswerable", 40)])
+def test_the_sample_workspace_is_asked_in_eight_languages(name: str, each: int) -> None:
+    cases = own.read_cases(name, today=TODAY)
+    languages = Counter(case["language"] for case in cases)
+    assert languages == dict.fromkeys(("en", "de", "es", "tr", "ru", "zh", "ja", "ko"), each)
+    assert len({case["query"] for case in cases}) == len(cases)
+    assert all(("answer" in case) == (name == "sample") for case in cases)
