@@ -38,7 +38,7 @@ def asked(
     *,
     lasting: bool = True,
 ) -> QualitySet:
-    """Return a set of questions about notes; those without evidence have no answer."""
+    """Return a set of questions about notes; some have no answer."""
     return QualitySet(name, notes, lambda ask: _measure(ask, questions, goals), lasting)
 
 
@@ -47,7 +47,7 @@ def _measure(ask: Ask, questions: Sequence[Question], goals: Goals) -> Outcome:
     misses = []
     for question in questions:
         result = ask(question.text)
-        if not question.evidence:
+        if not question.is_answerable:
             answer = rated_without_answer(result)
             if answer.is_sure:
                 misses.append(f"{answer.rating}: {question.text} → {result.results[0].citation}")

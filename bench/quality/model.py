@@ -47,7 +47,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question and all lines that answer it: none if nothing does.
+    """A question and all that answers it: lines (`evidence`), and notes as a whole, by path.
 
     `kind` groups questions of one set; `across`: no line that answers is in the language of the
     question.
@@ -57,10 +57,19 @@ class Question:
     evidence: tuple[Evidence, ...] = ()
     kind: str = ""
     across: bool = False
+    notes: frozenset[str] = frozenset()
+
+    @property
+    def is_answerable(self) -> bool:
+        """Return whether anything answers it."""
+        return bool(self.evidence or self.notes)
 
     def right(self, hits: Sequence[Hit]) -> list[bool]:
-        """Return for every hit whether its chunk contains a line that answers."""
-        return [any(line.is_covered(hit) for line in self.evidence) for hit in hits]
+        """Return for every hit whether it is of a note, or contains a line, that answers."""
+        return [
+            hit.path in self.notes or any(line.is_covered(hit) for line in self.evidence)
+            for hit in hits
+        ]
 
 
 @dataclass(frozen=True, slots=True)

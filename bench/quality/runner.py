@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.figures import Report, Target, at_least, at_most
-from bench.quality import beir, locomo, own
+from bench.quality import beir, locomo, own, vault
 from bench.quality.ablation import AS_GIVEN, variants
 from bench.quality.model import Measured, MissingSetError, Outcome, QualitySet
 from bench.quality.options import Options
@@ -15,7 +15,7 @@ from bench.quality.scoring import Half
 from bench.quality.tables import figures_table
 from bench.quality.workspace import answering
 
-NAMES = ("locomo", *beir.TARGETS, *own.WRITTEN, "abstention-locomo")
+NAMES = ("locomo", *beir.TARGETS, *vault.NAMES, *own.WRITTEN, "abstention-locomo")
 ALL = "all sets"
 MOST_LOST = 0.005
 WITHOUT_CUTS: Options = {"query.min_score": 0}
@@ -73,6 +73,8 @@ class Run:
             raise MissingSetError("no folder is named with --data")
         if name in beir.TARGETS:
             return beir.load(self.data, name, half=self.half, quick=self.quick)
+        if name in vault.NAMES:
+            return vault.load(self.data, name, half=self.half, quick=self.quick)
         load = locomo.load if name == "locomo" else locomo.load_abstention
         return load(self.data, half=self.half, quick=self.quick)
 
