@@ -16,6 +16,7 @@ from pathlib import Path
 
 from bench.figures import Report
 from bench.quality import options, workspace
+from bench.quality.calibrate import calibrate
 from bench.quality.runner import NAMES, Run
 from memoryd.config.validate import ConfigError
 from memoryd_client import MemorydError
@@ -39,7 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             misses=arguments.misses,
             rebuild=arguments.rebuild,
         )
-        reached = [run.measure(name) for name in arguments.set or NAMES]
+        names = arguments.set or NAMES
+        if arguments.calibrate:
+            calibrate(run, names)
+            return 0
+        reached = [run.measure(name) for name in names]
         reached.append(run.measure_all())
         return 0 if all(reached) else 1
     except (ConfigError, MemorydError) as error:
@@ -97,6 +102,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         default=workspace.default_cache(),
         help="folder for workspaces and indexes (default: %(default)s)",
+    )
+    add(
+        "calibrate",
+        nargs="?",
+        choices=("calibrate",),
+        help="fit the constants of memoryd/search/confidence.py to these sets instead",
     )
     add("--rebuild", action="store_true", help="rebuild kept indexes from their vectors")
     return parser

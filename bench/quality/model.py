@@ -20,12 +20,17 @@ class MissingSetError(Exception):
 
 
 class Ask(Protocol):
-    """Function that asks the daemon; None keeps the configured limit and threshold."""
+    """Function that asks the daemon; None keeps the configured value."""
 
     def __call__(
-        self, query: str, *, max_results: int | None = None, min_score: float | None = None
+        self,
+        query: str,
+        *,
+        max_results: int | None = None,
+        min_score: float | None = None,
+        mode: str | None = None,
     ) -> SearchResult:
-        """Return the answer, without warnings. Raises `MemorydError`."""
+        """Return the explained answer, without warnings. Raises `MemorydError`."""
 
 
 @dataclass(frozen=True, slots=True)

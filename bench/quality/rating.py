@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from bench.quality.model import Measured
 from bench.quality.scoring import area_under_roc, calibration_error, hit_at, mean
-from memoryd_client.schema.memory import SearchResult
+from memoryd_client.schema.memory import Hit, SearchResult
 
 MOST_SURE_WITHOUT_ANSWER = 0.05
 LEAST_SURE_WITH_ANSWER, LEAST_SURE_ACROSS = 0.90, 0.80
@@ -27,7 +27,7 @@ class Rated:
 
     `first`: the first result is right; `found`: one of the first six is. `confidence` is that of
     the first result, 0.0 without any; None: the daemon does not tell. `across`: question and answer
-    are in different languages.
+    are in different languages. `hits` are all results, and `right` whether each is right.
     """
 
     answerable: bool
@@ -36,6 +36,8 @@ class Rated:
     rating: str
     confidence: float | None
     across: bool = False
+    hits: tuple[Hit, ...] = ()
+    right: tuple[bool, ...] = ()
 
     @property
     def is_sure(self) -> bool:
@@ -52,6 +54,8 @@ def rated(result: SearchResult, right: Sequence[bool], *, across: bool = False) 
         rating=result.confidence,
         confidence=_confidence(result),
         across=across,
+        hits=tuple(result.results),
+        right=tuple(right),
     )
 
 
@@ -63,6 +67,8 @@ def rated_without_answer(result: SearchResult) -> Rated:
         found=False,
         rating=result.confidence,
         confidence=_confidence(result),
+        hits=tuple(result.results),
+        right=(False,) * len(result.results),
     )
 
 

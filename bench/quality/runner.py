@@ -18,7 +18,7 @@ from bench.quality.workspace import answering
 NAMES = ("locomo", *beir.TARGETS, *vault.NAMES, *own.WRITTEN, "abstention-locomo")
 ALL = "all sets"
 MOST_LOST = 0.005
-WITHOUT_CUTS: Options = {"query.min_score": 0}
+WITHOUT_CUTS: Options = {"query.min_score": 0, "query.relative_cutoff": 0}
 """Settings that return whatever was found, to count the answers that the cuts lose."""
 
 
@@ -43,7 +43,7 @@ class Run:
     def measure(self, name: str) -> bool:
         """Measure and report one set. Return True if it meets its targets or is missing."""
         try:
-            chosen = self._load(name)
+            chosen = self.load(name)
         except MissingSetError as error:
             self.report.note(f"skipping {name}: {error}")
             return True
@@ -66,7 +66,8 @@ class Run:
             print(f"\n{figures_table(ALL, {AS_GIVEN: Outcome(figures)})}\n", file=sys.stderr)
         return self._are_met(figures)
 
-    def _load(self, name: str) -> QualitySet:
+    def load(self, name: str) -> QualitySet:
+        """Return a set. Raises `MissingSetError`."""
         if name in own.WRITTEN:
             return own.load(name, half=self.half)
         if self.data is None:

@@ -89,9 +89,15 @@ def _wait_until_whole(client: Client) -> None:
 
 def _asker(client: Client) -> Ask:
     def ask(
-        query: str, *, max_results: int | None = None, min_score: float | None = None
+        query: str,
+        *,
+        max_results: int | None = None,
+        min_score: float | None = None,
+        mode: str | None = None,
     ) -> SearchResult:
-        result = client.search(query, max_results=max_results, min_score=min_score)
+        result = client.search(
+            query, max_results=max_results, min_score=min_score, mode=mode, explain=True
+        )
         if result.warnings:
             raise MemorydError(f"half a search is no figure: {'; '.join(result.warnings)}")
         return result
