@@ -11,8 +11,9 @@ from memoryd.search.evidence import NO_EVIDENCE, ChunkText, Evidence, Question, 
 from memoryd.search.lexical import Corpus, read_lengths
 from memoryd.search.query import Query
 from memoryd.search.retrievers import FileIds, Retrieved, Retrievers
-from memoryd.search.text_match import Finder, exactness, fold
-from memoryd.text.tokenize import Term, index_text, unspaced_share
+from memoryd.search.text_match import Finder, exactness
+from memoryd.text.fold import fold, unspaced_share
+from memoryd.text.tokenize import Term, index_text
 from memoryd_client.schema.memory import Origin
 
 _WORDS = re.compile(r"\w+")
