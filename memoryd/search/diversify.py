@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 from memoryd.search.fuse import Candidate, select
-from memoryd.text.tokenize import is_unspaced
+from memoryd.text.fold import is_unspaced
 
 SHINGLE_WORDS = 3
 LEAST_WORDS = 20

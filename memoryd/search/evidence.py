@@ -17,11 +17,11 @@ from memoryd.search.text_match import (
     Finder,
     TermPosition,
     exactness,
-    fold,
     verbatim_strings,
     verbatim_units,
 )
-from memoryd.text.tokenize import Term, is_unspaced, query_sequence, query_terms
+from memoryd.text.fold import fold, is_unspaced
+from memoryd.text.tokenize import Term, query_sequence, query_terms
 
 K1, B = 1.2, 0.75
 """The usual parameters of BM25."""

@@ -11,7 +11,8 @@ from memoryd.search.evidence import NO_EVIDENCE, ChunkText, Evidence, Question, 
 from memoryd.search.lexical import Corpus, read_lengths
 from memoryd.search.query import Query
 from memoryd.search.retrievers import FileIds, Retrieved, Retrievers
-from memoryd.search.text_match import Finder, exactness, fold
+from memoryd.search.text_match import Finder, exactness
+from memoryd.text.fold import fold
 from memoryd.text.tokenize import Term, index_text
 from memoryd_client.schema.memory import Origin
 

@@ -21,7 +21,8 @@ from memoryd.index.driver import Connection
 from memoryd.messages import FileKey
 from memoryd.search.fuse import Candidate
 from memoryd.search.query import SOURCES
-from memoryd.search.text_match import Finder, TermPosition, fold
+from memoryd.search.text_match import Finder, TermPosition
+from memoryd.text.fold import fold
 from memoryd.text.tokenize import Term
 from memoryd.text.voice import NOTE, UNREAD, Voice, decode_voices, least_trusted
 from memoryd_client.schema.memory import Explanation, Hit, Origin

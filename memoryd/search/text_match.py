@@ -14,7 +14,8 @@ from unicodedata import category
 
 import snowballstemmer
 
-from memoryd.text.tokenize import SPACED_WORD, Term, is_unspaced
+from memoryd.text.fold import SPACED_WORD, fold, is_unspaced
+from memoryd.text.tokenize import Term
 
 REMEMBERED_STEMS = 4_096
 """Cached stems, at most 1 MiB. A search stems 100 words; with 1,024 cached, it finds 96."""
@@ -65,19 +66,6 @@ class Finder:
             _runs(folded, needle) if stem is None else _words(folded, needle, stem)
             for needle, stem in self._needles
         ]
-
-
-def fold(text: str) -> str:
-    """Fold case, width and diacritics as FTS5 does, but diacritics of all scripts.
-
-    Marks of scripts without spaces stay: there, they make another letter and are part of bigrams.
-    """
-    if text.isascii():
-        return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text).lower()
-    return unicodedata.normalize(
-        "NFC", "".join(c for c in decomposed if not unicodedata.combining(c) or is_unspaced(c))
-    )
 
 
 @lru_cache(maxsize=REMEMBERED_STEMS)

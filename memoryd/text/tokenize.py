@@ -1,19 +1,19 @@
 """Conversion of text to search terms, identical for the index and for queries.
 
-FTS5's `porter unicode61` tokenizer does words, stemming, case and diacritics. Scripts without
-spaces between words (Chinese, Japanese, Korean, Thai and others) are cut into overlapping bigrams
-before FTS5 sees them; measured on Chinese questions, bigrams find 0.99 in the top five, trigrams
-0.93 and plain `unicode61` nothing.
+`fold` decides which letters are the same; FTS5's `porter unicode61` tokenizer does words and
+English stems. Scripts without spaces between words (Chinese, Japanese, Korean, Thai and others) are
+cut into overlapping bigrams before FTS5 sees them; measured on Chinese questions, bigrams find 0.99
+in the top five, trigrams 0.93 and plain `unicode61` nothing.
 """
 
 import re
 import unicodedata
-from functools import cache
 from typing import NamedTuple
 
-import stopwords
+from memoryd.text.fold import UNSPACED, UNSPACED_RUN, WORD_PART, fold
+from memoryd.text.language import function_words, most_function_words
 
-TOKENIZER = "porter-bigram-1"
+TOKENIZER = "porter-bigram-2"
 """Part of an index's identity; change it whenever the functions below yield other terms."""
 
 FTS5_TOKENIZE = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
@@ -21,25 +21,11 @@ FTS5_TOKENIZE = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
 
 MAX_QUERY_TERMS = 64
 
-_UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
-    "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"  # kana and iteration marks
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
-    "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"  # Hangul
-)
-_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
-SPACED_WORD = re.compile(f"[^\\W_{_UNSPACED}]+")
-"""A word; it ends where a script without spaces begins."""
-_WORD_PART = f"[^\\W_{_UNSPACED}][^\\s'’{_UNSPACED}]*"
-_QUERY_WORD = re.compile(f"([{_UNSPACED}]+)|({_WORD_PART}(?:['’]{_WORD_PART})?)")
+_QUERY_WORD = re.compile(f"([{UNSPACED}]+)|({WORD_PART}(?:['’]{WORD_PART})?)")
 
 _CONTRACTED = frozenset({"s", "t", "d", "m", "re", "ll", "ve"})
-
-_STOP_LANGUAGES = (
-    *("en", "de", "fr", "es", "pt", "it", "nl", "pl", "ru", "tr", "sv", "da", "no"),
-    *("fi", "cs", "hu", "ro", "el", "bg", "uk", "hi", "id", "ar", "fa"),
-)
-"""English first: it wins a tie."""
+_ELIDED_CHARS = 2
+"""Longest beginning that is left out before an apostrophe: `l'`, `d'`, `qu'`, `O'` of names."""
 
 
 class Term(NamedTuple):
@@ -50,14 +36,14 @@ class Term(NamedTuple):
 
 
 def index_text(text: str) -> str:
-    """Return the FTS5 input for a text: NFKC, with unspaced scripts cut into bigrams.
+    """Return the FTS5 input for a text: folded, with unspaced scripts cut into bigrams.
 
     A run `abc` becomes `ab bc c`: the last character also stands alone, so that a one-character
     query finds every occurrence as a prefix.
     """
     if text.isascii():
         return text
-    return _UNSPACED_RUN.sub(_spread, unicodedata.normalize("NFKC", text))
+    return UNSPACED_RUN.sub(_spread, fold(text))
 
 
 def fts_columns(text: str, path: str, heading: str) -> tuple[str, str]:
@@ -81,8 +67,7 @@ def query_terms(query: str) -> list[Term]:
 
 def query_sequence(query: str) -> list[Term]:
     """Return the terms of a query in order, chosen as in `query_terms`."""
-    lowered = unicodedata.normalize("NFKC", query).lower()
-    folded = "".join(char if _in_word(char) else " " for char in lowered)
+    folded = "".join(char if _in_word(char) else " " for char in fold(query))
     found: list[str | list[Term]] = []
     for match in _QUERY_WORD.finditer(folded):
         if run := match[1]:
@@ -90,7 +75,7 @@ def query_sequence(query: str) -> list[Term]:
         else:
             found.append(match[2].replace("’", "'"))
     words = [word for word in found if isinstance(word, str)]
-    stop = _stop_words_of(words)
+    stop = function_words(most_function_words(query))
     if len(words) == len(found) and all(word in stop for word in words):
         stop = frozenset()
     terms: list[Term] = []
@@ -98,7 +83,7 @@ def query_sequence(query: str) -> list[Term]:
         if isinstance(each, list):
             terms += each
         elif each not in stop:
-            terms += [Term(part) for part in _parts(each)]
+            terms += [Term(part) for part in _parts(each) if part not in stop]
     return terms
 
 
@@ -108,54 +93,15 @@ def _in_word(char: str) -> bool:
 
 
 def _parts(word: str) -> list[str]:
-    """Split at the apostrophe, as unicode61 does; English contractions find only noise."""
+    """Split at the apostrophe, as unicode61 does, without English contractions and elisions."""
     head, _, tail = word.partition("'")
-    return [head, tail] if tail and tail not in _CONTRACTED else [head]
+    if not tail or tail in _CONTRACTED:
+        return [head]
+    return [head, tail] if len(head) > _ELIDED_CHARS else [tail]
 
 
 def _bigrams(run: str) -> list[Term]:
     return [Term(run[i : i + 2]) for i in range(len(run) - 1)]
-
-
-def _stop_words_of(words: list[str]) -> frozenset[str]:
-    """Return the stop words of the language whose list contains most of the words.
-
-    Lists are never combined: German `die` and `war` are English words that matter. A single word
-    selects no language but English.
-    """
-    best, most = _stop_list("en"), max(1, sum(word in _stop_list("en") for word in words))
-    for code in _STOP_LANGUAGES[1:]:
-        stop = _stop_list(code)
-        if (count := sum(word in stop for word in words)) > most:
-            best, most = stop, count
-    return best
-
-
-def is_unspaced(char: str) -> bool:
-    """Return whether a character belongs to a script without spaces between words."""
-    return _UNSPACED_RUN.match(char) is not None
-
-
-def unspaced_share(text: str) -> float:
-    """Return the share of a text in scripts without spaces between words, 0 to 1."""
-    if text.isascii() or not text:
-        return 0.0
-    return sum(map(len, _UNSPACED_RUN.findall(text))) / len(text)
-
-
-def load_stop_words() -> None:
-    """Read the lists from disk now, not during a search. Blocking."""
-    for code in _STOP_LANGUAGES:
-        _stop_list(code)
-
-
-@cache
-def _stop_list(code: str) -> frozenset[str]:
-    listed = stopwords.get_stopwords(code)
-    # `dont` is a stop word too, but `she'd` without apostrophe would be `shed`.
-    return frozenset(w.lower() for w in listed if w) | frozenset(
-        w.lower().replace("'", "") for w in listed if w.endswith("n't")
-    )
 
 
 def match_expression(terms: list[Term]) -> str:

@@ -7,6 +7,7 @@ import pytest
 from harness import Daemon
 from waiting import eventually
 
+from memoryd.text.tokenize import TOKENIZER
 from memoryd_client.errors import UnavailableError
 
 
@@ -63,6 +64,26 @@ def test_changed_settings_rebuild_while_the_old_index_answers(hybrid: Daemon) ->
     assert not status.dirty
     assert "chunk_tokens 400 → 100" in hybrid.log()
     assert leftovers(hybrid) == []
+
+
+def test_an_index_of_other_words_is_rebuilt_without_embedding_again(hybrid: Daemon) -> None:
+    hybrid.write("memory/a.md", "Der Wombat wohnt in der Heinestraße.")
+    hybrid.start().sync()
+    hybrid.stop()
+    database = sqlite3.connect(hybrid.database)
+    with database:
+        changed = (
+            "UPDATE meta SET value = replace(value, ?, 'words-of-1999') WHERE key = 'identity'"
+        )
+        assert database.execute(changed, (TOKENIZER,)).rowcount == 1
+    database.close()
+    embedded = hybrid.embedded()
+    hybrid.start()
+    eventually(lambda: f"tokenizer words-1 → {TOKENIZER}" in hybrid.log())
+    with hybrid.client() as client:
+        eventually(lambda: client.status().custom.index_identity.status == "valid")
+        assert client.search("HEINESTRASSE", mode="keyword").results != []
+    assert hybrid.embedded() == embedded
 
 
 def test_switching_the_provider_on_and_off(daemon: Daemon) -> None:

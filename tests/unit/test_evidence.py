@@ -14,7 +14,8 @@ from memoryd.index.driver import Connection, run_at_once, sqlite
 from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.search.evidence import NEAR_CHARS, NO_EVIDENCE, ChunkText, Evidence, Question, weigh
 from memoryd.search.lexical import UNKNOWN, Corpus, _varints, frequency, read_corpus, read_lengths
-from memoryd.search.text_match import Finder, fold
+from memoryd.search.text_match import Finder
+from memoryd.text.fold import fold
 from memoryd.text.tokenize import Term, index_text, query_terms
 
 VOCABULARY = (

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoryd.index.driver import Connection, sqlite
-from memoryd.search.text_match import Finder, fold, stem
+from memoryd.search.text_match import Finder, stem
+from memoryd.text.fold import fold
 from memoryd.text.tokenize import FTS5_TOKENIZE, Term, index_text, match_expression, query_terms
 
 ENGLISH = (
