@@ -71,13 +71,18 @@ class _Item(msgspec.Struct, frozen=True, gc=False):
     is_blank: bool
 
 
-class _Outline:
+class Outline:
     """Current headings, updated line by line; at first those of another outline."""
 
-    def __init__(self, around: "_Outline | None" = None) -> None:
+    def __init__(self, around: "Outline | None" = None) -> None:
         self.path: str = "" if around is None else around.path
         self._levels: list[tuple[int, str]] = [] if around is None else list(around._levels)
         self._fence = ""
+
+    @property
+    def level(self) -> int:
+        """The level of the current heading, 1 to 6; 0 before the first."""
+        return self._levels[-1][0] if self._levels else 0
 
     def read(self, line: str) -> bool:
         """Read the next line; return whether it is a heading (CommonMark 0.31, 4.2 and 4.5)."""
@@ -122,7 +127,7 @@ def _items(
     part: int,
     max_bytes: int,
 ) -> Iterator[_Item]:
-    own = outline = _Outline()
+    own = outline = Outline()
     voice = NOTE
     begins = {run.first + 1: run for run in outside}
     turns = iter(sorted({*begins, *(run.last + 2 for run in outside)}))
@@ -134,7 +139,7 @@ def _items(
             outline, voice = own, NOTE
             if (run := begins.get(number)) is not None:
                 names = shown_name(run.sender), shown_name(run.source)
-                outline = _Outline(own)
+                outline = Outline(own)
                 voice = Voice(Role.NOTE, Origin.UNTRUSTED, *names)
         if len(raw) >= budget:
             # Too long for one chunk, perhaps by far: nothing here reads all of it.

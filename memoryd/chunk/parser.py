@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from memoryd.chunk.facts import note_facts
 from memoryd.chunk.markdown import chunk_markdown
 from memoryd.fs.hang import tick
 from memoryd.messages import (
@@ -21,6 +22,7 @@ from memoryd.messages import (
     ToWriter,
     Unreadable,
 )
+from memoryd.text.front_matter import read_front_matter
 from memoryd.text.outside import outside_lines
 
 C = TypeVar("C")
@@ -56,6 +58,9 @@ def parse(
     except OSError as error:
         return Unreadable(change.key, error.strerror or str(error))
     outside = outside_lines(content.lines)
+    front = read_front_matter(content.lines)
+    facts = note_facts(change.key.path, content.lines, front, outside)
+    remarks = content.remarks if front.remark is None else (*content.remarks, front.remark)
     chunks = chunk_markdown(
         _drained(content.lines),
         tokens=options.tokens,
@@ -63,7 +68,7 @@ def parse(
         max_bytes=options.max_bytes,
         outside=outside,
     )
-    return ParsedFile(change.key, content.stat, content.hash, chunks, content.remarks)
+    return ParsedFile(change.key, content.stat, content.hash, chunks, remarks, facts=facts)
 
 
 def _stat(path: Path) -> None:
