@@ -27,6 +27,7 @@ def chunk_markdown(
     overlap: int = 80,
     max_bytes: int = 8000,
     outside: Sequence[OutsideLines] = (),
+    first_line: int = 1,
 ) -> list[Chunk]:
     """Cut lines without their ends into chunks; the same lines always give the same chunks.
 
@@ -39,7 +40,9 @@ def chunk_markdown(
     it, up to `overlap` tokens and half a chunk, unless it starts with a heading.
     A line too long for one chunk is cut at sentences or words; its parts follow each other without
     a line end. Lines of `outside` content share no chunk with others, and their headings apply to
-    them alone. Raises `ValueError` for an argument out of range.
+    them alone. The lines are numbered from `first_line` on.
+
+    Raises `ValueError` for an argument out of range.
     """
     if tokens < 1:
         raise ValueError(f"tokens is {tokens}: set it to 1 or more (400 suits most models)")
@@ -52,7 +55,9 @@ def chunk_markdown(
     packer = _Packer(budget=budget, repeat=repeat, max_bytes=max_bytes)
     # Parts as small as the default overlap: one can be repeated, and a few fill a chunk well.
     part = budget // 5
-    items = _items(lines, outside, budget=budget, part=part, max_bytes=max_bytes)
+    items = _items(
+        enumerate(lines, start=first_line), outside, budget=budget, part=part, max_bytes=max_bytes
+    )
     for item in items:
         packer.add(item)
     return packer.finish()
@@ -120,7 +125,7 @@ class Outline:
 
 
 def _items(
-    lines: Iterable[str],
+    lines: Iterable[tuple[int, str]],
     outside: Sequence[OutsideLines],
     *,
     budget: int,
@@ -133,7 +138,7 @@ def _items(
     turns = iter(sorted({*begins, *(run.last + 2 for run in outside)}))
     turn = next(turns, 0)
     headings_units = 0
-    for number, raw in enumerate(lines, start=1):
+    for number, raw in lines:
         if number == turn:
             turn, headings_units = next(turns, 0), 0
             outline, voice = own, NOTE
