@@ -178,6 +178,8 @@ BODIES: dict[str, Body] = {
                 role="note",
                 origin="owner",
                 confidence=0.75,
+                title="Friday",
+                date="2026-08-14",
             ),
             Hit(
                 path="MEMORY.md",

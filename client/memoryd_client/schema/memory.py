@@ -120,6 +120,8 @@ class Hit(Body):
     does, or the sender and the kind of quoted content; "" if unknown. `confidence` is the
     calibrated probability that the result answers the query; None if the daemon does not estimate
     it.
+    `title` is the title of a note: of its front matter, else its first heading, else its file name.
+    `date` is the day that the file is of, `YYYY-MM-DD`. Both are "" for a file without one.
     """
 
     path: str
@@ -140,6 +142,8 @@ class Hit(Body):
     channel: str = ""
     origin: str = ""
     confidence: float | None = None
+    title: str = ""
+    date: str = ""
 
 
 class SearchResult(Body):
