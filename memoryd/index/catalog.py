@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import msgspec
 
 from memoryd.index.driver import Connection
-from memoryd.messages import FileKey, FileStat, TranscriptState
+from memoryd.messages import NO_FACTS, FileFacts, FileKey, FileStat, TranscriptState
+from memoryd.text.front_matter import Properties, searched
 
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """One indexed file: its row, SHA-256, quick-check stat, number of chunks and remarks.
+    """One indexed file: its row, SHA-256, quick-check stat, number of chunks, remarks and facts.
 
     `transcript` is the read position in a transcript, None for any other file.
     """
@@ -22,6 +24,7 @@ class FileRow:
     chunks: int
     remarks: tuple[str, ...] = ()
     transcript: TranscriptState | None = None
+    facts: FileFacts = NO_FACTS
 
 
 class Catalog:
@@ -84,21 +87,38 @@ def decode_transcript(encoded: str | None) -> TranscriptState | None:
     return None if encoded is None else msgspec.json.decode(encoded, type=TranscriptState)
 
 
+def encode_properties(properties: Properties) -> str:
+    """Return properties as the `files` table stores them: a JSON object of arrays."""
+    return msgspec.json.encode(properties).decode()
+
+
+def decode_properties(encoded: str) -> Properties:
+    """Return the properties in a row of the `files` table."""
+    return {} if encoded == "{}" else msgspec.json.decode(encoded, type=Properties)
+
+
+@lru_cache(maxsize=64)
+def named(encoded: str) -> str:
+    """Return the stored properties of a file that are searched with each of its chunks."""
+    return searched(decode_properties(encoded))
+
+
 def load_catalog(connection: Connection) -> dict[FileKey, FileRow]:
     """Read the `files` table."""
     found = connection.execute(
         "SELECT source, path, files.file_id, files.hash, mtime_ns, size, inode, remarks,"
-        " transcript, count(row_id) FROM files LEFT JOIN chunks USING (file_id)"
-        " GROUP BY files.file_id"
+        " transcript, title, date, properties, count(row_id)"
+        " FROM files LEFT JOIN chunks USING (file_id) GROUP BY files.file_id"
     )
     return {
-        FileKey(source, path): FileRow(
-            file_id,
-            digest,
-            FileStat(*stat),
-            chunks,
-            decode_remarks(remarks),
-            decode_transcript(transcript),
+        FileKey(*row[:2]): FileRow(
+            file_id=row[2],
+            hash=row[3],
+            stat=FileStat(*row[4:7]),
+            chunks=row[12],
+            remarks=decode_remarks(row[7]),
+            transcript=decode_transcript(row[8]),
+            facts=FileFacts(row[9], row[10], decode_properties(row[11])),
         )
-        for source, path, file_id, digest, *stat, remarks, transcript, chunks in found
+        for row in found
     }

@@ -251,7 +251,7 @@ class SearchEngine:
             return frozenset(
                 row.file_id
                 for key, row in rows
-                if filters.accept(key, row.stat)
+                if filters.accept(key, row.stat, row.facts)
                 and (visible is None or visible(key))
                 and not (trusted and self._origin_of(key) is Origin.UNTRUSTED)
             )

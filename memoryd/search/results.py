@@ -80,13 +80,13 @@ def load_hits(
     hits: list[tuple[Candidate, Hit]] = []
     for candidate in chosen:
         row = connection.execute(
-            "SELECT path, source, start_line, end_line, text, line_map, origin, voices"
+            "SELECT path, source, title, date, start_line, end_line, text, line_map, origin, voices"
             " FROM chunks JOIN files USING (file_id) WHERE row_id = ?",
             (candidate.row_id,),
         ).fetchone()
         if row is None:
             continue
-        path, source, start_line, end_line, text, line_map, origin, voices = row
+        path, source, title, date, start_line, end_line, text, line_map, origin, voices = row
         lines: Sequence[int] = range(start_line, end_line + 1)
         if line_map:  # the file's line of each line of the text
             lines = [int(line) for line in line_map.split(",")]
@@ -113,6 +113,8 @@ def load_hits(
             speaker=voice.speaker,
             channel=voice.channel,
             origin=str(origin),
+            title=title,
+            date=date,
         )
         hits.append((candidate, hit))
     return hits

@@ -117,6 +117,8 @@ def test_search_json(run: Run) -> None:
                 "speaker": "",
                 "channel": "",
                 "origin": "owner",
+                "title": "Friday",
+                "date": "2026-08-14",
             },
             {
                 "path": "MEMORY.md",
@@ -133,6 +135,8 @@ def test_search_json(run: Run) -> None:
                 "speaker": "",
                 "channel": "",
                 "origin": "owner",
+                "title": "",
+                "date": "",
             },
             {
                 "path": "sessions/main/family.jsonl",
@@ -149,6 +153,8 @@ def test_search_json(run: Run) -> None:
                 "speaker": "Mallory",
                 "channel": "Family",
                 "origin": "untrusted",
+                "title": "",
+                "date": "",
             },
         ],
         "provider": "local",

@@ -103,6 +103,9 @@ class Hit(Body):
     `role` (see `Role`) and `origin` (see `Origin`) are "" from a daemon that does not know them:
     treat these as untrusted. `speaker` and `channel` name the sender and the chat as the transcript
     does, or the sender and the kind of quoted content; "" if unknown.
+
+    `title` is the title of a note: of its front matter, else its first heading, else its file name.
+    `date` is the day that the file is of, `YYYY-MM-DD`. Both are "" for a file without one.
     """
 
     path: str
@@ -122,6 +125,8 @@ class Hit(Body):
     speaker: str = ""
     channel: str = ""
     origin: str = ""
+    title: str = ""
+    date: str = ""
 
 
 class SearchResult(Body):
