@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from memoryd.text.tokenize import is_unspaced
+from memoryd.text.fold import is_unspaced
 
 NUMBER = "<n>"
 _TOKEN = re.compile(r"\d+|[^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u0900-\u0d7f\u200c])*|[^\w\s]")
