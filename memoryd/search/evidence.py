@@ -21,6 +21,7 @@ from memoryd.search.text_match import (
     verbatim_units,
 )
 from memoryd.text.fold import fold, is_unspaced
+from memoryd.text.language import most_function_words
 from memoryd.text.tokenize import Term, query_sequence, query_terms
 
 K1, B = 1.2, 0.75
@@ -66,13 +67,14 @@ class Question:
     """The terms and verbatim strings of a query.
 
     `pairs` are adjacent terms, `strings` the verbatim strings; `units` has these and a short query
-    as a whole.
+    as a whole. `language` is the ISO 639-1 code of the language whose function words were left out.
     """
 
     terms: tuple[Term, ...]
     pairs: tuple[tuple[Term, Term], ...]
     units: tuple[str, ...]
     strings: frozenset[str]
+    language: str = "en"
 
     @classmethod
     def read(cls, text: str) -> "Question":
@@ -86,6 +88,7 @@ class Question:
             tuple(dict.fromkeys(pairs)),
             tuple(verbatim_units(text)),
             frozenset(verbatim_strings(text)),
+            most_function_words(text),
         )
 
 
@@ -95,7 +98,7 @@ def weigh(question: Question, corpus: Corpus, chunks: Sequence[ChunkText]) -> li
     total = sum(idf[term] * _counted(term, corpus) for term in question.terms)
     if total <= 0:
         return [NO_EVIDENCE] * len(chunks)
-    finder = Finder(question.terms)
+    finder = Finder(question.terms, corpus.forms)
     units = [(unit, share) for unit in question.units if (share := _share(unit, idf) / total) > 0]
     found = [_match(question, finder, units, chunk) for chunk in chunks]
     having = Counter(pair for matches in found for pair in matches.pairs)

@@ -6,13 +6,14 @@ they provably can't be among the best. The result is the same.
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
 from memoryd.index.driver import Connection
-from memoryd.text.tokenize import Term, match_expression
+from memoryd.search.word_forms import read_forms
+from memoryd.text.tokenize import Term, match_expression, phrases
 
 _AVERAGES_ROW = 1
 """Row of `chunks_fts_data` with the number of chunks and the total length of each column."""
@@ -20,11 +21,15 @@ _AVERAGES_ROW = 1
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Number of chunks, their mean length in tokens, and how many have each term of a query."""
+    """Number of chunks, their mean length in tokens, and how many have each term of a query.
+
+    `forms` are other forms of a term that the index has, which count as the term.
+    """
 
     chunks: int
     mean_tokens: float
     frequency: dict[Term, int]
+    forms: Mapping[Term, tuple[str, ...]] = field(default_factory=dict)
 
     def idf(self, count: int) -> float:
         """Return the weight of a term that n of N chunks have: ln(1 + (N - n + ½) / (n + ½)).
@@ -44,21 +49,24 @@ class Corpus:
 UNKNOWN = Corpus(0, 1.0, {})
 
 
-def read_corpus(connection: Connection, terms: Sequence[Term]) -> Corpus:
-    """Read the statistics that a query needs."""
+def read_corpus(connection: Connection, terms: Sequence[Term], language: str = "en") -> Corpus:
+    """Read the statistics that a query needs; `language` is that of the query."""
     row = connection.execute(
         "SELECT block FROM chunks_fts_data WHERE id = ?", (_AVERAGES_ROW,)
     ).fetchone()
     numbers = _varints(row[0]) if row is not None and row[0] else [0]
     chunks = numbers[0]
     mean = sum(numbers[1:]) / chunks if chunks else 1.0
-    return Corpus(chunks, max(1.0, mean), {term: frequency(connection, term) for term in terms})
+    read = {term: read_forms(connection, term, language) for term in terms}
+    forms = {term: found for term, found in read.items() if found}
+    having = {term: frequency(connection, phrases(term, found)) for term, found in read.items()}
+    return Corpus(chunks, max(1.0, mean), having, forms)
 
 
-def frequency(connection: Connection, term: Term) -> int:
-    """Return the number of chunks that have a term."""
+def frequency(connection: Connection, phrases: Iterable[str]) -> int:
+    """Return the number of chunks that have any of the phrases."""
     found = connection.execute(
-        "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?", (match_expression([term]),)
+        "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?", (" OR ".join(phrases),)
     )
     return int(found.fetchone()[0])
 
@@ -120,7 +128,7 @@ _RANKED_WITH_RARE = (
 
 def search(
     connection: Connection,
-    frequency: Mapping[Term, int],
+    corpus: Corpus,
     k: int,
     *,
     file_ids: Collection[int] | None = None,
@@ -128,19 +136,18 @@ def search(
 ) -> list[tuple[int, float]]:
     """Return the k best (row_id, bm25) with any of the terms, best (most negative) first.
 
-    `frequency` is that of `Corpus`. With `file_ids`, only chunks of these files are ranked, and
-    with these and `trusted` no untrusted ones, so others can't crowd them out. Without terms,
-    returns nothing.
+    With `file_ids`, only chunks of these files are ranked, and with these and `trusted` no
+    untrusted ones, so others can't crowd them out. Without terms, returns nothing.
     """
-    if not frequency:
+    if not corpus.frequency:
         return []
-    expression = match_expression(list(frequency))
+    expression = match_expression(corpus.frequency, corpus.forms)
     if file_ids is not None:
         found = connection.execute(
             _RANKED_IN_FILES + (_AND_TRUSTED if trusted else "") + _BEST,
             (expression, msgspec.json.encode(list(file_ids)).decode(), k),
         ).fetchall()
-    elif (best := _with_rare_terms(connection, frequency, k)) is not None:
+    elif (best := _with_rare_terms(connection, corpus, k)) is not None:
         found = best
     else:
         found = connection.execute(f"{_RANKED} ORDER BY rank LIMIT ?", (expression, k)).fetchall()
@@ -148,16 +155,16 @@ def search(
 
 
 def _with_rare_terms(
-    connection: Connection, frequency: Mapping[Term, int], k: int
+    connection: Connection, corpus: Corpus, k: int
 ) -> list[tuple[int, float]] | None:
     """Rank only the chunks with any of the rarer terms; None if others could be better.
 
-    A chunk with only the other, common terms scores less than the sum of their IDFs times
+    A chunk with only the other, common phrases scores less than the sum of their IDFs times
     `SATURATION`. The IDF is that of SQLite's fts5_aux.c.
     """
     # The highest row id is at least the number of rows: the bound may be too high, never too low.
     rows = connection.execute("SELECT max(id) FROM chunks_fts_docsize").fetchone()[0] or 0
-    seen = sorted((count, term) for term, count in frequency.items() if count)
+    seen = sorted(_counted_phrases(connection, corpus))
     idfs = [max(1e-6, math.log((rows - n + 0.5) / (n + 0.5))) for n, _ in seen]
     total = sum(count for count, _ in seen)
     ranked = 0
@@ -171,9 +178,20 @@ def _with_rare_terms(
         if 2 * ranked > total:
             return None
         if bound <= hoped:
-            rare = match_expression([term for _, term in seen[: last + 1]])
-            found = connection.execute(
-                _RANKED_WITH_RARE, (match_expression(list(frequency)), rare, k)
-            ).fetchall()
+            rare = " OR ".join(phrase for _, phrase in seen[: last + 1])
+            every = match_expression(corpus.frequency, corpus.forms)
+            found = connection.execute(_RANKED_WITH_RARE, (every, rare, k)).fetchall()
             return found if len(found) == k and -found[-1][1] >= bound else None
     return None
+
+
+def _counted_phrases(connection: Connection, corpus: Corpus) -> Iterator[tuple[int, str]]:
+    """Yield the phrases that chunks have, each with the number of these chunks."""
+    for term, count in corpus.frequency.items():
+        every = phrases(term, corpus.forms.get(term, ()))
+        if len(every) == 1 and count:
+            yield count, every[0]
+        elif len(every) > 1:
+            for phrase in every:
+                if some := frequency(connection, [phrase]):
+                    yield some, phrase

@@ -5,29 +5,14 @@ quotes; a match has an exactness from 0 to 1.
 """
 
 import re
-import threading
 import unicodedata
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from unicodedata import category
 
-import snowballstemmer
-
 from memoryd.text.fold import SPACED_WORD, fold, is_unspaced
-from memoryd.text.tokenize import Term
-
-REMEMBERED_STEMS = 4_096
-"""Cached stems, at most 1 MiB. A search stems 100 words; with 1,024 cached, it finds 96."""
-_LEAST_STEMMED_BYTES, _MOST_STEMMED_BYTES = 3, 64
-"""Limits of fts5_tokenize.c, in UTF-8."""
-_BLY, _LOGY = re.compile(r"[aeiouy][^aeiou].*bli$"), re.compile(r"[aeiouy][^aeiou].*logi$")
-_DOUBLED = re.compile(r"([ckvwx])\1$")
-"""Words that Porter's own program and FTS5 stem further than Snowball's `porter`: `possibly` as
-`possible`, `biology` as `biological`, `trekking` as `trek`."""
-_stemmer = snowballstemmer.stemmer("porter")
-_stemming = threading.Lock()
-"""Guards the stemmer, which is not thread-safe."""
+from memoryd.text.stem import common_beginning, stem
+from memoryd.text.tokenize import NO_FORMS, Term
 
 _QUOTED = re.compile(r'["“”„«»「『]([^"“”«»」』]{2,200})["“”«»」』]')
 _AROUND = ".,;:!?()[]{}<>\"'“”‘’`…。、？！，；：（）「」"
@@ -36,6 +21,8 @@ _INNER = re.compile(r"\w[^\w\s'’]+\w|\w_\w|_\w|[a-z][A-Z]|\d[A-Za-z]|[A-Za-z]\
 _CODE = re.compile(r"\w\(|[={}|\\~]|\s--?\w|::|->")
 _CONNECT = "._-/@:+#~"
 """Characters that join two letters or digits to one string."""
+_ALIKE_CHARS = 2
+"""Characters with which forms must begin alike to be looked for at once."""
 _SHORTEST, _SHORT_WORDS, _SHORT_CHARS = 3, 6, 60
 
 INSIDE_A_WORD = 0.2
@@ -53,63 +40,71 @@ class TermPosition(NamedTuple):
     end: int
 
 
-class Finder:
-    """Finder of a query's terms in texts."""
+class _Needle(NamedTuple):
+    """Text to look for, and the stems of the words that may begin with it; None: any text."""
 
-    def __init__(self, terms: Iterable[Term]) -> None:
+    text: str
+    stems: frozenset[str] | None
+
+
+class Finder:
+    """Finder of a query's terms, and of their other `forms` in the index, in texts."""
+
+    def __init__(
+        self, terms: Iterable[Term], forms: Mapping[Term, Sequence[str]] = NO_FORMS
+    ) -> None:
         self.terms = tuple(terms)
-        self._needles = [_needle(term) for term in self.terms]
+        self._needles = [_needles(term, forms.get(term, ())) for term in self.terms]
 
     def places(self, folded: str) -> list[list[TermPosition]]:
         """Return the positions of each term in a text that `fold` has returned."""
         return [
-            _runs(folded, needle) if stem is None else _words(folded, needle, stem)
-            for needle, stem in self._needles
+            _places(folded, needles[0])
+            if len(needles) == 1
+            else sorted(place for needle in needles for place in _places(folded, needle))
+            for needles in self._needles
         ]
 
 
-@lru_cache(maxsize=REMEMBERED_STEMS)
-def stem(word: str) -> str:
-    """Return Porter's stem of a folded word; like FTS5, not of very short or long ones."""
-    if not _LEAST_STEMMED_BYTES <= len(word.encode()) <= _MOST_STEMMED_BYTES:
-        return word
-    stemmed = _porter(word)
-    if _BLY.search(stemmed):
-        return _porter(stemmed[:-1] + "e")
-    if _LOGY.search(stemmed):
-        return stemmed[:-1]
-    if word in (f"{stemmed}ed", f"{stemmed}ing") and _DOUBLED.search(stemmed):
-        return stemmed[:-1]
-    return stemmed
+def _places(folded: str, needle: _Needle) -> list[TermPosition]:
+    if needle.stems is None:
+        return _runs(folded, needle.text)
+    return _words(folded, needle.text, needle.stems)
 
 
-def _porter(word: str) -> str:
-    with _stemming:
-        return str(_stemmer.stemWord(word))
+def _needles(term: Term, forms: Sequence[str]) -> list[_Needle]:
+    """Return what finds a term and its forms: most forms begin alike."""
+    text = fold(term.text)
+    if term.prefix or any(map(is_unspaced, text)):
+        return [_Needle(text, None)]
+    stemmed = stem(text)
+    own = _beginning(stemmed)
+    alike = [form for form in forms if len(common_beginning(form, own)) >= _ALIKE_CHARS]
+    begin = common_beginning(own, *map(_beginning, alike))
+    return [
+        _Needle(begin, frozenset({stemmed, *alike})),
+        *(_Needle(_beginning(form), frozenset({form})) for form in forms if form not in alike),
+    ]
 
 
-def _needle(term: Term) -> tuple[str, str | None]:
-    """Return the common prefix of a term's forms, and its stem; None for runs of unspaced text.
+def _beginning(stemmed: str) -> str:
+    """Return the common prefix of the forms with one of Porter's stems.
 
     Porter's stem is that prefix, except for a last `i` or `e` that stemming may have added, and the
     `l` of `possibl`, the stem of `possibility` too.
     """
-    text = fold(term.text)
-    if term.prefix or any(map(is_unspaced, text)):
-        return text, None
-    stemmed = stem(text)
     put = 1 if stemmed.endswith(("i", "e", "bl")) else 0
-    return stemmed[: len(stemmed) - put] or stemmed, stemmed
+    return stemmed[: len(stemmed) - put] or stemmed
 
 
-def _words(text: str, needle: str, stemmed: str) -> list[TermPosition]:
+def _words(text: str, needle: str, stems: frozenset[str]) -> list[TermPosition]:
     found = []
     at = text.find(needle) if needle else -1
     while at >= 0:
         end = at + len(needle)
         if at == 0 or not _is_letter(text[at - 1]):
             end = max(end, _word_end(text, at))
-            if stem(text[at:end]) == stemmed:
+            if stem(text[at:end]) in stems:
                 found.append(TermPosition(at, end))
         at = text.find(needle, end)
     return found

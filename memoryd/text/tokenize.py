@@ -8,6 +8,8 @@ in the top five, trigrams 0.93 and plain `unicode61` nothing.
 
 import re
 import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from memoryd.text.fold import UNSPACED, UNSPACED_RUN, WORD_PART, fold
@@ -20,6 +22,8 @@ FTS5_TOKENIZE = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
 """Marks are kept inside words: without `M*` the vowel signs of Hindi or Thai would split them."""
 
 MAX_QUERY_TERMS = 64
+NO_FORMS: Mapping["Term", tuple[str, ...]] = MappingProxyType({})
+"""No term has other forms."""
 
 _QUERY_WORD = re.compile(f"([{UNSPACED}]+)|({WORD_PART}(?:['’]{WORD_PART})?)")
 
@@ -104,6 +108,12 @@ def _bigrams(run: str) -> list[Term]:
     return [Term(run[i : i + 2]) for i in range(len(run) - 1)]
 
 
-def match_expression(terms: list[Term]) -> str:
-    """Return the FTS5 expression that matches any of the terms."""
-    return " OR ".join(f'"{term.text}"{"*" if term.prefix else ""}' for term in terms)
+def match_expression(terms: Iterable[Term], forms: Mapping[Term, Sequence[str]] = NO_FORMS) -> str:
+    """Return the FTS5 expression that matches any of the terms, or any of their `forms`."""
+    return " OR ".join(phrase for term in terms for phrase in phrases(term, forms.get(term, ())))
+
+
+def phrases(term: Term, forms: Iterable[str] = ()) -> list[str]:
+    """Return the FTS5 phrases of a term and of its forms."""
+    own = f'"{term.text}"{"*" if term.prefix else ""}'
+    return [own, *(f'"{form}"' for form in forms)]

@@ -26,9 +26,9 @@ def test_ranking_the_rare_is_ranking_all() -> None:
     pruned = 0
     for _ in range(600):
         terms = query_terms(" ".join(draw.choices(words, k=draw.randint(1, 5))))
-        frequency = read_corpus(connection, terms).frequency
-        pruned += lexical._with_rare_terms(connection, frequency, 10) is not None
-        found = lexical.search(connection, frequency, 10)
+        corpus = read_corpus(connection, terms)
+        pruned += lexical._with_rare_terms(connection, corpus, 10) is not None
+        found = lexical.search(connection, corpus, 10)
         everything = connection.execute(
             f"{lexical._RANKED} ORDER BY rank LIMIT 10", (match_expression(terms),)
         ).fetchall()

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoryd.index.driver import Connection, sqlite
-from memoryd.search.text_match import Finder, stem
+from memoryd.search.text_match import Finder
 from memoryd.text.fold import fold
+from memoryd.text.stem import stem
 from memoryd.text.tokenize import FTS5_TOKENIZE, Term, index_text, match_expression, query_terms
 
 ENGLISH = (
