@@ -43,7 +43,7 @@ class Corpus:
 
     def weight(self, term: Term) -> float:
         """Return the weight of a term of the query; without statistics, all weigh the same."""
-        return self.idf(self.frequency.get(term, 0))
+        return term.weight * self.idf(self.frequency.get(term, 0))
 
 
 UNKNOWN = Corpus(0, 1.0, {})

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from unicodedata import category
 
-from memoryd.text.fold import SPACED_WORD, fold, is_unspaced
+from memoryd.text.fold import SPACED_WORD, fold, is_unspaced, unspaced_share
 from memoryd.text.stem import common_beginning, stem
 from memoryd.text.tokenize import NO_FORMS, Term
 
@@ -23,6 +23,9 @@ _CONNECT = "._-/@:+#~"
 """Characters that join two letters or digits to one string."""
 _ALIKE_CHARS = 2
 """Characters with which forms must begin alike to be looked for at once."""
+_UNSPACED_QUERY = 0.3
+"""Share of its characters in scripts without spaces above which a query is in such a script."""
+_OF_DATES = re.compile(r"\d+\s*(?=[年月日년월일])")
 _SHORTEST, _SHORT_WORDS, _SHORT_CHARS = 3, 6, 60
 
 INSIDE_A_WORD = 0.2
@@ -135,13 +138,23 @@ def _runs(text: str, needle: str) -> list[TermPosition]:
 
 
 def verbatim_strings(query: str) -> list[str]:
-    """Return the verbatim strings of a query: quoted text, and words that are not prose."""
+    """Return the verbatim strings of a query: quoted text, and words that are not prose.
+
+    Beside characters of a script without spaces, a number or a word in other letters is a name.
+    """
     normal = unicodedata.normalize("NFKC", query)
     found = [quoted.strip() for quoted in _QUOTED.findall(normal)]
-    spaced = "".join(" " if is_unspaced(char) else char for char in normal)
-    words = (token.strip(_AROUND) for token in spaced.split())
+    words = _split_at_unspaced(normal)
     found += [word for word in words if len(word) >= _SHORTEST and _INNER.search(word)]
+    if unspaced_share(normal) > _UNSPACED_QUERY:
+        names = _OF_DATES.sub(" ", normal)
+        found += [word for word in _split_at_unspaced(names) if word.isalnum()]
     return list(dict.fromkeys(string for string in found if string))
+
+
+def _split_at_unspaced(text: str) -> list[str]:
+    spaced = "".join(" " if is_unspaced(char) else char for char in text)
+    return [token.strip(_AROUND) for token in spaced.split()]
 
 
 def verbatim_units(query: str) -> list[str]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from memoryd.text.fold import UNSPACED, UNSPACED_RUN, WORD_PART, fold
 from memoryd.text.language import function_words, most_function_words
+from memoryd.text.pairs import language_of_runs, pair_weights
 
 TOKENIZER = "porter-bigram-2"
 """Part of an index's identity; change it whenever the functions below yield other terms."""
@@ -33,10 +34,14 @@ _ELIDED_CHARS = 2
 
 
 class Term(NamedTuple):
-    """Search term. With `prefix`, it matches every word that starts with `text`."""
+    """Search term. With `prefix`, it matches every word that starts with `text`.
+
+    `weight`, 0 to 1, is a factor on its rarity: below 1 for pairs with parts of function words.
+    """
 
     text: str
     prefix: bool = False
+    weight: float = 1.0
 
 
 def index_text(text: str) -> str:
@@ -75,7 +80,7 @@ def query_sequence(query: str) -> list[Term]:
     found: list[str | list[Term]] = []
     for match in _QUERY_WORD.finditer(folded):
         if run := match[1]:
-            found.append([Term(run, prefix=True)] if len(run) == 1 else _bigrams(run))
+            found.append(_pairs(run, language_of_runs(folded)))
         else:
             found.append(match[2].replace("’", "'"))
     words = [word for word in found if isinstance(word, str)]
@@ -88,7 +93,15 @@ def query_sequence(query: str) -> list[Term]:
             terms += each
         elif each not in stop:
             terms += [Term(part) for part in _parts(each) if part not in stop]
-    return terms
+    return _weighed_once(terms)
+
+
+def _weighed_once(terms: list[Term]) -> list[Term]:
+    """Give a pair that occurs several times its highest weight everywhere."""
+    most: dict[tuple[str, bool], float] = {}
+    for term in terms:
+        most[term[:2]] = max(term.weight, most.get(term[:2], 0.0))
+    return [Term(*term[:2], most[term[:2]]) for term in terms]
 
 
 def _in_word(char: str) -> bool:
@@ -104,8 +117,11 @@ def _parts(word: str) -> list[str]:
     return [head, tail] if len(head) > _ELIDED_CHARS else [tail]
 
 
-def _bigrams(run: str) -> list[Term]:
-    return [Term(run[i : i + 2]) for i in range(len(run) - 1)]
+def _pairs(run: str, language: str) -> list[Term]:
+    weights = pair_weights(run, language)
+    if len(run) == 1:
+        return [Term(run, prefix=True, weight=weights[0])]
+    return [Term(run[at : at + 2], weight=weight) for at, weight in enumerate(weights)]
 
 
 def match_expression(terms: Iterable[Term], forms: Mapping[Term, Sequence[str]] = NO_FORMS) -> str:
