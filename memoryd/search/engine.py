@@ -139,7 +139,7 @@ class SearchEngine:
         chosen = await self._choose(candidates, gathered, min_score, max_results, gone)
         corpus = encoded.corpus or UNKNOWN
         weights = {term: corpus.weight(term) for term in retrievers.question.terms}
-        reader = LineReader.of(weights, corpus.forms)
+        reader = LineReader.of(weights, corpus.forms, corpus.parts)
         load = partial(
             load_hits,
             chosen=chosen,

@@ -12,9 +12,15 @@ from dataclasses import dataclass, field
 import msgspec
 
 from memoryd.index.driver import Connection
-from memoryd.search.word_forms import read_forms
+from memoryd.search.word_forms import read_forms, read_parts
 from memoryd.text.tokenize import Term, match_expression, phrases
 
+ENOUGH_CHUNKS = 24
+"""Chunks with a whole word above which nobody looks for words that it begins."""
+LEAST_LOOKED_UP, LEAST_ASKED, LOOKED_UP_TERMS = 4, 5, 2
+"""Least characters of the beginning of a word, in a look-up of few terms and in a question.
+
+In an English question, shorter ones begin too many words that mean something else."""
 _AVERAGES_ROW = 1
 """Row of `chunks_fts_data` with the number of chunks and the total length of each column."""
 
@@ -23,13 +29,15 @@ _AVERAGES_ROW = 1
 class Corpus:
     """Number of chunks, their mean length in tokens, and how many have each term of a query.
 
-    `forms` are other forms of a term that the index has, which count as the term.
+    `forms` are other forms of a term that the index has, which count as the term. `parts` are words
+    that it begins, for terms that few chunks have.
     """
 
     chunks: int
     mean_tokens: float
     frequency: dict[Term, int]
     forms: Mapping[Term, tuple[str, ...]] = field(default_factory=dict)
+    parts: Mapping[Term, tuple[str, ...]] = field(default_factory=dict)
 
     def idf(self, count: int) -> float:
         """Return the weight of a term that n of N chunks have: ln(1 + (N - n + ½) / (n + ½)).
@@ -60,7 +68,14 @@ def read_corpus(connection: Connection, terms: Sequence[Term], language: str = "
     read = {term: read_forms(connection, term, language) for term in terms}
     forms = {term: found for term, found in read.items() if found}
     having = {term: frequency(connection, phrases(term, found)) for term, found in read.items()}
-    return Corpus(chunks, max(1.0, mean), having, forms)
+    looked_up = len(terms) <= LOOKED_UP_TERMS or language != "en"
+    least = LEAST_LOOKED_UP if looked_up else LEAST_ASKED
+    parts = {
+        term: found
+        for term, count in having.items()
+        if count < ENOUGH_CHUNKS and (found := read_parts(connection, term, read[term], least))
+    }
+    return Corpus(chunks, max(1.0, mean), having, forms, parts)
 
 
 def frequency(connection: Connection, phrases: Iterable[str]) -> int:
@@ -101,6 +116,8 @@ CONTEXT_WEIGHT = 0.5
 """A word in the path or the headings counts half as much as one in the text."""
 SATURATION = 2.2
 """Upper bound of a term's part of SQLite's BM25, in units of its IDF: k1 + 1."""
+PART_OF_RANK = 0.4
+"""Factor on the rank of a chunk that only has words which a term begins."""
 HOPE = 1.4
 """Usual ratio of the k-th best score to the IDF of the chunk's rarest term; pruning is only tried
 if a lower score would prove it right."""
@@ -136,22 +153,40 @@ def search(
 ) -> list[tuple[int, float]]:
     """Return the k best (row_id, bm25) with any of the terms, best (most negative) first.
 
+    Behind them follow those that only have words which a term begins, k at most as well.
     With `file_ids`, only chunks of these files are ranked, and with these and `trusted` no
     untrusted ones, so others can't crowd them out. Without terms, returns nothing.
     """
     if not corpus.frequency:
         return []
-    expression = match_expression(corpus.frequency, corpus.forms)
-    if file_ids is not None:
-        found = connection.execute(
-            _RANKED_IN_FILES + (_AND_TRUSTED if trusted else "") + _BEST,
-            (expression, msgspec.json.encode(list(file_ids)).decode(), k),
-        ).fetchall()
-    elif (best := _with_rare_terms(connection, corpus, k)) is not None:
-        found = best
-    else:
-        found = connection.execute(f"{_RANKED} ORDER BY rank LIMIT ?", (expression, k)).fetchall()
-    return [(int(row), float(rank)) for row, rank in found]
+    found: Sequence[tuple[int, float]] | None = None
+    if file_ids is None:
+        found = _with_rare_terms(connection, corpus, k)
+    if found is None:
+        expression = match_expression(corpus.frequency, corpus.forms)
+        found = _ranked(connection, expression, k, file_ids, trusted=trusted)
+    best = {int(row): float(rank) for row, rank in found}
+    if words := {word for parts in corpus.parts.values() for word in parts}:
+        expression = " OR ".join(f'"{word}"' for word in sorted(words))
+        for row, rank in _ranked(connection, expression, k, file_ids, trusted=trusted):
+            best.setdefault(int(row), PART_OF_RANK * float(rank))
+    return list(best.items())
+
+
+def _ranked(
+    connection: Connection,
+    expression: str,
+    k: int,
+    file_ids: Collection[int] | None,
+    *,
+    trusted: bool,
+) -> list[tuple[int, float]]:
+    if file_ids is None:
+        return connection.execute(f"{_RANKED} ORDER BY rank LIMIT ?", (expression, k)).fetchall()
+    return connection.execute(
+        _RANKED_IN_FILES + (_AND_TRUSTED if trusted else "") + _BEST,
+        (expression, msgspec.json.encode(list(file_ids)).decode(), k),
+    ).fetchall()
 
 
 def _with_rare_terms(

@@ -60,10 +60,13 @@ class LineReader:
 
     @classmethod
     def of(
-        cls, weights: Mapping[Term, float], forms: Mapping[Term, Sequence[str]] = NO_FORMS
+        cls,
+        weights: Mapping[Term, float],
+        forms: Mapping[Term, Sequence[str]] = NO_FORMS,
+        parts: Mapping[Term, Sequence[str]] = NO_FORMS,
     ) -> "LineReader":
-        """Return a reader for terms with these weights, and for other forms of them."""
-        return cls(Finder(weights, forms), tuple(weights.values()))
+        """Return a reader for terms with these weights, and for what stands for them."""
+        return cls(Finder(weights, forms, parts), tuple(weights.values()))
 
 
 def load_hits(

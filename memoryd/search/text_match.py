@@ -11,6 +11,7 @@ from typing import NamedTuple
 from unicodedata import category
 
 from memoryd.text.fold import SPACED_WORD, fold, is_unspaced, unspaced_share
+from memoryd.text.parts import PART, is_emoji
 from memoryd.text.stem import common_beginning, stem
 from memoryd.text.tokenize import NO_FORMS, Term
 
@@ -28,6 +29,9 @@ _UNSPACED_QUERY = 0.3
 _OF_DATES = re.compile(r"\d+\s*(?=[年月日년월일])")
 _SHORTEST, _SHORT_WORDS, _SHORT_CHARS = 3, 6, 60
 
+PART_OF_A_WORD = 0.6
+"""What a part of a word counts, compared with a whole one."""
+_SEPARATED = r"[ .\-/()\u00a0]{0,2}"
 INSIDE_A_WORD = 0.2
 BEHIND_A_V = 0.7
 INSIDE_A_STRING = 0.6
@@ -37,10 +41,14 @@ IN_THE_PATH = 0.6
 
 
 class TermPosition(NamedTuple):
-    """Position of a term in a folded text: characters from `start` to `end`."""
+    """Position of a term in a folded text: characters from `start` to `end`.
+
+    `share` is below 1 if only a part of a word is the term.
+    """
 
     start: int
     end: int
+    share: float = 1.0
 
 
 class _Needle(NamedTuple):
@@ -51,22 +59,51 @@ class _Needle(NamedTuple):
 
 
 class Finder:
-    """Finder of a query's terms, and of their other `forms` in the index, in texts."""
+    """Finder of a query's terms in texts, of their other `forms`, and of words they are part of."""
 
     def __init__(
-        self, terms: Iterable[Term], forms: Mapping[Term, Sequence[str]] = NO_FORMS
+        self,
+        terms: Iterable[Term],
+        forms: Mapping[Term, Sequence[str]] = NO_FORMS,
+        parts: Mapping[Term, Sequence[str]] = NO_FORMS,
     ) -> None:
         self.terms = tuple(terms)
         self._needles = [_needles(term, forms.get(term, ())) for term in self.terms]
+        self._parts = {
+            at: _part_pattern(term.text, parts[term])
+            for at, term in enumerate(self.terms)
+            if term in parts
+        }
 
     def places(self, folded: str) -> list[list[TermPosition]]:
-        """Return the positions of each term in a text that `fold` has returned."""
-        return [
+        """Return the positions of each term in a text that `fold` has returned.
+
+        Parts of words count only where the text has no whole one.
+        """
+        found = [
             _places(folded, needles[0])
             if len(needles) == 1
             else sorted(place for needle in needles for place in _places(folded, needle))
             for needles in self._needles
         ]
+        for at, pattern in self._parts.items():
+            if not found[at]:
+                found[at] = [
+                    TermPosition(*match.span(), PART_OF_A_WORD)
+                    for match in pattern.finditer(folded)
+                ]
+        return found
+
+
+def _part_pattern(text: str, words: Sequence[str]) -> re.Pattern[str]:
+    """Return the pattern of a term that begins a word, or stands where a part of a name does.
+
+    An id or number may have separators in it.
+    """
+    has_digit = any(map(str.isdigit, text))
+    pattern = _SEPARATED.join(map(re.escape, text)) if has_digit else re.escape(text)
+    inside = any(word.startswith(PART) for word in words)
+    return re.compile(pattern if inside else rf"(?<![^\W_]){pattern}")
 
 
 def _places(folded: str, needle: _Needle) -> list[TermPosition]:
@@ -78,7 +115,7 @@ def _places(folded: str, needle: _Needle) -> list[TermPosition]:
 def _needles(term: Term, forms: Sequence[str]) -> list[_Needle]:
     """Return what finds a term and its forms: most forms begin alike."""
     text = fold(term.text)
-    if term.prefix or any(map(is_unspaced, text)):
+    if term.prefix or any(map(is_unspaced, text)) or is_emoji(text):
         return [_Needle(text, None)]
     stemmed = stem(text)
     own = _beginning(stemmed)

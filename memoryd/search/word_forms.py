@@ -1,18 +1,25 @@
-"""Other forms of a question's words that the index has: дачу for дача, Häuser for Haus.
+"""Words of the index that a question's word also stands for.
+
+**Forms** count as the word itself: дачу for дача, Häuser for Haus. **Parts** count less: words that
+begin with it, such as `362acf8967b7e1f0` for `362acf8` and Heinestraße for Heine, and names and
+numbers of which a part does, such as `getUserById` for `userById`.
 
 A search looks for words of the index with the same Snowball stem, in the language of the question.
 So the index has no stems of languages but English, a wrong guess of the language hides no word, and
 no word of an English question gets forms of another language.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from memoryd.index.driver import Connection
 from memoryd.text.fold import is_unspaced
+from memoryd.text.parts import PART
 from memoryd.text.stem import common_beginning, has_stems, stem, stem_in
 from memoryd.text.tokenize import Term
 
-MOST_FORMS = 24
+MOST_FORMS, MOST_PARTS = 24, 64
+LEAST_OF_ID = 4
+"""Least characters of a part with a digit."""
 _MOST_READ = 400
 """Words of the index that are compared for one beginning."""
 _LEAST_CHARS = 3
@@ -48,6 +55,33 @@ def read_forms(connection: Connection, term: Term, language: str) -> tuple[str, 
         return ()
     own = stem(text)
     return tuple(word for word in dict.fromkeys(found) if word != own)[:MOST_FORMS]
+
+
+def read_parts(
+    connection: Connection, term: Term, forms: Sequence[str], least: int
+) -> tuple[str, ...]:
+    """Return the words of the index that begin with a term, and parts of names that do.
+
+    Nothing begins with a term of fewer than `least` characters, `LEAST_OF_ID` if it has a digit.
+    """
+    text = term.text
+    if any(map(str.isdigit, text)):
+        least = LEAST_OF_ID
+    if term.prefix or not text.isalnum() or is_unspaced(text[0]) or len(text) < least:
+        return ()
+    own = stem(text)
+    begin = common_beginning(text, own)  # the index has stems
+    longer = [
+        word
+        for word in words_with(connection, begin)
+        if word != own and word.startswith(text) and word not in forms
+    ]
+    of_names = [
+        word
+        for word in words_with(connection, PART + begin)
+        if word.startswith(PART + text) or word == PART + own
+    ]
+    return tuple([*longer, *of_names][:MOST_PARTS])
 
 
 def _language_of_word(text: str, asked: str) -> str:

@@ -16,6 +16,7 @@ def test_ranking_the_rare_is_ranking_all() -> None:
     connection.execute(
         f'CREATE VIRTUAL TABLE chunks_fts USING fts5(body, context, tokenize = "{FTS5_TOKENIZE}")'
     )
+    connection.execute("CREATE VIRTUAL TABLE chunks_fts_terms USING fts5vocab(chunks_fts, row)")
     connection.executemany(
         "INSERT INTO chunks_fts (rowid, body, context) VALUES (?, ?, ?)",
         (
