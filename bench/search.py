@@ -189,8 +189,8 @@ async def _timed(
 
 
 def _keyword_leg(connection: Connection, text: str) -> Ranking:
-    frequency = read_corpus(connection, query_terms(text)).frequency
-    return lexical.search(connection, frequency, K)
+    corpus = read_corpus(connection, query_terms(text))
+    return lexical.search(connection, corpus, K)
 
 
 def _fetch(sql: str, values: tuple[object, ...], connection: Connection) -> Ranking:

@@ -298,6 +298,11 @@ def ensure_fts(connection: Connection) -> str | None:
                 "CREATE VIRTUAL TABLE IF NOT EXISTS chunks_fts USING fts5"
                 f'(body, context, tokenize = "{FTS5_TOKENIZE}")'
             )
+            # The words of the index: no data of its own.
+            connection.execute(
+                "CREATE VIRTUAL TABLE IF NOT EXISTS chunks_fts_terms"
+                " USING fts5vocab(chunks_fts, row)"
+            )
             config = "SELECT v FROM chunks_fts_config WHERE k = 'automerge'"
             if one_value(connection, config) != AUTOMERGE:
                 connection.execute(

@@ -151,7 +151,8 @@ class SearchEngine:
         candidates = self._score(query, encoded, gathered)
         chosen = await self._choose(candidates, gathered, min_score, max_results, gone)
         corpus = encoded.corpus or UNKNOWN
-        reader = LineReader.of({term: corpus.weight(term) for term in retrievers.question.terms})
+        weights = {term: corpus.weight(term) for term in retrievers.question.terms}
+        reader = LineReader.of(weights, corpus.forms, corpus.parts)
         load = partial(
             load_hits,
             chosen=chosen,

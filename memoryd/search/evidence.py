@@ -21,6 +21,7 @@ from memoryd.search.text_match import (
     verbatim_units,
 )
 from memoryd.text.fold import fold, is_unspaced
+from memoryd.text.language import most_function_words
 from memoryd.text.tokenize import Term, query_sequence, query_terms
 
 K1, B = 1.2, 0.75
@@ -66,13 +67,14 @@ class Question:
     """The terms and verbatim strings of a query.
 
     `pairs` are adjacent terms, `strings` the verbatim strings; `units` has these and a short query
-    as a whole.
+    as a whole. `language` is the ISO 639-1 code of the language whose function words were left out.
     """
 
     terms: tuple[Term, ...]
     pairs: tuple[tuple[Term, Term], ...]
     units: tuple[str, ...]
     strings: frozenset[str]
+    language: str = "en"
 
     @classmethod
     def read(cls, text: str) -> "Question":
@@ -86,6 +88,7 @@ class Question:
             tuple(dict.fromkeys(pairs)),
             tuple(verbatim_units(text)),
             frozenset(verbatim_strings(text)),
+            most_function_words(text),
         )
 
 
@@ -95,7 +98,7 @@ def weigh(question: Question, corpus: Corpus, chunks: Sequence[ChunkText]) -> li
     total = sum(idf[term] * _counted(term, corpus) for term in question.terms)
     if total <= 0:
         return [NO_EVIDENCE] * len(chunks)
-    finder = Finder(question.terms)
+    finder = Finder(question.terms, corpus.forms, corpus.parts)
     units = [(unit, share) for unit in question.units if (share := _share(unit, idf) / total) > 0]
     found = [_match(question, finder, units, chunk) for chunk in chunks]
     having = Counter(pair for matches in found for pair in matches.pairs)
@@ -105,7 +108,7 @@ def weigh(question: Question, corpus: Corpus, chunks: Sequence[ChunkText]) -> li
         crowd = K1 * (1 - B + B * chunk.tokens / corpus.mean_tokens)
         weights = list(zip(question.terms, matches.counts, strict=True))
         bm25 = sum(idf[term] * count / (count + crowd) for term, count in weights)
-        coverage = sum(idf[term] for term, count in weights if count)
+        coverage = sum(idf[term] * min(1.0, count) for term, count in weights)
         pairs = len(question.pairs)
         # A single term has no neighbour that could be missing.
         near = (
@@ -132,9 +135,7 @@ def _match(
     text = fold(chunk.text)
     places = finder.places(text)
     context = finder.places(fold(chunk.context))
-    counts = [
-        len(here) + CONTEXT_WEIGHT * len(there) for here, there in zip(places, context, strict=True)
-    ]
+    counts = [_count(here, there) for here, there in zip(places, context, strict=True)]
     by_term = dict(zip(question.terms, places, strict=True))
     pairs = [(a, b) for a, b in question.pairs if _are_near(text, by_term[a], by_term[b])]
     exact = string = 0.0
@@ -145,6 +146,16 @@ def _match(
         if unit in question.strings:
             string = max(string, level)
     return _Matches(counts, pairs, exact, string)
+
+
+def _count(text: list[TermPosition], context: list[TermPosition]) -> float:
+    """Return how often a term occurs; parts of words count once, and less than a whole word."""
+    if all(not places or places[0].share < 1 for places in (text, context)):
+        return max((place.share for place in (*text, *context)), default=0.0)
+    whole, in_context = (
+        len(places) if places and places[0].share == 1 else 0 for places in (text, context)
+    )
+    return whole + CONTEXT_WEIGHT * in_context
 
 
 def _are_near(text: str, first: list[TermPosition], second: list[TermPosition]) -> bool:

@@ -13,10 +13,11 @@ from memoryd.search.query import Query
 from memoryd.search.retrievers import FileIds, Retrieved, Retrievers
 from memoryd.search.text_match import Finder, exactness
 from memoryd.text.fold import fold
-from memoryd.text.tokenize import Term, index_text
+from memoryd.text.parts import EMOJI_MARK
+from memoryd.text.tokenize import Term, index_words
 from memoryd_client.schema.memory import Origin
 
-_WORDS = re.compile(r"\w+")
+_WORDS = re.compile(rf"[\w{EMOJI_MARK}]+")
 EXACT_ROWS = 20
 """Maximum number of chunks that become candidates because they contain a verbatim string."""
 CONTAINS = 0.5
@@ -149,7 +150,7 @@ def exact_rows(
     which = "chunks_fts MATCH ?" + (" AND origin <> 'untrusted'" if trusted else "")
     found: list[int] = []
     for unit in units:
-        words = " ".join(_WORDS.findall(index_text(unit)))
+        words = " ".join(_WORDS.findall(index_words(unit)))
         if not words:
             continue
         rows = connection.execute(

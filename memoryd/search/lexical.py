@@ -6,25 +6,38 @@ they provably can't be among the best. The result is the same.
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
 from memoryd.index.driver import Connection
-from memoryd.text.tokenize import Term, match_expression
+from memoryd.search.word_forms import read_forms, read_parts
+from memoryd.text.tokenize import Term, match_expression, phrases
 
+ENOUGH_CHUNKS = 24
+"""Chunks with a whole word above which nobody looks for words that it begins."""
+LEAST_LOOKED_UP, LEAST_ASKED, LOOKED_UP_TERMS = 4, 5, 2
+"""Least characters of the beginning of a word, in a look-up of few terms and in a question.
+
+In an English question, shorter ones begin too many words that mean something else."""
 _AVERAGES_ROW = 1
 """Row of `chunks_fts_data` with the number of chunks and the total length of each column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Number of chunks, their mean length in tokens, and how many have each term of a query."""
+    """Number of chunks, their mean length in tokens, and how many have each term of a query.
+
+    `forms` are other forms of a term that the index has, which count as the term. `parts` are words
+    that it begins, for terms that few chunks have.
+    """
 
     chunks: int
     mean_tokens: float
     frequency: dict[Term, int]
+    forms: Mapping[Term, tuple[str, ...]] = field(default_factory=dict)
+    parts: Mapping[Term, tuple[str, ...]] = field(default_factory=dict)
 
     def idf(self, count: int) -> float:
         """Return the weight of a term that n of N chunks have: ln(1 + (N - n + ½) / (n + ½)).
@@ -38,27 +51,37 @@ class Corpus:
 
     def weight(self, term: Term) -> float:
         """Return the weight of a term of the query; without statistics, all weigh the same."""
-        return self.idf(self.frequency.get(term, 0))
+        return term.weight * self.idf(self.frequency.get(term, 0))
 
 
 UNKNOWN = Corpus(0, 1.0, {})
 
 
-def read_corpus(connection: Connection, terms: Sequence[Term]) -> Corpus:
-    """Read the statistics that a query needs."""
+def read_corpus(connection: Connection, terms: Sequence[Term], language: str = "en") -> Corpus:
+    """Read the statistics that a query needs; `language` is that of the query."""
     row = connection.execute(
         "SELECT block FROM chunks_fts_data WHERE id = ?", (_AVERAGES_ROW,)
     ).fetchone()
     numbers = _varints(row[0]) if row is not None and row[0] else [0]
     chunks = numbers[0]
     mean = sum(numbers[1:]) / chunks if chunks else 1.0
-    return Corpus(chunks, max(1.0, mean), {term: frequency(connection, term) for term in terms})
+    read = {term: read_forms(connection, term, language) for term in terms}
+    forms = {term: found for term, found in read.items() if found}
+    having = {term: frequency(connection, phrases(term, found)) for term, found in read.items()}
+    looked_up = len(terms) <= LOOKED_UP_TERMS or language != "en"
+    least = LEAST_LOOKED_UP if looked_up else LEAST_ASKED
+    parts = {
+        term: found
+        for term, count in having.items()
+        if count < ENOUGH_CHUNKS and (found := read_parts(connection, term, read[term], least))
+    }
+    return Corpus(chunks, max(1.0, mean), having, forms, parts)
 
 
-def frequency(connection: Connection, term: Term) -> int:
-    """Return the number of chunks that have a term."""
+def frequency(connection: Connection, phrases: Iterable[str]) -> int:
+    """Return the number of chunks that have any of the phrases."""
     found = connection.execute(
-        "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?", (match_expression([term]),)
+        "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?", (" OR ".join(phrases),)
     )
     return int(found.fetchone()[0])
 
@@ -93,6 +116,8 @@ CONTEXT_WEIGHT = 0.5
 """A word in the path or the headings counts half as much as one in the text."""
 SATURATION = 2.2
 """Upper bound of a term's part of SQLite's BM25, in units of its IDF: k1 + 1."""
+PART_OF_RANK = 0.4
+"""Factor on the rank of a chunk that only has words which a term begins."""
 HOPE = 1.4
 """Usual ratio of the k-th best score to the IDF of the chunk's rarest term; pruning is only tried
 if a lower score would prove it right."""
@@ -120,7 +145,7 @@ _RANKED_WITH_RARE = (
 
 def search(
     connection: Connection,
-    frequency: Mapping[Term, int],
+    corpus: Corpus,
     k: int,
     *,
     file_ids: Collection[int] | None = None,
@@ -128,36 +153,53 @@ def search(
 ) -> list[tuple[int, float]]:
     """Return the k best (row_id, bm25) with any of the terms, best (most negative) first.
 
-    `frequency` is that of `Corpus`. With `file_ids`, only chunks of these files are ranked, and
-    with these and `trusted` no untrusted ones, so others can't crowd them out. Without terms,
-    returns nothing.
+    Behind them follow those that only have words which a term begins, k at most as well.
+    With `file_ids`, only chunks of these files are ranked, and with these and `trusted` no
+    untrusted ones, so others can't crowd them out. Without terms, returns nothing.
     """
-    if not frequency:
+    if not corpus.frequency:
         return []
-    expression = match_expression(list(frequency))
-    if file_ids is not None:
-        found = connection.execute(
-            _RANKED_IN_FILES + (_AND_TRUSTED if trusted else "") + _BEST,
-            (expression, msgspec.json.encode(list(file_ids)).decode(), k),
-        ).fetchall()
-    elif (best := _with_rare_terms(connection, frequency, k)) is not None:
-        found = best
-    else:
-        found = connection.execute(f"{_RANKED} ORDER BY rank LIMIT ?", (expression, k)).fetchall()
-    return [(int(row), float(rank)) for row, rank in found]
+    found: Sequence[tuple[int, float]] | None = None
+    if file_ids is None:
+        found = _with_rare_terms(connection, corpus, k)
+    if found is None:
+        expression = match_expression(corpus.frequency, corpus.forms)
+        found = _ranked(connection, expression, k, file_ids, trusted=trusted)
+    best = {int(row): float(rank) for row, rank in found}
+    if words := {word for parts in corpus.parts.values() for word in parts}:
+        expression = " OR ".join(f'"{word}"' for word in sorted(words))
+        for row, rank in _ranked(connection, expression, k, file_ids, trusted=trusted):
+            best.setdefault(int(row), PART_OF_RANK * float(rank))
+    return list(best.items())
+
+
+def _ranked(
+    connection: Connection,
+    expression: str,
+    k: int,
+    file_ids: Collection[int] | None,
+    *,
+    trusted: bool,
+) -> list[tuple[int, float]]:
+    if file_ids is None:
+        return connection.execute(f"{_RANKED} ORDER BY rank LIMIT ?", (expression, k)).fetchall()
+    return connection.execute(
+        _RANKED_IN_FILES + (_AND_TRUSTED if trusted else "") + _BEST,
+        (expression, msgspec.json.encode(list(file_ids)).decode(), k),
+    ).fetchall()
 
 
 def _with_rare_terms(
-    connection: Connection, frequency: Mapping[Term, int], k: int
+    connection: Connection, corpus: Corpus, k: int
 ) -> list[tuple[int, float]] | None:
     """Rank only the chunks with any of the rarer terms; None if others could be better.
 
-    A chunk with only the other, common terms scores less than the sum of their IDFs times
+    A chunk with only the other, common phrases scores less than the sum of their IDFs times
     `SATURATION`. The IDF is that of SQLite's fts5_aux.c.
     """
     # The highest row id is at least the number of rows: the bound may be too high, never too low.
     rows = connection.execute("SELECT max(id) FROM chunks_fts_docsize").fetchone()[0] or 0
-    seen = sorted((count, term) for term, count in frequency.items() if count)
+    seen = sorted(_counted_phrases(connection, corpus))
     idfs = [max(1e-6, math.log((rows - n + 0.5) / (n + 0.5))) for n, _ in seen]
     total = sum(count for count, _ in seen)
     ranked = 0
@@ -171,9 +213,20 @@ def _with_rare_terms(
         if 2 * ranked > total:
             return None
         if bound <= hoped:
-            rare = match_expression([term for _, term in seen[: last + 1]])
-            found = connection.execute(
-                _RANKED_WITH_RARE, (match_expression(list(frequency)), rare, k)
-            ).fetchall()
+            rare = " OR ".join(phrase for _, phrase in seen[: last + 1])
+            every = match_expression(corpus.frequency, corpus.forms)
+            found = connection.execute(_RANKED_WITH_RARE, (every, rare, k)).fetchall()
             return found if len(found) == k and -found[-1][1] >= bound else None
     return None
+
+
+def _counted_phrases(connection: Connection, corpus: Corpus) -> Iterator[tuple[int, str]]:
+    """Yield the phrases that chunks have, each with the number of these chunks."""
+    for term, count in corpus.frequency.items():
+        every = phrases(term, corpus.forms.get(term, ()))
+        if len(every) == 1 and count:
+            yield count, every[0]
+        elif len(every) > 1:
+            for phrase in every:
+                if some := frequency(connection, [phrase]):
+                    yield some, phrase

@@ -23,7 +23,7 @@ from memoryd.search.fuse import Candidate
 from memoryd.search.query import SOURCES
 from memoryd.search.text_match import Finder, TermPosition
 from memoryd.text.fold import fold
-from memoryd.text.tokenize import Term
+from memoryd.text.tokenize import NO_FORMS, Term
 from memoryd.text.voice import NOTE, UNREAD, Voice, decode_voices, least_trusted
 from memoryd_client.schema.memory import Explanation, Hit, Origin
 
@@ -59,9 +59,14 @@ class LineReader:
     weights: Sequence[float]
 
     @classmethod
-    def of(cls, weights: Mapping[Term, float]) -> "LineReader":
-        """Return a reader for terms with these weights."""
-        return cls(Finder(weights), tuple(weights.values()))
+    def of(
+        cls,
+        weights: Mapping[Term, float],
+        forms: Mapping[Term, Sequence[str]] = NO_FORMS,
+        parts: Mapping[Term, Sequence[str]] = NO_FORMS,
+    ) -> "LineReader":
+        """Return a reader for terms with these weights, and for what stands for them."""
+        return cls(Finder(weights, forms, parts), tuple(weights.values()))
 
 
 def load_hits(

@@ -4,7 +4,7 @@ A retriever that can't run leaves a warning, and the other one answers.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,7 +16,6 @@ from memoryd.search import lexical
 from memoryd.search.evidence import Question
 from memoryd.search.lexical import Corpus, read_corpus
 from memoryd.search.query import Query
-from memoryd.text.tokenize import Term
 
 FileIds = frozenset[int] | None
 """Files whose chunks may be candidates; None: all."""
@@ -139,7 +138,7 @@ class Retrievers:
             return {}, corpus, [f"keyword search is off: {self.store.fts_error}"]
         find = partial(
             _rank,
-            terms=self.question.terms,
+            question=self.question,
             k=k,
             file_ids=file_ids,
             trusted=self.trusted,
@@ -178,7 +177,7 @@ class Retrievers:
 
 def _rank(
     connection: Connection,
-    terms: Sequence[Term],
+    question: Question,
     k: int,
     file_ids: FileIds,
     corpus: Corpus | None,
@@ -186,6 +185,6 @@ def _rank(
     trusted: bool,
 ) -> tuple[Corpus, list[tuple[int, float]]]:
     """Rank by BM25; the terms are counted once in a search, however many parts it has."""
-    corpus = corpus or read_corpus(connection, terms)
-    found = lexical.search(connection, corpus.frequency, k, file_ids=file_ids, trusted=trusted)
+    corpus = corpus or read_corpus(connection, question.terms, question.language)
+    found = lexical.search(connection, corpus, k, file_ids=file_ids, trusted=trusted)
     return corpus, found

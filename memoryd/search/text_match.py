@@ -5,29 +5,15 @@ quotes; a match has an exactness from 0 to 1.
 """
 
 import re
-import threading
 import unicodedata
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from unicodedata import category
 
-import snowballstemmer
-
-from memoryd.text.fold import SPACED_WORD, fold, is_unspaced
-from memoryd.text.tokenize import Term
-
-REMEMBERED_STEMS = 4_096
-"""Cached stems, at most 1 MiB. A search stems 100 words; with 1,024 cached, it finds 96."""
-_LEAST_STEMMED_BYTES, _MOST_STEMMED_BYTES = 3, 64
-"""Limits of fts5_tokenize.c, in UTF-8."""
-_BLY, _LOGY = re.compile(r"[aeiouy][^aeiou].*bli$"), re.compile(r"[aeiouy][^aeiou].*logi$")
-_DOUBLED = re.compile(r"([ckvwx])\1$")
-"""Words that Porter's own program and FTS5 stem further than Snowball's `porter`: `possibly` as
-`possible`, `biology` as `biological`, `trekking` as `trek`."""
-_stemmer = snowballstemmer.stemmer("porter")
-_stemming = threading.Lock()
-"""Guards the stemmer, which is not thread-safe."""
+from memoryd.text.fold import SPACED_WORD, fold, is_unspaced, unspaced_share
+from memoryd.text.parts import PART, is_emoji
+from memoryd.text.stem import common_beginning, stem
+from memoryd.text.tokenize import NO_FORMS, Term
 
 _QUOTED = re.compile(r'["“”„«»「『]([^"“”«»」』]{2,200})["“”«»」』]')
 _AROUND = ".,;:!?()[]{}<>\"'“”‘’`…。、？！，；：（）「」"
@@ -36,8 +22,16 @@ _INNER = re.compile(r"\w[^\w\s'’]+\w|\w_\w|_\w|[a-z][A-Z]|\d[A-Za-z]|[A-Za-z]\
 _CODE = re.compile(r"\w\(|[={}|\\~]|\s--?\w|::|->")
 _CONNECT = "._-/@:+#~"
 """Characters that join two letters or digits to one string."""
+_ALIKE_CHARS = 2
+"""Characters with which forms must begin alike to be looked for at once."""
+_UNSPACED_QUERY = 0.3
+"""Share of its characters in scripts without spaces above which a query is in such a script."""
+_OF_DATES = re.compile(r"\d+\s*(?=[年月日년월일])")
 _SHORTEST, _SHORT_WORDS, _SHORT_CHARS = 3, 6, 60
 
+PART_OF_A_WORD = 0.6
+"""What a part of a word counts, compared with a whole one."""
+_SEPARATED = r"[ .\-/()\u00a0]{0,2}"
 INSIDE_A_WORD = 0.2
 BEHIND_A_V = 0.7
 INSIDE_A_STRING = 0.6
@@ -47,69 +41,110 @@ IN_THE_PATH = 0.6
 
 
 class TermPosition(NamedTuple):
-    """Position of a term in a folded text: characters from `start` to `end`."""
+    """Position of a term in a folded text: characters from `start` to `end`.
+
+    `share` is below 1 if only a part of a word is the term.
+    """
 
     start: int
     end: int
+    share: float = 1.0
+
+
+class _Needle(NamedTuple):
+    """Text to look for, and the stems of the words that may begin with it; None: any text."""
+
+    text: str
+    stems: frozenset[str] | None
 
 
 class Finder:
-    """Finder of a query's terms in texts."""
+    """Finder of a query's terms in texts, of their other `forms`, and of words they are part of."""
 
-    def __init__(self, terms: Iterable[Term]) -> None:
+    def __init__(
+        self,
+        terms: Iterable[Term],
+        forms: Mapping[Term, Sequence[str]] = NO_FORMS,
+        parts: Mapping[Term, Sequence[str]] = NO_FORMS,
+    ) -> None:
         self.terms = tuple(terms)
-        self._needles = [_needle(term) for term in self.terms]
+        self._needles = [_needles(term, forms.get(term, ())) for term in self.terms]
+        self._parts = {
+            at: _part_pattern(term.text, parts[term])
+            for at, term in enumerate(self.terms)
+            if term in parts
+        }
 
     def places(self, folded: str) -> list[list[TermPosition]]:
-        """Return the positions of each term in a text that `fold` has returned."""
-        return [
-            _runs(folded, needle) if stem is None else _words(folded, needle, stem)
-            for needle, stem in self._needles
+        """Return the positions of each term in a text that `fold` has returned.
+
+        Parts of words count only where the text has no whole one.
+        """
+        found = [
+            _places(folded, needles[0])
+            if len(needles) == 1
+            else sorted(place for needle in needles for place in _places(folded, needle))
+            for needles in self._needles
         ]
+        for at, pattern in self._parts.items():
+            if not found[at]:
+                found[at] = [
+                    TermPosition(*match.span(), PART_OF_A_WORD)
+                    for match in pattern.finditer(folded)
+                ]
+        return found
 
 
-@lru_cache(maxsize=REMEMBERED_STEMS)
-def stem(word: str) -> str:
-    """Return Porter's stem of a folded word; like FTS5, not of very short or long ones."""
-    if not _LEAST_STEMMED_BYTES <= len(word.encode()) <= _MOST_STEMMED_BYTES:
-        return word
-    stemmed = _porter(word)
-    if _BLY.search(stemmed):
-        return _porter(stemmed[:-1] + "e")
-    if _LOGY.search(stemmed):
-        return stemmed[:-1]
-    if word in (f"{stemmed}ed", f"{stemmed}ing") and _DOUBLED.search(stemmed):
-        return stemmed[:-1]
-    return stemmed
+def _part_pattern(text: str, words: Sequence[str]) -> re.Pattern[str]:
+    """Return the pattern of a term that begins a word, or stands where a part of a name does.
+
+    An id or number may have separators in it.
+    """
+    has_digit = any(map(str.isdigit, text))
+    pattern = _SEPARATED.join(map(re.escape, text)) if has_digit else re.escape(text)
+    inside = any(word.startswith(PART) for word in words)
+    return re.compile(pattern if inside else rf"(?<![^\W_]){pattern}")
 
 
-def _porter(word: str) -> str:
-    with _stemming:
-        return str(_stemmer.stemWord(word))
+def _places(folded: str, needle: _Needle) -> list[TermPosition]:
+    if needle.stems is None:
+        return _runs(folded, needle.text)
+    return _words(folded, needle.text, needle.stems)
 
 
-def _needle(term: Term) -> tuple[str, str | None]:
-    """Return the common prefix of a term's forms, and its stem; None for runs of unspaced text.
+def _needles(term: Term, forms: Sequence[str]) -> list[_Needle]:
+    """Return what finds a term and its forms: most forms begin alike."""
+    text = fold(term.text)
+    if term.prefix or any(map(is_unspaced, text)) or is_emoji(text):
+        return [_Needle(text, None)]
+    stemmed = stem(text)
+    own = _beginning(stemmed)
+    alike = [form for form in forms if len(common_beginning(form, own)) >= _ALIKE_CHARS]
+    begin = common_beginning(own, *map(_beginning, alike))
+    return [
+        _Needle(begin, frozenset({stemmed, *alike})),
+        *(_Needle(_beginning(form), frozenset({form})) for form in forms if form not in alike),
+    ]
+
+
+def _beginning(stemmed: str) -> str:
+    """Return the common prefix of the forms with one of Porter's stems.
 
     Porter's stem is that prefix, except for a last `i` or `e` that stemming may have added, and the
     `l` of `possibl`, the stem of `possibility` too.
     """
-    text = fold(term.text)
-    if term.prefix or any(map(is_unspaced, text)):
-        return text, None
-    stemmed = stem(text)
     put = 1 if stemmed.endswith(("i", "e", "bl")) else 0
-    return stemmed[: len(stemmed) - put] or stemmed, stemmed
+    return stemmed[: len(stemmed) - put] or stemmed
 
 
-def _words(text: str, needle: str, stemmed: str) -> list[TermPosition]:
+def _words(text: str, needle: str, stems: frozenset[str]) -> list[TermPosition]:
     found = []
     at = text.find(needle) if needle else -1
     while at >= 0:
         end = at + len(needle)
         if at == 0 or not _is_letter(text[at - 1]):
             end = max(end, _word_end(text, at))
-            if stem(text[at:end]) == stemmed:
+            if stem(text[at:end]) in stems:
                 found.append(TermPosition(at, end))
         at = text.find(needle, end)
     return found
@@ -140,13 +175,23 @@ def _runs(text: str, needle: str) -> list[TermPosition]:
 
 
 def verbatim_strings(query: str) -> list[str]:
-    """Return the verbatim strings of a query: quoted text, and words that are not prose."""
+    """Return the verbatim strings of a query: quoted text, and words that are not prose.
+
+    Beside characters of a script without spaces, a number or a word in other letters is a name.
+    """
     normal = unicodedata.normalize("NFKC", query)
     found = [quoted.strip() for quoted in _QUOTED.findall(normal)]
-    spaced = "".join(" " if is_unspaced(char) else char for char in normal)
-    words = (token.strip(_AROUND) for token in spaced.split())
+    words = _split_at_unspaced(normal)
     found += [word for word in words if len(word) >= _SHORTEST and _INNER.search(word)]
+    if unspaced_share(normal) > _UNSPACED_QUERY:
+        names = _OF_DATES.sub(" ", normal)
+        found += [word for word in _split_at_unspaced(names) if word.isalnum()]
     return list(dict.fromkeys(string for string in found if string))
+
+
+def _split_at_unspaced(text: str) -> list[str]:
+    spaced = "".join(" " if is_unspaced(char) else char for char in text)
+    return [token.strip(_AROUND) for token in spaced.split()]
 
 
 def verbatim_units(query: str) -> list[str]:

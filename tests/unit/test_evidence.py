@@ -16,7 +16,7 @@ from memoryd.search.evidence import NEAR_CHARS, NO_EVIDENCE, ChunkText, Evidence
 from memoryd.search.lexical import UNKNOWN, Corpus, _varints, frequency, read_corpus, read_lengths
 from memoryd.search.text_match import Finder
 from memoryd.text.fold import fold
-from memoryd.text.tokenize import Term, index_text, query_terms
+from memoryd.text.tokenize import Term, index_text, phrases, query_terms
 
 VOCABULARY = (
     "boiler",
@@ -305,10 +305,10 @@ def test_frequencies_count_chunks_that_have_a_word_anywhere(connection: Connecti
     put(connection, "boiler.md", "it hums", "it is a boiler: boilers hum", heading="House")
     put(connection, "other.md", "no such thing", heading="The boilers")
     put(connection, "zh.md", "接龙", "龙")
-    assert frequency(connection, Term("boiler")) == 3
-    assert frequency(connection, Term("hums")) == 2
-    assert frequency(connection, Term("龙", prefix=True)) == 2
-    assert frequency(connection, Term("zzyzx")) == 0
+    assert frequency(connection, phrases(Term("boiler"))) == 3
+    assert frequency(connection, phrases(Term("hums"))) == 2
+    assert frequency(connection, phrases(Term("龙", prefix=True))) == 2
+    assert frequency(connection, phrases(Term("zzyzx"))) == 0
     corpus = read_corpus(connection, query_terms("boiler hums zzyzx"))
     assert [corpus.frequency[Term(word)] for word in ("boiler", "hums", "zzyzx")] == [3, 2, 0]
 

@@ -30,8 +30,8 @@ class Notes:
     def search(
         self, terms: list[Term], k: int, *, file_ids: set[int] | None = None
     ) -> list[tuple[int, float]]:
-        frequency = read_corpus(self.connection, terms).frequency
-        return lexical.search(self.connection, frequency, k, file_ids=file_ids)
+        corpus = read_corpus(self.connection, terms)
+        return lexical.search(self.connection, corpus, k, file_ids=file_ids)
 
     def find(self, query: str, k: int = 20, *, file_ids: set[int] | None = None) -> list[str]:
         """Return the texts found, best first."""

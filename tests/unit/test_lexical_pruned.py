@@ -16,6 +16,7 @@ def test_ranking_the_rare_is_ranking_all() -> None:
     connection.execute(
         f'CREATE VIRTUAL TABLE chunks_fts USING fts5(body, context, tokenize = "{FTS5_TOKENIZE}")'
     )
+    connection.execute("CREATE VIRTUAL TABLE chunks_fts_terms USING fts5vocab(chunks_fts, row)")
     connection.executemany(
         "INSERT INTO chunks_fts (rowid, body, context) VALUES (?, ?, ?)",
         (
@@ -26,9 +27,9 @@ def test_ranking_the_rare_is_ranking_all() -> None:
     pruned = 0
     for _ in range(600):
         terms = query_terms(" ".join(draw.choices(words, k=draw.randint(1, 5))))
-        frequency = read_corpus(connection, terms).frequency
-        pruned += lexical._with_rare_terms(connection, frequency, 10) is not None
-        found = lexical.search(connection, frequency, 10)
+        corpus = read_corpus(connection, terms)
+        pruned += lexical._with_rare_terms(connection, corpus, 10) is not None
+        found = lexical.search(connection, corpus, 10)
         everything = connection.execute(
             f"{lexical._RANKED} ORDER BY rank LIMIT 10", (match_expression(terms),)
         ).fetchall()

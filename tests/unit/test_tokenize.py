@@ -89,7 +89,7 @@ def test_marks_stay_inside_a_word(word: str) -> None:
     assert texts(word) == [word]
 
 
-@pytest.mark.parametrize("query", ["", "   ", "\n\t", "???", '""', "-", "🎉", "_", "\0"])
+@pytest.mark.parametrize("query", ["", "   ", "\n\t", "???", '""', "-", "_", "\0"])
 def test_a_query_without_words_has_no_terms(query: str) -> None:
     assert query_terms(query) == []
 

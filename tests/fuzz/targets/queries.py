@@ -60,10 +60,10 @@ def check(data: bytes) -> None:
     assert all((*query.without, *query.required))
     terms = query_terms(query.text)
     assert len(terms) <= MAX_QUERY_TERMS
-    frequency = read_corpus(_connection, terms).frequency
+    corpus = read_corpus(_connection, terms)
     began = time.monotonic()
-    found = lexical.search(_connection, frequency, 10)
-    within = lexical.search(_connection, frequency, 10, file_ids=[1, 2, 3])
+    found = lexical.search(_connection, corpus, 10)
+    within = lexical.search(_connection, corpus, 10, file_ids=[1, 2, 3])
     assert {row for row, _ in within} == {row for row, _ in found}
     assert time.monotonic() - began < 10
     reader = LineReader.of(dict.fromkeys(terms, 1.0))

@@ -1,0 +1,123 @@
+"""Stems of folded words. Pure.
+
+The index has Porter's stems, which FTS5 computes, of all words. Forms of a word in other languages
+than English share a Snowball stem, which a search computes: see `memoryd/search/word_forms.py`.
+"""
+
+import re
+import threading
+from functools import cache, lru_cache
+from typing import Any
+
+import snowballstemmer
+
+REMEMBERED_STEMS = 4_096
+"""Cached stems, at most 1 MiB. A search stems 100 words; with 1,024 cached, it finds 96."""
+_LEAST_STEMMED_BYTES, _MOST_STEMMED_BYTES = 3, 64
+"""Limits of fts5_tokenize.c, in UTF-8."""
+_BLY, _LOGY = re.compile(r"[aeiouy][^aeiou].*bli$"), re.compile(r"[aeiouy][^aeiou].*logi$")
+_DOUBLED = re.compile(r"([ckvwx])\1$")
+"""Words that Porter's own program and FTS5 stem further than Snowball's `porter`: `possibly` as
+`possible`, `biology` as `biological`, `trekking` as `trek`."""
+_stemming = threading.Lock()
+"""Guards the stemmers, which are not thread-safe."""
+
+_ALGORITHMS = {
+    "de": "german",
+    "fr": "french",
+    "es": "spanish",
+    "pt": "portuguese",
+    "it": "italian",
+    "ca": "catalan",
+    "ro": "romanian",
+    "nl": "dutch",
+    "sv": "swedish",
+    "da": "danish",
+    "nb": "norwegian",
+    "fi": "finnish",
+    "et": "estonian",
+    "lt": "lithuanian",
+    "hu": "hungarian",
+    "pl": "polish",
+    "cs": "czech",
+    "tr": "turkish",
+    "el": "greek",
+    "ru": "russian",
+    "sr": "serbian",
+    "ar": "arabic",
+    "fa": "persian",
+    "hi": "hindi",
+    "ta": "tamil",
+    "id": "indonesian",
+    "hy": "armenian",
+    # Relatives, whose endings are nearly the same.
+    "sk": "czech",
+    "hr": "serbian",
+    "sl": "serbian",
+    "uk": "russian",
+    "bg": "russian",
+    "mk": "russian",
+    "ms": "indonesian",
+}
+"""Snowball's algorithm for each language; English has Porter's stems already."""
+
+
+_UKRAINIAN = str.maketrans("іїє", "иие")
+"""Vowels of Ukrainian endings as Russian writes them."""
+_ARTICLE = re.compile("(?<=...)(?:ът|ят|та|то|те|от)$")
+"""Articles that Bulgarian and Macedonian put behind a noun."""
+
+
+@lru_cache(maxsize=REMEMBERED_STEMS)
+def stem(word: str) -> str:
+    """Return Porter's stem of a folded word; like FTS5, not of very short or long ones."""
+    if not _LEAST_STEMMED_BYTES <= len(word.encode()) <= _MOST_STEMMED_BYTES:
+        return word
+    stemmed = _stemmed("porter", word)
+    if _BLY.search(stemmed):
+        return _stemmed("porter", stemmed[:-1] + "e")
+    if _LOGY.search(stemmed):
+        return stemmed[:-1]
+    if word in (f"{stemmed}ed", f"{stemmed}ing") and _DOUBLED.search(stemmed):
+        return stemmed[:-1]
+    return stemmed
+
+
+@lru_cache(maxsize=REMEMBERED_STEMS)
+def stem_in(language: str, word: str) -> str:
+    """Return a folded word's Snowball stem in a language, the word where there is no algorithm."""
+    algorithm = _ALGORITHMS.get(language)
+    if algorithm is None:
+        return word
+    if language == "uk":
+        word = word.translate(_UKRAINIAN)
+    elif language in ("bg", "mk"):
+        word = _ARTICLE.sub("", word)
+    return _stemmed(algorithm, word)
+
+
+def has_stems(language: str) -> bool:
+    """Return whether `stem_in` knows the language."""
+    return language in _ALGORITHMS
+
+
+def common_beginning(first: str, *others: str) -> str:
+    """Return the longest text with which all words begin."""
+    for word in others:
+        same = 0
+        for one, other in zip(first, word, strict=False):
+            if one != other:
+                break
+            same += 1
+        first = first[:same]
+    return first
+
+
+def _stemmed(algorithm: str, word: str) -> str:
+    with _stemming:
+        return str(_stemmer(algorithm).stemWord(word))
+
+
+@cache
+def _stemmer(algorithm: str) -> Any:
+    return snowballstemmer.stemmer(algorithm)
