@@ -8,7 +8,8 @@ import msgspec
 
 from memoryd.index.driver import Connection
 from memoryd.messages import NO_FACTS, FileFacts, FileKey, FileStat, TranscriptState
-from memoryd.text.front_matter import Properties, searched
+from memoryd.text.front_matter import Properties, names, searched
+from memoryd.text.titles import file_key, title_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,10 @@ class Catalog:
 
     def __init__(self, rows: dict[FileKey, FileRow]) -> None:
         self._rows = rows
+        self._titled: dict[str, dict[FileKey, None]] = {}
         self.chunks = sum(row.chunks for row in rows.values())
+        for key, row in rows.items():
+            self._add_titles(key, row)
 
     @property
     def rows(self) -> Mapping[FileKey, FileRow]:
@@ -43,12 +47,26 @@ class Catalog:
         """Add or replace a file."""
         self.remove(key)
         self._rows[key] = row
+        self._add_titles(key, row)
         self.chunks += row.chunks
 
     def remove(self, key: FileKey) -> None:
         """Remove a file if it is there."""
         row = self._rows.pop(key, None)
         self.chunks -= 0 if row is None else row.chunks
+        for title in () if row is None else title_keys(key.path, row.facts):
+            files = self._titled.get(title, {})
+            files.pop(key, None)
+            if not files:
+                self._titled.pop(title, None)
+
+    def titled(self, title: str) -> list[FileKey]:
+        """Return the files with a title, given as `title_key` returns it."""
+        return list(self._titled.get(title, ()))
+
+    def _add_titles(self, key: FileKey, row: FileRow) -> None:
+        for title in title_keys(key.path, row.facts):
+            self._titled.setdefault(title, {})[key] = None
 
     def stats(self, *, without: str | None = None) -> dict[FileKey, FileStat]:
         """Return the stats to compare, `without` those of one source. Any thread may ask."""
@@ -65,6 +83,12 @@ class Catalog:
             files, chunks = counts.get(key.source, (0, 0))
             counts[key.source] = files + 1, chunks + row.chunks
         return counts
+
+
+def title_keys(path: str, facts: FileFacts) -> set[str]:
+    """Return the keys of a file's titles: of its name, its title and its aliases."""
+    titles = {title_key(title) for title in (facts.title, *names(facts.properties))}
+    return (titles | {file_key(path.rpartition("/")[2])}) - {""}
 
 
 def encode_remarks(remarks: tuple[str, ...]) -> str:
@@ -97,7 +121,7 @@ def decode_properties(encoded: str) -> Properties:
     return {} if encoded == "{}" else msgspec.json.decode(encoded, type=Properties)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def named(encoded: str) -> str:
     """Return the stored properties of a file that are searched with each of its chunks."""
     return searched(decode_properties(encoded))

@@ -13,6 +13,8 @@ from memoryd.search.evidence import NO_EVIDENCE, Evidence
 
 BM25, COVERAGE, ADJACENCY, VERBATIM = 1.6, 0.6, 0.7, 1.5
 """Weights of the evidence in the strength."""
+TITLE = 2.0
+"""Weight of a title that the question consists of: no other chunk comes before."""
 VECTOR, BEND = 2.6, 0.4
 """Weight of the cosine; tanh flattens it from `BEND`: 0.7 says little more than 0.5."""
 USUAL_LOW, USUAL_HIGH = 0.05, 0.35
@@ -55,6 +57,7 @@ def strength_of_words(evidence: Evidence) -> float:
         + COVERAGE * evidence.coverage
         + ADJACENCY * evidence.adjacency
         + VERBATIM * evidence.verbatim
+        + TITLE * evidence.title
     )
 
 
@@ -74,6 +77,7 @@ def by_evidence(
     words = strength_of_words(found)
     strength = strength_of(words, cosine)
     score = score_of(strength)
+
     return Candidate(
         row_id=row_id,
         score=score,

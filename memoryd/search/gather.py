@@ -1,10 +1,11 @@
 """Candidates of a search: reads the retrieved chunks and rates how well their words match."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
+from memoryd.index.catalog import Catalog, decode_properties, named
 from memoryd.index.driver import Connection
 from memoryd.messages import FileKey
 from memoryd.search.evidence import NO_EVIDENCE, ChunkText, Evidence, Question, weigh
@@ -13,13 +14,18 @@ from memoryd.search.query import Query
 from memoryd.search.retrievers import FileIds, Retrieved, Retrievers
 from memoryd.search.text_match import Finder, exactness
 from memoryd.text.fold import fold
+from memoryd.text.front_matter import names
 from memoryd.text.parts import EMOJI_MARK
+from memoryd.text.titles import asked_titles
 from memoryd.text.tokenize import Term, index_words
 from memoryd_client.schema.memory import Origin
 
 _WORDS = re.compile(rf"[\w{EMOJI_MARK}]+")
 EXACT_ROWS = 20
 """Maximum number of chunks that become candidates because they contain a verbatim string."""
+MOST_NAMED = 10
+"""Maximum number of files with one title for which a question of that title asks."""
+
 CONTAINS = 0.5
 """Least exactness of a quoted string: a match inside a longer string passes."""
 
@@ -77,7 +83,12 @@ async def gather(
             )
         )
     cosines = retrieved.cosines
-    rows = list(dict.fromkeys([*retrieved.bm25, *cosines, *exact]))
+    opening: list[int] = []
+    if encoded.corpus is not None and not weighted:
+        asked = named_files(retrievers.store.catalog, query.text, file_ids)
+        if asked:
+            opening = await read(partial(first_rows, file_ids=asked))
+    rows = list(dict.fromkeys([*retrieved.bm25, *cosines, *exact, *opening]))
     chunks = await read(
         partial(
             read_chunks,
@@ -86,6 +97,7 @@ async def gather(
             query=query,
             corpus=encoded.corpus,
             trusted=retrievers.trusted,
+            opening=opening,
         )
     )
     if not weighted:
@@ -107,8 +119,11 @@ def read_chunks(
     query: Query,
     corpus: Corpus | None,
     trusted: bool,
+    opening: Collection[int] = (),
 ) -> dict[int, ReadChunk]:
     """Read and rate candidates, without those that an operator excludes or that no longer exist.
+
+    `opening` are the first rows of files that the question names.
 
     `trusted` excludes chunks that became untrusted since they were found. Without a `corpus` there
     are no keyword tables to read, and all have `NO_EVIDENCE`.
@@ -118,17 +133,18 @@ def read_chunks(
     lengths = {} if corpus is None else read_lengths(connection, rows)
     for row in rows:
         read = connection.execute(
-            "SELECT text, path, heading, source, origin FROM chunks JOIN files USING (file_id)"
-            " WHERE row_id = ?",
+            "SELECT text, path, heading, source, origin, title, properties"
+            " FROM chunks JOIN files USING (file_id) WHERE row_id = ?",
             (row,),
         ).fetchone()
         if read is None or _is_ruled_out(read[0], without, query.required):
             continue
-        text, path, heading, source, origin = read
+        text, path, heading, source, origin, title, properties = read
         if trusted and origin == Origin.UNTRUSTED:
             continue
-        context = f"{path.removesuffix('.md')}\n{heading}"
-        chunk = ChunkText(text, context, lengths.get(row, 1))
+        context = f"{path.removesuffix('.md')}\n{heading}\n{named(properties)}"
+        titles = titles_of(path, title, properties)
+        chunk = ChunkText(text, context, lengths.get(row, 1), titles, row in opening)
         found[row] = FileKey(source, path), chunk
     evidence = [NO_EVIDENCE] * len(found)
     if corpus is not None:
@@ -137,6 +153,38 @@ def read_chunks(
         row: ReadChunk(key, chunk.text, each)
         for (row, (key, chunk)), each in zip(found.items(), evidence, strict=True)
     }
+
+
+@lru_cache(maxsize=256)
+def titles_of(path: str, title: str, properties: str) -> str:
+    """Return the path, the names and the titles of a file, one a line."""
+    name = path.rpartition("/")[2]
+    stated = names(decode_properties(properties))
+    return "\n".join(dict.fromkeys([path, name, name.removesuffix(".md"), title, *stated]))
+
+
+def named_files(catalog: Catalog, text: str, file_ids: frozenset[int] | None) -> list[int]:
+    """Return the files whose title is the question, apart from words that ask.
+
+    A title of many files, such as `README`, names none of them.
+    """
+    for title in asked_titles(text):
+        found = [catalog.rows[key].file_id for key in catalog.titled(title)]
+        if allowed := [each for each in found if file_ids is None or each in file_ids]:
+            return allowed if len(allowed) <= MOST_NAMED else []
+    return []
+
+
+def first_rows(connection: Connection, file_ids: Sequence[int]) -> list[int]:
+    """Return the first chunk of each file that has any."""
+    found: list[int] = []
+    for file_id in file_ids:
+        row = connection.execute(
+            "SELECT row_id FROM chunks WHERE file_id = ? ORDER BY start_line LIMIT 1", (file_id,)
+        ).fetchone()
+        if row is not None:
+            found.append(row[0])
+    return found
 
 
 def exact_rows(

@@ -151,6 +151,7 @@ def explained(candidate: Candidate, text_rank: int | None, vector_rank: int | No
         decay=candidate.decay,
         text_rank=text_rank,
         vector_rank=vector_rank,
+        title=evidence.title,
     )
 
 

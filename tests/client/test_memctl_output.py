@@ -111,6 +111,7 @@ def test_search_json(run: Run) -> None:
                     "decay": 0.5,
                     "textRank": 1,
                     "vectorRank": 3,
+                    "title": 0,
                 },
                 "highlights": [[11, 18]],
                 "role": "note",

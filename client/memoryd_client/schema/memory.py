@@ -93,6 +93,7 @@ class Explanation(Body):
     """Parts of a result's score, from 0 to about 1 except `cosine` and `strength`.
 
     `bm25`, `coverage`, `adjacency` and `verbatim` measure its words, `cosine` its vector;
+    `title` is 1 if it begins a file whose title is the query;
     `strength` is their sum, `decay` the factor for its age. The ranks are those of each retriever.
     """
 
@@ -105,6 +106,7 @@ class Explanation(Body):
     decay: float
     text_rank: int | None = None
     vector_rank: int | None = None
+    title: float = 0.0
 
 
 class Hit(Body):
