@@ -235,7 +235,9 @@ class SearchEngine:
         """Return the share of a file's strength that age leaves; None if it has no date."""
         decay = self._settings.hybrid.temporal_decay
         known = self._store.catalog.rows.get(key)
-        date = None if known is None else ageing.ageing_date(key, known.stat, notes=NOTES)
+        date = (
+            None if known is None else ageing.ageing_date(key, known.stat, known.facts, notes=NOTES)
+        )
         if date is None:
             return None
         return ageing.age_factor(
