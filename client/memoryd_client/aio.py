@@ -101,6 +101,7 @@ class AsyncClient:
         explain: bool = False,
         highlight: bool = False,
         trusted: bool = False,
+        now: str | None = None,
         timeout_s: float | None = None,
     ) -> SearchResult:
         """Return cited snippets that answer `query`, best first; see `SearchBody`."""
@@ -119,6 +120,7 @@ class AsyncClient:
             explain=explain,
             highlight=highlight,
             trusted=trusted,
+            now=now,
         )
         return await self._run(requests.search(body), timeout_s)
 

@@ -111,6 +111,7 @@ class Client:
         explain: bool = False,
         highlight: bool = False,
         trusted: bool = False,
+        now: str | None = None,
         timeout_s: float | None = None,
     ) -> SearchResult:
         """Return cited snippets that answer `query`, best first; see `SearchBody`."""
@@ -129,6 +130,7 @@ class Client:
             explain=explain,
             highlight=highlight,
             trusted=trusted,
+            now=now,
         )
         return self._run(requests.search(body), timeout_s)
 

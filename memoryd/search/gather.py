@@ -26,12 +26,16 @@ CONTAINS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ReadChunk:
-    """A candidate; `other_script`: of query and chunk, only one is in a script without spaces."""
+    """A candidate; `other_script`: of query and chunk, only one is in a script without spaces.
+
+    `heading` is the path of headings above it.
+    """
 
     key: FileKey
     text: str
     evidence: Evidence
     other_script: bool
+    heading: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +62,17 @@ class Gathered:
 
 
 async def gather(
-    retrievers: Retrievers, retrieved: Retrieved, file_ids: FileIds, *, weighted: bool
+    retrievers: Retrievers,
+    retrieved: Retrieved,
+    file_ids: FileIds,
+    *,
+    weighted: bool,
+    more: Sequence[int] = (),
 ) -> Gathered:
     """Read the retrieved chunks of some files, and those that contain a verbatim string.
 
     `weighted`: for the reference's formula, which uses neither verbatim strings nor the cosines of
-    chunks that only the keyword retriever found.
+    chunks that only the keyword retriever found. `more` are further rows to read.
     """
     query, question = retrievers.query, retrievers.question
     read, encoded = retrievers.store.readers.read, retrieved.encoded
@@ -78,7 +87,7 @@ async def gather(
             )
         )
     cosines = retrieved.cosines
-    rows = list(dict.fromkeys([*retrieved.bm25, *cosines, *exact]))
+    rows = list(dict.fromkeys([*retrieved.bm25, *cosines, *exact, *more]))
     chunks = await read(
         partial(
             read_chunks,
@@ -137,7 +146,11 @@ def read_chunks(
         evidence = weigh(question, corpus, [chunk for _, chunk in found.values()])
     return {
         row: ReadChunk(
-            key, chunk.text, each, (unspaced_share(chunk.text) > UNSPACED_CHUNK) != unspaced
+            key,
+            chunk.text,
+            each,
+            (unspaced_share(chunk.text) > UNSPACED_CHUNK) != unspaced,
+            chunk.context.partition("\n")[2],
         )
         for (row, (key, chunk)), each in zip(found.items(), evidence, strict=True)
     }

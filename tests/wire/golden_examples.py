@@ -146,6 +146,7 @@ BODIES: dict[str, Body] = {
         explain=True,
         highlight=True,
         trusted=True,
+        now="2026-11-28T09:30:00+01:00",
     ),
     "search_body_defaults": SearchBody(query="dentist"),
     "search_result": SearchResult(
