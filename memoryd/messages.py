@@ -54,7 +54,8 @@ def file_stat(found: os.stat_result) -> FileStat:
 class FileFacts(msgspec.Struct, frozen=True):
     """Facts about a file as a whole.
 
-    `date` is `YYYY-MM-DD`, "" if the file has none. `properties` are those of front matter, by name
+    `date` is the day, `YYYY-MM-DD`, or the first and the last one with a slash between them, that
+    the file is of; "" if it has none. `properties` are those of front matter, by name
     in lower case.
     """
 
@@ -178,7 +179,8 @@ class TranscriptState(msgspec.Struct, frozen=True):
     complete line, `lines` the number of lines before it. The last chunk is open: it begins with the
     record at `tail_offset`, line `tail_line` (1-based), and is replaced with the added records.
     `messages` and `malformed` count lines; `session` and `owner` (an agent id) are "" if unknown.
-    `reading` names the rules that decided who speaks: with others, all is read again.
+    `reading` names the rules that decided who speaks: with others, all is read again. `first_at`
+    and `last_at` are Unix times of the earliest and latest message, None if none has a time.
     """
 
     format: str
@@ -196,6 +198,8 @@ class TranscriptState(msgspec.Struct, frozen=True):
     session: str = ""
     owner: str = ""
     reading: str = ""
+    first_at: float | None = None
+    last_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

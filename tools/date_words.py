@@ -4,7 +4,8 @@ Run `pip install babel` and `python tools/date_words.py`. What CLDR lacks, becau
 that programs print and not those that people ask with, is in `date_words_more.json` beside this
 file.
 
-The output maps a phrase in lower case to its meanings. `m3` is March in full and `a3` abbreviated,
+The output maps a phrase in lower case, its words between spaces, to its meanings; in scripts
+without spaces each character is a word. `m3` is March in full and `a3` abbreviated,
 `w5` a Friday; `day-1` is yesterday, `week-1` and `month-1` likewise; `last5` is the latest Friday,
 `next5` the coming one and `week-1:5` the Friday of the last week; `weekend` is the latest one.
 `<n>` stands for a number in phrases of the meanings `ago:…` and `past:…`, with `day`, `week` or
@@ -13,12 +14,16 @@ The output maps a phrase in lower case to its meanings. `m3` is March in full an
 
 import json
 import re
+import unicodedata
 from collections import defaultdict
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from babel import Locale
+
+from memoryd.text.date_words import NUMBER, tokens_of
+from memoryd.text.fold import is_unspaced
 
 HERE = Path(__file__).parent
 MORE = HERE / "date_words_more.json"
@@ -29,6 +34,8 @@ LANGUAGES = (
     *("zh_Hant", "ja", "ko", "ca", "hr", "sr", "sr_Latn", "sl", "lt", "lv", "et", "bn"),
 )
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+FOLDED_LETTERS = 5
+"""Latin words of so many letters are known without their accents too."""
 LAST_WEEK = frozenset({"sv", "vi", "zh", "zh_Hant", "ja"})
 """Languages whose phrase for the last Friday says "the Friday of last week"."""
 LEADING = re.compile(
@@ -50,14 +57,42 @@ def main() -> None:
         meanings.pop(phrase, None)
     for found in meanings.values():  # a name in full is more than an abbreviation
         found -= {f"a{meaning[1:]}" for meaning in found if meaning[0] == "m"}
+    spaced: dict[str, list[str]] = {}
+    unspaced: dict[str, list[str]] = {}
+    for phrase in sorted(meanings):
+        if any(map(is_unspaced, phrase)):
+            unspaced[" ".join(re.findall(f"{NUMBER}|\\S", phrase))] = sorted(meanings[phrase])
+            continue
+        for form in sorted({phrase, _folded(phrase)}):
+            tokens = [token[0] for token in tokens_of(form.replace(NUMBER, " 0 "))]
+            spaced[" ".join(NUMBER if token == "0" else token for token in tokens)] = sorted(
+                meanings[phrase]
+            )
     table = {
-        "phrases": {phrase: sorted(meanings[phrase]) for phrase in sorted(meanings)},
+        "spaced": spaced,
+        "unspaced": unspaced,
         "numbers": more["numbers"],
         "needs": more["needs"],
         "blocked": more["blocked"],
     }
     text = json.dumps(table, ensure_ascii=False, indent=0, separators=(",", ":"))
     OUTPUT.write_text(re.sub(r"\[\n([^\]]*)\n\]", _one_line, text) + "\n", encoding="utf-8")
+
+
+def _folded(text: str) -> str:
+    """Return a text as people type it without accents; short Latin words keep theirs."""
+    return re.sub(r"[^\W\d_]+", _fold_word, text)
+
+
+def _fold_word(match: re.Match[str]) -> str:
+    word = match[0]
+    if word[0] < "\u0300" and len(word) < FOLDED_LETTERS:
+        return word
+    apart = unicodedata.normalize("NFD", word)
+    # Vowel signs of Indian scripts are letters, not accents.
+    return "".join(
+        char for char in apart if not ("\u0300" <= char <= "\u036f" or "\u0653" <= char <= "\u0655")
+    )
 
 
 def _one_line(match: re.Match[str]) -> str:

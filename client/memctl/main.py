@@ -133,6 +133,13 @@ def _client(arguments: Arguments, socket_path: str) -> Client:
     )
 
 
+def _now() -> str:
+    """Return the time here with its offset from UTC, in RFC 3339."""
+    from datetime import datetime
+
+    return datetime.now().astimezone().isoformat(timespec="seconds")
+
+
 def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
     """Return the daemon's answer; None if the command has already printed it."""
     timeout_s = arguments.timeout_s
@@ -152,6 +159,7 @@ def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
                 max_chars=arguments.max_chars,
                 explain=arguments.explain,
                 trusted=arguments.trusted,
+                now=_now(),
                 session=arguments.session,
             )
         case "get":

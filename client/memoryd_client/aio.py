@@ -102,6 +102,7 @@ class AsyncClient:
         highlight: bool = False,
         trusted: bool = False,
         min_confidence: float | None = None,
+        now: str | None = None,
         timeout_s: float | None = None,
     ) -> SearchResult:
         """Return cited snippets that answer `query`, best first; see `SearchBody`."""
@@ -121,6 +122,7 @@ class AsyncClient:
             highlight=highlight,
             trusted=trusted,
             min_confidence=min_confidence,
+            now=now,
         )
         return await self._run(requests.search(body), timeout_s)
 

@@ -112,6 +112,7 @@ class Client:
         highlight: bool = False,
         trusted: bool = False,
         min_confidence: float | None = None,
+        now: str | None = None,
         timeout_s: float | None = None,
     ) -> SearchResult:
         """Return cited snippets that answer `query`, best first; see `SearchBody`."""
@@ -131,6 +132,7 @@ class Client:
             highlight=highlight,
             trusted=trusted,
             min_confidence=min_confidence,
+            now=now,
         )
         return self._run(requests.search(body), timeout_s)
 

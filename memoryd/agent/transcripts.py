@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from memoryd.agent.factories import redactor
 from memoryd.chunk.transcript import Position, TranscriptChunker
 from memoryd.config.load import AgentConfig
@@ -45,6 +47,7 @@ from memoryd.source.transcripts.locations import (
     owner_of,
 )
 from memoryd.source.transcripts.spoken import ReadingRules, Spoken, owner_ids, spoken
+from memoryd.source.transcripts.times import Times
 from memoryd.source.transcripts.tracker import Thresholds
 from memoryd_client.schema.memory import GetBody, GetResult
 
@@ -120,6 +123,10 @@ class Transcripts:
         chat, stat, digest, inode = openclaw_json5.load(path, self.places.base(path))
         options = self._options_for(path)
         chunker = TranscriptChunker(tokens=options.tokens, max_bytes=options.max_bytes)
+        times = Times()
+        for _, item in openclaw_json5.numbered(chat):
+            if (message := openclaw_json5.message(item)) is not None:
+                times = times.with_message(message)
         count = 0
         for number, said in self._spoken(chat):
             count += 1
@@ -127,11 +134,14 @@ class Transcripts:
         state = openclaw_json5.state(
             chat, stat, inode, count, owner=options.owner, reading=self.reading
         )
+        state = msgspec.structs.replace(state, first_at=times.first, last_at=times.last)
         if ("session", state.session) in self.tombstones:
             raise LeftOutError(errno.EILSEQ, "its session was forgotten")
         chunks, _ = chunker.finish(Position(0, 1))
         digest = f"{digest}:{self.reading}"
-        return TranscriptDelta(stat, digest, state, chunks, from_line=1, bytes_read=stat.size)
+        return TranscriptDelta(
+            *(stat, digest, state, chunks), from_line=1, bytes_read=stat.size, facts=times.facts()
+        )
 
     def _spoken(self, chat: Record, *, whole: bool = False) -> Iterator[tuple[int, list[Spoken]]]:
         """Yield the messages of a chat as they are indexed, with their numbers.

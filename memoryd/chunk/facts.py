@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 
 from memoryd.chunk.markdown import Outline
 from memoryd.messages import FileFacts
+from memoryd.text.dated_names import period_of_name, period_of_properties
 from memoryd.text.front_matter import TITLE, FrontMatter, Properties
 from memoryd.text.outside import OutsideLines
 from memoryd.text.token_estimate import well_formed
@@ -32,8 +33,9 @@ def note_facts(
 
 
 def date_of_note(path: str, properties: Properties) -> str:
-    """Return the date of a note as `YYYY-MM-DD`, "" if it has none."""
-    return ""
+    """Return the date of a note as `FileFacts` stores it: of its name, else of its front matter."""
+    found = period_of_name(path) or period_of_properties(properties)
+    return "" if found is None else str(found)
 
 
 def _first_heading(lines: Sequence[str], start: int, outside: Sequence[OutsideLines]) -> str:

@@ -5,9 +5,10 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from memoryd.messages import FileKey, FileStat
+from memoryd.messages import FileFacts, FileKey, FileStat
 from memoryd.search.fuse import VERBATIM, Candidate, score_of
-from memoryd.search.query import date_in_name, modified_on
+from memoryd.search.query import modified_on
+from memoryd.text.periods import read_period
 
 GIVES_WAY = 0.01
 """Share of its strength that an old chunk loses for each newer one on the same subject, so that the
@@ -17,11 +18,16 @@ SAME_MEANING, SAME_STRING, NEARLY_AS_STRONG = 0.4, 0.1, 1.2
 loss in exactness of the verbatim string, and least ratio of the strengths, scaled by age."""
 
 
-def ageing_date(key: FileKey, stat: FileStat, *, notes: str) -> datetime.date | None:
-    """Return the date from which a file ages: in a note's name, or a transcript's last change."""
-    if key.source == notes:
-        return date_in_name(key.path)
-    return modified_on(stat)
+def ageing_date(
+    key: FileKey, stat: FileStat, facts: FileFacts, *, notes: str
+) -> datetime.date | None:
+    """Return the day from which a file ages: its last one, or of a transcript its last change.
+
+    A note without a date never ages.
+    """
+    if (own := read_period(facts.date)) is not None:
+        return own.last
+    return None if key.source == notes else modified_on(stat)
 
 
 def age_factor(

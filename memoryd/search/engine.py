@@ -17,6 +17,7 @@ from memoryd.index.store import Store
 from memoryd.messages import FileKey
 from memoryd.search import ageing, fuse
 from memoryd.search.confidence import rate
+from memoryd.search.date_match import AskedDate, gather_dated, with_date
 from memoryd.search.diversify import balance, spread, without_duplicates
 from memoryd.search.evidence import Question
 from memoryd.search.fuse import Candidate
@@ -128,11 +129,13 @@ class SearchEngine:
         )
         if not query.text:
             return result
+        today = _today(body.now) or self._today()
+        asked = AskedDate.read(query.text, today)
         retrievers = Retrievers(
             self._store,
             self._vector_retriever,
             query,
-            Question.read(query.text),
+            asked.without_its_words(Question.read(query.text)),
             keyword=mode != "vector",
             vector=mode != "keyword",
             trusted=body.trusted,
@@ -148,8 +151,15 @@ class SearchEngine:
             encoded = retrieved.encoded
             result.warnings += retrieved.warnings
             gathered |= await gather(retrievers, retrieved, ids, weighted=self._weighted)
-        candidates = self._score(query, encoded, gathered)
-        chosen = await self._choose(candidates, gathered, min_score, max_results, gone)
+            if asked and not self._weighted:
+                rows = self._store.catalog.copy()
+                gathered |= await gather_dated(asked, retrievers, encoded, rows, ids)
+        dated: dict[int, float] = {}
+        if asked and not self._weighted:
+            dated = await asyncio.to_thread(asked.shares, gathered, self._store.catalog.copy())
+        candidates = self._score(query, encoded, gathered, dated)
+        ageing_day = None if dated and asked.is_past else today
+        chosen = await self._choose(candidates, gathered, min_score, max_results, gone, ageing_day)
         corpus = encoded.corpus or UNKNOWN
         weights = {term: corpus.weight(term) for term in retrievers.question.terms}
         reader = LineReader.of(weights, corpus.forms, corpus.parts)
@@ -188,8 +198,13 @@ class SearchEngine:
             return [filters]
         return [replace(filters, sources=frozenset({source})) for source in (NOTES, SESSIONS)]
 
-    def _score(self, query: Query, encoded: EncodedQuery, gathered: Gathered) -> list[Candidate]:
-        """Return all candidates with their scores before age, best first."""
+    def _score(
+        self, query: Query, encoded: EncodedQuery, gathered: Gathered, dated: dict[int, float]
+    ) -> list[Candidate]:
+        """Return all candidates with their scores before age, best first.
+
+        `dated` has how well candidates meet the date that the question names.
+        """
         settings, retriever = self._settings.hybrid, self._vector_retriever
         near = gathered.cosines
         if retriever is not None:
@@ -210,7 +225,7 @@ class SearchEngine:
                 for c in found
                 if (chunk := gathered.chunks.get(c.row_id)) is not None
             ]
-        return fuse.ranked(
+        by_evidence = (
             fuse.by_evidence(
                 row,
                 None if encoded.corpus is None else chunk.evidence,
@@ -219,6 +234,7 @@ class SearchEngine:
             )
             for row, chunk in gathered.chunks.items()
         )
+        return fuse.ranked(with_date(c, dated.get(c.row_id, 0.0)) for c in by_evidence)
 
     async def _choose(
         self,
@@ -227,13 +243,17 @@ class SearchEngine:
         min_score: float,
         max_results: int,
         gone: Gone | None,
+        today: datetime.date | None,
     ) -> list[Candidate]:
-        """Return the candidates to show, best first."""
+        """Return the candidates to show, best first; without `today`, age does not count."""
         chunks = gathered.chunks
-        if self._settings.hybrid.temporal_decay.enabled:
-            candidates = ageing.aged(candidates, lambda row: self._retention(chunks[row].key))
+        if self._settings.hybrid.temporal_decay.enabled and today is not None:
+            candidates = ageing.aged(
+                candidates, lambda row: self._retention(chunks[row].key, today)
+            )
         if not self._weighted:
             candidates = fuse.without_weak(candidates, self._settings.relative_cutoff)
+
         if gone is not None and candidates:
             first = [c for c in candidates if c.unaged_score >= min_score][: SPARE * max_results]
             lost = await gone({chunks[c.row_id].key for c in first})
@@ -254,15 +274,17 @@ class SearchEngine:
 
         return await asyncio.to_thread(pick)
 
-    def _retention(self, key: FileKey) -> float | None:
+    def _retention(self, key: FileKey, today: datetime.date) -> float | None:
         """Return the share of a file's strength that age leaves; None if it has no date."""
         decay = self._settings.hybrid.temporal_decay
         known = self._store.catalog.rows.get(key)
-        date = None if known is None else ageing.ageing_date(key, known.stat, notes=NOTES)
+        date = (
+            None if known is None else ageing.ageing_date(key, known.stat, known.facts, notes=NOTES)
+        )
         if date is None:
             return None
         return ageing.age_factor(
-            date, self._today(), half_life_days=decay.half_life_days, floor=decay.floor
+            date, today, half_life_days=decay.half_life_days, floor=decay.floor
         )
 
     async def _allowed(
@@ -288,6 +310,17 @@ def _checked(value: Number | None, default: Number, name: str, low: float, high:
     if not low <= value <= high:  # NaN too
         raise BadQueryError(f"{name} must be from {low} to {high} (got {value})")
     return value
+
+
+def _today(now: str | None) -> datetime.date | None:
+    """Return the day of who asks, None if the request does not say."""
+    try:
+        moment = None if now is None else datetime.datetime.fromisoformat(now)
+    except ValueError:
+        moment = datetime.datetime.min
+    if moment is not None and moment.tzinfo is None:
+        raise BadQueryError(f"now must be a time like 2026-11-28T09:30:00+01:00 (got {now!r})")
+    return None if moment is None else moment.date()
 
 
 def _filters(body: SearchBody) -> Filters:

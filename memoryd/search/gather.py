@@ -32,11 +32,12 @@ CONTAINS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ReadChunk:
-    """A candidate with the evidence of its words."""
+    """A candidate with the evidence of its words; `heading` is the path of headings above it."""
 
     key: FileKey
     text: str
     evidence: Evidence
+    heading: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +64,17 @@ class Gathered:
 
 
 async def gather(
-    retrievers: Retrievers, retrieved: Retrieved, file_ids: FileIds, *, weighted: bool
+    retrievers: Retrievers,
+    retrieved: Retrieved,
+    file_ids: FileIds,
+    *,
+    weighted: bool,
+    more: Sequence[int] = (),
 ) -> Gathered:
     """Read the retrieved chunks of some files, and those that contain a verbatim string.
 
     `weighted`: for the reference's formula, which uses neither verbatim strings nor the cosines of
-    chunks that only the keyword retriever found.
+    chunks that only the keyword retriever found. `more` are further rows to read.
     """
     query, question = retrievers.query, retrievers.question
     read, encoded = retrievers.store.readers.read, retrieved.encoded
@@ -88,7 +94,7 @@ async def gather(
         asked = named_files(retrievers.store.catalog, query.text, file_ids)
         if asked:
             opening = await read(partial(first_rows, file_ids=asked))
-    rows = list(dict.fromkeys([*retrieved.bm25, *cosines, *exact, *opening]))
+    rows = list(dict.fromkeys([*retrieved.bm25, *cosines, *exact, *opening, *more]))
     chunks = await read(
         partial(
             read_chunks,
@@ -150,7 +156,7 @@ def read_chunks(
     if corpus is not None:
         evidence = weigh(question, corpus, [chunk for _, chunk in found.values()])
     return {
-        row: ReadChunk(key, chunk.text, each)
+        row: ReadChunk(key, chunk.text, each, chunk.context.split("\n")[1])
         for (row, (key, chunk)), each in zip(found.items(), evidence, strict=True)
     }
 

@@ -11,6 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 from memoryd.messages import NO_FACTS, FileFacts, FileKey, FileStat
+from memoryd.text import periods
+from memoryd.text.periods import Period, read_period
 
 SOURCES = ("memory", "sessions")
 _FIELDS = {"source": "sources", "path": "path_glob", "since": "since", "until": "until"}
@@ -24,7 +26,6 @@ _QUOTED = re.compile(r'"([^"]{2,200})"')
 _OR_QUOTED = r'"[^"]{2,200}"|(?:^|(?<=\s))'
 _NAMED = re.compile(_OR_QUOTED + r'(?:(path|source|since|until):("[^"]+"|\S+))')
 _WITHOUT = re.compile(_OR_QUOTED + r"(?:-([^\W\d_][^\W_]{2,})(?=\s|$))")
-_DATED_NAME = re.compile(r"(?:^|/)(\d{4}-\d{2}-\d{2})[^/]*\.md$")
 _SPANS = re.compile(r"((?:(?<=/)|\A)\*\*/|\*{2,})")
 
 
@@ -59,8 +60,10 @@ class Filters:
             return False
         if self.since is None and self.until is None:
             return True
-        date = date_of(key, stat)
-        return (self.since or date) <= date <= (self.until or date)
+        found = period_of(stat, facts)
+        return (self.since or found.last) <= found.last and found.first <= (
+            self.until or found.first
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +121,9 @@ def _meaning(name: str, value: str) -> object | None:
         return None
 
 
-def date_of(key: FileKey, stat: FileStat) -> datetime.date:
-    """Return the date that filters compare: the one in a note's name, else that of its change."""
-    return date_in_name(key.path) or modified_on(stat)
-
-
-def date_in_name(path: str) -> datetime.date | None:
-    """Return the date that a note's name begins with."""
-    if match := _DATED_NAME.search(path):
-        try:
-            return datetime.date.fromisoformat(match[1])
-        except ValueError:
-            return None  # 2026-13-45 is no date
-    return None
+def period_of(stat: FileStat, facts: FileFacts) -> Period:
+    """Return the days that filters compare: a file's own, else that of its last change."""
+    return read_period(facts.date) or periods.day(modified_on(stat))
 
 
 def modified_on(stat: FileStat) -> datetime.date:

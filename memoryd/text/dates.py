@@ -14,7 +14,7 @@ from typing import NamedTuple
 from memoryd.text import periods
 from memoryd.text.date_words import NUMBER, DateWords, date_words, tokens_of
 from memoryd.text.numeric_dates import (
-    Found,
+    DateInText,
     dates_without_year,
     full_year,
     months_without_year,
@@ -69,7 +69,7 @@ NO_DATES = Dates((), (), "")
 def find_dates(text: str, today: Date) -> Dates:
     """Return the dates of a text as on the day `today`, which relative words count from."""
     normal = unicodedata.normalize("NFKC", text).replace("’", "'").replace("ʼ", "'")
-    taken: list[Found] = []
+    taken: list[DateInText] = []
     for found in (*numeric_dates(normal, today), *_by_words(normal, today)):
         if all(found.end <= other.start or other.end <= found.start for other in taken):
             taken.append(found)
@@ -87,7 +87,7 @@ def find_dates(text: str, today: Date) -> Dates:
     return Dates(meant, words, " ".join((rest + normal[at:]).split()))
 
 
-def _is_implied(found: Found, all_found: list[Found], text: str) -> bool:
+def _is_implied(found: DateInText, all_found: list[DateInText], text: str) -> bool:
     """Return whether a word only stands beside its date, as in `Monday, March 23`."""
     if any(map(str.isdecimal, text[found.start : found.end])):
         return False
@@ -106,7 +106,7 @@ class _Word(NamedTuple):
     number: int
 
 
-def _by_words(text: str, today: Date) -> Iterator[Found]:
+def _by_words(text: str, today: Date) -> Iterator[DateInText]:
     """Yield the dates that have words."""
     lower = "".join(low if len(low := char.lower()) == 1 else char for char in text)
     table = date_words()
@@ -116,7 +116,7 @@ def _by_words(text: str, today: Date) -> Iterator[Found]:
                 yield from _named_month(lower, word, int(meaning[1:]), meaning[0] == "m", today)
         meant = [p for m in word.meanings for p in _relative(m, word.number, today)]
         if meant:
-            yield Found(word.start, word.end, tuple(meant))
+            yield DateInText(word.start, word.end, tuple(meant))
 
 
 def _unspaced(text: str, table: DateWords) -> Iterator[_Word]:
@@ -217,7 +217,7 @@ def _is_certain(
 
 def _named_month(
     text: str, word: _Word, number: int, in_full: bool, today: Date
-) -> Iterator[Found]:
+) -> Iterator[DateInText]:
     """Yield the day or the month that a month's name is part of."""
     start, end = word.start, word.end
     name = text[start:end]
@@ -251,7 +251,7 @@ def _named_month(
             meant = [periods.day(Date(full_year(year, today), number, int(day)))]
     except ValueError:
         return
-    yield Found(start, end, tuple(meant))
+    yield DateInText(start, end, tuple(meant))
 
 
 def _is_confirmed(text: str, word: _Word, needed: frozenset[str]) -> bool:

@@ -21,7 +21,7 @@ _CJK_DIGITS = {char: number for number, char in enumerate("一二三四五六七
 _YEARS_AGO = {"去年": 1, "昨年": 1, "작년": 1, "지난해": 1, "今年": 0, "올해": 0, "前年": 2}
 
 
-class Found(NamedTuple):
+class DateInText(NamedTuple):
     """A date in a text: its place and what it may mean; one without a year may mean two days."""
 
     start: int
@@ -29,7 +29,7 @@ class Found(NamedTuple):
     periods: tuple[Period, ...]
 
 
-def numeric_dates(text: str, today: Date) -> Iterator[Found]:
+def numeric_dates(text: str, today: Date) -> Iterator[DateInText]:
     """Yield the dates that consist of numbers; a place may be found twice."""
     if not _HAS_NUMBER.search(text):
         return
@@ -40,7 +40,7 @@ def numeric_dates(text: str, today: Date) -> Iterator[Found]:
             except ValueError:
                 continue  # there is no such day
             if meant:
-                yield Found(match.start(), match.end(), tuple(dict.fromkeys(meant)))
+                yield DateInText(match.start(), match.end(), tuple(dict.fromkeys(meant)))
 
 
 def dates_without_year(month: int, day: int, today: Date) -> list[Period]:

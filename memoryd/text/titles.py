@@ -8,7 +8,8 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from memoryd.text.fold import is_unspaced, query_sequence
+from memoryd.text.fold import is_unspaced
+from memoryd.text.tokenize import query_sequence
 
 MOST_WORDS = 24
 """Maximum words of a question that may consist of a title."""

@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ class Stub:
 
     def message(self, record: Record) -> Message | None:
         said = record.get("say")
-        return Message("user", said) if isinstance(said, str) else None
+        return Message("user", said, record.get("at")) if isinstance(said, str) else None
 
 
 STUB = Stub()
@@ -422,3 +423,25 @@ def test_a_record_without_secrets_is_shown_as_it_stands(tmp_path: Path) -> None:
     path.write_bytes(b'{"say":"\\u0041",  "n": 1.0}\n')
     shown = read_records(path, options=OPTIONS, start_line=1, max_lines=9, max_chars=99, raw=True)
     assert shown.lines == ['{"say":"\\u0041",  "n": 1.0}']
+
+
+def test_a_transcript_is_of_the_days_of_its_messages(tmp_path: Path) -> None:
+    def said(day: int) -> bytes:
+        at = datetime(2026, 3, day, 12).timestamp()
+        return json.dumps({"say": "hello there", "at": at}).encode() + b"\n"
+
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(line("no time") + said(23))
+    first = read(path)
+    assert first.facts.date == "2026-03-23"
+    with path.open("ab") as file:
+        file.write(said(25) + said(24) + line("no time"))
+    assert read(path, first.state).facts.date == "2026-03-23/2026-03-25"
+    assert read(path).facts.date == "2026-03-23/2026-03-25"
+
+
+@pytest.mark.parametrize("at", [None, 0, -5.0, 1e20])
+def test_a_transcript_without_a_time_has_no_date(tmp_path: Path, at: float | None) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(json.dumps({"say": "hello", "at": at}).encode() + b"\n")
+    assert read(path).facts.date == ""

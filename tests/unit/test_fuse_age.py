@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.messages import FileKey, FileStat
+from memoryd.messages import NO_FACTS, FileFacts, FileKey, FileStat
 from memoryd.search.ageing import age_factor, ageing_date
-from memoryd.search.query import date_in_name
 
 TODAY = datetime.date(2026, 11, 28)
 DATES = st.dates(datetime.date(1990, 1, 1), datetime.date(2040, 1, 1))
@@ -57,30 +56,22 @@ def test_of_the_newer_never_less_is_left(
     assert older <= newer
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["memory/2026-03-09.md", "2026-03-09-dentist.md", "memory/a/b/2026-03-09 notes.md"],
-)
-def test_a_note_has_the_date_that_its_name_begins_with(path: str) -> None:
-    assert date_in_name(path) == datetime.date(2026, 3, 9)
+NOON = datetime.datetime(2026, 3, 9, 12)
+CHANGED = FileStat(int(NOON.timestamp()) * 10**9, 1, 1)
+NOTE, SESSION = FileKey("memory", "memory/a.md"), FileKey("sessions", "sessions/a.jsonl")
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        *("MEMORY.md", "memory/people.md", "memory/2026-13-45.md", "memory/2026-02-30.md"),
-        *("2026-03-09/a.md", "memory/x2026-03-09.md", "memory/2026-03-09.txt", "2026-3-9.md"),
-    ],
-)
-def test_any_other_note_has_none(path: str) -> None:
-    """The date of the last change does not count either: undated notes are meant to stay valid."""
-    assert date_in_name(path) is None
-    changed = FileStat(1_700_000_000 * 10**9, 1, 1)
-    assert ageing_date(FileKey("memory", path), changed, notes="memory") is None
+@pytest.mark.parametrize("key", [NOTE, SESSION])
+@pytest.mark.parametrize("days", ["2020-05-17", "2020-05-11/2020-05-17"])
+def test_a_file_ages_from_its_last_day(key: FileKey, days: str) -> None:
+    day = datetime.date(2020, 5, 17)
+    assert ageing_date(key, CHANGED, FileFacts(date=days), notes="memory") == day
 
 
-def test_a_transcript_has_the_date_of_its_last_change() -> None:
-    noon = datetime.datetime(2026, 3, 9, 12)
-    stat = FileStat(int(noon.timestamp()) * 10**9, 1, 1)
-    key = FileKey("sessions", "sessions/2020-01-01.md")
-    assert ageing_date(key, stat, notes="memory") == datetime.date(2026, 3, 9)
+def test_without_a_date_a_note_never_ages() -> None:
+    """The date of the last change does not count: undated notes are meant to stay valid."""
+    assert ageing_date(NOTE, CHANGED, NO_FACTS, notes="memory") is None
+
+
+def test_without_a_date_a_transcript_ages_from_its_last_change() -> None:
+    assert ageing_date(SESSION, CHANGED, NO_FACTS, notes="memory") == NOON.date()

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memoryd.messages import FileKey, FileStat
-from memoryd.search.query import Filters, date_of, glob_pattern
+from memoryd.messages import NO_FACTS, FileFacts, FileKey, FileStat
+from memoryd.search.query import Filters, glob_pattern, period_of
 
 
 def key(path: str, source: str = "memory") -> FileKey:
@@ -97,30 +97,39 @@ def test_a_glob_without_wildcards_is_the_path_itself(path: str) -> None:
     assert not glob_pattern(path).fullmatch(path + "x")
 
 
-def test_the_date_is_the_one_that_the_name_begins_with() -> None:
-    assert date_of(key("memory/2026-03-09.md"), OLD) == datetime.date(2026, 3, 9)
-    assert date_of(key("2026-03-09-dentist.md"), OLD) == datetime.date(2026, 3, 9)
+def test_a_file_is_of_its_own_days() -> None:
+    own = FileFacts(date="2026-03-09/2026-03-12")
+    assert period_of(OLD, own) == (datetime.date(2026, 3, 9), datetime.date(2026, 3, 12))
 
 
-@pytest.mark.parametrize(
-    "path", ["memory/a.md", "memory/2026-13-45.md", "2026-03-09/a.md", "memory/x2026-03-09.md"]
-)
-def test_any_other_file_has_the_date_of_its_last_change(path: str) -> None:
-    assert date_of(key(path), OLD) == datetime.date(2020, 5, 17)
+def test_any_other_file_has_the_date_of_its_last_change() -> None:
+    assert period_of(OLD, NO_FACTS) == (datetime.date(2020, 5, 17),) * 2
 
 
 def test_a_day_ends_at_midnight_of_the_users_zone() -> None:
-    assert date_of(key("a.md"), modified(2026, 3, 9, 23, 59)) == datetime.date(2026, 3, 9)
-    assert date_of(key("a.md"), modified(2026, 3, 10, 0, 1)) == datetime.date(2026, 3, 10)
+    late, early = modified(2026, 3, 9, 23, 59), modified(2026, 3, 10, 0, 1)
+    assert period_of(late, NO_FACTS).first == datetime.date(2026, 3, 9)
+    assert period_of(early, NO_FACTS).first == datetime.date(2026, 3, 10)
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "passes"),
+    [(9, 9, True), (12, 12, True), (10, 11, True), (1, 8, False), (13, 20, False)],
+)
+def test_a_file_of_several_days_passes_if_one_of_them_does(
+    since: int, until: int, passes: bool
+) -> None:
+    filters = Filters(since=datetime.date(2026, 3, since), until=datetime.date(2026, 3, until))
+    assert filters.accept(key("a.md"), OLD, FileFacts(date="2026-03-09/2026-03-12")) is passes
 
 
 def test_both_ends_are_included() -> None:
     day = datetime.date(2026, 3, 9)
-    note = key("memory/2026-03-09.md")
+    note, own = key("memory/2026-03-09.md"), FileFacts(date="2026-03-09")
     one = datetime.timedelta(days=1)
-    assert Filters(since=day, until=day).accept(note, OLD)
-    assert not Filters(since=day + one).accept(note, OLD)
-    assert not Filters(until=day - one).accept(note, OLD)
+    assert Filters(since=day, until=day).accept(note, OLD, own)
+    assert not Filters(since=day + one).accept(note, OLD, own)
+    assert not Filters(until=day - one).accept(note, OLD, own)
 
 
 def test_all_conditions_must_hold() -> None:

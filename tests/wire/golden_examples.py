@@ -147,6 +147,7 @@ BODIES: dict[str, Body] = {
         highlight=True,
         trusted=True,
         min_confidence=0.25,
+        now="2026-11-28T09:30:00+01:00",
     ),
     "search_body_defaults": SearchBody(query="dentist"),
     "search_result": SearchResult(

@@ -63,13 +63,14 @@ class SearchBody(Body):
     """A search. None means the configured default.
 
     `path_glob` is matched against result paths (`*` and `?` stay within a folder, `**` spans
-    folders). `since` and `until` are inclusive dates `YYYY-MM-DD`, compared with a note's own date
-    (`memory/2026-11-28.md`), else its modification time. `visibility` selects the transcripts:
-    `self` (only those of `session`), `agent` or `all`. `mode` is `hybrid`, `keyword` or `vector`;
-    `max_chars` limits all snippets together; `explain` requests an `Explanation` per result. The
-    query may contain operators: see docs/search.md. `highlight` requests the positions of the
-    query's words. `trusted` leaves out results whose `origin` is `untrusted`, `min_confidence`
-    those whose `confidence` is below it.
+    folders). `since` and `until` are inclusive dates `YYYY-MM-DD`, compared with a file's own date
+    (of its name, its front matter or its records), else its modification time. `visibility` selects
+    the transcripts: `self` (only those of `session`), `agent` or `all`. `mode` is `hybrid`,
+    `keyword` or `vector`; `max_chars` limits all snippets together; `explain` requests an
+    `Explanation` per result. The query may contain operators: see docs/search.md. `highlight`
+    requests the positions of the query's words. `trusted` leaves out results whose `origin` is
+    `untrusted`, `min_confidence` those whose `confidence` is below it. `now` is the asker's time
+    with the offset from UTC (RFC 3339), from which "yesterday" is counted; None means the daemon's.
     """
 
     query: str
@@ -87,6 +88,7 @@ class SearchBody(Body):
     highlight: bool = False
     trusted: bool = False
     min_confidence: float | None = None
+    now: str | None = None
 
 
 class Explanation(Body):
@@ -123,7 +125,8 @@ class Hit(Body):
     calibrated probability that the result answers the query; None if the daemon does not estimate
     it.
     `title` is the title of a note: of its front matter, else its first heading, else its file name.
-    `date` is the day that the file is of, `YYYY-MM-DD`. Both are "" for a file without one.
+    `date` is the day that the file is of, `YYYY-MM-DD`, or its first and last day as in
+    `2026-11-23/2026-11-29`. Both are "" for a file without one.
     """
 
     path: str

@@ -28,6 +28,7 @@ from memoryd.source.transcripts.archive import opened
 from memoryd.source.transcripts.format import Record, TranscriptFormat
 from memoryd.source.transcripts.locations import is_archive
 from memoryd.source.transcripts.spoken import ReadingRules, Spoken, spoken
+from memoryd.source.transcripts.times import Times
 
 MAX_RECORD_BYTES = 16 * 1024 * 1024
 HEAD_BYTES = 4_096
@@ -107,6 +108,7 @@ def read_delta(
             generation += 1
         start = Position(0, 1) if base is None else Position(base.tail_offset, base.tail_line)
         end, messages, malformed = start, 0, 0
+        times = Times.of(base)
         chunker = TranscriptChunker(tokens=options.tokens, max_bytes=options.max_bytes)
         closed = is_archive(path.name)
         for line in _lines(file, start, size, closed=closed) if fmt is not None else ():
@@ -117,6 +119,7 @@ def read_delta(
                 malformed += is_new and not _is_blank(line)
             elif fmt is not None and (message := fmt.message(record)) is not None:
                 messages += is_new
+                times = times.with_message(message)
                 said = spoken(message, options.rules)
                 chunker.add(line.at, [(part.text, part.voice) for part in said])
         if base is not None and end.offset < base.offset:
@@ -140,6 +143,8 @@ def read_delta(
         session=session,
         owner=options.owner,
         reading=options.rules.reading,
+        first_at=times.first,
+        last_at=times.last,
     )
     content = f"{head_hash}:{generation}:{end.offset}:{state.reading}"
     return TranscriptDelta(
@@ -149,6 +154,7 @@ def read_delta(
         chunks,
         from_line=start.line,
         bytes_read=end.offset - start.offset,
+        facts=times.facts(),
     )
 
 

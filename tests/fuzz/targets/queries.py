@@ -11,9 +11,11 @@ from memoryd.index.driver import Connection, run_at_once, sqlite
 from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.search import lexical
 from memoryd.search.lexical import read_corpus
-from memoryd.search.query import date_of, parse
+from memoryd.search.query import parse
 from memoryd.search.results import LineReader, cut_snippet, highlights
 from memoryd.search.text_match import exactness, verbatim_units
+from memoryd.text.dated_names import period_of_name
+from memoryd.text.dates import find_dates
 from memoryd.text.tokenize import MAX_QUERY_TERMS, query_terms
 
 SEEDS = [
@@ -76,5 +78,8 @@ def check(data: bytes) -> None:
         for start, end in highlights(text, reader):
             assert 0 <= start < end <= len(text)
     key = FileKey("memory", typed.replace("\0", ""))
-    assert isinstance(date_of(key, FileStat(1, 1, 1)), datetime.date)
+    named = period_of_name(key.path)
+    assert named is None or named.first <= named.last
+    asked = find_dates(typed, datetime.date(2026, 11, 29))
+    assert all(period.first <= period.last for period in asked.periods)
     query.filters.accept(key, FileStat(1, 1, 1))

@@ -1,0 +1,251 @@
+"""The date that a question names: chunks of that date become candidates and rank first."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+from memoryd.index.catalog import FileRow
+from memoryd.index.driver import Connection
+from memoryd.messages import FileKey
+from memoryd.search.evidence import Question
+from memoryd.search.fuse import Candidate, score_of
+from memoryd.search.gather import Gathered, ReadChunk, gather
+from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers
+from memoryd.text import periods
+from memoryd.text.date_words import date_words
+from memoryd.text.dates import NO_DATES, Dates, find_dates
+from memoryd.text.periods import Date, Period, read_period
+from memoryd.text.tokenize import index_text, query_terms
+
+MOST_CHARS = 400
+"""A longer query is a text, and what dates are in it do not say what it is about."""
+STRENGTH = 2.0
+"""Strength of a chunk of exactly the date that is asked for; one of all words has about 2 to 3."""
+ITS_WEEK, ITS_MONTH, NEXT_DAY, LONG = 0.5, 0.4, 0.15, 0.6
+"""Share of that for a file of the week or the month around a day, of the day before or after it,
+and for one of many days, such as a long transcript."""
+MENTION = 0.4
+"""Share for a date in the text, where it may be another event's."""
+LEAST_CANDIDATES = 24
+MOST_ROWS = 40
+MOST_MENTIONS = 5
+"""Numbers in a chunk around which a date is looked for."""
+_AROUND = 24
+"""Characters before and after the number of a day within which its month stands."""
+_HEADING = re.compile(r"^#{1,6} .*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class AskedDate:
+    """The dates of a question, as on the day `today`."""
+
+    dates: Dates
+    today: Date
+
+    @classmethod
+    def read(cls, text: str, today: Date) -> "AskedDate":
+        """Return the dates of a question; takes less than a millisecond."""
+        return cls(NO_DATES if len(text) > MOST_CHARS else find_dates(text, today), today)
+
+    def __bool__(self) -> bool:
+        return bool(self.dates)
+
+    @property
+    def is_past(self) -> bool:
+        """Return whether it is over: of today's notes, the newer one still counts more."""
+        return bool(self) and all(period.last < self.today for period in self.dates.periods)
+
+    def without_its_words(self, question: Question) -> Question:
+        """Return the question's words without those of the date, which no chunk need have."""
+        if not self:
+            return question
+        gone = {term for words in self.dates.words for term in query_terms(words)}
+        units = tuple(
+            unit for unit in question.units if not any(words in unit for words in self.dates.words)
+        )
+        return replace(
+            question,
+            terms=tuple(term for term in question.terms if term not in gone),
+            pairs=tuple(pair for pair in question.pairs if gone.isdisjoint(pair)),
+            units=units,
+            strings=question.strings.intersection(units),
+        )
+
+    def files(self, rows: Iterable[FileRow], among: FileIds) -> frozenset[int]:
+        """Return the files that have a day in common with the date."""
+        asked = [(str(each.first), str(each.last)) for each in self.dates.periods]
+        return frozenset(
+            row.file_id
+            for row in rows
+            if (date := row.facts.date)
+            and (among is None or row.file_id in among)
+            # The first and the last day stand at the ends of the text and compare like dates.
+            and any(date[:10] <= last and first <= date[-10:] for first, last in asked)
+        )
+
+    def share(self, chunk: ReadChunk, own: Period | None) -> float:
+        """Return how well a chunk meets the date, 0 to 1; `own` is the date of its file."""
+        best = 0.0
+        if own is not None:
+            best = max(self._share_of_file(own, asked) for asked in self.dates.periods)
+        if best == 1.0:
+            return best
+        headings = "\n".join([chunk.heading, *_HEADING.findall(chunk.text)])
+        if self._stands_in(headings, own):
+            return 1.0
+        if best < MENTION and self._stands_in(chunk.text, own):
+            return MENTION
+        return best
+
+    def shares(self, gathered: Gathered, rows: Mapping[FileKey, FileRow]) -> dict[int, float]:
+        """Return how well each candidate meets the date, without those that don't."""
+        found: dict[int, float] = {}
+        for row_id, chunk in gathered.chunks.items():
+            known = rows.get(chunk.key)
+            own = None if known is None else read_period(known.facts.date)
+            if share := self.share(chunk, own):
+                found[row_id] = share
+        return found
+
+    def _share_of_file(self, own: Period, asked: Period) -> float:
+        if own.within(asked):
+            return 1.0
+        if asked.within(own):
+            if own.days <= 2:
+                return 1.0
+            return ITS_WEEK if own.days <= 7 else ITS_MONTH
+        if own.meets(asked):
+            return LONG
+        gap = max((own.first - asked.last).days, (asked.first - own.last).days)
+        return NEXT_DAY if gap == 1 and asked.days == 1 else 0.0
+
+    def _stands_in(self, text: str, own: Period | None) -> bool:
+        """Return whether a date of the question stands in a text."""
+        for count, match in enumerate(self._numbers.finditer(text)):
+            if count == MOST_MENTIONS:
+                break
+            start = max(text.rfind("\n", 0, match.start()) + 1, match.start() - _AROUND)
+            end = min(text.find("\n", match.end()) % (len(text) + 1), match.end() + _AROUND)
+            while start and start < match.start() and not text[start - 1].isspace():
+                start += 1  # not within a word or a number
+            found = find_dates(text[start:end], self.today if own is None else own.last)
+            for period in found.periods:
+                if any(period.within(asked) for asked in self.dates.periods):
+                    return True
+        return False
+
+    @cached_property
+    def _numbers(self) -> re.Pattern[str]:
+        """The numbers that every date in question has: of a day, its day, else the year."""
+        numbers = set()
+        for asked in self.dates.periods:
+            numbers.add(f"0?{asked.first.day}" if asked.days == 1 else str(asked.first.year))
+            numbers.add(f"{asked.first:%Y%m%d}" if asked.days == 1 else str(asked.last.year))
+        return re.compile(rf"(?<!\d)(?:{'|'.join(sorted(numbers))})(?!\d)")
+
+    def expression(self) -> str:
+        """Return the FTS5 expression of texts in which the date may stand."""
+        phrases: dict[str, None] = {}
+        for asked in self.dates.periods:
+            for form in _forms(asked):
+                words = " ".join(re.findall(r"\w+", index_text(form)))
+                phrases[f'"{words}"'] = None
+        return " OR ".join(phrases)
+
+
+def _forms(asked: Period) -> Iterable[str]:
+    """Yield the forms in which a date is written."""
+    if asked.days == 1:
+        date = asked.first
+        day, month, year = date.day, date.month, date.year
+        yield from (f"{date:%Y-%m-%d}", f"{date:%Y%m%d}", f"{date:%d.%m.%Y}", f"{date:%m/%d/%Y}")
+        yield from (f"{day}.{month}.{year}", f"{month}/{day}/{year}", f"{year}-{month}-{day}")
+        yield from (f"{month}月{day}日", f"{month}월 {day}일")
+        for name in _names_of_month(month):
+            yield from (f"{day} {name}", f"{name} {day}")
+    elif asked == periods.month(asked.first.year, asked.first.month):
+        yield f"{asked.first:%Y-%m}"
+        yield f"{asked.first.year}年{asked.first.month}月"
+        for name in _names_of_month(asked.first.month):
+            yield f"{name} {asked.first.year}"
+    elif asked.days <= 7:
+        year, week, _ = asked.first.isocalendar()
+        yield f"{year}-W{week:02}"
+        for number in range(asked.first.toordinal(), asked.last.toordinal() + 1):
+            yield f"{Date.fromordinal(number):%Y-%m-%d}"
+
+
+def _names_of_month(number: int) -> Iterable[str]:
+    table, meaning = date_words(), f"m{number}"
+    for phrases in table.spaced.values():
+        for phrase in phrases:
+            if meaning in phrase.meanings:
+                yield " ".join(phrase.tokens)
+
+
+async def gather_dated(
+    asked: AskedDate,
+    retrievers: Retrievers,
+    encoded: EncodedQuery,
+    rows: Mapping[FileKey, FileRow],
+    among: FileIds,
+) -> Gathered:
+    """Return the best chunks of the files of the date, and those in which it stands."""
+    of_date = asked.files(rows.values(), among)
+    found = await retrievers.retrieve(LEAST_CANDIDATES, of_date, encoded)
+    more = await retrievers.store.readers.read(
+        partial(
+            _rows,
+            files=sorted(of_date),
+            among=among,
+            expression=asked.expression() if encoded.corpus is not None else "",
+            trusted=retrievers.trusted,
+        )
+    )
+    return await gather(retrievers, found, of_date, weighted=False, more=more)
+
+
+def _rows(
+    connection: Connection,
+    files: Sequence[int],
+    among: FileIds,
+    expression: str,
+    *,
+    trusted: bool,
+) -> list[int]:
+    """Return the first chunk of each file, and chunks in whose headings or text the date stands."""
+    found: list[int] = []
+    and_trusted = " AND origin <> 'untrusted'" if trusted else ""
+    for file_id in files[-MOST_ROWS:]:
+        first = connection.execute(
+            f"SELECT row_id FROM chunks WHERE file_id = ?{and_trusted} ORDER BY start_line LIMIT 1",
+            (file_id,),
+        ).fetchone()
+        found += first or ()
+    for column in ("context", "body") if expression else ():
+        rows = connection.execute(
+            "SELECT chunks_fts.rowid, file_id FROM chunks_fts"
+            " JOIN chunks ON chunks.row_id = chunks_fts.rowid"
+            f" WHERE chunks_fts MATCH ?{and_trusted} LIMIT ?",
+            (f"{{{column}}} : ({expression})", 20 * MOST_ROWS),
+        ).fetchall()
+        allowed = [row for row, file_id in rows if among is None or file_id in among]
+        found += allowed[:MOST_ROWS]
+    return found
+
+
+def with_date(candidate: Candidate, share: float) -> Candidate:
+    """Return a candidate with the strength that its date adds."""
+    more = STRENGTH * share
+    if not more:
+        return candidate
+    strength = candidate.strength + more
+    score = score_of(strength)
+    return replace(
+        candidate,
+        strength=strength,
+        words=candidate.words + more,
+        score=score,
+        unaged_score=score,
+    )
