@@ -7,7 +7,7 @@ retriever that can't run leaves a warning, and the other one answers.
 import asyncio
 import datetime
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -16,18 +16,20 @@ from memoryd.config.settings import QuerySettings as QuerySettings
 from memoryd.index.store import Store
 from memoryd.messages import FileKey
 from memoryd.search import fuse
-from memoryd.search.diversify import balance, spread, without_duplicates
+from memoryd.search.diversify import balance, spread
 from memoryd.search.evidence import Question
 from memoryd.search.fuse import Candidate
 from memoryd.search.gather import Gathered, gather, is_unspaced_question
 from memoryd.search.lexical import UNKNOWN
 from memoryd.search.query import MAX_GLOB_CHARS, MAX_GLOB_STARS, SOURCES, Filters, Query, parse
 from memoryd.search.results import (
+    Choose,
     LineReader,
+    Loader,
     OriginOf,
     explained,
     highlights,
-    load_hits,
+    load_distinct,
     within,
 )
 from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers, VectorRetriever
@@ -49,7 +51,7 @@ MAX_QUERY_CHARS = 8_000
 OVERFETCH = 4
 """Factor on the candidates when an operator excludes some."""
 SPARE = 2
-"""Factor on the results: so many are compared for duplicates and checked on disk."""
+"""Factor on the results: so many are checked on disk, and spread out."""
 
 
 class BadQueryError(ValueError):
@@ -136,18 +138,17 @@ class SearchEngine:
             result.warnings += retrieved.warnings
             gathered |= await gather(retrievers, retrieved, ids, weighted=self._weighted)
         candidates = self._score(query, encoded, gathered)
-        chosen = await self._choose(candidates, gathered, min_score, max_results, gone)
+        choose = await self._choose(candidates, gathered, min_score, max_results, gone)
         corpus = encoded.corpus or UNKNOWN
         reader = LineReader.of({term: corpus.weight(term) for term in retrievers.question.terms})
-        load = partial(
-            load_hits,
-            chosen=chosen,
+        loader = Loader(
             reader=reader,
             line_cosines=partial(retrievers.line_cosines, encoded.vector),
             origin_of=self._origin_of,
             max_chars=settings.snippet_chars,
             trusted=body.trusted,
         )
+        load = partial(load_distinct, choose=choose, loader=loader)
         shown = await self._store.readers.read(load)
         for candidate, hit in shown:
             if body.explain:
@@ -206,8 +207,8 @@ class SearchEngine:
         min_score: float,
         max_results: int,
         gone: Gone | None,
-    ) -> list[Candidate]:
-        """Return the candidates to show, best first."""
+    ) -> Choose:
+        """Return the function that chooses the candidates to show."""
         chunks = gathered.chunks
         if self._settings.hybrid.temporal_decay.enabled:
             candidates = fuse.aged(candidates, lambda row: self._retention(chunks[row].key))
@@ -218,18 +219,18 @@ class SearchEngine:
         texts = {row: chunk.text for row, chunk in chunks.items()}
         mmr = self._settings.hybrid.mmr
 
-        def pick() -> list[Candidate]:
-            distinct = without_duplicates(candidates, texts, most=SPARE * max_results)
+        def pick(without: Set[int]) -> list[Candidate]:
+            left = [c for c in candidates if c.row_id not in without]
             if mmr.enabled:
-                passed = [c for c in distinct if c.unaged_score >= min_score]
+                passed = [c for c in left if c.unaged_score >= min_score][: SPARE * max_results]
                 return spread(passed, texts, balance=mmr.balance, most=max_results)
-            notes = [c for c in distinct if chunks[c.row_id].key.source == NOTES]
-            others = [c for c in distinct if chunks[c.row_id].key.source != NOTES]
+            notes = [c for c in left if chunks[c.row_id].key.source == NOTES]
+            others = [c for c in left if chunks[c.row_id].key.source != NOTES]
             return balance(
                 notes, others, min_score=min_score, max_results=max_results, fill=self._weighted
             )
 
-        return await asyncio.to_thread(pick)
+        return pick
 
     def _retention(self, key: FileKey) -> float | None:
         """Return the share of a file's strength that age leaves; None if it has no date."""
