@@ -55,7 +55,7 @@ class Question:
     """A question and all that answers it: lines (`evidence`), and notes as a whole, by path.
 
     `kind` groups questions of one set; `across`: no line that answers is in the language of the
-    question.
+    question. If a result is of a note in `never`, no result is right.
     """
 
     text: str
@@ -63,6 +63,7 @@ class Question:
     kind: str = ""
     across: bool = False
     notes: frozenset[str] = frozenset()
+    never: frozenset[str] = frozenset()
 
     @property
     def is_answerable(self) -> bool:
@@ -71,6 +72,8 @@ class Question:
 
     def right(self, hits: Sequence[Hit]) -> list[bool]:
         """Return for every hit whether it is of a note, or contains a line, that answers."""
+        if any(hit.path in self.never for hit in hits):
+            return [False] * len(hits)
         return [
             hit.path in self.notes or any(line.is_covered(hit) for line in self.evidence)
             for hit in hits

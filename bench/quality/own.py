@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from bench.quality.asked import Goals, asked
+from bench.quality.following import MOST_UNRELATED, following, unrelated
 from bench.quality.model import Evidence, QualitySet, Question
 from bench.quality.scoring import Half, half_of
 
 DATA = Path(__file__).parent / "data"
 SAMPLE = Path(__file__).parents[2] / "examples/workspace"
 """The sample workspace, which two sets ask about."""
-WRITTEN = ("exact", "recency", "paraphrase", "abstention", "sample", "unanswerable")
+WRITTEN = ("exact", "recency", "paraphrase", "abstention", "sample", "unanswerable", "companions")
 _GOALS = {
     "exact": Goals(first=0.99),
     "recency": Goals(first=0.90),
@@ -41,6 +42,15 @@ def load(name: str, *, half: Half, today: datetime.date | None = None) -> Qualit
     day = today or datetime.date.today()
     notes = read_notes(name, today=day)
     questions = [_question(case, notes) for case in read_cases(name, today=day)]
+    if name == "companions":
+        return following(
+            name,
+            notes,
+            half_of(questions, half),
+            judge=unrelated,
+            figure="unrelated results",
+            most=MOST_UNRELATED,
+        )
     lasting = name in _ON_THE_SAMPLE or _DAYS_AGO.search(_text(name, "notes")) is None
     return asked(name, notes, half_of(questions, half), _GOALS[name], lasting=lasting)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.figures import Report, Target, at_least, at_most
-from bench.quality import beir, locomo, own, vault
+from bench.quality import beir, locomo, made, own, vault
 from bench.quality.ablation import AS_GIVEN, variants
 from bench.quality.model import Measured, MissingSetError, Outcome, QualitySet
 from bench.quality.options import Options
@@ -15,7 +15,7 @@ from bench.quality.scoring import Half
 from bench.quality.tables import figures_table
 from bench.quality.workspace import answering
 
-NAMES = ("locomo", *beir.TARGETS, *vault.NAMES, *own.WRITTEN, "abstention-locomo")
+NAMES = ("locomo", *beir.TARGETS, *vault.NAMES, *own.WRITTEN, *made.NAMES, "abstention-locomo")
 ALL = "all sets"
 MOST_LOST = 0.005
 WITHOUT_CUTS: Options = {"query.min_score": 0, "query.relative_cutoff": 0}
@@ -70,6 +70,8 @@ class Run:
         """Return a set. Raises `MissingSetError`."""
         if name in own.WRITTEN:
             return own.load(name, half=self.half)
+        if name in made.NAMES:
+            return made.load(name, half=self.half)
         if self.data is None:
             raise MissingSetError("no folder is named with --data")
         if name in beir.TARGETS:

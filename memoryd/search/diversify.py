@@ -1,43 +1,52 @@
-"""Diversity of results: near duplicates, maximal marginal relevance, share of transcripts. Pure.
+"""Diversity of results: near copies, maximal marginal relevance, share of transcripts. Pure.
 
-Near duplicates (copied notes, overlapping chunks, transcripts that quote a note) take one place.
-Maximal marginal relevance, an option, diversifies further (Carbonell and Goldstein, 1998), with the
-reference's similarity: Jaccard over words, in scripts without spaces over characters and bigrams.
+Results that show nearly the same (copied notes, a block that notes repeat, overlapping chunks,
+transcripts that quote a note) take one place. Maximal marginal relevance, an option, diversifies
+further (Carbonell and Goldstein, 1998), with the reference's similarity: Jaccard over words, in
+scripts without spaces over characters and bigrams.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from memoryd.search.fuse import Candidate, select
 from memoryd.text.fold import is_unspaced
+from memoryd.text.tokenize import SPACED_WORD
 
-SHINGLE_WORDS = 3
+Runs = Set[tuple[str, ...]]
+"""Runs of three words of a shown text."""
+RUN_WORDS = 3
+COPY = 0.6
+"""Least share of the shorter text's runs that a near copy contains."""
 LEAST_WORDS = 20
-"""Shorter texts are never duplicates, because one word, or the file, makes another fact."""
-MOST_CHARS_PER_WORD = 20
-SAME = 0.9
-"""Least share of the shorter text's runs of three words that a duplicate contains."""
+"""Shorter texts are never copies, because one word, or the file, makes another fact."""
+CHARS_PER_WORD = 2
+"""Characters of a script without spaces that count as one word of `LEAST_WORDS`."""
 
 _WORD = re.compile(r"[^\W_]+")
+_HANGUL = "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"
+_UNIT = re.compile(rf"({SPACED_WORD.pattern}|[{_HANGUL}]+)|[^\W_]")
+"""A word, or a character of a script without spaces. Korean has spaces."""
 
 
-def without_duplicates(
-    candidates: list[Candidate], texts: Mapping[int, str], *, most: int
-) -> list[Candidate]:
-    """Return at most `most` candidates, best first, without near duplicates of better ones."""
-    kept: list[Candidate] = []
-    shown: list[tuple[frozenset[str], list[str]]] = []
-    for candidate in candidates:
-        if len(kept) == most:
-            break
-        words = _words(texts.get(candidate.row_id, ""))
-        if len(words) >= LEAST_WORDS:
-            distinct = frozenset(words)
-            if any(_is_same(distinct, words, *other) for other in shown):
-                continue
-            shown.append((distinct, words))
-        kept.append(candidate)
-    return kept
+def runs_of(text: str) -> Runs:
+    """Return the runs of three words, in scripts without spaces of three characters, of a text.
+
+    There are none if the text is too short to be a copy.
+    """
+    units: list[str] = []
+    words = 0.0
+    for match in _UNIT.finditer(text.lower()):
+        units.append(match[0])
+        words += 1 if match[1] else 1 / CHARS_PER_WORD
+    if words < LEAST_WORDS:
+        return frozenset()
+    return frozenset(zip(*(units[at:] for at in range(RUN_WORDS)), strict=False))
+
+
+def is_copy(one: Runs, other: Runs) -> bool:
+    """Return whether two texts are nearly the same, or one contains nearly all of the other."""
+    return bool(one and other) and len(one & other) >= COPY * min(len(one), len(other))
 
 
 def spread(
@@ -64,26 +73,6 @@ def spread(
             similar = _jaccard(tokens[best.row_id], tokens[other.row_id])
             nearest[other.row_id] = max(nearest[other.row_id], similar)
     return taken
-
-
-def _words(text: str) -> list[str]:
-    """Return the words of a text, or its characters if it has no spaces between words."""
-    words = text.lower().split()
-    return list("".join(words)) if len(text) > MOST_CHARS_PER_WORD * len(words) else words
-
-
-def _is_same(
-    distinct: frozenset[str], words: list[str], others: frozenset[str], other: list[str]
-) -> bool:
-    # Most pairs differ in their words already, which is cheaper to compare than runs of words.
-    if len(distinct & others) < SAME * min(len(distinct), len(others)):
-        return False
-    one, two = _shingles(words), _shingles(other)
-    return len(one & two) >= SAME * min(len(one), len(two))
-
-
-def _shingles(words: list[str]) -> frozenset[tuple[str, ...]]:
-    return frozenset(zip(*(words[at:] for at in range(SHINGLE_WORDS)), strict=False))
 
 
 def _tokens(text: str) -> frozenset[str]:

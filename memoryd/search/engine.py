@@ -7,7 +7,7 @@ retriever that can't run leaves a warning, and the other one answers.
 import asyncio
 import datetime
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -18,18 +18,20 @@ from memoryd.messages import FileKey
 from memoryd.search import ageing, fuse
 from memoryd.search.confidence import rate
 from memoryd.search.date_match import AskedDate, gather_dated, with_date
-from memoryd.search.diversify import balance, spread, without_duplicates
+from memoryd.search.diversify import balance, spread
 from memoryd.search.evidence import Question
 from memoryd.search.fuse import Candidate
 from memoryd.search.gather import Gathered, gather
 from memoryd.search.lexical import UNKNOWN
 from memoryd.search.query import MAX_GLOB_CHARS, MAX_GLOB_STARS, SOURCES, Filters, Query, parse
 from memoryd.search.results import (
+    Choose,
     LineReader,
+    Loader,
     OriginOf,
     explained,
     highlights,
-    load_hits,
+    load_distinct,
     within,
 )
 from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers, VectorRetriever
@@ -53,7 +55,7 @@ MAX_QUERY_CHARS = 8_000
 OVERFETCH = 4
 """Factor on the candidates when an operator excludes some."""
 SPARE = 2
-"""Factor on the results: so many are compared for duplicates and checked on disk."""
+"""Factor on the results: so many are checked on disk, and spread out."""
 
 
 class BadQueryError(ValueError):
@@ -159,19 +161,18 @@ class SearchEngine:
             dated = await asyncio.to_thread(asked.shares, gathered, self._store.catalog.copy())
         candidates = self._score(query, encoded, gathered, dated)
         ageing_day = None if dated and asked.is_past else today
-        chosen = await self._choose(candidates, gathered, min_score, max_results, gone, ageing_day)
+        choose = await self._choose(candidates, gathered, min_score, max_results, gone, ageing_day)
         corpus = encoded.corpus or UNKNOWN
         weights = {term: corpus.weight(term) for term in retrievers.question.terms}
         reader = LineReader.of(weights, corpus.forms, corpus.parts)
-        load = partial(
-            load_hits,
-            chosen=chosen,
+        loader = Loader(
             reader=reader,
             line_cosines=partial(retrievers.line_cosines, encoded.vector),
             origin_of=self._origin_of,
             max_chars=settings.snippet_chars,
             trusted=body.trusted,
         )
+        load = partial(load_distinct, choose=choose, loader=loader)
         shown = await self._store.readers.read(load)
         rating = rate([candidate for candidate, _ in shown], candidates)
         result.confidence = rating.answer
@@ -244,8 +245,8 @@ class SearchEngine:
         max_results: int,
         gone: Gone | None,
         today: datetime.date | None,
-    ) -> list[Candidate]:
-        """Return the candidates to show, best first; without `today`, age does not count."""
+    ) -> Choose:
+        """Return the function that chooses what to show; without `today`, age does not count."""
         chunks = gathered.chunks
         if self._settings.hybrid.temporal_decay.enabled and today is not None:
             candidates = ageing.aged(
@@ -261,18 +262,18 @@ class SearchEngine:
         texts = {row: chunk.text for row, chunk in chunks.items()}
         mmr = self._settings.hybrid.mmr
 
-        def pick() -> list[Candidate]:
-            distinct = without_duplicates(candidates, texts, most=SPARE * max_results)
+        def pick(without: Set[int]) -> list[Candidate]:
+            left = [c for c in candidates if c.row_id not in without]
             if mmr.enabled:
-                passed = [c for c in distinct if c.unaged_score >= min_score]
+                passed = [c for c in left if c.unaged_score >= min_score][: SPARE * max_results]
                 return spread(passed, texts, balance=mmr.balance, most=max_results)
-            notes = [c for c in distinct if chunks[c.row_id].key.source == NOTES]
-            others = [c for c in distinct if chunks[c.row_id].key.source != NOTES]
+            notes = [c for c in left if chunks[c.row_id].key.source == NOTES]
+            others = [c for c in left if chunks[c.row_id].key.source != NOTES]
             return balance(
                 notes, others, min_score=min_score, max_results=max_results, fill=self._weighted
             )
 
-        return await asyncio.to_thread(pick)
+        return pick
 
     def _retention(self, key: FileKey, today: datetime.date) -> float | None:
         """Return the share of a file's strength that age leaves; None if it has no date."""

@@ -10,7 +10,7 @@ window, and whether the line before is a question with these terms.
 import math
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
@@ -19,6 +19,7 @@ import msgspec
 
 from memoryd.index.driver import Connection
 from memoryd.messages import FileKey
+from memoryd.search.diversify import Runs, is_copy, runs_of
 from memoryd.search.fuse import Candidate
 from memoryd.search.query import SOURCES
 from memoryd.search.text_match import Finder, TermPosition
@@ -31,6 +32,8 @@ NOTES, _ = SOURCES
 _TRUSTED = frozenset(Origin) - {Origin.UNTRUSTED}
 OriginOf = Callable[[FileKey], Origin]
 """Origin of a file's words, as the configuration says."""
+Choose = Callable[[Set[int]], Sequence[Candidate]]
+"""Function that chooses the candidates to show, best first, without some rows."""
 LineCosines = Callable[[int, str], list[float]]
 """(row, text of the chunk) → the cosine of each of its lines with the query, or nothing."""
 SHARE, RARE, NEAR = 3.0, 3.0, 4.0
@@ -68,42 +71,47 @@ class LineReader:
         """Return a reader for terms with these weights, and for what stands for them."""
         return cls(Finder(weights, forms, parts), tuple(weights.values()))
 
+    def found_in(self, text: str) -> Set[int]:
+        """Return the numbers of the terms that stand in a text."""
+        places = self.finder.places(fold(text))
+        return {number for number, found in enumerate(places) if found}
 
-def load_hits(
-    connection: Connection,
-    chosen: Sequence[Candidate],
-    *,
-    reader: LineReader,
-    line_cosines: LineCosines,
-    origin_of: OriginOf,
-    max_chars: int,
-    trusted: bool,
-) -> list[tuple[Candidate, Hit]]:
-    """Read the chosen chunks and cut their snippets; skips chunks that no longer exist.
 
-    Whose words a result is says its likeliest line. `trusted` skips untrusted ones.
+@dataclass(frozen=True, slots=True)
+class Loader:
+    """Reads chunks and makes results of them, with snippets of at most `max_chars`.
+
+    `trusted` leaves out untrusted ones. Whose words a result is says its likeliest line.
     """
-    hits: list[tuple[Candidate, Hit]] = []
-    for candidate in chosen:
+
+    reader: LineReader
+    line_cosines: LineCosines
+    origin_of: OriginOf
+    max_chars: int
+    trusted: bool
+
+    def load(self, connection: Connection, candidate: Candidate) -> Hit | None:
+        """Return the result for a candidate; None if its chunk is gone, or not trusted."""
         row = connection.execute(
             "SELECT path, source, title, date, start_line, end_line, text, line_map, origin, voices"
             " FROM chunks JOIN files USING (file_id) WHERE row_id = ?",
             (candidate.row_id,),
         ).fetchone()
         if row is None:
-            continue
+            return None
         path, source, title, date, start_line, end_line, text, line_map, origin, voices = row
+
         lines: Sequence[int] = range(start_line, end_line + 1)
         if line_map:  # the file's line of each line of the text
             lines = [int(line) for line in line_map.split(",")]
-        near = line_cosines(candidate.row_id, text)
-        shown = cut_snippet(text, 1, len(lines), reader, max_chars, near)
+        near = self.line_cosines(candidate.row_id, text)
+        shown = cut_snippet(text, 1, len(lines), self.reader, self.max_chars, near)
         first, last = lines[shown.start_line - 1], lines[shown.end_line - 1]
         voice = _voice(source, origin, voices, shown.best)
-        origin = least_trusted([voice.origin, origin_of(FileKey(source, path))])
-        if trusted and origin is Origin.UNTRUSTED:
-            continue
-        hit = Hit(
+        origin = least_trusted([voice.origin, self.origin_of(FileKey(source, path))])
+        if self.trusted and origin is Origin.UNTRUSTED:
+            return None
+        return Hit(
             path=path,
             start_line=start_line,
             end_line=end_line,
@@ -122,8 +130,42 @@ def load_hits(
             title=title,
             date=date,
         )
-        hits.append((candidate, hit))
-    return hits
+
+
+def load_distinct(
+    connection: Connection, choose: Choose, loader: Loader
+) -> list[tuple[Candidate, Hit]]:
+    """Return the chosen candidates with their results, best first, without near copies.
+
+    Others are chosen for the copies, and for candidates without a result. A result that has a word
+    of the query which the better one lacks is not its copy.
+    """
+    loaded: dict[int, Hit] = {}
+    runs: dict[int, Runs] = {}
+    left_out: set[int] = set()
+    while True:
+        shown: list[tuple[Candidate, Hit]] = []
+        known = len(left_out)
+        for candidate in choose(left_out):
+            row = candidate.row_id
+            if row not in loaded:
+                hit = loader.load(connection, candidate)
+                if hit is None:
+                    left_out.add(row)
+                    continue
+                loaded[row], runs[row] = hit, runs_of(hit.snippet)
+            hit = loaded[row]
+            words = loader.reader.found_in
+            if any(
+                is_copy(runs[row], runs[better.row_id])
+                and words(hit.snippet) <= words(other.snippet)
+                for better, other in shown
+            ):
+                left_out.add(row)
+            else:
+                shown.append((candidate, hit))
+        if len(left_out) == known:
+            return shown
 
 
 def _voice(source: str, origin: str, voices: str, line: int) -> Voice:

@@ -332,6 +332,29 @@ def test_near_duplicates_take_one_place(daemon: Daemon, mmr: bool) -> None:
     assert sorted(path.partition("-")[0] for path in found) == ["memory/copy", "memory/other.md"]
 
 
+def test_a_block_that_notes_repeat_is_shown_once(daemon: Daemon) -> None:
+    lines = [f"{n}. Ask the {n}th harbour master about berths {n * 7}." for n in range(12)]
+    for number in range(8):
+        before = [f"plan{number} item{n} of the week" for n in range(6)]
+        after = [f"later{number} thing{n} to see" for n in range(5)]
+        daemon.write(f"memory/day-{number}.md", "\n".join([*before, *lines, *after]) + "\n")
+    daemon.write("memory/other.md", "The harbour master is on holiday in June.\n")
+    daemon.start().sync()
+    found = daemon.paths("harbour master berths", min_score=0.0)
+    assert sorted(path.partition("-")[0] for path in found) == ["memory/day", "memory/other.md"]
+
+
+def test_a_copy_with_another_word_of_the_query_is_shown(daemon: Daemon) -> None:
+    block = " ".join(f"berth{n}" for n in range(30))
+    for port, fee in (("Lagos", "410"), ("Sines", "260"), ("Aveiro", "180")):
+        text = f"The harbour fee list of {port}: {block}. It costs {fee} euros.\n"
+        daemon.write(f"memory/{port.lower()}.md", text)
+    daemon.start().sync()
+    assert len(daemon.paths("harbour fee", min_score=0.0)) == 1
+    found = daemon.paths("harbour fee Lagos Sines", min_score=0.0)
+    assert sorted(found) == ["memory/lagos.md", "memory/sines.md"]
+
+
 def test_short_notes_that_differ_by_a_word_are_all_shown(daemon: Daemon) -> None:
     for place in ("cellar", "barn", "attic"):
         daemon.write(f"memory/{place}.md", f"The door code of the {place} is kept by Ines.\n")

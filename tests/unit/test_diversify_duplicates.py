@@ -1,4 +1,4 @@
-"""An answer contains no near-duplicates."""
+"""An answer shows nothing twice: what makes a shown text a near copy of a better one."""
 
 import random
 
@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.search.diversify import LEAST_WORDS, SAME, spread, without_duplicates
+from memoryd.search.diversify import COPY, LEAST_WORDS, is_copy, runs_of, spread
 from memoryd.search.fuse import Candidate
 
 WORDS = [f"word{n}" for n in range(400)]
+CHINESE = "今天玩成语接龙游戏明天下午三点开项目评审会议她怀孕八周了医生说要多休息记得买牛奶"
 
 
 def candidates(count: int) -> list[Candidate]:
@@ -17,98 +18,65 @@ def candidates(count: int) -> list[Candidate]:
     return [Candidate(row, s, s, s, unaged_score=s) for row, s in enumerate(scores)]
 
 
-def kept(*texts: str, most: int = 10) -> list[int]:
-    found = without_duplicates(candidates(len(texts)), dict(enumerate(texts)), most=most)
-    return [candidate.row_id for candidate in found]
+def copies(one: str, other: str) -> bool:
+    found = is_copy(runs_of(one), runs_of(other))
+    assert found == is_copy(runs_of(other), runs_of(one))
+    return found
 
 
 def prose(first: int, count: int) -> str:
     return " ".join(WORDS[first : first + count])
 
 
-def test_of_a_copied_note_the_better_is_shown() -> None:
-    assert kept(prose(0, 60), prose(100, 60), prose(0, 60)) == [0, 1]
-
-
 def test_a_copy_that_is_laid_out_anew_is_a_copy() -> None:
     text = prose(0, 60)
-    again = "# " + text.replace("word7 ", "word7,\n- ").upper() + "."
-    assert kept(text, again) == [0]
+    assert copies(text, text)
+    assert copies(text, "# " + text.replace("word7 ", "word7,\n- ").upper() + ".")
+    assert not copies(text, prose(100, 60))
 
 
-def test_what_quotes_a_note_is_a_copy_of_it_whichever_is_the_better() -> None:
-    quoted = f"{prose(200, 80)}\n> {prose(0, 40)}\n{prose(300, 80)}"
-    assert kept(quoted, prose(0, 40)) == [0]
-    assert kept(prose(0, 40), quoted) == [0]
+def test_what_quotes_a_text_is_a_copy_of_it() -> None:
+    assert copies(f"{prose(200, 80)}\n> {prose(0, 40)}\n{prose(300, 80)}", prose(0, 40))
 
 
-def test_chunks_that_overlap_a_little_are_two_and_almost_wholly_one() -> None:
-    assert kept(prose(0, 100), prose(80, 100)) == [0, 1]
-    assert kept(prose(0, 100), prose(50, 100)) == [0, 1]
-    assert kept(prose(0, 100), prose(5, 100)) == [0]
+def test_texts_that_overlap_a_little_are_two_and_mostly_one() -> None:
+    assert not copies(prose(0, 100), prose(50, 100))
+    assert copies(prose(0, 100), prose(30, 100))
 
 
-def test_short_texts_that_differ_by_a_word_are_two() -> None:
-    assert kept("The door code of the shed is 4711.", "The door code of the barn is 4711.") == [
-        0,
-        1,
-    ]
+def test_a_block_between_other_lines_is_a_copy() -> None:
+    block = prose(0, 60)
+    assert copies(f"{prose(100, 20)}\n{block}\n{prose(120, 15)}", f"{block}\n{prose(200, 30)}")
 
 
-def test_even_the_same_short_text_in_two_files_is_two() -> None:
+def test_short_texts_are_never_copies() -> None:
     short = prose(0, LEAST_WORDS - 1)
-    assert kept(short, short) == [0, 1]
-    assert kept(f"{short} more", f"{short} more") == [0]
+    assert not copies(short, short)
+    assert copies(f"{short} more", f"{short} more")
 
 
-def test_a_long_text_that_differs_in_every_fifth_word_is_two() -> None:
+def test_a_text_that_differs_in_every_third_word_is_another_one() -> None:
     words = WORDS[:60]
-    changed = [f"x{word}" if n % 5 == 0 else word for n, word in enumerate(words)]
-    assert kept(" ".join(words), " ".join(changed)) == [0, 1]
+    changed = [f"x{word}" if n % 3 == 0 else word for n, word in enumerate(words)]
+    assert not copies(" ".join(words), " ".join(changed))
 
 
-def test_scripts_without_spaces_are_compared_by_characters() -> None:
-    text = "今天玩成语接龙游戏明天下午三点开项目评审会议她怀孕八周了医生说要多休息"
-    assert kept(text, f"另外，{text}。") == [0]
-    assert kept(text, text[::-1]) == [0, 1]
-    assert kept(text[:12], text[:12]) == [0, 1]
+@pytest.mark.parametrize("layout", ["{}", "另外，{}。", "- {} [link](a.md)"])
+def test_scripts_without_spaces_are_compared_by_characters(layout: str) -> None:
+    assert copies(CHINESE, layout.format(CHINESE))
+    assert copies(CHINESE, "\n".join(CHINESE[at : at + 6] for at in range(0, len(CHINESE), 6)))
+    assert not copies(CHINESE, layout.format(CHINESE[::-1]))
+    assert not copies(CHINESE[:38], CHINESE[:38])
 
 
-def test_a_chain_is_held_against_what_is_shown_only() -> None:
-    """The third resembles the second, which is not shown, and differs from the first."""
-    first, second, third = prose(0, 100), prose(8, 100), prose(16, 100)
-    assert kept(first, second, third) == [0, 2]
-
-
-def test_only_as_many_are_kept_as_can_be_shown() -> None:
-    texts = [prose(0, 50), prose(0, 50), prose(60, 50), prose(120, 50), prose(180, 50)]
-    assert kept(*texts, most=3) == [0, 2, 3]
-    assert kept(*texts, most=1) == [0]
-    assert kept(most=3) == []
-
-
-def test_a_candidate_without_a_text_is_kept() -> None:
-    assert len(without_duplicates(candidates(2), {}, most=5)) == 2
-
-
-@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=8))
-def test_no_two_of_what_is_kept_are_duplicates_and_the_rest_is(
-    cuts: list[tuple[int, int]],
-) -> None:
-    texts = [prose(first, count) for first, count in cuts]
-    shown = kept(*texts)
-    assert shown == sorted(shown)
-
-    def runs(row: int) -> set[int]:
-        first, count = cuts[row]
+@given(*[st.tuples(st.integers(0, 60), st.integers(0, 60))] * 2)
+def test_copies_share_runs_of_words(one: tuple[int, int], other: tuple[int, int]) -> None:
+    def runs(first: int, count: int) -> set[int]:
         return set(range(first, first + count - 2)) if count >= LEAST_WORDS else set()
 
-    def same(one: int, other: int) -> bool:
-        a, b = runs(one), runs(other)
-        return bool(a and b) and len(a & b) >= SAME * min(len(a), len(b))
-
-    for row in range(len(texts)):
-        assert (row in shown) is not any(same(row, better) for better in shown if better < row)
+    a, b = runs(*one), runs(*other)
+    expected = bool(a and b) and len(a & b) >= COPY * min(len(a), len(b))
+    assert copies(prose(*one), prose(*other)) == expected
 
 
 def brute_force(scores: list[float], bags: list[set[str]], balance: float, most: int) -> list[int]:
