@@ -20,13 +20,14 @@ from bench.quality.workspace import answering
 from memoryd.search.confidence import (
     FITTED,
     MEDIUM,
+    SURE_LOGIT,
     Constants,
     lead,
-    odds,
+    logit_of_answer,
     probability,
     probability_of_result,
 )
-from memoryd.search.fuse import strength_of
+from memoryd.search.fuse import BEND, strength_of
 
 PARAPHRASED = frozenset({"paraphrase", "abstention"})
 """Sets that are left out: the bundled model gives their answers the cosines of noise."""
@@ -87,38 +88,34 @@ def fit(answers: Sequence[Answer]) -> Constants:
     some = [answer for answer in answers if answer.results]
     weights = np.array([answer.weight for answer in some])
     found = np.array([answer.found for answer in some], dtype=float)
-    figures = [[(e.words, e.cosine) for e in answer.results] for answer in some]
+    results = [example for answer in some for example in answer.results]
+    words = np.tanh([example.words for example in results])
+    near = np.tanh([max(0.0, example.cosine or 0.0) / BEND for example in results])
+    with_vector = np.array([example.cosine is not None for example in results])
+    starts = np.cumsum([0, *(len(answer.results) for answer in some)])[:-1]
+
+    def logits(values: Numbers) -> Numbers:
+        alone = values[0] + values[1] * words
+        both = values[2] + values[3] * words + values[4] * near
+        chosen: Numbers = np.where(with_vector, np.maximum(alone, both), alone)
+        return chosen
 
     def loss_of_answers(values: Numbers) -> float:
-        constants = _of_answers(values)
-        chances = [max(odds(w, c, constants) for w, c in of) for of in figures]
-        return _loss(chances, found, weights)
+        return _loss(np.maximum.reduceat(logits(values), starts), found, weights)
 
-    first = minimize(loss_of_answers, FITTED[:4])
-    of_answers = _of_answers(first)
-    examples = [(answer.weight, answer.results[0]) for answer in some]
-    right = np.array([example.right for _, example in examples], dtype=float)
-    sure = [odds(example.words, example.cosine, of_answers) for _, example in examples]
+    answer = minimize(loss_of_answers, FITTED[:5])
+    sure = np.tanh(logits(answer)[starts] / SURE_LOGIT)
+    leads = np.array([one.results[0].lead for one in some])
+    right = np.array([one.results[0].right for one in some], dtype=float)
 
     def loss_of_results(values: Numbers) -> float:
-        result_bias, answer, ahead = values
-        constants = of_answers._replace(result_bias=result_bias, answer=answer, lead=ahead)
-        chances = [
-            probability_of_result(of, example.lead, constants)
-            for of, (_, example) in zip(sure, examples, strict=True)
-        ]
-        return _loss([p / (1 - p) for p in chances], right, weights)
+        return _loss(values[0] + values[1] * sure + values[2] * leads, right, weights)
 
-    result_bias, answer, ahead = minimize(loss_of_results, FITTED[4:])
-    return of_answers._replace(result_bias=result_bias, answer=answer, lead=ahead)
+    result = minimize(loss_of_results, FITTED[5:])
+    return Constants(*(float(value) for value in (*answer, *result)))
 
 
-def _of_answers(values: Sequence[float] | Numbers) -> Constants:
-    words_bias, words, meaning_bias, cosine = values
-    return Constants(words_bias, words, meaning_bias, cosine, 0.0, 0.0, 0.0)
-
-
-def minimize(loss: Callable[[Numbers], float], start: Iterable[float]) -> tuple[float, ...]:
+def minimize(loss: Callable[[Numbers], float], start: Iterable[float]) -> Numbers:
     """Return the values with the least loss, by gradient descent."""
     values = np.array(list(start))
     momentum, square = np.zeros_like(values), np.zeros_like(values)
@@ -134,13 +131,13 @@ def minimize(loss: Callable[[Numbers], float], start: Iterable[float]) -> tuple[
         size = STEP * (1.0 if step < STEPS / 2 else 0.1)
         change = momentum / (1 - 0.9**step) / (np.sqrt(square / (1 - 0.99**step)) + 1e-8)
         values = values - size * change
-    return tuple(float(value) for value in values)
+    return values
 
 
-def _loss(odds_of: Sequence[float], right: Numbers, weights: Numbers) -> float:
-    chance = np.clip(np.array(odds_of) / (1 + np.array(odds_of)), 1e-9, 1 - 1e-9)
-    surprise = right * np.log(chance) + (1 - right) * np.log(1 - chance)
-    return float(-(weights * surprise).sum())
+def _loss(logits: Numbers, right: Numbers, weights: Numbers) -> float:
+    """Return the weighted negative logarithm of the likelihood."""
+    surprise = np.logaddexp(0.0, np.where(right > 0, -logits, logits))
+    return float((weights * surprise).sum())
 
 
 def _answers(name: str, rated: Sequence[Rated], *, hybrid: bool) -> list[Answer]:
@@ -170,10 +167,15 @@ def _examples(one: Rated) -> list[Example]:
             raise ValueError("the daemon explains no results")
         words = explained.strength - strength_of(0.0, explained.cosine)
         figures.append((words, explained.cosine, explained.strength * explained.decay))
-    strengths = [strength for _, _, strength in figures]
-    best = sorted([*strengths, 0.0, 0.0], reverse=True)[:2]
+    # As in `rate`: what gave way to a newer result is no rival.
+    standing = [
+        strength
+        for (_, _, strength), hit in zip(figures, one.hits, strict=True)
+        if hit.explanation is not None and hit.explanation.decay == 1.0
+    ]
+    first, second = sorted([*standing, 0.0, 0.0], reverse=True)[:2]
     return [
-        Example(words, cosine, lead(strength, best[1] if strength == best[0] else best[0]), right)
+        Example(words, cosine, lead(strength, second if strength == first else first), right)
         for (words, cosine, strength), right in zip(figures, one.right, strict=False)
     ]
 
@@ -197,14 +199,15 @@ def _lines(answers: Sequence[Answer], constants: Constants) -> list[str]:
 
 def _line(name: str, answers: Sequence[Answer], constants: Constants) -> str:
     def is_rated(answer: Answer) -> bool:
-        each = [odds(e.words, e.cosine, constants) for e in answer.results]
-        return probability(max(each, default=0.0)) >= MEDIUM
+        each = [logit_of_answer(e.words, e.cosine, constants) for e in answer.results]
+        return bool(each) and probability(max(each)) >= MEDIUM
 
     def first(answer: Answer) -> float:
         if not answer.results:
             return 0.0
         best = answer.results[0]
-        return probability_of_result(odds(best.words, best.cosine, constants), best.lead, constants)
+        logit = logit_of_answer(best.words, best.cosine, constants)
+        return probability_of_result(logit, best.lead, constants)
 
     within = [is_rated(a) for a in answers if a.found and not a.across]
     across = [is_rated(a) for a in answers if a.found and a.across]

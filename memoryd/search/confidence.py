@@ -1,7 +1,8 @@
 """Confidence: how probable it is that a result, or an answer as a whole, answers the query. Pure.
 
-Words and meaning are two kinds of evidence whose odds add up, so that a vector that arrives never
-makes an answer less probable. `python -m bench quality calibrate` fits the constants.
+Logistic regression on the strength of the words and the cosine. The words alone give a least
+value, so that a vector that arrives never makes an answer less probable. `python -m bench quality
+calibrate` fits the constants.
 """
 
 import math
@@ -14,26 +15,27 @@ from memoryd_client.schema.memory import Confidence
 
 
 class Constants(NamedTuple):
-    """Logarithms of odds. `words` and `cosine` multiply figures from 0 to 1, see `odds`."""
+    """Coefficients of the logits: of words alone, of words with a cosine, and of a result."""
 
-    words_bias: float
-    words: float
-    meaning_bias: float
-    cosine: float
-    result_bias: float
-    answer: float
-    lead: float
+    alone: float
+    alone_words: float
+    both: float
+    both_words: float
+    both_cosine: float
+    result: float
+    result_answer: float
+    result_lead: float
 
 
-FITTED = Constants(-4.53, 9.87, -9.7, 17.0, -1.96, 2.08, 4.14)
+FITTED = Constants(-4.71, 10.25, -5.5, 2.5, 10.5, -1.96, 2.08, 4.14)
 HIGH, MEDIUM, LOW = 0.8, 0.4, 0.1
 """Least probability, of an answer among the results, for each rating."""
 LEAD_OFFSET = 0.3
 """Strength added to the divisor of the lead, so that weak evidence has no large lead."""
 WIDE_LEAD = 0.2
 """Lead from which tanh flattens it."""
-SURE_LOG_ODDS = 2.0
-"""Logarithm of odds from which tanh flattens it."""
+SURE_LOGIT = 2.0
+"""Logit from which tanh flattens it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,31 +47,36 @@ class Rating:
 
 
 def rate(shown: Sequence[Candidate], others: Sequence[Candidate] = ()) -> Rating:
-    """Rate the results of an answer; `others` were found and are not shown."""
+    """Rate the results of an answer; `others` were found too, and some are not shown."""
     if not shown:
         return Rating(Confidence.NONE, ())
-    each = [odds(c.words, c.cosine) for c in shown]
-    strengths = [_standing(c) for c in shown]
-    rivals = strengths if len(shown) > 1 else [*strengths, *(_standing(c) for c in others)]
-    first, second = sorted([*rivals, 0.0], reverse=True)[:2]
-    leads = [lead(s, second if s == first else first) for s in strengths]
-    return Rating(level(probability(max(each))), tuple(map(probability_of_result, each, leads)))
+    logits = [logit_of_answer(c.words, c.cosine) for c in shown]
+    rivals = shown if len(shown) > 1 else others
+    # An old result that gave way to a newer one is no rival of it.
+    standing = [_strength(c) for c in rivals if c.decay == 1.0]
+    first, second = sorted([*standing, 0.0, 0.0], reverse=True)[:2]
+    strengths = [_strength(c) for c in shown]
+    leads = [lead(own, second if own == first else first) for own in strengths]
+    results = tuple(map(probability_of_result, logits, leads))
+    return Rating(level(probability(max(logits))), results)
 
 
-def odds(words: float, cosine: float | None, constants: Constants = FITTED) -> float:
-    """Return the odds that a result's own evidence is that of an answer.
+def logit_of_answer(words: float, cosine: float | None, constants: Constants = FITTED) -> float:
+    """Return the logit of the probability that evidence like this is that of an answer.
 
-    `words` is its strength of words, `cosine` that on the bundled model's scale.
+    `words` is the strength of the words, `cosine` on the bundled model's scale.
     """
-    by_words = math.exp(constants.words_bias + constants.words * math.tanh(words))
-    near = math.tanh(max(0.0, cosine or 0.0) / BEND)
-    by_meaning = math.exp(constants.meaning_bias + constants.cosine * near) if near else 0.0
-    return by_words + by_meaning
+    by_words, near = math.tanh(words), math.tanh(max(0.0, cosine or 0.0) / BEND)
+    alone = constants.alone + constants.alone_words * by_words
+    if cosine is None:
+        return alone
+    both = constants.both + constants.both_words * by_words + constants.both_cosine * near
+    return max(alone, both)
 
 
-def probability(of: float) -> float:
-    """Return the probability for odds."""
-    return of / (1.0 + of)
+def probability(logit: float) -> float:
+    """Return the probability of a logit."""
+    return 1.0 / (1.0 + math.exp(-logit))
 
 
 def lead(strength: float, rival: float) -> float:
@@ -77,11 +84,10 @@ def lead(strength: float, rival: float) -> float:
     return math.tanh((strength - rival) / (strength + LEAD_OFFSET) / WIDE_LEAD)
 
 
-def probability_of_result(of: float, lead: float, constants: Constants = FITTED) -> float:
-    """Return the probability that this result answers, from its odds and its lead."""
-    sure = math.tanh(math.log(of) / SURE_LOG_ODDS)
-    logit = constants.result_bias + constants.answer * sure + constants.lead * lead
-    return 1.0 / (1.0 + math.exp(-logit))
+def probability_of_result(logit: float, lead: float, constants: Constants = FITTED) -> float:
+    """Return the probability that this result answers, from the logit of its evidence."""
+    sure = constants.result_answer * math.tanh(logit / SURE_LOGIT)
+    return probability(constants.result + sure + constants.result_lead * lead)
 
 
 def level(probability: float) -> Confidence:
@@ -93,5 +99,5 @@ def level(probability: float) -> Confidence:
     return Confidence.LOW if probability >= LOW else Confidence.NONE
 
 
-def _standing(candidate: Candidate) -> float:
+def _strength(candidate: Candidate) -> float:
     return strength_of(candidate.words, candidate.cosine) * candidate.decay

@@ -10,8 +10,7 @@ import re
 from collections.abc import Mapping, Set
 
 from memoryd.search.fuse import Candidate, select
-from memoryd.text.fold import is_unspaced
-from memoryd.text.tokenize import SPACED_WORD
+from memoryd.text.fold import SPACED_WORD, is_unspaced
 
 Runs = Set[tuple[str, ...]]
 """Runs of three words of a shown text."""
