@@ -19,6 +19,7 @@ from memoryd.embed.pool import EmbedJob, EmbedPool
 from memoryd.embed.pool_registry import SharedPool
 from memoryd.embed.provider import PermanentError, Provider, ProviderError
 from memoryd.embed.resolve import Resolved
+from memoryd.embed.scale import Scale
 from memoryd.embed.upload_gate import UploadGate
 from memoryd.embed.windows import window_of_each_line
 from memoryd.identity import Choice
@@ -168,9 +169,10 @@ def _vector_retriever(
     writer: asyncio.Queue[ToWriter],
     gate: UploadGate | None,
 ) -> VectorRetriever:
+    scale = Scale(pool.calls, provider.calibration)
     vectors = VectorRetriever(
-        partial(embed_query, pool, store, writer, gate),
-        provider.calibration.apply,
+        partial(embed_query, pool, store, writer, gate, scale),
+        scale.apply,
         store.vector_problem,
     )
     if (units := provider.window_units) is None:
@@ -183,9 +185,10 @@ async def embed_query(
     store: Store,
     writer: asyncio.Queue[ToWriter],
     gate: UploadGate | None,
+    scale: Scale,
     text: str,
 ) -> NDArray[np.float32]:
-    """Embed a search query within `QUERY_S`. Raises `RetrieverError`.
+    """Embed a search query within `QUERY_S`, and know the model's scale. Raises `RetrieverError`.
 
     When the vector can't be compared with those of the index, the provider is asked for its dims:
     it may have changed them for texts too.
@@ -195,6 +198,7 @@ async def embed_query(
     try:
         vector = await pool.embed_query(text, patience_s=QUERY_S)
         if store.identity.dims in (None, len(vector)):
+            await scale.measure()
             return vector
         async with asyncio.timeout(QUERY_S):
             dims = await pool.calls.dims_now()

@@ -10,7 +10,7 @@ import msgspec
 
 from memoryd.embed.gguf_file import content_digest, is_gguf
 from memoryd.embed.local import Engine
-from memoryd.embed.provider import Calibration, PermanentError, Prefixes, prefixes
+from memoryd.embed.provider import PermanentError, Prefixes, prefixes
 
 BINDING = "xllamacpp"
 _WORKER = "memoryd.embed.gguf_worker"
@@ -43,7 +43,7 @@ def gguf_engine(
         model=path.stem,
         key=key,
         dims=None,
-        calibration=Calibration(),
+        calibration=None,
         module=_WORKER,
         arguments=(str(path), str(context_tokens)),
         check=partial(_check, path, context_tokens, texts, key),

@@ -49,7 +49,7 @@ class Engine:
     model: str
     key: str
     dims: int | None
-    calibration: Calibration
+    calibration: Calibration | None
     module: str
     arguments: tuple[str, ...] = ()
     check: Callable[[], None]

@@ -134,7 +134,7 @@ class Provider(Protocol):
     tokens_used: int
     query_timeout_s: float
     dims: int | None
-    calibration: Calibration
+    calibration: Calibration | None
     max_input_bytes: int
     window_units: int | None
     batch_items: int

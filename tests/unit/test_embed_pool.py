@@ -87,7 +87,7 @@ class FakeProvider:
     tokens_used = 0
     query_timeout_s = 60.0
     window_units: int | None = None
-    calibration = Calibration()
+    calibration: Calibration | None = None
     max_input_bytes = 1_000
     batch_bytes = 10_000
 

@@ -28,7 +28,7 @@ _MIN_INPUT_BYTES = 256
 class RemoteProvider:
     """Provider backed by a server. Connects at the first request."""
 
-    calibration = Calibration()
+    calibration: Calibration | None = None
     remote = True
     window_units: int | None = None
 
