@@ -20,6 +20,10 @@ from memoryd_client.schema.memory import Origin
 _WORDS = re.compile(rf"[\w{EMOJI_MARK}]+")
 EXACT_ROWS = 20
 """Maximum number of chunks that become candidates because they contain a verbatim string."""
+_FEW_ROWS = 6
+"""Chunks with a phrase below which chunks with its words near each other are candidates too."""
+_MOST_NEAR_WORDS, _LINK_WORDS = 6, 16
+"""Words of a phrase that may have links inside, and words of a link's target."""
 UNSPACED_QUESTION, UNSPACED_CHUNK = 0.3, 0.1
 """Share of its characters above which a text counts as being in a script without spaces."""
 CONTAINS = 0.5
@@ -117,7 +121,8 @@ def read_chunks(
     are no keyword tables to read, and all have `NO_EVIDENCE`.
     """
     unspaced = is_unspaced_question(query.text)
-    without = Finder(Term(word) for word in query.without)
+    without = Finder(Term(fold(word)) for word in query.without if not _is_phrase(word))
+    banned = [phrase for phrase in query.without if _is_phrase(phrase)]
     found: dict[int, tuple[FileKey, ChunkText]] = {}
     lengths = {} if corpus is None else read_lengths(connection, rows)
     for row in rows:
@@ -126,7 +131,7 @@ def read_chunks(
             " WHERE row_id = ?",
             (row,),
         ).fetchone()
-        if read is None or _is_ruled_out(read[0], without, query.required):
+        if read is None or _is_ruled_out(read[0], without, banned, query.required):
             continue
         text, path, heading, source, origin = read
         if trusted and origin == Origin.UNTRUSTED:
@@ -156,14 +161,19 @@ def exact_rows(
     which = "chunks_fts MATCH ?" + (" AND origin <> 'untrusted'" if trusted else "")
     found: list[int] = []
     for unit in units:
-        words = " ".join(_WORDS.findall(index_words(unit)))
+        words = _WORDS.findall(index_words(unit))
         if not words:
             continue
-        rows = connection.execute(
+        most = EXACT_ROWS if file_ids is None else 50 * EXACT_ROWS
+        find = (
             "SELECT chunks_fts.rowid, file_id FROM chunks_fts"
-            f" JOIN chunks ON chunks.row_id = chunks_fts.rowid WHERE {which} LIMIT ?",
-            (f'"{words}"', EXACT_ROWS if file_ids is None else 50 * EXACT_ROWS),
-        ).fetchall()
+            f" JOIN chunks ON chunks.row_id = chunks_fts.rowid WHERE {which} LIMIT ?"
+        )
+        rows = connection.execute(find, (f'"{" ".join(words)}"', most)).fetchall()
+        if len(rows) < _FEW_ROWS and 1 < len(words) <= _MOST_NEAR_WORDS:
+            # The target of a link may stand between two words.
+            near = " ".join(f'"{word}"' for word in words)
+            rows += connection.execute(find, (f"NEAR({near}, {_LINK_WORDS})", most)).fetchall()
         allowed = [row for row, file_id in rows if file_ids is None or file_id in file_ids]
         found += allowed[:EXACT_ROWS]
     return found
@@ -174,7 +184,15 @@ def is_unspaced_question(text: str) -> bool:
     return unspaced_share(text) > UNSPACED_QUESTION
 
 
-def _is_ruled_out(text: str, without: Finder, required: Sequence[str]) -> bool:
+def _is_phrase(excluded: str) -> bool:
+    return not excluded.isalnum()
+
+
+def _is_ruled_out(
+    text: str, without: Finder, banned: Sequence[str], required: Sequence[str]
+) -> bool:
     if without.terms and any(without.places(fold(text))):
+        return True
+    if any(exactness(phrase, text) >= CONTAINS for phrase in banned):
         return True
     return any(exactness(string, text) < CONTAINS for string in required)
