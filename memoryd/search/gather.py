@@ -25,7 +25,10 @@ EXACT_ROWS = 20
 """Maximum number of chunks that become candidates because they contain a verbatim string."""
 MOST_NAMED = 10
 """Maximum number of files with one title for which a question of that title asks."""
-
+_FEW_ROWS = 6
+"""Chunks with a phrase below which chunks with its words near each other are candidates too."""
+_MOST_NEAR_WORDS, _LINK_WORDS = 6, 16
+"""Words of a phrase that may have links inside, and words of a link's target."""
 CONTAINS = 0.5
 """Least exactness of a quoted string: a match inside a longer string passes."""
 
@@ -134,7 +137,8 @@ def read_chunks(
     `trusted` excludes chunks that became untrusted since they were found. Without a `corpus` there
     are no keyword tables to read, and all have `NO_EVIDENCE`.
     """
-    without = Finder(Term(word) for word in query.without)
+    without = Finder(Term(fold(word)) for word in query.without if not _is_phrase(word))
+    banned = [phrase for phrase in query.without if _is_phrase(phrase)]
     found: dict[int, tuple[FileKey, ChunkText]] = {}
     lengths = {} if corpus is None else read_lengths(connection, rows)
     for row in rows:
@@ -143,7 +147,7 @@ def read_chunks(
             " FROM chunks JOIN files USING (file_id) WHERE row_id = ?",
             (row,),
         ).fetchone()
-        if read is None or _is_ruled_out(read[0], without, query.required):
+        if read is None or _is_ruled_out(read[0], without, banned, query.required):
             continue
         text, path, heading, source, origin, title, properties = read
         if trusted and origin == Origin.UNTRUSTED:
@@ -204,20 +208,34 @@ def exact_rows(
     which = "chunks_fts MATCH ?" + (" AND origin <> 'untrusted'" if trusted else "")
     found: list[int] = []
     for unit in units:
-        words = " ".join(_WORDS.findall(index_words(unit)))
+        words = _WORDS.findall(index_words(unit))
         if not words:
             continue
-        rows = connection.execute(
+        most = EXACT_ROWS if file_ids is None else 50 * EXACT_ROWS
+        find = (
             "SELECT chunks_fts.rowid, file_id FROM chunks_fts"
-            f" JOIN chunks ON chunks.row_id = chunks_fts.rowid WHERE {which} LIMIT ?",
-            (f'"{words}"', EXACT_ROWS if file_ids is None else 50 * EXACT_ROWS),
-        ).fetchall()
+            f" JOIN chunks ON chunks.row_id = chunks_fts.rowid WHERE {which} LIMIT ?"
+        )
+        rows = connection.execute(find, (f'"{" ".join(words)}"', most)).fetchall()
+        if len(rows) < _FEW_ROWS and 1 < len(words) <= _MOST_NEAR_WORDS:
+            # The target of a link may stand between two words.
+            near = " ".join(f'"{word}"' for word in words)
+            rows += connection.execute(find, (f"NEAR({near}, {_LINK_WORDS})", most)).fetchall()
         allowed = [row for row, file_id in rows if file_ids is None or file_id in file_ids]
         found += allowed[:EXACT_ROWS]
     return found
 
 
-def _is_ruled_out(text: str, without: Finder, required: Sequence[str]) -> bool:
+def _is_phrase(excluded: str) -> bool:
+    return not excluded.isalnum()
+
+
+def _is_ruled_out(
+    text: str, without: Finder, banned: Sequence[str], required: Sequence[str]
+) -> bool:
+
     if without.terms and any(without.places(fold(text))):
+        return True
+    if any(exactness(phrase, text) >= CONTAINS for phrase in banned):
         return True
     return any(exactness(string, text) < CONTAINS for string in required)

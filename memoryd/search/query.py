@@ -1,7 +1,7 @@
 """Search syntax and file filters. Pure.
 
-`"…"`, `-word`, `path:GLOB`, `source:NAME`, `since:DATE` and `until:DATE` are operators. Anything
-else is plain text, and so is an operator with an invalid value.
+`"…"`, `-word`, `-"…"`, `path:GLOB`, `source:NAME`, `since:DATE` and `until:DATE` are operators.
+Anything else is plain text, and so is an operator with an invalid value.
 """
 
 import datetime
@@ -25,7 +25,8 @@ _QUOTED = re.compile(r'"([^"]{2,200})"')
 # Quoted text is skipped, because it contains no operators.
 _OR_QUOTED = r'"[^"]{2,200}"|(?:^|(?<=\s))'
 _NAMED = re.compile(_OR_QUOTED + r'(?:(path|source|since|until):("[^"]+"|\S+))')
-_WITHOUT = re.compile(_OR_QUOTED + r"(?:-([^\W\d_][^\W_]{2,})(?=\s|$))")
+_WITHOUT = re.compile(_OR_QUOTED + r'(?:-(?:([^\W\d_][^\W_]{2,})|"([^"]{2,200})")(?=\s|$))')
+
 _SPANS = re.compile(r"((?:(?<=/)|\A)\*\*/|\*{2,})")
 
 
@@ -70,8 +71,8 @@ class Filters:
 class Query:
     """A parsed query: its text, excluded words (`without`), `required` strings, and file filters.
 
-    Quoted strings are only required in a query of nothing else; in a longer one they may be in
-    another chunk than the answer.
+    `without` has phrases too. Quoted strings are only required in a query of nothing else; in a
+    longer one they may be in another chunk than the answer.
     """
 
     text: str
@@ -95,8 +96,8 @@ def parse(typed: str) -> Query:
         return ""
 
     text = _NAMED.sub(take, typed)
-    without = [word for word in _WITHOUT.findall(text) if word]
-    question = " ".join(_WITHOUT.sub(lambda m: " " if m[1] else m[0], text).split())
+    without = [word or phrase for word, phrase in _WITHOUT.findall(text) if word or phrase]
+    question = " ".join(_WITHOUT.sub(lambda m: " " if m[1] or m[2] else m[0], text).split())
     if without and not question:  # nothing that the words could be excluded from
         without, question = [], " ".join(text.split())
     quoted = _QUOTED.findall(question)

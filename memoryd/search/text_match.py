@@ -11,6 +11,7 @@ from typing import NamedTuple
 from unicodedata import category
 
 from memoryd.text.fold import SPACED_WORD, fold, is_unspaced, unspaced_share
+from memoryd.text.markup import as_read, has_marks
 from memoryd.text.parts import PART, is_emoji
 from memoryd.text.stem import common_beginning, stem
 from memoryd.text.tokenize import NO_FORMS, Term
@@ -37,6 +38,7 @@ BEHIND_A_V = 0.7
 INSIDE_A_STRING = 0.6
 OTHER_CASE = 0.93
 OTHER_MARKS = 0.93
+ACROSS_MARKS = 0.97
 IN_THE_PATH = 0.6
 IN_A_TITLE = 0.9
 
@@ -209,12 +211,28 @@ def verbatim_units(query: str) -> list[str]:
 
 
 def exactness(unit: str, text: str) -> float:
-    """Return the exactness of a string's best match in a text: 0 if absent, 1 if identical."""
+    """Return the exactness of a string's best match in a text: 0 if absent, 1 if identical.
+
+    Several words also match across emphasis, code marks, links and the end of a line.
+    """
+    exact = _best_exactness(unit, text)
+    if exact == 0.0 and len(words := unit.split()) > 1 and has_marks(text):
+        lowered = text.casefold()
+        if all(word.casefold() in lowered for word in words):
+            phrase = " ".join(words)
+            exact = ACROSS_MARKS * (
+                _best_exactness(phrase, as_read(text))
+                or _best_exactness(phrase, as_read(text, targets=True))
+            )
+    return exact
+
+
+def _best_exactness(unit: str, text: str) -> float:
     exact = _exactness(unit, unit.casefold(), text, text.casefold())
     if exact == 1.0 or (unit.isascii() and text.isascii()):
         return exact
-    folded = fold(unit)
-    return max(exact, OTHER_MARKS * _exactness(folded, folded, fold(text), fold(text)))
+    folded, folded_text = fold(unit), fold(text)
+    return max(exact, OTHER_MARKS * _exactness(folded, folded, folded_text, folded_text))
 
 
 def _exactness(unit: str, lowered: str, text: str, lower_text: str) -> float:

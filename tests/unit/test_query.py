@@ -189,3 +189,21 @@ def test_each_piece_is_text_or_an_operator_in_its_order(pieces: list[str]) -> No
         assert name in ("path", "source", "since", "until"), piece
         if value.count('"') == 1:
             next(piece for piece in rest if piece.endswith('"'))
+
+
+@pytest.mark.parametrize(
+    ("typed", "text", "without"),
+    [
+        ('key -"brief mention"', "key", ("brief mention",)),
+        ('-"brief mention" key -old', "key", ("brief mention", "old")),
+        ('"spare key" -"brief mention"', '"spare key"', ("brief mention",)),
+        ('-"brief mention"', '-"brief mention"', ()),
+        ('a "quoted -"part', 'a "quoted -"part', ()),
+        ('x-"no operator"', 'x-"no operator"', ()),
+    ],
+)
+def test_a_phrase_behind_a_dash_is_excluded(
+    typed: str, text: str, without: tuple[str, ...]
+) -> None:
+    query = parse(typed)
+    assert (query.text, query.without) == (text, without)

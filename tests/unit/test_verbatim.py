@@ -162,6 +162,26 @@ def test_how_exactly_a_text_has_a_string(unit: str, text: str, expected: float) 
     assert exactness(unit, text) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("the spare **key** is", "the `spare` key", "spare _key_", "__spare__ ~~key~~"),
+        *("[spare](https://example.org/a_b?c=d) key", 'the spare [key](keys.md "all keys")'),
+        *("spare [key][1]", "the [[keys|spare]] key", "spare ![[key]]", "[[spare|key]]"),
+        *("a spare\nkey", "spare <b>key</b>", "a ==spare== **key**"),
+    ],
+)
+def test_a_phrase_matches_across_marks(text: str) -> None:
+    assert exactness("spare key", text) == pytest.approx(0.97)
+
+
+@pytest.mark.parametrize(
+    "text", ["- spare\n- key", "spare\n\nkey", "# spare\n# key", "spare, key", "**spare** no key"]
+)
+def test_what_divides_a_sentence_divides_a_phrase(text: str) -> None:
+    assert exactness("spare key", text) == 0.0
+
+
 def test_the_ladder() -> None:
     """Exact, in another case, with a v, as a part, inside a word, not at all."""
     texts = ("A-1b", "a-1B", "x/A-1b", "A-1bc", "A-2b")
