@@ -127,7 +127,7 @@ class SearchEngine:
         overfetch = OVERFETCH if query.without or query.required else 1
         k = max(LEAST_CANDIDATES, max_results * settings.hybrid.candidate_multiplier)
         k = min(MAX_CANDIDATES, k * overfetch)
-        encoded, gathered = EncodedQuery(), Gathered({}, {}, {}, {}, {})
+        encoded, gathered = EncodedQuery(), Gathered({}, {}, {}, {}, {}, {})
         for part in self._parts(filters):
             everything = part.empty and visible is None and not body.trusted
             ids = None if everything else await self._allowed(part, visible, trusted=body.trusted)
@@ -142,6 +142,7 @@ class SearchEngine:
         load = partial(
             load_hits,
             chosen=chosen,
+            cited=gathered.cited,
             reader=reader,
             line_cosines=partial(retrievers.line_cosines, encoded.vector),
             origin_of=self._origin_of,

@@ -67,6 +67,7 @@ def load_hits(
     connection: Connection,
     chosen: Sequence[Candidate],
     *,
+    cited: Mapping[int, tuple[int, int]],
     reader: LineReader,
     line_cosines: LineCosines,
     origin_of: OriginOf,
@@ -75,7 +76,8 @@ def load_hits(
 ) -> list[tuple[Candidate, Hit]]:
     """Read the chosen chunks and cut their snippets; skips chunks that no longer exist.
 
-    Whose words a result is says its likeliest line. `trusted` skips untrusted ones.
+    Whose words a result is says its likeliest line. `trusted` skips untrusted ones. `cited` are the
+    lines to show of some rows.
     """
     hits: list[tuple[Candidate, Hit]] = []
     for candidate in chosen:
@@ -91,6 +93,8 @@ def load_hits(
         if line_map:  # the file's line of each line of the text
             lines = [int(line) for line in line_map.split(",")]
         near = line_cosines(candidate.row_id, text)
+        if candidate.row_id in cited:
+            text = _only(text, lines, cited[candidate.row_id])
         shown = cut_snippet(text, 1, len(lines), reader, max_chars, near)
         first, last = lines[shown.start_line - 1], lines[shown.end_line - 1]
         voice = _voice(source, origin, voices, shown.best)
@@ -118,6 +122,14 @@ def load_hits(
         )
         hits.append((candidate, hit))
     return hits
+
+
+def _only(text: str, numbers: Sequence[int], cited: tuple[int, int]) -> str:
+    """Return a text with blank lines in place of those that are not cited."""
+    first, last = cited
+    lines = text.split("\n")
+    kept = [line if first <= n <= last else "" for n, line in zip(numbers, lines, strict=True)]
+    return "\n".join(kept) if any(map(str.strip, kept)) else text
 
 
 def _voice(source: str, origin: str, voices: str, line: int) -> Voice:
