@@ -107,8 +107,11 @@ class SearchEngine:
         mode = body.mode or ("hybrid" if settings.hybrid.enabled else "vector")
         if mode not in MODES:
             raise BadQueryError(f"mode must be one of {', '.join(MODES)} (got {mode!r})")
-        query = parse(body.query.encode("utf-8", "replace").decode().strip()[:MAX_QUERY_CHARS])
+        typed = body.query.encode("utf-8", "replace").decode().strip()[:MAX_QUERY_CHARS]
+        query = parse(typed, self._store.catalog.has_property)
         filters = query.filters.both(_filters(body))
+        if unknown := sorted((filters.sources or frozenset()) - set(SOURCES)):
+            raise BadQueryError(f"unknown source {unknown[0]!r}: use {' or '.join(SOURCES)}")
         identity = self._store.identity
         result = SearchResult(
             results=[], provider=identity.provider, model=identity.model, mode="none"
