@@ -1,5 +1,6 @@
 """The `files` table in memory, to compare a scan with the index without querying SQLite."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -34,9 +35,10 @@ class Catalog:
     def __init__(self, rows: dict[FileKey, FileRow]) -> None:
         self._rows = rows
         self._titled: dict[str, dict[FileKey, None]] = {}
+        self._properties = Counter[str]()
         self.chunks = sum(row.chunks for row in rows.values())
         for key, row in rows.items():
-            self._add_titles(key, row)
+            self._add_facts(key, row)
 
     @property
     def rows(self) -> Mapping[FileKey, FileRow]:
@@ -47,13 +49,15 @@ class Catalog:
         """Add or replace a file."""
         self.remove(key)
         self._rows[key] = row
-        self._add_titles(key, row)
+        self._add_facts(key, row)
         self.chunks += row.chunks
 
     def remove(self, key: FileKey) -> None:
         """Remove a file if it is there."""
         row = self._rows.pop(key, None)
         self.chunks -= 0 if row is None else row.chunks
+        if row is not None:
+            self._properties.subtract(row.facts.properties.keys())
         for title in () if row is None else title_keys(key.path, row.facts):
             files = self._titled.get(title, {})
             files.pop(key, None)
@@ -64,7 +68,12 @@ class Catalog:
         """Return the files with a title, given as `title_key` returns it."""
         return list(self._titled.get(title, ()))
 
-    def _add_titles(self, key: FileKey, row: FileRow) -> None:
+    def has_property(self, name: str) -> bool:
+        """Return whether some file has a property, given in lower case."""
+        return self._properties[name] > 0
+
+    def _add_facts(self, key: FileKey, row: FileRow) -> None:
+        self._properties.update(row.facts.properties.keys())
         for title in title_keys(key.path, row.facts):
             self._titled.setdefault(title, {})[key] = None
 

@@ -119,8 +119,11 @@ class SearchEngine:
         mode = body.mode or ("hybrid" if settings.hybrid.enabled else "vector")
         if mode not in MODES:
             raise BadQueryError(f"mode must be one of {', '.join(MODES)} (got {mode!r})")
-        query = parse(body.query.encode("utf-8", "replace").decode().strip()[:MAX_QUERY_CHARS])
+        typed = body.query.encode("utf-8", "replace").decode().strip()[:MAX_QUERY_CHARS]
+        query = parse(typed, self._store.catalog.has_property)
         filters = query.filters.both(_filters(body))
+        if unknown := sorted((filters.sources or frozenset()) - set(SOURCES)):
+            raise BadQueryError(f"unknown source {unknown[0]!r}: use {' or '.join(SOURCES)}")
         identity = self._store.identity
         result = SearchResult(
             results=[],
@@ -145,7 +148,7 @@ class SearchEngine:
         overfetch = OVERFETCH if query.without or query.required else 1
         k = max(LEAST_CANDIDATES, max_results * settings.hybrid.candidate_multiplier)
         k = min(MAX_CANDIDATES, k * overfetch)
-        encoded, gathered = EncodedQuery(), Gathered({}, {}, {}, {}, {})
+        encoded, gathered = EncodedQuery(), Gathered({}, {}, {}, {}, {}, {})
         for part in self._parts(filters):
             everything = part.empty and visible is None and not body.trusted
             ids = None if everything else await self._allowed(part, visible, trusted=body.trusted)
@@ -166,6 +169,7 @@ class SearchEngine:
         weights = {term: corpus.weight(term) for term in retrievers.question.terms}
         reader = LineReader.of(weights, corpus.forms, corpus.parts)
         loader = Loader(
+            cited=gathered.cited,
             reader=reader,
             line_cosines=partial(retrievers.line_cosines, encoded.vector),
             origin_of=self._origin_of,

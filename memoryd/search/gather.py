@@ -5,26 +5,25 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from memoryd.index.catalog import Catalog, decode_properties, named
+from memoryd.index.catalog import decode_properties
+from memoryd.index.catalog import named as searched_of
 from memoryd.index.driver import Connection
 from memoryd.messages import FileKey
 from memoryd.search.evidence import NO_EVIDENCE, ChunkText, Evidence, Question, weigh
 from memoryd.search.lexical import Corpus, read_lengths
+from memoryd.search.named import NOTHING, named_files, rows_of
 from memoryd.search.query import Query
 from memoryd.search.retrievers import FileIds, Retrieved, Retrievers
 from memoryd.search.text_match import Finder, exactness
 from memoryd.text.fold import fold
 from memoryd.text.front_matter import names
 from memoryd.text.parts import EMOJI_MARK
-from memoryd.text.titles import asked_titles
 from memoryd.text.tokenize import Term, index_words
 from memoryd_client.schema.memory import Origin
 
 _WORDS = re.compile(rf"[\w{EMOJI_MARK}]+")
 EXACT_ROWS = 20
 """Maximum number of chunks that become candidates because they contain a verbatim string."""
-MOST_NAMED = 10
-"""Maximum number of files with one title for which a question of that title asks."""
 _FEW_ROWS = 6
 """Chunks with a phrase below which chunks with its words near each other are candidates too."""
 _MOST_NEAR_WORDS, _LINK_WORDS = 6, 16
@@ -47,7 +46,8 @@ class ReadChunk:
 class Gathered:
     """The candidates of some files, by row; ranks are the places in each retriever alone.
 
-    `chunks` lacks chunks that an operator excludes or that no longer exist.
+    `chunks` lacks chunks that an operator excludes or that no longer exist. `cited` are the lines
+    of chunks that the question cites.
     """
 
     chunks: dict[int, ReadChunk]
@@ -55,6 +55,7 @@ class Gathered:
     cosines: dict[int, float]
     text_ranks: dict[int, int]
     vector_ranks: dict[int, int]
+    cited: dict[int, tuple[int, int]]
 
     def __or__(self, other: "Gathered") -> "Gathered":
         return Gathered(
@@ -63,6 +64,7 @@ class Gathered:
             self.cosines | other.cosines,
             self.text_ranks | other.text_ranks,
             self.vector_ranks | other.vector_ranks,
+            self.cited | other.cited,
         )
 
 
@@ -92,12 +94,12 @@ async def gather(
             )
         )
     cosines = retrieved.cosines
-    opening: list[int] = []
+    named = NOTHING
     if encoded.corpus is not None and not weighted:
-        asked = named_files(retrievers.store.catalog, query.text, file_ids)
-        if asked:
-            opening = await read(partial(first_rows, file_ids=asked))
+        named = named_files(retrievers.store.catalog, query.text, file_ids)
+    opening = await read(partial(rows_of, named=named)) if named.file_ids else []
     rows = list(dict.fromkeys([*retrieved.bm25, *cosines, *exact, *opening, *more]))
+
     chunks = await read(
         partial(
             read_chunks,
@@ -113,7 +115,14 @@ async def gather(
         others = [row for row in rows if row not in cosines]
         cosines = cosines | await retrievers.cosines(encoded.vector, others)
     nearest = sorted(cosines, key=lambda row: -cosines[row])
-    return Gathered(chunks, retrieved.bm25, cosines, _ranks(retrieved.bm25), _ranks(nearest))
+    return Gathered(
+        chunks,
+        retrieved.bm25,
+        cosines,
+        _ranks(retrieved.bm25),
+        _ranks(nearest),
+        {} if named.lines is None else dict.fromkeys(opening, named.lines),
+    )
 
 
 def _ranks(rows: Iterable[int]) -> dict[int, int]:
@@ -132,10 +141,9 @@ def read_chunks(
 ) -> dict[int, ReadChunk]:
     """Read and rate candidates, without those that an operator excludes or that no longer exist.
 
-    `opening` are the first rows of files that the question names.
-
-    `trusted` excludes chunks that became untrusted since they were found. Without a `corpus` there
-    are no keyword tables to read, and all have `NO_EVIDENCE`.
+    `opening` are rows of files that the question names. `trusted` excludes chunks that became
+    untrusted since they were found. Without a `corpus` there are no keyword tables to read, and all
+    have `NO_EVIDENCE`.
     """
     without = Finder(Term(fold(word)) for word in query.without if not _is_phrase(word))
     banned = [phrase for phrase in query.without if _is_phrase(phrase)]
@@ -152,7 +160,7 @@ def read_chunks(
         text, path, heading, source, origin, title, properties = read
         if trusted and origin == Origin.UNTRUSTED:
             continue
-        context = f"{path.removesuffix('.md')}\n{heading}\n{named(properties)}"
+        context = f"{path.removesuffix('.md')}\n{heading}\n{searched_of(properties)}"
         titles = titles_of(path, title, properties)
         chunk = ChunkText(text, context, lengths.get(row, 1), titles, row in opening)
         found[row] = FileKey(source, path), chunk
@@ -171,30 +179,6 @@ def titles_of(path: str, title: str, properties: str) -> str:
     name = path.rpartition("/")[2]
     stated = names(decode_properties(properties))
     return "\n".join(dict.fromkeys([path, name, name.removesuffix(".md"), title, *stated]))
-
-
-def named_files(catalog: Catalog, text: str, file_ids: frozenset[int] | None) -> list[int]:
-    """Return the files whose title is the question, apart from words that ask.
-
-    A title of many files, such as `README`, names none of them.
-    """
-    for title in asked_titles(text):
-        found = [catalog.rows[key].file_id for key in catalog.titled(title)]
-        if allowed := [each for each in found if file_ids is None or each in file_ids]:
-            return allowed if len(allowed) <= MOST_NAMED else []
-    return []
-
-
-def first_rows(connection: Connection, file_ids: Sequence[int]) -> list[int]:
-    """Return the first chunk of each file that has any."""
-    found: list[int] = []
-    for file_id in file_ids:
-        row = connection.execute(
-            "SELECT row_id FROM chunks WHERE file_id = ? ORDER BY start_line LIMIT 1", (file_id,)
-        ).fetchone()
-        if row is not None:
-            found.append(row[0])
-    return found
 
 
 def exact_rows(

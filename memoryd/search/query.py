@@ -1,18 +1,22 @@
 """Search syntax and file filters. Pure.
 
-`"…"`, `-word`, `-"…"`, `path:GLOB`, `source:NAME`, `since:DATE` and `until:DATE` are operators.
-Anything else is plain text, and so is an operator with an invalid value.
+`"…"`, `-word`, `-"…"`, `path:GLOB`, `source:NAME`, `since:DATE`, `until:DATE`, `tag:NAME`,
+`[NAME:VALUE]`, `[NAME]` and `NAME:VALUE` of a property are operators. Anything else is plain text,
+and so is an operator with an invalid value.
 """
 
 import datetime
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from memoryd.messages import NO_FACTS, FileFacts, FileKey, FileStat
 from memoryd.text import periods
+from memoryd.text.front_matter import tags
 from memoryd.text.periods import Period, read_period
+from memoryd.text.titles import title_key
 
 SOURCES = ("memory", "sessions")
 _FIELDS = {"source": "sources", "path": "path_glob", "since": "since", "until": "until"}
@@ -24,20 +28,30 @@ MAX_GLOB_STARS = 10
 _QUOTED = re.compile(r'"([^"]{2,200})"')
 # Quoted text is skipped, because it contains no operators.
 _OR_QUOTED = r'"[^"]{2,200}"|(?:^|(?<=\s))'
-_NAMED = re.compile(_OR_QUOTED + r'(?:(path|source|since|until):("[^"]+"|\S+))')
+_NAMED = re.compile(_OR_QUOTED + r'(?:(path|source|since|until|tag):("[^"]+"|\S+))')
+_PROPERTY = re.compile(
+    _OR_QUOTED
+    + r"""(?:\[(["']?)([^\[\]"':]{1,100})\1(?:: ?("[^"\]]{0,200}"|[^\[\]"]{0,200}))?\](?![(\]])"""
+    + r"""|([^\W\d_][\w-]{0,99}):(?!//)("[^"]+"|[^\s"]+))"""
+)
 _WITHOUT = re.compile(_OR_QUOTED + r'(?:-(?:([^\W\d_][^\W_]{2,})|"([^"]{2,200})")(?=\s|$))')
-
 _SPANS = re.compile(r"((?:(?<=/)|\A)\*\*/|\*{2,})")
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Conditions on files; None means any. Dates are inclusive."""
+    """Conditions on files; None means any. Dates are inclusive.
+
+    A file must have each of the `tags`, and each of the `properties`: a name in lower case, and the
+    key of a value; None: any value.
+    """
 
     sources: frozenset[str] | None = None
     path_glob: str | None = None
     since: datetime.date | None = None
     until: datetime.date | None = None
+    tags: tuple[str, ...] = ()
+    properties: tuple[tuple[str, str | None], ...] = ()
 
     def both(self, other: "Filters") -> "Filters":
         """Return the conditions of both; where both have one, that of `self`."""
@@ -46,6 +60,8 @@ class Filters:
             self.path_glob or other.path_glob,
             self.since or other.since,
             self.until or other.until,
+            self.tags + other.tags,
+            self.properties + other.properties,
         )
 
     @property
@@ -58,6 +74,8 @@ class Filters:
         if self.sources is not None and key.source not in self.sources:
             return False
         if self.path_glob is not None and not glob_pattern(self.path_glob).fullmatch(key.path):
+            return False
+        if not _has_tags(facts, self.tags) or not _has_properties(facts, self.properties):
             return False
         if self.since is None and self.until is None:
             return True
@@ -81,35 +99,66 @@ class Query:
     filters: Filters = field(default_factory=Filters)
 
 
-def parse(typed: str) -> Query:
-    """Parse a query; never fails."""
+def _has_tags(facts: FileFacts, wanted: tuple[str, ...]) -> bool:
+    """Return whether a file has each tag, or a tag nested in it."""
+    if not wanted:
+        return True
+    found = [tag.lower() for tag in tags(facts.properties)]
+    return all(any(tag == each or tag.startswith(f"{each}/") for tag in found) for each in wanted)
+
+
+def _has_properties(facts: FileFacts, wanted: tuple[tuple[str, str | None], ...]) -> bool:
+    for name, value in wanted:
+        found = facts.properties.get(name)
+        if found is None or (value is not None and value not in map(title_key, found)):
+            return False
+    return True
+
+
+def parse(typed: str, is_property: Callable[[str], bool] = lambda name: False) -> Query:
+    """Parse a query; never fails. `is_property`: some file has a property of this name."""
     fields: dict[str, Any] = {}
+    wanted: list[tuple[str, str | None]] = []
+    labels: list[str] = []
 
     def take(match: re.Match[str]) -> str:
         if match[1] is None:
             return match[0]
         name, value = match[1], match[2].strip('"')
+        if name == "tag" and (label := value.strip("#/ ").lower()):
+            labels.append(label)
+            return ""
         meaning = _meaning(name, value)
-        if meaning is None or _FIELDS[name] in fields:
+        if meaning is None or name not in _FIELDS or _FIELDS[name] in fields:
             return match[0]
         fields[_FIELDS[name]] = meaning
         return ""
 
-    text = _NAMED.sub(take, typed)
+    def take_property(match: re.Match[str]) -> str:
+        name, value = match[2] or match[4], match[3] or match[5]
+        if name is None or not is_property(name.strip().lower()):
+            return match[0]
+        bare = (value or "").strip().strip('"')
+        wanted.append((name.strip().lower(), title_key(bare) if bare else None))
+        return ""
+
+    text = _PROPERTY.sub(take_property, _NAMED.sub(take, typed))
     without = [word or phrase for word, phrase in _WITHOUT.findall(text) if word or phrase]
     question = " ".join(_WITHOUT.sub(lambda m: " " if m[1] or m[2] else m[0], text).split())
+
     if without and not question:  # nothing that the words could be excluded from
         without, question = [], " ".join(text.split())
     quoted = _QUOTED.findall(question)
     only_quoted = bool(quoted) and not _QUOTED.sub("", question).strip()
     required = tuple(quoted) if only_quoted else ()
-    return Query(question, tuple(without), required, Filters(**fields))
+    filters = Filters(**fields, tags=tuple(labels), properties=tuple(wanted))
+    return Query(question, tuple(without), required, filters)
 
 
 def _meaning(name: str, value: str) -> object | None:
     """Return the value of an operator, or None if it is invalid."""
     if name == "source":
-        return frozenset({value}) if value in SOURCES else None
+        return frozenset({value.lower()})
     if name == "path":
         usable = 0 < len(value) <= MAX_GLOB_CHARS and value.count("*") <= MAX_GLOB_STARS
         if not usable:

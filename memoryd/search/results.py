@@ -81,7 +81,8 @@ class LineReader:
 class Loader:
     """Reads chunks and makes results of them, with snippets of at most `max_chars`.
 
-    `trusted` leaves out untrusted ones. Whose words a result is says its likeliest line.
+    `trusted` leaves out untrusted ones. Whose words a result is says its likeliest line. `cited`
+    are the lines to show of some rows.
     """
 
     reader: LineReader
@@ -89,6 +90,7 @@ class Loader:
     origin_of: OriginOf
     max_chars: int
     trusted: bool
+    cited: Mapping[int, tuple[int, int]]
 
     def load(self, connection: Connection, candidate: Candidate) -> Hit | None:
         """Return the result for a candidate; None if its chunk is gone, or not trusted."""
@@ -105,7 +107,10 @@ class Loader:
         if line_map:  # the file's line of each line of the text
             lines = [int(line) for line in line_map.split(",")]
         near = self.line_cosines(candidate.row_id, text)
+        if candidate.row_id in self.cited:
+            text = _only(text, lines, self.cited[candidate.row_id])
         shown = cut_snippet(text, 1, len(lines), self.reader, self.max_chars, near)
+
         first, last = lines[shown.start_line - 1], lines[shown.end_line - 1]
         voice = _voice(source, origin, voices, shown.best)
         origin = least_trusted([voice.origin, self.origin_of(FileKey(source, path))])
@@ -166,6 +171,14 @@ def load_distinct(
                 shown.append((candidate, hit))
         if len(left_out) == known:
             return shown
+
+
+def _only(text: str, numbers: Sequence[int], cited: tuple[int, int]) -> str:
+    """Return a text with blank lines in place of those that are not cited."""
+    first, last = cited
+    lines = text.split("\n")
+    kept = [line if first <= n <= last else "" for n, line in zip(numbers, lines, strict=True)]
+    return "\n".join(kept) if any(map(str.strip, kept)) else text
 
 
 def _voice(source: str, origin: str, voices: str, line: int) -> Voice:

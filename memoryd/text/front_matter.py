@@ -26,6 +26,8 @@ Properties = dict[str, tuple[str, ...]]
 
 TITLE, ALIASES, TAGS = ("title",), ("aliases", "alias"), ("tags", "tag")
 """Names of the properties with a meaning."""
+IN_TEXT = "#"
+"""Name under which the tags in the text of a note are kept with its properties."""
 MOST_LINES = 500
 MOST_PROPERTIES = 100
 MOST_VALUES = 100
@@ -75,14 +77,15 @@ def names(properties: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 def tags(properties: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield the tags of front matter."""
-    for key in TAGS:
+    """Yield the tags of a note: those of front matter and those in its text."""
+    for key in (*TAGS, IN_TEXT):
         yield from properties.get(key, ())
 
 
 def searched(properties: Mapping[str, Sequence[str]]) -> str:
     """Return the values that are searched with the path of a note, one a line, names first."""
     keys = dict.fromkeys((*TITLE, *ALIASES, *TAGS, *properties))
+    keys.pop(IN_TEXT, None)
     values = (value for key in keys for value in properties.get(key, ()))
     kept: list[str] = []
     room = MOST_NAMED_CHARS

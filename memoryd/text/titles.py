@@ -32,6 +32,7 @@ _ASKING = frozenset(
     )
 )
 """Words that ask, beside the stop words of the question's language."""
+_WIKILINK = re.compile(r"\[\[([^\[\]|#]+)(?:[|#].*)?\]\]")
 _END = "?？!！.。…؟ \t"
 _FRAMES = tuple(
     re.compile(frame)
@@ -73,7 +74,9 @@ def file_key(name: str) -> str:
 @lru_cache(maxsize=64)
 def asked_titles(question: str) -> tuple[str, ...]:
     """Return the keys of the titles that a question may consist of, the longest first."""
-    whole = unicodedata.normalize("NFC", question).strip().strip('"“”„«»[]')
+    whole = unicodedata.normalize("NFC", question).strip().strip('"“”„«»')
+    if (link := _WIKILINK.fullmatch(whole)) is not None:
+        whole = link[1]
     bare = whole.rstrip(_END)
     keys = [title_key(whole), file_key(whole), file_key(bare)]
     for frame in _FRAMES:

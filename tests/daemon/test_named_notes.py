@@ -3,6 +3,8 @@
 import pytest
 from harness import Daemon
 
+from memoryd_client.errors import NotFoundError
+
 NOTES = {
     "memory/Smart Contract.md": "---\ntags: [x]\n---\nA self-executing protocol that triggers when"
     " conditions are met on the [[Blockchain]].\nIt is immutable: to change it, deploy a new one.\n"
@@ -82,3 +84,52 @@ def test_a_title_of_many_notes_asks_for_none_of_them(daemon: Daemon) -> None:
     daemon.write("memory/how.md", "How to write the log: a log line, then the next log line.\n")
     daemon.start().sync()
     assert daemon.paths("log", max_results=1) == ["memory/how.md"]
+
+
+LINES = "".join(f"Line {n} of a long note about a lantern.\n" for n in range(3, 200))
+LONG = f"# Long\n\n{LINES}"
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "last"),
+    [
+        ("memory/sub/long.md#L150-L152", 150, 152),
+        ("memory/sub/long.md:150-152", 150, 152),
+        ("sub/long.md:150:7", 150, 150),
+        ("`long.md#L150`", 150, 150),
+        ("LONG.md:150", 150, 150),
+        ("./memory/sub/long.md", 1, None),
+        ("sub/long", 1, None),
+        ("memory/sub/long.md#L9999", 1, None),
+    ],
+)
+def test_a_path_or_citation_leads_to_its_lines(
+    daemon: Daemon, question: str, first: int, last: int | None
+) -> None:
+    daemon.write("memory/sub/long.md", LONG)
+    for number in range(8):
+        daemon.write(f"memory/{number}.md", f"See memory/sub/long.md#L150-L152, {number}.\n")
+    daemon.write("memory/other/long.txt.md", "Another one.\n")
+    daemon.start().sync()
+    hit = daemon.search(question).results[0]
+    assert (hit.path, hit.snippet_start_line) == ("memory/sub/long.md", first)
+    assert last is None or hit.snippet_end_line == last
+    absolute = daemon.search(f"{daemon.workspace}/{hit.citation}").results[0]
+    assert absolute.citation == hit.citation
+
+
+def test_get_accepts_citations(daemon: Daemon) -> None:
+    daemon.write("memory/long.md", LONG)
+    with daemon.start().client() as client:
+        client.sync(vectors=False)
+        for citation in ("memory/long.md#L150-L152", "memory/long.md:150-152"):
+            result = client.get(citation)
+            assert (result.path, result.start_line, result.lines) == ("memory/long.md", 150, 3)
+            assert result.text == "\n".join(LONG.split("\n")[149:152])
+        assert client.get("memory/long.md#L150", lines=5).lines == 5
+        with pytest.raises(NotFoundError, match=r"missing\.md"):
+            client.get("memory/missing.md#L3")
+    folder = daemon.workspace / "memory"
+    for citation in ("memory/long.md#L3", "long.md#L3"):
+        found = daemon.memctl("get", citation, cwd=folder).stdout
+        assert found == "Line 3 of a long note about a lantern.\n"

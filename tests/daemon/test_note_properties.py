@@ -1,6 +1,9 @@
 """Front matter and titles, through the socket."""
 
+import pytest
 from harness import Daemon
+
+from memoryd_client.errors import BadRequestError
 
 NOTE = """---
 title: Paley's Watch
@@ -91,3 +94,43 @@ def test_a_text_in_front_matter_is_known_when_it_is_to_be_forgotten(daemon: Daem
         client.sync(vectors=False)
         result = client.forget(match="teleological argument", dry_run=True)
     assert result.notes == ["memory/note-7.md:3"]
+
+
+@pytest.fixture
+def tagged(daemon: Daemon) -> Daemon:
+    daemon.write("memory/a.md", "---\ntags: [work/plans]\nstatus: In Progress\n---\nfigs a\n")
+    daemon.write("memory/b.md", "---\nstatus: done\ndue: 2026-03-23\n---\nfigs b #Work\n")
+    daemon.write("memory/c.md", "figs c\n```\n#work in code\n```\n# work\nitem:#work #123 \n")
+    return daemon.start()
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("figs tag:work", "ab"),
+        ("figs tag:#work/plans", "a"),
+        ("figs tag:plans", ""),
+        ("figs tag:123", ""),
+        ("figs [status:done]", "b"),
+        ('figs ["status":"in progress"]', "a"),
+        ("figs status:done", "b"),
+        ("figs [due]", "b"),
+        ("figs [due:2026-03-23] tag:work", "b"),
+        ("figs [status:lost]", ""),
+        ("figs [color:red]", "abc"),  # no note has this property: it is text
+    ],
+)
+def test_tags_and_properties_filter(tagged: Daemon, query: str, names: str) -> None:
+    tagged.sync()
+    found = tagged.paths(query, min_score=0.0)
+    assert sorted(found) == [f"memory/{name}.md" for name in names]
+
+
+def test_an_unknown_source_is_an_error_that_lists_the_valid_ones(tagged: Daemon) -> None:
+    tagged.sync()
+    with pytest.raises(BadRequestError, match="unknown source 'zap': use memory or sessions"):
+        tagged.search("figs", sources=["zap"])
+    with pytest.raises(BadRequestError, match="memory or sessions"):
+        tagged.search("figs source:zap")
+    failed = tagged.memctl("search", "figs", "--source", "zap", code=1)
+    assert "memory or sessions" in failed.stderr

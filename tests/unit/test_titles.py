@@ -41,6 +41,7 @@ def test_titles_that_differ(left: str, right: str) -> None:
         ("tell me about the art of war", "Art of War"),
         ("smart-contract.md", "Smart Contract"),
         ("[[Smart Contract]]", "Smart Contract"),
+        ("[[Smart Contract#Use|contracts]]", "Smart Contract"),
         ("“Smart Contract”", "Smart Contract"),
         ("what is C++?", "C++"),
         ("Was ist der Kalender?", "Kalender"),

@@ -180,6 +180,8 @@ class SearchResult(Body):
 class GetBody(Body):
     """Lines of one memory file, from `start_line` (1-based). `lines` None: the default, 120.
 
+    `path` may be a citation, such as `memory/a.md#L3-L7`: then 1 and None mean the cited lines.
+
     For a transcript, the messages of these records; with `raw`, the records themselves.
     """
 
