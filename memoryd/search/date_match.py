@@ -7,6 +7,7 @@ from functools import cached_property, partial
 
 from memoryd.index.catalog import FileRow
 from memoryd.index.driver import Connection
+from memoryd.index.store import Store
 from memoryd.messages import FileKey
 from memoryd.search.evidence import Question
 from memoryd.search.fuse import Candidate, score_of
@@ -20,13 +21,20 @@ from memoryd.text.tokenize import index_text, query_terms
 
 MOST_CHARS = 400
 """A longer query is a text, and what dates are in it do not say what it is about."""
-STRENGTH = 2.0
-"""Strength of a chunk of exactly the date that is asked for; one of all words has about 2 to 3."""
-ITS_WEEK, ITS_MONTH, NEXT_DAY, LONG = 0.5, 0.4, 0.15, 0.6
-"""Share of that for a file of the week or the month around a day, of the day before or after it,
-and for one of many days, such as a long transcript."""
+OF_DAY, OF_WEEK, OF_MONTH = 2.0, 1.3, 0.7
+"""Strength of a chunk of the date that is asked for; a chunk with all words has about 2 to 3. Who
+names a month is less sure, and much of it may be told later. A weekday beside other words adds as
+little as a month."""
+ITS_WEEK, ITS_MONTH, LONG = 0.5, 0.4, 0.6
+"""Share of that for a file of the week or the month around a day, and for one of many days, such as
+a long transcript."""
+NEXT_DAY, SOON_AFTER, DAY_BEFORE = 0.35, 0.2, 0.15
+"""Share for a file of the next day, of the week after, which may tell of it, and of the day before,
+because not everybody's day ends at midnight."""
 MENTION = 0.4
 """Share for a date in the text, where it may be another event's."""
+MOST_YEARS = 10
+"""Years back in which a date without a year is looked for."""
 LEAST_CANDIDATES = 24
 MOST_ROWS = 40
 MOST_MENTIONS = 5
@@ -43,24 +51,25 @@ class AskedDate:
     dates: Dates
     today: Date
 
-    @classmethod
-    def read(cls, text: str, today: Date) -> "AskedDate":
-        """Return the dates of a question; takes less than a millisecond."""
-        return cls(NO_DATES if len(text) > MOST_CHARS else find_dates(text, today), today)
-
     def __bool__(self) -> bool:
         return bool(self.dates)
 
     @property
     def is_past(self) -> bool:
         """Return whether it is over: of today's notes, the newer one still counts more."""
-        return bool(self) and all(period.last < self.today for period in self.dates.periods)
+        past = all(period.last < self.today for period in self.dates.periods)
+        return bool(self) and past and not self.dates.is_weekday
 
     def without_its_words(self, question: Question) -> Question:
-        """Return the question's words without those of the date, which no chunk need have."""
+        """Return the question's words without those of the date, which no chunk need have.
+
+        A weekday beside other words may be what always holds on it, and stays.
+        """
         if not self:
             return question
         gone = {term for words in self.dates.words for term in query_terms(words)}
+        if self.dates.is_weekday and not gone.issuperset(question.terms):
+            return question
         units = tuple(
             unit for unit in question.units if not any(words in unit for words in self.dates.words)
         )
@@ -98,14 +107,20 @@ class AskedDate:
             return MENTION
         return best
 
-    def shares(self, gathered: Gathered, rows: Mapping[FileKey, FileRow]) -> dict[int, float]:
-        """Return how well each candidate meets the date, without those that don't."""
+    def strengths(
+        self, gathered: Gathered, rows: Mapping[FileKey, FileRow], question: Question
+    ) -> dict[int, float]:
+        """Return the strength that the date adds to each candidate, without those it does not."""
+        days = min(period.days for period in self.dates.periods)
+        most = OF_DAY if days <= 2 else OF_WEEK if days <= 7 else OF_MONTH
+        if self.dates.is_weekday and question.terms:
+            most = OF_MONTH
         found: dict[int, float] = {}
         for row_id, chunk in gathered.chunks.items():
             known = rows.get(chunk.key)
             own = None if known is None else read_period(known.facts.date)
             if share := self.share(chunk, own):
-                found[row_id] = share
+                found[row_id] = most * share
         return found
 
     def _share_of_file(self, own: Period, asked: Period) -> float:
@@ -117,8 +132,10 @@ class AskedDate:
             return ITS_WEEK if own.days <= 7 else ITS_MONTH
         if own.meets(asked):
             return LONG
-        gap = max((own.first - asked.last).days, (asked.first - own.last).days)
-        return NEXT_DAY if gap == 1 and asked.days == 1 else 0.0
+        after, before = (own.first - asked.last).days, (asked.first - own.last).days
+        if 0 < after <= 7:
+            return NEXT_DAY if after == 1 else SOON_AFTER
+        return DAY_BEFORE if before == 1 and asked.days == 1 else 0.0
 
     def _stands_in(self, text: str, own: Period | None) -> bool:
         """Return whether a date of the question stands in a text."""
@@ -184,6 +201,40 @@ def _names_of_month(number: int) -> Iterable[str]:
                 yield " ".join(phrase.tokens)
 
 
+async def asked_date(text: str, today: Date, store: Store, *, weighted: bool) -> AskedDate:
+    """Return the date of a question, of which the memory has something; else none.
+
+    If it has no year and nothing is of the latest one, an earlier year is meant. `weighted`: the
+    reference's formula knows no dates.
+    """
+    nothing = AskedDate(NO_DATES, today)
+    if weighted or len(text) > MOST_CHARS:
+        return nothing
+    dates = find_dates(text, today)
+    if not dates:
+        return nothing
+    rows = list(store.catalog.copy().values())
+    asked = AskedDate(dates, today)
+    for _ in range(MOST_YEARS):
+        if not asked or asked.files(rows, None):
+            return asked
+        if not dates.is_without_year:
+            break
+        asked = replace(asked, dates=asked.dates.a_year_before())
+    asked = AskedDate(dates, today)
+    if store.fts_error is None and await store.readers.read(partial(_stands, asked=asked)):
+        return asked
+    return nothing
+
+
+def _stands(connection: Connection, asked: AskedDate) -> bool:
+    """Return whether the date stands in any text."""
+    found = connection.execute(
+        "SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH ? LIMIT 1", (asked.expression(),)
+    )
+    return found.fetchone() is not None
+
+
 async def gather_dated(
     asked: AskedDate,
     retrievers: Retrievers,
@@ -235,13 +286,13 @@ def _rows(
     return found
 
 
-def with_date(candidate: Candidate, share: float) -> Candidate:
+def with_date(candidate: Candidate, more: float) -> Candidate:
     """Return a candidate with the strength that its date adds."""
-    more = STRENGTH * share
     if not more:
         return candidate
     strength = candidate.strength + more
     score = score_of(strength)
+
     return replace(
         candidate,
         strength=strength,

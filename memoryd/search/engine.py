@@ -17,7 +17,7 @@ from memoryd.index.store import Store
 from memoryd.messages import FileKey
 from memoryd.search import ageing, fuse
 from memoryd.search.confidence import rate
-from memoryd.search.date_match import AskedDate, gather_dated, with_date
+from memoryd.search.date_match import asked_date, gather_dated, with_date
 from memoryd.search.diversify import balance, spread
 from memoryd.search.evidence import Question
 from memoryd.search.fuse import Candidate
@@ -135,7 +135,7 @@ class SearchEngine:
         if not query.text:
             return result
         today = _today(body.now) or self._today()
-        asked = AskedDate.read(query.text, today)
+        asked = await asked_date(query.text, today, self._store, weighted=self._weighted)
         retrievers = Retrievers(
             self._store,
             self._vector_retriever,
@@ -156,12 +156,13 @@ class SearchEngine:
             encoded = retrieved.encoded
             result.warnings += retrieved.warnings
             gathered |= await gather(retrievers, retrieved, ids, weighted=self._weighted)
-            if asked and not self._weighted:
+            if asked:
                 rows = self._store.catalog.copy()
                 gathered |= await gather_dated(asked, retrievers, encoded, rows, ids)
         dated: dict[int, float] = {}
-        if asked and not self._weighted:
-            dated = await asyncio.to_thread(asked.shares, gathered, self._store.catalog.copy())
+        if asked:
+            rows = self._store.catalog.copy()
+            dated = await asyncio.to_thread(asked.strengths, gathered, rows, retrievers.question)
         candidates = self._score(query, encoded, gathered, dated)
         ageing_day = None if dated and asked.is_past else today
         choose = await self._choose(candidates, gathered, min_score, max_results, gone, ageing_day)
@@ -208,7 +209,7 @@ class SearchEngine:
     ) -> list[Candidate]:
         """Return all candidates with their scores before age, best first.
 
-        `dated` has how well candidates meet the date that the question names.
+        `dated` has the strength that the date in the question adds to candidates.
         """
         settings, retriever = self._settings.hybrid, self._vector_retriever
         near = gathered.cosines

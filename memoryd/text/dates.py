@@ -15,6 +15,7 @@ from memoryd.text import periods
 from memoryd.text.date_words import NUMBER, DateWords, date_words, tokens_of
 from memoryd.text.numeric_dates import (
     DateInText,
+    Kind,
     dates_without_year,
     full_year,
     months_without_year,
@@ -31,7 +32,8 @@ _YEAR_BEFORE = re.compile(
     r"(?<![\w.,:/-])(?P<y>\d{4})(?:\.|,| m\.|\.? gada|年)?[ -]?$", re.IGNORECASE
 )
 _DAY_AFTER = re.compile(
-    rf"\.?,? ?(?:the )?(?P<d>\d{{1,2}})(?!\d|[.,:/]\d|\s?%|\s?[ap]m\b){_ORDINAL}(?!\w)",
+    r"\.?,? ?(?:the )?(?P<d>\d{1,2})(?!\d|[.:/]\d|,\d{1,3}(?!\d)|\s?%|\s?[ap]m\b)"
+    rf"{_ORDINAL}(?!\w)",
     re.IGNORECASE,
 )
 _YEAR_AFTER = re.compile(
@@ -43,6 +45,7 @@ _ENGLISH = frozenset(
     ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec")
 )
 _MEANING = re.compile(r"([a-z:]+)([+-]?)(.*)")
+_WEEKDAY = re.compile(r"w\d")
 _DAY = datetime.timedelta(days=1)
 _NUMBER = re.compile(r"[0-9]+|다섯|여섯|일곱|여덟|아홉|[^\W\d_]")
 MAX_AGO = 400
@@ -53,38 +56,66 @@ _BESIDE = re.compile(r"[\s,.()]*(?:(?:the|der|den|dem|le|el|il|am)\s+)?", re.IGN
 
 
 class Dates(NamedTuple):
-    """The dates of a text, the parts of it that name them (`words`), and the `rest` of the text."""
+    """The dates of a text, the parts of it that name them (`words`), and the `rest` of the text.
+
+    `is_without_year`: none of them has a year, so that an earlier one may be meant. `is_weekday`:
+    it is a weekday alone, which may mean any such day.
+    """
 
     periods: tuple[Period, ...]
     words: tuple[str, ...]
     rest: str
+    is_without_year: bool = False
+    is_weekday: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.periods)
+
+    def a_year_before(self) -> "Dates":
+        """Return the dates of the year before; a day that it lacks is left out."""
+        earlier = [before for each in self.periods if (before := each.a_year_before()) is not None]
+        return self._replace(periods=tuple(earlier))
 
 
 NO_DATES = Dates((), (), "")
 
 
 def find_dates(text: str, today: Date) -> Dates:
-    """Return the dates of a text as on the day `today`, which relative words count from."""
+    """Return the dates of a text as on the day `today`, which relative words count from.
+
+    If it has a date with its year, other dates are of that year, and relative words count for
+    nothing: in `last Friday, on 23 January 2022` they are not counted from today.
+    """
     normal = unicodedata.normalize("NFKC", text).replace("’", "'").replace("ʼ", "'")
-    taken: list[DateInText] = []
-    for found in (*numeric_dates(normal, today), *_by_words(normal, today)):
-        if all(found.end <= other.start or other.end <= found.start for other in taken):
-            taken.append(found)
+    taken = _found(normal, today)
+    years = [found.periods[0].last for found in taken if found.kind is Kind.FULL]
+    if years and any(found.kind is Kind.WITHOUT_YEAR for found in taken):
+        taken = _found(normal, years[0].replace(month=12, day=31))
+    if years:
+        taken = [found for found in taken if found.kind < Kind.RELATIVE]
     if not taken:
         return Dates((), (), text)
-    taken.sort()
-    meant = tuple(
-        dict.fromkeys(p for f in taken for p in f.periods if not _is_implied(f, taken, normal))
-    )
+    kept = [found for found in taken if not _is_implied(found, taken, normal)]
     rest, at = "", 0
     for found in taken:
         rest += normal[at : found.start] + " "
         at = found.end
-    words = tuple(normal[found.start : found.end] for found in taken)
-    return Dates(meant, words, " ".join((rest + normal[at:]).split()))
+    return Dates(
+        tuple(dict.fromkeys(period for found in kept for period in found.periods)),
+        tuple(normal[found.start : found.end] for found in taken),
+        " ".join((rest + normal[at:]).split()),
+        all(found.kind is Kind.WITHOUT_YEAR for found in kept),
+        all(found.kind is Kind.WEEKDAY for found in kept),
+    )
+
+
+def _found(text: str, today: Date) -> list[DateInText]:
+    """Return the dates of a text in order, without those that overlap an earlier one."""
+    taken: list[DateInText] = []
+    for found in (*numeric_dates(text, today), *_by_words(text, today)):
+        if all(found.end <= other.start or other.end <= found.start for other in taken):
+            taken.append(found)
+    return sorted(taken)
 
 
 def _is_implied(found: DateInText, all_found: list[DateInText], text: str) -> bool:
@@ -116,7 +147,9 @@ def _by_words(text: str, today: Date) -> Iterator[DateInText]:
                 yield from _named_month(lower, word, int(meaning[1:]), meaning[0] == "m", today)
         meant = [p for m in word.meanings for p in _relative(m, word.number, today)]
         if meant:
-            yield DateInText(word.start, word.end, tuple(meant))
+            is_weekday = _WEEKDAY.fullmatch(word.meanings[0]) is not None
+            kind = Kind.WEEKDAY if is_weekday else Kind.RELATIVE
+            yield DateInText(word.start, word.end, tuple(meant), kind)
 
 
 def _unspaced(text: str, table: DateWords) -> Iterator[_Word]:
@@ -201,7 +234,7 @@ def _is_certain(
 ) -> bool:
     """Return whether a phrase of one word is a date where it stands."""
     before = words[max(0, at - _NEAR) : at]
-    is_weekday = meanings[0][0] == "w" and meanings[0][1:].isdigit()
+    is_weekday = _WEEKDAY.fullmatch(meanings[0]) is not None
     if is_weekday and before and before[-1] in table.blocked["weekday"]:
         return False
     if length > 1:
@@ -251,7 +284,8 @@ def _named_month(
             meant = [periods.day(Date(full_year(year, today), number, int(day)))]
     except ValueError:
         return
-    yield DateInText(start, end, tuple(meant))
+    kind = Kind.WITHOUT_YEAR if year is None else Kind.FULL
+    yield DateInText(start, end, tuple(meant), kind)
 
 
 def _is_confirmed(text: str, word: _Word, needed: frozenset[str]) -> bool:

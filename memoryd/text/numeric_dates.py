@@ -3,6 +3,7 @@
 import datetime
 import re
 from collections.abc import Callable, Iterator
+from enum import IntEnum
 from typing import NamedTuple
 
 from memoryd.text import periods
@@ -21,12 +22,22 @@ _CJK_DIGITS = {char: number for number, char in enumerate("一二三四五六七
 _YEARS_AGO = {"去年": 1, "昨年": 1, "작년": 1, "지난해": 1, "今年": 0, "올해": 0, "前年": 2}
 
 
+class Kind(IntEnum):
+    """What a date is counted from: nothing, a year that it does not name, or the present day."""
+
+    FULL = 0
+    WITHOUT_YEAR = 1
+    RELATIVE = 2
+    WEEKDAY = 3
+
+
 class DateInText(NamedTuple):
     """A date in a text: its place and what it may mean; one without a year may mean two days."""
 
     start: int
     end: int
     periods: tuple[Period, ...]
+    kind: Kind
 
 
 def numeric_dates(text: str, today: Date) -> Iterator[DateInText]:
@@ -40,7 +51,10 @@ def numeric_dates(text: str, today: Date) -> Iterator[DateInText]:
             except ValueError:
                 continue  # there is no such day
             if meant:
-                yield DateInText(match.start(), match.end(), tuple(dict.fromkeys(meant)))
+                named = match.groupdict()
+                full = bool(named.get("y") or named.get("ago"))
+                kind = Kind.FULL if full else Kind.WITHOUT_YEAR
+                yield DateInText(match.start(), match.end(), tuple(dict.fromkeys(meant)), kind)
 
 
 def dates_without_year(month: int, day: int, today: Date) -> list[Period]:

@@ -27,6 +27,16 @@ class Period(NamedTuple):
         """Return whether all days are days of the other period."""
         return other.first <= self.first and self.last <= other.last
 
+    def a_year_before(self) -> "Period | None":
+        """Return the same month or days of the year before; None for 29 February."""
+        year = self.first.year - 1
+        try:
+            if self == month(self.first.year, self.first.month):
+                return month(year, self.first.month)
+            return Period(self.first.replace(year=year), self.last.replace(year=year))
+        except ValueError:
+            return None
+
     def __str__(self) -> str:
         """Return `2026-03-23`, or `2026-03-23/2026-03-29` as in ISO 8601."""
         first = self.first.isoformat()
