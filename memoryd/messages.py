@@ -51,6 +51,21 @@ def file_stat(found: os.stat_result) -> FileStat:
     return FileStat(mtime_ns, found.st_size, found.st_ino & _SQLITE_MAX)
 
 
+class FileFacts(msgspec.Struct, frozen=True):
+    """Facts about a file as a whole.
+
+    `date` is `YYYY-MM-DD`, "" if the file has none. `properties` are those of front matter, by name
+    in lower case.
+    """
+
+    title: str = ""
+    date: str = ""
+    properties: dict[str, tuple[str, ...]] = {}
+
+
+NO_FACTS = FileFacts()
+
+
 class Chunk(msgspec.Struct, frozen=True, gc=False):
     """A run of whole lines of one file. Lines are 1-based and inclusive.
 
@@ -201,6 +216,7 @@ class ParsedFile:
     transcript: TranscriptState | None = None
     extends: TranscriptState | None = None
     committed: asyncio.Future[None] | None = None
+    facts: FileFacts = NO_FACTS
 
 
 @dataclass(frozen=True, slots=True)

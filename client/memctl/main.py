@@ -203,8 +203,12 @@ def _get(client: Client, arguments: Arguments) -> GetResult:
         return client.get(path, start_line=start_line, lines=lines, raw=raw)
     except (NotFoundError, DeniedError):
         # DeniedError: no memory file of the workspace can have this name.
+        from memoryd_client.shared.citation import read_citation
+
         absolute = os.path.abspath(path)
-        if absolute == path or not os.path.isfile(absolute):
+        cited = read_citation(absolute)
+        file = absolute if cited is None else cited.path
+        if absolute == path or not (os.path.isfile(absolute) or os.path.isfile(file)):
             raise
     return client.get(absolute, start_line=start_line, lines=lines, raw=raw)
 

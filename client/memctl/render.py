@@ -136,8 +136,8 @@ def _why(explanation: Explanation, style: Style) -> list[str]:
     e = explanation
     words = (
         f"keywords: bm25 {e.bm25:.2f}, coverage {e.coverage:.2f}, adjacency {e.adjacency:.2f},"
-        f" verbatim {e.verbatim:.2f}" + _rank(e.text_rank)
-    )
+        f" verbatim {e.verbatim:.2f}" + (f", title {e.title:.2f}" if e.title else "")
+    ) + _rank(e.text_rank)
     meaning = "vector: none"
     if e.cosine is not None:
         meaning = f"vector: cosine {e.cosine:.2f}" + _rank(e.vector_rank)

@@ -186,7 +186,14 @@ class Transcripts:
             return FileGone(change.key)
         except OSError as error:
             return Unreadable(change.key, error.strerror or str(error))
-        return ParsedFile(change.key, delta.stat, delta.hash, delta.chunks, transcript=delta.state)
+        return ParsedFile(
+            change.key,
+            delta.stat,
+            delta.hash,
+            delta.chunks,
+            transcript=delta.state,
+            facts=delta.facts,
+        )
 
     def _detect(self, head: Sequence[Record], enabled: Collection[str]) -> TranscriptFormat | None:
         """Return the format of a transcript. Raises `LeftOutError` for an excluded one."""

@@ -12,6 +12,7 @@ from memoryd.messages import FileKey
 from memoryd.source.notes.read import NoteExcerpt, NotMemoryError, read_lines
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
 from memoryd_client.schema.memory import GetBody, GetResult
+from memoryd_client.shared.citation import read_citation
 from memoryd_client.wire.protocol import ErrorCode
 
 LINES = 120
@@ -34,12 +35,11 @@ async def get(agent: Agent, body: GetBody) -> GetResult:
             "the path is empty",
             "use a path from the search results; `memctl files` lists all files",
         )
-    wanted = LINES if body.lines is None else body.lines
-    if body.start_line < 1 or not 1 <= wanted <= MAX_LINES:
+    if body.start_line < 1 or (body.lines is not None and not 1 <= body.lines <= MAX_LINES):
         raise bad_request(f"start_line must be at least 1, and lines from 1 to {MAX_LINES}")
     shown = body.path[:ECHO_CHARS]
     try:
-        return await _read(agent, body, wanted)
+        return await _read_cited(agent, body)
     except NotMemoryError as error:
         raise RequestFailedError(
             ErrorCode.DENIED,
@@ -59,7 +59,22 @@ async def get(agent: Agent, body: GetBody) -> GetResult:
         raise RequestFailedError(ErrorCode.DENIED, f"can't read {shown}: {reason}") from error
 
 
-async def _read(agent: Agent, body: GetBody, wanted: int) -> GetResult:
+async def _read_cited(agent: Agent, body: GetBody) -> GetResult:
+    """Read a file, or the lines that a citation names. A file may have a name like a citation."""
+    cited = read_citation(body.path)
+    if cited is None:
+        return await _read(agent, body)
+    try:
+        return await _read(agent, body)
+    except (NotMemoryError, FileNotFoundError):
+        start = cited.first if body.start_line == 1 else body.start_line
+        lines = min(MAX_LINES, cited.last - cited.first + 1) if body.lines is None else body.lines
+        named = GetBody(path=cited.path, start_line=start, lines=lines, raw=body.raw)
+        return await _read(agent, named)
+
+
+async def _read(agent: Agent, body: GetBody) -> GetResult:
+    wanted = LINES if body.lines is None else body.lines
     if agent.transcripts is not None and agent.transcripts.files.is_name(body.path):
         transcripts = agent.transcripts.files
         place = transcripts.place_of(body.path)

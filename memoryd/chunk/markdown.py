@@ -27,6 +27,7 @@ def chunk_markdown(
     overlap: int = 80,
     max_bytes: int = 8000,
     outside: Sequence[OutsideLines] = (),
+    first_line: int = 1,
 ) -> list[Chunk]:
     """Cut lines without their ends into chunks; the same lines always give the same chunks.
 
@@ -39,7 +40,9 @@ def chunk_markdown(
     it, up to `overlap` tokens and half a chunk, unless it starts with a heading.
     A line too long for one chunk is cut at sentences or words; its parts follow each other without
     a line end. Lines of `outside` content share no chunk with others, and their headings apply to
-    them alone. Raises `ValueError` for an argument out of range.
+    them alone. The lines are numbered from `first_line` on.
+
+    Raises `ValueError` for an argument out of range.
     """
     if tokens < 1:
         raise ValueError(f"tokens is {tokens}: set it to 1 or more (400 suits most models)")
@@ -52,7 +55,9 @@ def chunk_markdown(
     packer = _Packer(budget=budget, repeat=repeat, max_bytes=max_bytes)
     # Parts as small as the default overlap: one can be repeated, and a few fill a chunk well.
     part = budget // 5
-    items = _items(lines, outside, budget=budget, part=part, max_bytes=max_bytes)
+    items = _items(
+        enumerate(lines, start=first_line), outside, budget=budget, part=part, max_bytes=max_bytes
+    )
     for item in items:
         packer.add(item)
     return packer.finish()
@@ -71,13 +76,18 @@ class _Item(msgspec.Struct, frozen=True, gc=False):
     is_blank: bool
 
 
-class _Outline:
+class Outline:
     """Current headings, updated line by line; at first those of another outline."""
 
-    def __init__(self, around: "_Outline | None" = None) -> None:
+    def __init__(self, around: "Outline | None" = None) -> None:
         self.path: str = "" if around is None else around.path
         self._levels: list[tuple[int, str]] = [] if around is None else list(around._levels)
         self._fence = ""
+
+    @property
+    def level(self) -> int:
+        """The level of the current heading, 1 to 6; 0 before the first."""
+        return self._levels[-1][0] if self._levels else 0
 
     def read(self, line: str) -> bool:
         """Read the next line; return whether it is a heading (CommonMark 0.31, 4.2 and 4.5)."""
@@ -115,26 +125,26 @@ class _Outline:
 
 
 def _items(
-    lines: Iterable[str],
+    lines: Iterable[tuple[int, str]],
     outside: Sequence[OutsideLines],
     *,
     budget: int,
     part: int,
     max_bytes: int,
 ) -> Iterator[_Item]:
-    own = outline = _Outline()
+    own = outline = Outline()
     voice = NOTE
     begins = {run.first + 1: run for run in outside}
     turns = iter(sorted({*begins, *(run.last + 2 for run in outside)}))
     turn = next(turns, 0)
     headings_units = 0
-    for number, raw in enumerate(lines, start=1):
+    for number, raw in lines:
         if number == turn:
             turn, headings_units = next(turns, 0), 0
             outline, voice = own, NOTE
             if (run := begins.get(number)) is not None:
                 names = shown_name(run.sender), shown_name(run.source)
-                outline = _Outline(own)
+                outline = Outline(own)
                 voice = Voice(Role.NOTE, Origin.UNTRUSTED, *names)
         if len(raw) >= budget:
             # Too long for one chunk, perhaps by far: nothing here reads all of it.

@@ -5,9 +5,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from memoryd.chunk.facts import note_facts
 from memoryd.chunk.markdown import chunk_markdown
 from memoryd.fs.hang import tick
 from memoryd.messages import (
@@ -21,7 +23,8 @@ from memoryd.messages import (
     ToWriter,
     Unreadable,
 )
-from memoryd.text.outside import outside_lines
+from memoryd.text.front_matter import FrontMatter, read_front_matter
+from memoryd.text.outside import OutsideLines, outside_lines
 
 C = TypeVar("C")
 T = TypeVar("T")
@@ -56,14 +59,18 @@ def parse(
     except OSError as error:
         return Unreadable(change.key, error.strerror or str(error))
     outside = outside_lines(content.lines)
+    front = _front_matter(content.lines, outside)
+    facts = note_facts(change.key.path, content.lines, front, outside)
+    remarks = content.remarks if front.remark is None else (*content.remarks, front.remark)
     chunks = chunk_markdown(
-        _drained(content.lines),
+        _drained(content.lines, front.lines),
         tokens=options.tokens,
         overlap=min(options.overlap, options.tokens - 1),
         max_bytes=options.max_bytes,
         outside=outside,
+        first_line=front.lines + 1,
     )
-    return ParsedFile(change.key, content.stat, content.hash, chunks, content.remarks)
+    return ParsedFile(change.key, content.stat, content.hash, chunks, remarks, facts=facts)
 
 
 def _stat(path: Path) -> None:
@@ -71,9 +78,23 @@ def _stat(path: Path) -> None:
     path.lstat()
 
 
-def _drained(lines: list[str]) -> Iterator[str]:
-    """Yield lines and free each; freeing a large file at once would hold up every thread."""
+def _front_matter(lines: list[str], outside: Sequence[OutsideLines]) -> FrontMatter:
+    """Return the front matter of a note. It is text if there is no other, or if it is not ours."""
+    front = read_front_matter(lines)
+    if outside and outside[0].first < max(front.lines, len(front.properties)):
+        return FrontMatter({})
+    if not any(line and not line.isspace() for line in islice(lines, front.lines, None)):
+        return front._replace(lines=0)
+    return front
+
+
+def _drained(lines: list[str], start: int) -> Iterator[str]:
+    """Yield the lines from `start` on and free each.
+
+    Freeing a large file at once would hold up every thread.
+    """
     lines.reverse()
+    del lines[len(lines) - start :]
     while lines:
         yield lines.pop()
 

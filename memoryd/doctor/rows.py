@@ -9,7 +9,7 @@ import msgspec
 from memoryd.doctor.finding import Tally, Topic
 from memoryd.doctor.structure import REBUILD, names
 from memoryd.identity import Identity
-from memoryd.index.catalog import decode_remarks, decode_transcript
+from memoryd.index.catalog import decode_properties, decode_remarks, decode_transcript
 from memoryd.index.driver import Connection, has_module
 from memoryd.index.repair.checks import NO_KEYWORDS, ChunkRow, chunk_problems, read_chunks
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
@@ -38,13 +38,14 @@ def check_chunks(connection: Connection, topic: Topic, identity: Identity) -> No
 
 
 def check_files(connection: Connection, topic: Topic) -> None:
-    """Check the remarks and the transcript state of each file."""
+    """Check the remarks, the transcript state and the properties of each file."""
     wrong = Tally()
-    rows = read(connection, "SELECT path, remarks, transcript FROM files")
-    for path, remarks, transcript in rows:
+    rows = read(connection, "SELECT path, remarks, transcript, properties FROM files")
+    for path, remarks, transcript, properties in rows:
         try:
             decode_remarks(remarks)
             decode_transcript(transcript)
+            decode_properties(properties)
         except msgspec.MsgspecError:
             wrong.add(path)
     if wrong:

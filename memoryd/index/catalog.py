@@ -2,16 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import msgspec
 
 from memoryd.index.driver import Connection
-from memoryd.messages import FileKey, FileStat, TranscriptState
+from memoryd.messages import NO_FACTS, FileFacts, FileKey, FileStat, TranscriptState
+from memoryd.text.front_matter import Properties, names, searched
+from memoryd.text.titles import file_key, title_key
 
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """One indexed file: its row, SHA-256, quick-check stat, number of chunks and remarks.
+    """One indexed file: its row, SHA-256, quick-check stat, number of chunks, remarks and facts.
 
     `transcript` is the read position in a transcript, None for any other file.
     """
@@ -22,6 +25,7 @@ class FileRow:
     chunks: int
     remarks: tuple[str, ...] = ()
     transcript: TranscriptState | None = None
+    facts: FileFacts = NO_FACTS
 
 
 class Catalog:
@@ -29,7 +33,10 @@ class Catalog:
 
     def __init__(self, rows: dict[FileKey, FileRow]) -> None:
         self._rows = rows
+        self._titled: dict[str, dict[FileKey, None]] = {}
         self.chunks = sum(row.chunks for row in rows.values())
+        for key, row in rows.items():
+            self._add_titles(key, row)
 
     @property
     def rows(self) -> Mapping[FileKey, FileRow]:
@@ -40,12 +47,26 @@ class Catalog:
         """Add or replace a file."""
         self.remove(key)
         self._rows[key] = row
+        self._add_titles(key, row)
         self.chunks += row.chunks
 
     def remove(self, key: FileKey) -> None:
         """Remove a file if it is there."""
         row = self._rows.pop(key, None)
         self.chunks -= 0 if row is None else row.chunks
+        for title in () if row is None else title_keys(key.path, row.facts):
+            files = self._titled.get(title, {})
+            files.pop(key, None)
+            if not files:
+                self._titled.pop(title, None)
+
+    def titled(self, title: str) -> list[FileKey]:
+        """Return the files with a title, given as `title_key` returns it."""
+        return list(self._titled.get(title, ()))
+
+    def _add_titles(self, key: FileKey, row: FileRow) -> None:
+        for title in title_keys(key.path, row.facts):
+            self._titled.setdefault(title, {})[key] = None
 
     def stats(self, *, without: str | None = None) -> dict[FileKey, FileStat]:
         """Return the stats to compare, `without` those of one source. Any thread may ask."""
@@ -62,6 +83,12 @@ class Catalog:
             files, chunks = counts.get(key.source, (0, 0))
             counts[key.source] = files + 1, chunks + row.chunks
         return counts
+
+
+def title_keys(path: str, facts: FileFacts) -> set[str]:
+    """Return the keys of a file's titles: of its name, its title and its aliases."""
+    titles = {title_key(title) for title in (facts.title, *names(facts.properties))}
+    return (titles | {file_key(path.rpartition("/")[2])}) - {""}
 
 
 def encode_remarks(remarks: tuple[str, ...]) -> str:
@@ -84,21 +111,38 @@ def decode_transcript(encoded: str | None) -> TranscriptState | None:
     return None if encoded is None else msgspec.json.decode(encoded, type=TranscriptState)
 
 
+def encode_properties(properties: Properties) -> str:
+    """Return properties as the `files` table stores them: a JSON object of arrays."""
+    return msgspec.json.encode(properties).decode()
+
+
+def decode_properties(encoded: str) -> Properties:
+    """Return the properties in a row of the `files` table."""
+    return {} if encoded == "{}" else msgspec.json.decode(encoded, type=Properties)
+
+
+@lru_cache(maxsize=256)
+def named(encoded: str) -> str:
+    """Return the stored properties of a file that are searched with each of its chunks."""
+    return searched(decode_properties(encoded))
+
+
 def load_catalog(connection: Connection) -> dict[FileKey, FileRow]:
     """Read the `files` table."""
     found = connection.execute(
         "SELECT source, path, files.file_id, files.hash, mtime_ns, size, inode, remarks,"
-        " transcript, count(row_id) FROM files LEFT JOIN chunks USING (file_id)"
-        " GROUP BY files.file_id"
+        " transcript, title, date, properties, count(row_id)"
+        " FROM files LEFT JOIN chunks USING (file_id) GROUP BY files.file_id"
     )
     return {
-        FileKey(source, path): FileRow(
-            file_id,
-            digest,
-            FileStat(*stat),
-            chunks,
-            decode_remarks(remarks),
-            decode_transcript(transcript),
+        FileKey(*row[:2]): FileRow(
+            file_id=row[2],
+            hash=row[3],
+            stat=FileStat(*row[4:7]),
+            chunks=row[12],
+            remarks=decode_remarks(row[7]),
+            transcript=decode_transcript(row[8]),
+            facts=FileFacts(row[9], row[10], decode_properties(row[11])),
         )
-        for source, path, file_id, digest, *stat, remarks, transcript, chunks in found
+        for row in found
     }

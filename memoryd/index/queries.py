@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import NamedTuple
 from unicodedata import normalize
@@ -11,6 +11,7 @@ from unicodedata import normalize
 import msgspec
 
 from memoryd.identity import Choice, Identity
+from memoryd.index.catalog import decode_properties
 from memoryd.index.driver import Connection, Database, Error, one_value
 from memoryd.index.file_identity import has_log
 from memoryd.index.schema import get_choice, get_identity, get_note
@@ -75,15 +76,20 @@ def find_text(connection: Connection, text: str, *, source: str = "sessions") ->
 def _messages(connection: Connection, source: str) -> Iterator[tuple[str, list[str]]]:
     """Yield (path, normalized parts) of each message; short messages share one part.
 
-    The parts of a note are all its chunks.
+    The parts of a note are all its chunks and the values of its properties.
     """
     rows = connection.execute(
-        "SELECT path, CASE source WHEN 'sessions' THEN start_line END, text"
-        " FROM chunks JOIN files USING (file_id) WHERE source = ? ORDER BY path, start_line",
+        "SELECT path, CASE source WHEN 'sessions' THEN start_line END, start_line, text, '{}'"
+        " FROM chunks JOIN files USING (file_id) WHERE source = ?1 UNION ALL"
+        " SELECT path, NULL, 0, '', properties FROM files"
+        " WHERE source = ?1 AND properties <> '{}' ORDER BY 1, 3",
         (source,),
     )
     for (path, _), chunks in groupby(rows, key=lambda row: (row[0], row[1])):
-        yield path, [_bare(text) for _, _, text in chunks]
+        parts: list[str] = []
+        for *_, text, properties in chunks:
+            parts += map(_bare, chain([text], *decode_properties(properties).values()))
+        yield path, [part for part in parts if part] or [""]
 
 
 def _bare(text: str) -> str:

@@ -15,6 +15,7 @@ import msgspec
 from memoryd.errors import IndexRefusedError
 from memoryd.identity import Choice, Identity
 from memoryd.index.cache import mean_vector, with_known_dims
+from memoryd.index.catalog import named
 from memoryd.index.driver import (
     Connection,
     CorruptIndexError,
@@ -28,7 +29,7 @@ from memoryd.index.driver import (
 from memoryd.messages import MountPoints
 from memoryd.text.tokenize import FTS5_TOKENIZE, fts_columns
 
-VERSION = 4
+VERSION = 5
 APPLICATION_ID = int.from_bytes(b"memd", "big")
 """Number in the header that tells an index from other databases, even if only its begin is left."""
 AUTOMERGE = 8
@@ -70,6 +71,9 @@ CREATE TABLE files (
     inode INTEGER NOT NULL,
     remarks TEXT NOT NULL DEFAULT '[]',
     transcript TEXT,
+    title TEXT NOT NULL DEFAULT '',
+    date TEXT NOT NULL DEFAULT '',
+    properties TEXT NOT NULL DEFAULT '{{}}',
     UNIQUE (path, source)
 ) STRICT;
 CREATE TABLE embedding_cache (
@@ -133,6 +137,14 @@ UPDATE chunks SET origin = 'untrusted' WHERE file_id IN
     OR text LIKE '%<<<EXTERNAL_UNTRUSTED_CONTENT%';
 UPDATE files SET hash = '', mtime_ns = -1 WHERE file_id IN
     (SELECT file_id FROM chunks WHERE origin = 'untrusted');
+""",
+    # Titles, dates and properties are known once every file is read again. Unchanged chunks keep
+    # their rows and vectors.
+    4: """
+ALTER TABLE files ADD COLUMN title TEXT NOT NULL DEFAULT '';
+ALTER TABLE files ADD COLUMN date TEXT NOT NULL DEFAULT '';
+ALTER TABLE files ADD COLUMN properties TEXT NOT NULL DEFAULT '{}';
+UPDATE files SET hash = '', mtime_ns = -1;
 """,
 }
 """SQL that migrates each version to the next one."""
@@ -297,12 +309,16 @@ def ensure_fts(connection: Connection) -> str | None:
                 " (SELECT id FROM chunks_fts_docsize EXCEPT SELECT row_id FROM chunks)"
             )
             missing = connection.execute(
-                "SELECT row_id, text, path, heading FROM chunks JOIN files USING (file_id)"
+                "SELECT row_id, text, path, heading, properties"
+                " FROM chunks JOIN files USING (file_id)"
                 " WHERE row_id NOT IN (SELECT id FROM chunks_fts_docsize)"
             )
             connection.executemany(
                 "INSERT INTO chunks_fts (rowid, body, context) VALUES (?, ?, ?)",
-                ((row, *fts_columns(text, path, heading)) for row, text, path, heading in missing),
+                (
+                    (row, *fts_columns(text, path, heading, named(properties)))
+                    for row, text, path, heading, properties in missing
+                ),
             )
     except Error as error:
         _raise_unless_missing(error, "chunks_fts")

@@ -9,8 +9,6 @@ import hashlib
 import time
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -18,9 +16,12 @@ import msgspec
 from memoryd.identity import Identity
 from memoryd.index import schema
 from memoryd.index.cache import keep_vectors, put_vec, release_text, take_vectors
-from memoryd.index.catalog import encode_remarks, encode_transcript
+from memoryd.index.catalog import encode_properties, encode_remarks, encode_transcript
+from memoryd.index.catalog import named as named_in
 from memoryd.index.driver import Connection, one_value, run_at_once, transaction
+from memoryd.index.inserts import insert_rows, last_id
 from memoryd.messages import Chunk, FileGone, FileKey, FileStat, ParsedFile
+from memoryd.text.front_matter import searched
 from memoryd.text.tokenize import fts_columns
 
 STEP_CHUNKS = 512
@@ -28,8 +29,6 @@ STEP_CHUNKS = 512
 GROUP_FILES = 128
 GROUP_BYTES = 1024 * 1024
 """Maximum bytes of text in one transaction, and `GROUP_FILES` of files: about 50 ms."""
-_BLOCKS_ROWS = (64, 8, 1)
-"""Rows of one INSERT; larger statements gain nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +82,13 @@ class Touched:
 FileChange = ParsedFile | FileGone | Touched
 
 
+class _FileRow(NamedTuple):
+    """A file that the index has: its id, and its properties as stored."""
+
+    file_id: int
+    properties: str
+
+
 class _OldRow(NamedTuple):
     row_id: int
     heading: str
@@ -121,8 +127,9 @@ def write_files(
     """
     changes = [RowChanges() for _ in files]
     with transaction(connection):
-        known = _file_ids(connection, files)
-        ids = known | _put_file_rows(connection, files, known)
+        known = _file_rows(connection, files)
+        ids = {key: row.file_id for key, row in known.items()}
+        ids |= _put_file_rows(connection, files, known)
         inserts = _Inserts(connection, tables)
         for change, changed in zip(files, changes, strict=True):
             changed.file_id = ids.get(change.key, 0)
@@ -131,6 +138,9 @@ def write_files(
                     at, first = changed.file_id, change.from_line
                     old = _rows_of(connection, at, first) if change.key in known else {}
                     yield from _replace(connection, tables, change, old, changed, inserts)
+                    if change.key in known:
+                        before = known[change.key].properties
+                        yield from _rename(connection, tables, change, before, changed)
                 case FileGone():
                     yield from _delete(connection, tables, changed)
                 case Touched(key=key, stat=stat, remarks=remarks):
@@ -141,7 +151,7 @@ def write_files(
                     )
             # An addition to a transcript replaces its last chunk by one with more text.
             grows = isinstance(change, ParsedFile) and change.extends is not None
-            changed.erased = bool(changed.removed) and not grows
+            changed.erased |= bool(changed.removed) and not grows
         inserts.flush()
         if any(changed.erased for changed in changes):
             note_erased(connection, True)
@@ -153,17 +163,18 @@ def note_erased(connection: Connection, erased: bool) -> None:
     schema.put_note(connection, schema.ERASED, str(int(erased)))
 
 
-def _file_ids(connection: Connection, files: Sequence[FileChange]) -> dict[FileKey, int]:
+def _file_rows(connection: Connection, files: Sequence[FileChange]) -> dict[FileKey, _FileRow]:
     paths = msgspec.json.encode([change.key.path for change in files]).decode()
     found = connection.execute(
-        "SELECT source, path, file_id FROM files WHERE path IN (SELECT value FROM json_each(?))",
+        "SELECT source, path, file_id, properties FROM files"
+        " WHERE path IN (SELECT value FROM json_each(?))",
         (paths,),
     )
-    return {FileKey(source, path): file_id for source, path, file_id in found.fetchall()}
+    return {FileKey(source, path): _FileRow(*row) for source, path, *row in found.fetchall()}
 
 
 def _put_file_rows(
-    connection: Connection, files: Sequence[FileChange], known: dict[FileKey, int]
+    connection: Connection, files: Sequence[FileChange], known: dict[FileKey, _FileRow]
 ) -> dict[FileKey, int]:
     """Update the rows of known files and insert the new ones. Return the ids of new files."""
     last = last_id(connection, "files")
@@ -173,17 +184,21 @@ def _put_file_rows(
         if not isinstance(change, ParsedFile):
             continue
         notes = encode_remarks(change.remarks), encode_transcript(change.transcript)
-        content = change.hash, *change.stat, *notes
+        facts = change.facts.title, change.facts.date, encode_properties(change.facts.properties)
+        content = change.hash, *change.stat, *notes, *facts
         if change.key in known:
             connection.execute(
                 "UPDATE files SET hash = ?, mtime_ns = ?, size = ?, inode = ?, remarks = ?,"
-                " transcript = ? WHERE file_id = ?",
-                (*content, known[change.key]),
+                " transcript = ?, title = ?, date = ?, properties = ? WHERE file_id = ?",
+                (*content, known[change.key].file_id),
             )
         else:
             last = new[change.key] = last + 1
             inserted.append((last, *change.key, *content))
-    columns = "file_id, source, path, hash, mtime_ns, size, inode, remarks, transcript"
+    columns = (
+        "file_id, source, path, hash, mtime_ns, size, inode, remarks, transcript, title, date,"
+        " properties"
+    )
     insert_rows(connection, f"files ({columns})", inserted)
     return new
 
@@ -206,6 +221,7 @@ def _replace(
     inserts: "_Inserts",
 ) -> Generator[None, None, None]:
     seen: set[str] = set()
+    words = searched(parsed.facts.properties)
     for number, chunk in enumerate(parsed.chunks, start=1):
         digest = text_hash(chunk.text)
         id_ = chunk_id(parsed.key, chunk, digest, tables.identity.model)
@@ -217,7 +233,7 @@ def _replace(
                 _delete_chunk(connection, tables, row.row_id, changed)
                 row = None
             if row is None:
-                inserts.waiting.append((parsed.key, changed, id_, digest, chunk))
+                inserts.waiting.append((parsed.key, words, changed, id_, digest, chunk))
             elif (row.origin, row.voices) != (chunk.origin, chunk.voices):
                 connection.execute(
                     "UPDATE chunks SET origin = ?, voices = ? WHERE row_id = ?",
@@ -231,6 +247,28 @@ def _replace(
         before = "SELECT count(*) FROM chunks WHERE file_id = ? AND start_line < ?"
         changed.chunks += one_value(connection, before, changed.file_id, parsed.from_line)
     yield from _delete_chunks(connection, tables, old, changed)
+
+
+def _rename(
+    connection: Connection,
+    tables: DerivedTables,
+    parsed: ParsedFile,
+    before: str,
+    changed: RowChanges,
+) -> Generator[None, None, None]:
+    """Index the words of the chunks that stay anew if the file's searched properties differ."""
+    words = searched(parsed.facts.properties)
+    if words == named_in(before) or not tables.fts:
+        return
+    changed.erased = True
+    rows = connection.execute(
+        "SELECT row_id, heading FROM chunks WHERE file_id = ?", (changed.file_id,)
+    ).fetchall()
+    for number, (row_id, heading) in enumerate(rows, start=1):
+        context = fts_columns("", parsed.key.path, heading, words)[1]
+        connection.execute("UPDATE chunks_fts SET context = ? WHERE rowid = ?", (context, row_id))
+        if number % STEP_CHUNKS == 0:
+            yield
 
 
 def _delete(
@@ -270,13 +308,14 @@ def put_vectors(
 class _Inserts:
     """Collects the new chunks of one or more files and inserts them together.
 
-    `waiting` has the file, its changes, the id and the text hash of each chunk.
+    `waiting` has the file, its searched properties, its changes, the id and the text hash of each
+    chunk.
     """
 
     def __init__(self, connection: Connection, tables: DerivedTables) -> None:
         self._connection = connection
         self._tables = tables
-        self.waiting: list[tuple[FileKey, RowChanges, str, str, Chunk]] = []
+        self.waiting: list[tuple[FileKey, str, RowChanges, str, str, Chunk]] = []
         self._last_row = last_id(connection, "chunks")
 
     def flush(self) -> None:
@@ -285,11 +324,11 @@ class _Inserts:
             return
         connection, tables, model = self._connection, self._tables, self._tables.identity.model
         now = int(time.time())
-        digests = [digest for _, _, _, digest, _ in self.waiting]
+        digests = [digest for *_, digest, _ in self.waiting]
         cached = take_vectors(connection, tables.identity, digests)
         chunks: list[tuple[object, ...]] = []
         words: list[tuple[object, ...]] = []
-        for key, changed, id_, digest, chunk in self.waiting:
+        for key, named, changed, id_, digest, chunk in self.waiting:
             self._last_row = row_id = self._last_row + 1
             vector_id = None
             if digest in cached:
@@ -303,7 +342,7 @@ class _Inserts:
             whose = str(chunk.origin), chunk.voices
             chunks.append((row_id, id_, *place, *content, *whose, vector_id, now))
             if tables.fts:
-                words.append((row_id, *fts_columns(chunk.text, key.path, chunk.heading)))
+                words.append((row_id, *fts_columns(chunk.text, key.path, chunk.heading, named)))
         insert_rows(
             connection,
             "chunks (row_id, id, file_id, start_line, end_line, hash, model, heading, text,"
@@ -348,30 +387,3 @@ def delete_rows(connection: Connection, tables: DerivedTables, file_id: int) -> 
     changed = RowChanges(file_id, erased=True)
     run_at_once(_delete(connection, tables, changed))
     return changed
-
-
-def last_id(connection: Connection, table: str, *, of: str = "main") -> int:
-    """Return the largest row id that an AUTOINCREMENT table has ever had, 0 if none yet.
-
-    Code that inserts many rows numbers them from here on, because the statement returns no ids.
-    `of` is the database, which may be an attached one.
-    """
-    last = one_value(connection, f"SELECT seq FROM {of}.sqlite_sequence WHERE name = ?", table)
-    return int(last or 0)
-
-
-def insert_rows(connection: Connection, into: str, rows: Sequence[tuple[object, ...]]) -> None:
-    """Insert rows of one width `into` a table, given as `table (columns)`."""
-    start = 0
-    for block in _BLOCKS_ROWS:
-        while len(rows) - start >= block:
-            values = chain.from_iterable(rows[start : start + block])
-            connection.execute(_insert_statement(into, len(rows[0]), block), tuple(values))
-            start += block
-            time.sleep(0)  # yields to the event loop if it waits for the GIL
-
-
-@cache
-def _insert_statement(into: str, width: int, rows: int) -> str:
-    row = f"({', '.join('?' * width)})"
-    return f"INSERT INTO {into} VALUES {', '.join([row] * rows)}"

@@ -225,8 +225,10 @@ class Writer:
         catalog = self._store.catalog
         changed = True
         match file:
-            case ParsedFile(key=key, stat=stat, hash=digest, remarks=remarks, transcript=state):
-                row = FileRow(rows.file_id, digest, stat, rows.chunks, remarks, state)
+            case ParsedFile(key=key, stat=stat, remarks=remarks, transcript=state):
+                row = FileRow(
+                    rows.file_id, file.hash, stat, rows.chunks, remarks, state, file.facts
+                )
                 catalog.put(key, row)
                 self._unmerged += 1
                 self._vectors_reused += rows.reused

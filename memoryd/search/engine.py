@@ -129,7 +129,7 @@ class SearchEngine:
         overfetch = OVERFETCH if query.without or query.required else 1
         k = max(LEAST_CANDIDATES, max_results * settings.hybrid.candidate_multiplier)
         k = min(MAX_CANDIDATES, k * overfetch)
-        encoded, gathered = EncodedQuery(), Gathered({}, {}, {}, {}, {})
+        encoded, gathered = EncodedQuery(), Gathered({}, {}, {}, {}, {}, {})
         for part in self._parts(filters):
             everything = part.empty and visible is None and not body.trusted
             ids = None if everything else await self._allowed(part, visible, trusted=body.trusted)
@@ -142,6 +142,7 @@ class SearchEngine:
         corpus = encoded.corpus or UNKNOWN
         reader = LineReader.of({term: corpus.weight(term) for term in retrievers.question.terms})
         loader = Loader(
+            cited=gathered.cited,
             reader=reader,
             line_cosines=partial(retrievers.line_cosines, encoded.vector),
             origin_of=self._origin_of,
@@ -252,7 +253,7 @@ class SearchEngine:
             return frozenset(
                 row.file_id
                 for key, row in rows
-                if filters.accept(key, row.stat)
+                if filters.accept(key, row.stat, row.facts)
                 and (visible is None or visible(key))
                 and not (trusted and self._origin_of(key) is Origin.UNTRUSTED)
             )

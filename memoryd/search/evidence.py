@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from memoryd.search.lexical import Corpus
 from memoryd.search.text_match import (
+    IN_A_TITLE,
     IN_THE_PATH,
     Finder,
     TermPosition,
@@ -35,11 +36,17 @@ NEAR_CHARS = 40
 
 
 class ChunkText(NamedTuple):
-    """Text of a candidate, its path and headings (`context`), and its length in tokens."""
+    """Text of a candidate, its path and headings (`context`), and its length in tokens.
+
+    `titles` are the path, the names and the titles of its file, one a line. `opens`: it is the
+    first chunk of a file that the question names.
+    """
 
     text: str
     context: str
     tokens: int
+    titles: str = ""
+    opens: bool = False
 
 
 class Evidence(NamedTuple):
@@ -48,7 +55,8 @@ class Evidence(NamedTuple):
     `bm25` is BM25 as a share of its maximum; `coverage` the weight of the query's terms that the
     chunk contains; `adjacency` the share of neighbours in the query that are neighbours in it;
     `verbatim` the exactness with which it contains a verbatim string, or all of a short query;
-    `string` is the same without the short query.
+    `string` is the same without the short query; `title` is 1 for the first chunk of a file that
+    the question names.
     """
 
     bm25: float
@@ -56,6 +64,7 @@ class Evidence(NamedTuple):
     adjacency: float
     verbatim: float
     string: float = 0.0
+    title: float = 0.0
 
 
 NO_EVIDENCE = Evidence(0.0, 0.0, 0.0, 0.0)
@@ -94,7 +103,7 @@ def weigh(question: Question, corpus: Corpus, chunks: Sequence[ChunkText]) -> li
     idf = {term: corpus.weight(term) for term in question.terms}
     total = sum(idf[term] * _counted(term, corpus) for term in question.terms)
     if total <= 0:
-        return [NO_EVIDENCE] * len(chunks)
+        return [_with_title(NO_EVIDENCE, chunk) for chunk in chunks]
     finder = Finder(question.terms)
     units = [(unit, share) for unit in question.units if (share := _share(unit, idf) / total) > 0]
     found = [_match(question, finder, units, chunk) for chunk in chunks]
@@ -114,7 +123,14 @@ def weigh(question: Question, corpus: Corpus, chunks: Sequence[ChunkText]) -> li
         evidence.append(
             Evidence(bm25 / total, coverage / total, near, matches.unit, matches.string)
         )
-    return evidence
+    return [_with_title(each, chunk) for each, chunk in zip(evidence, chunks, strict=True)]
+
+
+def _with_title(evidence: Evidence, chunk: ChunkText) -> Evidence:
+    """Return the evidence of a chunk, which its title completes if the question is that title."""
+    if not chunk.opens:
+        return evidence
+    return evidence._replace(coverage=1.0, adjacency=1.0, verbatim=1.0, title=1.0)
 
 
 class _Matches(NamedTuple):
@@ -131,15 +147,23 @@ def _match(
 ) -> _Matches:
     text = fold(chunk.text)
     places = finder.places(text)
-    context = finder.places(fold(chunk.context))
+    around = fold(chunk.context)
+    context = finder.places(around)
     counts = [
         len(here) + CONTEXT_WEIGHT * len(there) for here, there in zip(places, context, strict=True)
     ]
     by_term = dict(zip(question.terms, places, strict=True))
-    pairs = [(a, b) for a, b in question.pairs if _are_near(text, by_term[a], by_term[b])]
+    above = dict(zip(question.terms, context, strict=True))
+    pairs = [
+        (a, b)
+        for a, b in question.pairs
+        if _are_near(text, by_term[a], by_term[b]) or _are_near(around, above[a], above[b])
+    ]
     exact = string = 0.0
     for unit, share in units:
         level = exactness(unit, chunk.text)
+        if level < IN_A_TITLE:
+            level = max(level, IN_A_TITLE * exactness(unit, chunk.titles))
         level = share * (level or IN_THE_PATH * exactness(unit, chunk.context))
         exact = max(exact, level)
         if unit in question.strings:

@@ -16,6 +16,8 @@ from memoryd.search.query import date_in_name, modified_on
 
 BM25, COVERAGE, ADJACENCY, VERBATIM = 1.6, 0.6, 0.7, 1.5
 """Weights of the evidence in the strength."""
+TITLE = 2.0
+"""Weight of a title that the question consists of: no other chunk comes before."""
 VECTOR, BEND = 2.6, 0.4
 """Weight of the cosine; tanh flattens it from `BEND`: 0.7 says little more than 0.5."""
 USUAL_LOW, USUAL_HIGH = 0.05, 0.35
@@ -88,6 +90,7 @@ def by_evidence(
         + COVERAGE * words.coverage
         + ADJACENCY * words.adjacency
         + VERBATIM * words.verbatim
+        + TITLE * words.title
     )
     near = max(0.0, cosine or 0.0)
     boost = OTHER_SCRIPT if other_script and evidence is not None else 1.0

@@ -1,17 +1,21 @@
 """Candidates of a search: reads the retrieved chunks and rates how well their words match."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
+from memoryd.index.catalog import decode_properties
+from memoryd.index.catalog import named as searched_of
 from memoryd.index.driver import Connection
 from memoryd.messages import FileKey
 from memoryd.search.evidence import NO_EVIDENCE, ChunkText, Evidence, Question, weigh
 from memoryd.search.lexical import Corpus, read_lengths
+from memoryd.search.named import NOTHING, named_files, rows_of
 from memoryd.search.query import Query
 from memoryd.search.retrievers import FileIds, Retrieved, Retrievers
 from memoryd.search.text_match import Finder, exactness, fold
+from memoryd.text.front_matter import names
 from memoryd.text.tokenize import Term, index_text, unspaced_share
 from memoryd_client.schema.memory import Origin
 
@@ -38,7 +42,8 @@ class ReadChunk:
 class Gathered:
     """The candidates of some files, by row; ranks are the places in each retriever alone.
 
-    `chunks` lacks chunks that an operator excludes or that no longer exist.
+    `chunks` lacks chunks that an operator excludes or that no longer exist. `cited` are the lines
+    of chunks that the question cites.
     """
 
     chunks: dict[int, ReadChunk]
@@ -46,6 +51,7 @@ class Gathered:
     cosines: dict[int, float]
     text_ranks: dict[int, int]
     vector_ranks: dict[int, int]
+    cited: dict[int, tuple[int, int]]
 
     def __or__(self, other: "Gathered") -> "Gathered":
         return Gathered(
@@ -54,6 +60,7 @@ class Gathered:
             self.cosines | other.cosines,
             self.text_ranks | other.text_ranks,
             self.vector_ranks | other.vector_ranks,
+            self.cited | other.cited,
         )
 
 
@@ -78,7 +85,11 @@ async def gather(
             )
         )
     cosines = retrieved.cosines
-    rows = list(dict.fromkeys([*retrieved.bm25, *cosines, *exact]))
+    named = NOTHING
+    if encoded.corpus is not None and not weighted:
+        named = named_files(retrievers.store.catalog, query.text, file_ids)
+    opening = await read(partial(rows_of, named=named)) if named.file_ids else []
+    rows = list(dict.fromkeys([*retrieved.bm25, *cosines, *exact, *opening]))
     chunks = await read(
         partial(
             read_chunks,
@@ -87,13 +98,21 @@ async def gather(
             query=query,
             corpus=encoded.corpus,
             trusted=retrievers.trusted,
+            opening=opening,
         )
     )
     if not weighted:
         others = [row for row in rows if row not in cosines]
         cosines = cosines | await retrievers.cosines(encoded.vector, others)
     nearest = sorted(cosines, key=lambda row: -cosines[row])
-    return Gathered(chunks, retrieved.bm25, cosines, _ranks(retrieved.bm25), _ranks(nearest))
+    return Gathered(
+        chunks,
+        retrieved.bm25,
+        cosines,
+        _ranks(retrieved.bm25),
+        _ranks(nearest),
+        {} if named.lines is None else dict.fromkeys(opening, named.lines),
+    )
 
 
 def _ranks(rows: Iterable[int]) -> dict[int, int]:
@@ -108,11 +127,13 @@ def read_chunks(
     query: Query,
     corpus: Corpus | None,
     trusted: bool,
+    opening: Collection[int] = (),
 ) -> dict[int, ReadChunk]:
     """Read and rate candidates, without those that an operator excludes or that no longer exist.
 
-    `trusted` excludes chunks that became untrusted since they were found. Without a `corpus` there
-    are no keyword tables to read, and all have `NO_EVIDENCE`.
+    `opening` are rows of files that the question names. `trusted` excludes chunks that became
+    untrusted since they were found. Without a `corpus` there are no keyword tables to read, and all
+    have `NO_EVIDENCE`.
     """
     unspaced = is_unspaced_question(query.text)
     without = Finder(Term(word) for word in query.without)
@@ -120,17 +141,18 @@ def read_chunks(
     lengths = {} if corpus is None else read_lengths(connection, rows)
     for row in rows:
         read = connection.execute(
-            "SELECT text, path, heading, source, origin FROM chunks JOIN files USING (file_id)"
-            " WHERE row_id = ?",
+            "SELECT text, path, heading, source, origin, title, properties"
+            " FROM chunks JOIN files USING (file_id) WHERE row_id = ?",
             (row,),
         ).fetchone()
         if read is None or _is_ruled_out(read[0], without, query.required):
             continue
-        text, path, heading, source, origin = read
+        text, path, heading, source, origin, title, properties = read
         if trusted and origin == Origin.UNTRUSTED:
             continue
-        context = f"{path.removesuffix('.md')}\n{heading}"
-        chunk = ChunkText(text, context, lengths.get(row, 1))
+        context = f"{path.removesuffix('.md')}\n{heading}\n{searched_of(properties)}"
+        titles = titles_of(path, title, properties)
+        chunk = ChunkText(text, context, lengths.get(row, 1), titles, row in opening)
         found[row] = FileKey(source, path), chunk
     evidence = [NO_EVIDENCE] * len(found)
     if corpus is not None:
@@ -141,6 +163,14 @@ def read_chunks(
         )
         for (row, (key, chunk)), each in zip(found.items(), evidence, strict=True)
     }
+
+
+@lru_cache(maxsize=256)
+def titles_of(path: str, title: str, properties: str) -> str:
+    """Return the path, the names and the titles of a file, one a line."""
+    name = path.rpartition("/")[2]
+    stated = names(decode_properties(properties))
+    return "\n".join(dict.fromkeys([path, name, name.removesuffix(".md"), title, *stated]))
 
 
 def exact_rows(

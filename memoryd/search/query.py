@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from memoryd.messages import FileKey, FileStat
+from memoryd.messages import NO_FACTS, FileFacts, FileKey, FileStat
 
 SOURCES = ("memory", "sessions")
 _FIELDS = {"source": "sources", "path": "path_glob", "since": "since", "until": "until"}
@@ -51,7 +51,7 @@ class Filters:
         """Return whether every file passes."""
         return self == Filters()
 
-    def accept(self, key: FileKey, stat: FileStat) -> bool:
+    def accept(self, key: FileKey, stat: FileStat, facts: FileFacts = NO_FACTS) -> bool:
         """Return whether a file's chunks may be candidates."""
         if self.sources is not None and key.source not in self.sources:
             return False

@@ -78,9 +78,11 @@ class LineReader:
 class Loader:
     """Reads chunks and makes results of them, with snippets of at most `max_chars`.
 
-    `trusted` leaves out untrusted ones. Whose words a result is says its likeliest line.
+    `trusted` leaves out untrusted ones. Whose words a result is says its likeliest line. `cited`
+    are the lines to show of some rows.
     """
 
+    cited: Mapping[int, tuple[int, int]]
     reader: LineReader
     line_cosines: LineCosines
     origin_of: OriginOf
@@ -90,17 +92,19 @@ class Loader:
     def load(self, connection: Connection, candidate: Candidate) -> Hit | None:
         """Return the result for a candidate; None if its chunk is gone, or not trusted."""
         row = connection.execute(
-            "SELECT path, source, start_line, end_line, text, line_map, origin, voices"
+            "SELECT path, source, title, date, start_line, end_line, text, line_map, origin, voices"
             " FROM chunks JOIN files USING (file_id) WHERE row_id = ?",
             (candidate.row_id,),
         ).fetchone()
         if row is None:
             return None
-        path, source, start_line, end_line, text, line_map, origin, voices = row
+        path, source, title, date, start_line, end_line, text, line_map, origin, voices = row
         lines: Sequence[int] = range(start_line, end_line + 1)
         if line_map:  # the file's line of each line of the text
             lines = [int(line) for line in line_map.split(",")]
         near = self.line_cosines(candidate.row_id, text)
+        if candidate.row_id in self.cited:
+            text = _only(text, lines, self.cited[candidate.row_id])
         shown = cut_snippet(text, 1, len(lines), self.reader, self.max_chars, near)
         first, last = lines[shown.start_line - 1], lines[shown.end_line - 1]
         voice = _voice(source, origin, voices, shown.best)
@@ -123,6 +127,8 @@ class Loader:
             speaker=voice.speaker,
             channel=voice.channel,
             origin=str(origin),
+            title=title,
+            date=date,
         )
 
 
@@ -162,6 +168,14 @@ def load_distinct(
             return shown
 
 
+def _only(text: str, numbers: Sequence[int], cited: tuple[int, int]) -> str:
+    """Return a text with blank lines in place of those that are not cited."""
+    first, last = cited
+    lines = text.split("\n")
+    kept = [line if first <= n <= last else "" for n, line in zip(numbers, lines, strict=True)]
+    return "\n".join(kept) if any(map(str.strip, kept)) else text
+
+
 def _voice(source: str, origin: str, voices: str, line: int) -> Voice:
     """Return the voice of a line of a chunk, by what the index has about it."""
     voice = NOTE if source == NOTES else UNREAD
@@ -187,6 +201,7 @@ def explained(candidate: Candidate, text_rank: int | None, vector_rank: int | No
         decay=candidate.decay,
         text_rank=text_rank,
         vector_rank=vector_rank,
+        title=evidence.title,
     )
 
 

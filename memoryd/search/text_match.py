@@ -43,6 +43,7 @@ INSIDE_A_STRING = 0.6
 OTHER_CASE = 0.93
 OTHER_MARKS = 0.93
 IN_THE_PATH = 0.6
+IN_A_TITLE = 0.9
 
 
 class TermPosition(NamedTuple):

@@ -60,10 +60,13 @@ def index_text(text: str) -> str:
     return _UNSPACED_RUN.sub(_spread, unicodedata.normalize("NFKC", text))
 
 
-def fts_columns(text: str, path: str, heading: str) -> tuple[str, str]:
-    """Return the two FTS columns of a chunk: its text, and its path with its headings."""
-    stem = path.removesuffix(".md")
-    return index_text(text), index_text(f"{stem}\n{heading}")
+def fts_columns(text: str, path: str, heading: str, named: str = "") -> tuple[str, str]:
+    """Return the two FTS columns of a chunk: its text, and its path with its headings.
+
+    `named` are the properties of its file that are searched, one a line.
+    """
+    context = f"{path.removesuffix('.md')}\n{heading}" + (f"\n{named}" if named else "")
+    return index_text(text), index_text(context)
 
 
 def _spread(match: re.Match[str]) -> str:

@@ -111,12 +111,16 @@ def test_search_json(run: Run) -> None:
                     "decay": 0.5,
                     "textRank": 1,
                     "vectorRank": 3,
+                    "title": 0,
                 },
                 "highlights": [[11, 18]],
                 "role": "note",
                 "speaker": "",
                 "channel": "",
                 "origin": "owner",
+                "title": "Friday",
+                "date": "2026-08-14",
+                "confidence": 0.75,
             },
             {
                 "path": "MEMORY.md",
@@ -133,6 +137,8 @@ def test_search_json(run: Run) -> None:
                 "speaker": "",
                 "channel": "",
                 "origin": "owner",
+                "title": "",
+                "date": "",
             },
             {
                 "path": "sessions/main/family.jsonl",
@@ -149,6 +155,8 @@ def test_search_json(run: Run) -> None:
                 "speaker": "Mallory",
                 "channel": "Family",
                 "origin": "untrusted",
+                "title": "",
+                "date": "",
             },
         ],
         "provider": "local",
@@ -163,6 +171,7 @@ def test_search_json(run: Run) -> None:
         "agent": "main",
         "workspaceDir": "/home/ada/notes",
         "omitted": 0,
+        "confidence": "medium",
     }
     assert out.startswith('{\n  "results": [\n    {\n')
     assert "Dentist — 3 pm" in out

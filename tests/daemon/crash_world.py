@@ -399,6 +399,8 @@ def downgrade(database: Path) -> None:
         connection.execute("ALTER TABLE chunks DROP COLUMN origin")
         connection.execute("ALTER TABLE chunks DROP COLUMN voices")
         connection.execute("DROP TABLE batch_jobs")
+        for column in ("title", "date", "properties"):
+            connection.execute(f"ALTER TABLE files DROP COLUMN {column}")
         connection.execute("PRAGMA user_version = 2")
         if connection.execute("SELECT count(*) FROM forgotten").fetchone() == (0,):
             # Version 1 had no transcripts; their cached words and vectors are swept.

@@ -20,7 +20,7 @@ from memoryd.search.fuse import (
 
 SHARES = st.floats(0, 1)
 COSINES = st.none() | st.floats(-1, 1)
-EVIDENCE = st.builds(Evidence, SHARES, SHARES, SHARES, SHARES, SHARES)
+EVIDENCE = st.builds(Evidence, SHARES, SHARES, SHARES, SHARES, SHARES, SHARES)
 LEFT = st.none() | st.sampled_from((1.0, 0.9, 0.7, 0.5, 0.45))
 STRONG = Evidence(0.6, 1.0, 0.8, 0.0)
 WEAK = Evidence(0.1, 0.2, 0.0, 0.0)

@@ -23,7 +23,15 @@ from memoryd.index.driver import (
     run_at_once,
 )
 from memoryd.index.statements import DerivedTables
-from memoryd.messages import Chunk, FileKey, FileStat, MountPoints, ParsedFile
+from memoryd.messages import (
+    NO_FACTS,
+    Chunk,
+    FileFacts,
+    FileKey,
+    FileStat,
+    MountPoints,
+    ParsedFile,
+)
 from memoryd.text.tokenize import fts_columns
 
 IDENTITY = identity(dims=4)
@@ -31,6 +39,7 @@ WORKSPACE = Path("/home/ann/work")
 VERSION_1 = Path(__file__).with_name("index_version_1.sql")
 VERSION_2 = Path(__file__).with_name("index_version_2.sql")
 VERSION_3 = Path(__file__).parents[1] / "fixtures/index/version_3.sql"
+VERSION_4 = VERSION_3.with_name("version_4.sql")
 BOTH = DerivedTables(IDENTITY, fts=True, vec=True)
 NEITHER = DerivedTables(IDENTITY, fts=False, vec=False)
 
@@ -238,17 +247,17 @@ def test_a_migration_that_fails_half_way_leaves_the_file_as_it_was(
 # --- an index of version 2
 
 
-def test_an_index_of_version_2_is_taken_over_and_no_note_is_read_again(tmp_path: Path) -> None:
+def test_an_index_of_version_2_is_taken_over_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "main.sqlite"
     connection = sqlite3.connect(path)
     connection.executescript(VERSION_2.read_text(encoding="utf-8"))
     connection.close()
     with opened(path) as old, opened(tmp_path / "new.sqlite") as new:
-        before, known = contents(old), load_catalog(old)
+        before = contents(old)
         for opened_one in (old, new):
             schema.prepare(opened_one, WORKSPACE, IDENTITY)
         assert pragma(old, "user_version") == schema.VERSION
-        assert (contents(old), load_catalog(old)) == (before, known)
+        assert contents(old) == before
         assert columns(old) == columns(new)
         assert old.execute("SELECT value FROM forgotten").fetchall() == [("ffff",)]
 
@@ -256,7 +265,7 @@ def test_an_index_of_version_2_is_taken_over_and_no_note_is_read_again(tmp_path:
 # --- an index of version 3
 
 
-def test_of_version_3_transcripts_and_notes_with_marks_are_read_again(tmp_path: Path) -> None:
+def test_of_version_3_transcripts_and_notes_with_marks_are_not_trusted(tmp_path: Path) -> None:
     path = tmp_path / "main.sqlite"
     connection = sqlite3.connect(path)
     connection.executescript(VERSION_3.read_text().replace("@WORKSPACE@", str(WORKSPACE)))
@@ -268,11 +277,43 @@ def test_of_version_3_transcripts_and_notes_with_marks_are_read_again(tmp_path: 
         before = contents(old)
         schema.prepare(old, WORKSPACE, IDENTITY)
         assert contents(old) == before
-        unread = {key.path for key, row in load_catalog(old).items() if row.hash == ""}
-        assert unread == {"memory/ferry.md", "sessions/chats/train.jsonl"}
         # Nobody is trusted before memoryd knows who spoke.
         found = old.execute("SELECT row_id FROM chunks WHERE origin = 'untrusted'").fetchall()
         assert found == [(3,), (5,)]
+
+
+# --- an index of version 4
+
+
+def test_of_version_4_all_files_are_read_again_for_their_titles(tmp_path: Path) -> None:
+    path = tmp_path / "main.sqlite"
+    connection = sqlite3.connect(path)
+    connection.executescript(VERSION_4.read_text().replace("@WORKSPACE@", str(WORKSPACE)))
+    connection.close()
+    with opened(path) as old, opened(tmp_path / "new.sqlite") as new:
+        before = contents(old)
+        for connection in (old, new):
+            schema.prepare(connection, WORKSPACE, IDENTITY)
+        assert contents(old) == before
+        assert {row.hash for row in load_catalog(old).values()} == {""}
+        assert all(row.facts == NO_FACTS for row in load_catalog(old).values())
+        assert columns(old) == columns(new)
+
+
+def test_words_of_chunks_that_stay_follow_the_properties_of_their_file(tmp_path: Path) -> None:
+    with opened(tmp_path / "main.sqlite") as connection:
+        identity = schema.prepare(connection, WORKSPACE, IDENTITY)
+        ensure(connection, identity.dims or 0)
+        tables = DerivedTables(identity, fts=True, vec=True)
+        key, chunks = FileKey("memory", "a.md"), [Chunk(4, 4, "boiler", "")]
+        for number, title in enumerate(("first", "second", "")):
+            facts = FileFacts(title, "2026-03-23", {"title": (title,)} if title else {})
+            parsed = ParsedFile(key, FileStat(1, 1, number), title, chunks, facts=facts)
+            changed = run_at_once(statements.write_files(connection, tables, [parsed]))[0]
+            assert (len(changed.removed), changed.erased) == (0, number > 0)
+            found = [word for word in ("first", "second") if words(connection, word)]
+            assert found == ([title] if title else [])
+            assert load_catalog(connection)[key].facts == facts
 
 
 def contents(connection: Connection) -> list[tuple[object, ...]]:
@@ -290,7 +331,8 @@ def columns(connection: Connection) -> list[tuple[object, ...]]:
     """Return name, type, NOT NULL, default and key of every column, by table."""
     return connection.execute(
         'SELECT m.name, c.name, c.type, c."notnull", c.dflt_value, c.pk FROM sqlite_schema m,'
-        " pragma_table_info(m.name) c WHERE m.type = 'table' ORDER BY m.name, c.cid"
+        " pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_stat%'"
+        " ORDER BY m.name, c.cid"
     ).fetchall()
 
 

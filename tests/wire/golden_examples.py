@@ -176,6 +176,8 @@ BODIES: dict[str, Body] = {
                 highlights=[(11, 18)],
                 role="note",
                 origin="owner",
+                title="Friday",
+                date="2026-08-14",
                 confidence=0.75,
             ),
             Hit(

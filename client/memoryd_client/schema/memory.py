@@ -78,6 +78,7 @@ class Explanation(Body):
     """Parts of a result's score, from 0 to about 1 except `cosine` and `strength`.
 
     `bm25`, `coverage`, `adjacency` and `verbatim` measure its words, `cosine` its vector;
+    `title` is 1 if it begins a file whose title is the query;
     `strength` is their sum, `decay` the factor for its age. The ranks are those of each retriever.
     """
 
@@ -90,6 +91,7 @@ class Explanation(Body):
     decay: float
     text_rank: int | None = None
     vector_rank: int | None = None
+    title: float = 0.0
 
 
 class Hit(Body):
@@ -102,9 +104,12 @@ class Hit(Body):
 
     `role` (see `Role`) and `origin` (see `Origin`) are "" from a daemon that does not know them:
     treat these as untrusted. `speaker` and `channel` name the sender and the chat as the transcript
-    does, or the sender and the kind of quoted content; "" if unknown. `confidence` is the
-    calibrated probability that the result answers the query; None if the daemon does not estimate
-    it.
+    does, or the sender and the kind of quoted content; "" if unknown.
+
+    `title` is the title of a note: of its front matter, else its first heading, else its file name.
+    `date` is the day that the file is of, `YYYY-MM-DD`. Both are "" for a file without one.
+    `confidence` is the calibrated probability that the result answers the query; None if the daemon
+    does not estimate it.
     """
 
     path: str
@@ -124,6 +129,8 @@ class Hit(Body):
     speaker: str = ""
     channel: str = ""
     origin: str = ""
+    title: str = ""
+    date: str = ""
     confidence: float | None = None
 
 
@@ -155,6 +162,8 @@ class SearchResult(Body):
 
 class GetBody(Body):
     """Lines of one memory file, from `start_line` (1-based). `lines` None: the default, 120.
+
+    `path` may be a citation, such as `memory/a.md#L3-L7`: then 1 and None mean the cited lines.
 
     For a transcript, the messages of these records; with `raw`, the records themselves.
     """

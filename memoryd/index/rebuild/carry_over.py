@@ -9,7 +9,8 @@ from pathlib import Path
 from memoryd.index import schema
 from memoryd.index.cache import keep_vectors, model_key, put_vec
 from memoryd.index.driver import Connection, one_value, transaction
-from memoryd.index.statements import DerivedTables, MatrixRow, RowChanges, last_id
+from memoryd.index.inserts import last_id
+from memoryd.index.statements import DerivedTables, MatrixRow, RowChanges
 from memoryd.messages import StoredVector
 
 log = logging.getLogger(__name__)

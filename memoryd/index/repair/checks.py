@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from memoryd.index.cache import mean_vector
+from memoryd.index.catalog import named
 from memoryd.index.driver import Connection, CorruptIndexError, Error, Fault, fault_of, one_value
 from memoryd.index.statements import chunk_id, text_hash
 from memoryd.messages import Chunk, FileKey
@@ -68,6 +70,7 @@ class ChunkRow(NamedTuple):
     voices: str
     vector_id: int | None
     vector_hash: str | None
+    properties: str
     body: str | None
     headings: str | None
 
@@ -167,7 +170,7 @@ def read_chunks(
     """Yield chunks in the order of their ids, with their keyword columns if `words`."""
     cursor = connection.execute(
         "SELECT row_id, chunks.id, source, path, start_line, end_line, chunks.hash, chunks.model,"
-        " heading, text, line_map, origin, voices, vector_id, e.hash,"
+        " heading, text, line_map, origin, voices, vector_id, e.hash, properties,"
         f" {'c0, c1' if words else 'NULL, NULL'}"
         " FROM chunks LEFT JOIN files USING (file_id)"
         " LEFT JOIN embedding_cache AS e USING (vector_id)"
@@ -202,7 +205,11 @@ def chunk_problems(chunk: ChunkRow, *, words: bool) -> Iterator[Problem]:
         yield problem("no vector" if chunk.vector_hash is None else "the vector of another text")
     if words:
         kept = chunk.body, chunk.headings
-        expected = fts_columns(chunk.text, chunk.path, chunk.heading)
+        try:
+            expected = fts_columns(chunk.text, chunk.path, chunk.heading, named(chunk.properties))
+        except msgspec.MsgspecError:
+            yield problem("unreadable properties of its file")
+            return
         if chunk.headings not in (expected[1], None):
             # The heading of the chunk or of the keyword table: either may be the changed one.
             yield problem("a changed heading")

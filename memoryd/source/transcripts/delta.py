@@ -16,7 +16,14 @@ import msgspec
 from memoryd.chunk.transcript import Position, TranscriptChunker
 from memoryd.fs.hang import tick
 from memoryd.fs.safe_open import BLOCK_BYTES
-from memoryd.messages import Chunk, FileStat, TranscriptState, file_stat
+from memoryd.messages import (
+    NO_FACTS,
+    Chunk,
+    FileFacts,
+    FileStat,
+    TranscriptState,
+    file_stat,
+)
 from memoryd.source.transcripts.archive import opened
 from memoryd.source.transcripts.format import Record, TranscriptFormat
 from memoryd.source.transcripts.locations import is_archive
@@ -53,7 +60,7 @@ class DeltaOptions:
 class TranscriptDelta:
     """Result of a read: the chunks from `from_line` on, and the state at the end.
 
-    `bytes_read` counts the complete lines from there on.
+    `bytes_read` counts the complete lines from there on. `facts` are those of the whole transcript.
     """
 
     stat: FileStat
@@ -62,6 +69,7 @@ class TranscriptDelta:
     chunks: list[Chunk]
     from_line: int
     bytes_read: int
+    facts: FileFacts = NO_FACTS
 
 
 class TranscriptExcerpt(NamedTuple):

@@ -369,6 +369,7 @@ class TranscriptTracker:
             transcript=delta.state,
             extends=job.base,
             committed=committed,
+            facts=delta.facts,
         )
         await self._writer.put(parsed)
         await committed
