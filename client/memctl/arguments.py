@@ -45,6 +45,7 @@ class Arguments(Struct):
     max_chars: int | None = None
     explain: bool = False
     trusted: bool = False
+    full: bool = False
     session: str | None = None
     raw: bool = False
     match: str | None = None

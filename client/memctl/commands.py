@@ -120,6 +120,7 @@ COMMANDS: dict[str, Command] = {
                 "--max-chars", "max_chars", "maximum characters of all snippets together", _WHOLE
             ),
             Option("--trusted", "trusted", "leave out the words of strangers"),
+            Option("--full", "full", "show whole snippets, not only the matching lines"),
             Option("--explain", "explain", "show how each result was scored"),
             Option("--open", "open_hit", "open result N in $EDITOR at its line", _WHOLE),
         ),

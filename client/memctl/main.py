@@ -158,6 +158,7 @@ def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
                 mode=arguments.mode,
                 max_chars=arguments.max_chars,
                 explain=arguments.explain,
+                highlight=not arguments.json,
                 trusted=arguments.trusted,
                 now=_now(),
                 session=arguments.session,
@@ -301,7 +302,8 @@ def _show(result: "Renderable", arguments: Arguments) -> int:
     else:
         from memctl import render
 
-        write(render.answer(result, style(), terminal=on_terminal()))
+        text = render.answer(result, style(), terminal=on_terminal(), full=arguments.full)
+        write(text)
         for remark in render.remarks(result):
             say(remark)
     return FAILED if _reports_failure(result) else OK

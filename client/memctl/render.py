@@ -12,9 +12,7 @@ from memoryd_client.schema.agents import (
 from memoryd_client.schema.memory import (
     Check,
     ConfigResult,
-    Explanation,
     GetResult,
-    Hit,
     IndexResult,
     PingResult,
     ProbeResult,
@@ -29,20 +27,17 @@ from memoryd_client.wire.protocol import Body
 Renderable = Body | list[StatusResult | AgentSummary]
 """One result, or the status of each agent: a summary if the agent can't answer."""
 
-_INDENT = "   "
-_NARROWEST_COLUMNS = 20
-"""Minimum columns for wrapping a snippet."""
-_OWN = ("owner", "agent", "system", "")
-"""Origins that are not mentioned; "": the daemon does not know them."""
-_TAB_COLUMNS = 4
-"""Tab width in a wrapped snippet."""
 
+def answer(result: Renderable, style: Style, *, terminal: bool, full: bool = False) -> str:
+    """Return the text of a result.
 
-def answer(result: Renderable, style: Style, *, terminal: bool) -> str:
-    """Return the text of a result. `terminal`: the output goes to a terminal."""
+    `terminal`: the output goes to a terminal. `full` is for a search: it shows whole snippets.
+    """
     match result:
         case SearchResult():
-            return search(result, style)
+            from memctl.render_search import search
+
+            return search(result, style, full=full)
         case GetResult():
             return get(result, terminal=terminal)
         case list():
@@ -100,83 +95,6 @@ def _shell_word(path: str) -> str:
 
 def _warnings(warnings: list[str]) -> list[str]:
     return [f"warning: {one_line(warning)}" for warning in warnings]
-
-
-def search(result: SearchResult, style: Style) -> str:
-    """Return the results, best first, each with its citation, scores and numbered snippet."""
-    if not result.results:
-        return "No match fits into --max-chars.\n" if result.omitted else "No matches.\n"
-    hits = [_hit(number, hit, style) for number, hit in enumerate(result.results, start=1)]
-    return "\n".join(hits)
-
-
-def _hit(number: int, hit: Hit, style: Style) -> str:
-    place = printable_name(hit.path) + f":{_span(hit.snippet_start_line, hit.snippet_end_line)}"
-    scores = [
-        f"{name} {score:.2f}"
-        for name, score in (("vector", hit.vector_score), ("text", hit.text_score))
-        if score is not None
-    ]
-    head = f"{number}. {style.bold(place)}  {hit.score:.2f}"
-    if scores:
-        head += "  " + style.dim(f"({', '.join(scores)})")
-    whose = [] if hit.origin in _OWN else [_INDENT + style.bold(_whose(hit))]
-    why = [] if hit.explanation is None else _why(hit.explanation, style)
-    return "\n".join([head, *whose, *why, *_snippet(hit, style)]) + "\n"
-
-
-def _whose(hit: Hit) -> str:
-    """Return the origin of a stranger's words, with his name and the chat, or the sender."""
-    names = " in ".join(printable_name(name) for name in (hit.speaker, hit.channel) if name)
-    return f"{printable_name(hit.origin)} · {names}" if names else printable_name(hit.origin)
-
-
-def _why(explanation: Explanation, style: Style) -> list[str]:
-    """Return the parts of a result's score for `memctl search --explain`."""
-    e = explanation
-    words = (
-        f"keywords: bm25 {e.bm25:.2f}, coverage {e.coverage:.2f}, adjacency {e.adjacency:.2f},"
-        f" verbatim {e.verbatim:.2f}" + (f", title {e.title:.2f}" if e.title else "")
-    ) + _rank(e.text_rank)
-    meaning = "vector: none"
-    if e.cosine is not None:
-        meaning = f"vector: cosine {e.cosine:.2f}" + _rank(e.vector_rank)
-    sum_ = f"strength {e.strength:.2f}, age factor {e.decay:.0%}"
-    return [f"{_INDENT}{style.dim(line)}" for line in (words, meaning, sum_)]
-
-
-def _rank(rank: int | None) -> str:
-    return "" if rank is None else f" (rank {rank})"
-
-
-def _snippet(hit: Hit, style: Style) -> list[str]:
-    """Return the lines of a snippet behind a gutter with line numbers."""
-    lines = printable(hit.snippet.removesuffix("\n")).split("\n")
-    numbers: list[str] = [str(hit.snippet_start_line + offset) for offset in range(len(lines))]
-    # A transcript line can span several snippet lines; no number is better than a wrong one.
-    if len(lines) != hit.snippet_end_line - hit.snippet_start_line + 1:
-        numbers = [""] * len(lines)
-    width = max(len(number) for number in numbers)
-    room = None if style.columns is None else style.columns - len(_INDENT) - width - len(" │ ")
-    return [
-        f"{_INDENT}{style.dim(f'{gutter:>{width}} │')} {part}".rstrip()
-        for number, line in zip(numbers, lines, strict=True)
-        for gutter, part in _parts(number, line, room)
-    ]
-
-
-def _parts(number: str, line: str, room: int | None) -> list[tuple[str, str]]:
-    """Return a line in parts of at most `room` columns; only the first has the number."""
-    if room is None or room < _NARROWEST_COLUMNS:
-        return [(number, line)]
-    from memoryd_client.shared.text_width import wrap
-
-    first, *others = wrap(line.expandtabs(_TAB_COLUMNS), room)
-    return [(number, first), *(("", part) for part in others)]
-
-
-def _span(first: int, last: int) -> str:
-    return str(first) if first == last else f"{first}-{last}"
 
 
 def get(result: GetResult, *, terminal: bool) -> str:

@@ -169,6 +169,7 @@ class SearchEngine:
         corpus = encoded.corpus or UNKNOWN
         weights = {term: corpus.weight(term) for term in retrievers.question.terms}
         reader = LineReader.of(weights, corpus.forms, corpus.parts)
+
         loader = Loader(
             cited=gathered.cited,
             reader=reader,

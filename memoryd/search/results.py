@@ -2,7 +2,8 @@
 
 A snippet is the part of a chunk that answers: whole lines, with their own line range. Each line
 gets a probability of being the answer, by a model that was fitted to the evidence lines of half of
-LoCoMo's questions; the run of lines with the highest sum is shown. The model uses the line's share
+LoCoMo's questions; the run of lines with the highest sum, weighed by the share of the query's words
+that it has, is shown. The model uses the line's share
 of the query's terms, the share that few other lines of the chunk have, the cosine of the line's
 window, and whether the line before is a question with these terms.
 """
@@ -39,6 +40,8 @@ LineCosines = Callable[[int, str], list[float]]
 SHARE, RARE, NEAR = 3.0, 3.0, 4.0
 SHARE_BEFORE, RARE_BEFORE, SHARE_TWO_BEFORE, ASKED_BEFORE = -3.0, 3.0, 2.0, 4.0
 """Weights of the figures of a line, of the line before, and of the one before that."""
+COVERED = 2.0
+"""Factor on the likelihood of a run for the share of the query's words that it has."""
 _ASKS = ("?", "？")
 
 
@@ -85,6 +88,7 @@ class Loader:
     are the lines to show of some rows.
     """
 
+    cited: Mapping[int, tuple[int, int]]
     reader: LineReader
     line_cosines: LineCosines
     origin_of: OriginOf
@@ -102,7 +106,6 @@ class Loader:
         if row is None:
             return None
         path, source, title, date, start_line, end_line, text, line_map, origin, voices = row
-
         lines: Sequence[int] = range(start_line, end_line + 1)
         if line_map:  # the file's line of each line of the text
             lines = [int(line) for line in line_map.split(",")]
@@ -110,7 +113,6 @@ class Loader:
         if candidate.row_id in self.cited:
             text = _only(text, lines, self.cited[candidate.row_id])
         shown = cut_snippet(text, 1, len(lines), self.reader, self.max_chars, near)
-
         first, last = lines[shown.start_line - 1], lines[shown.end_line - 1]
         voice = _voice(source, origin, voices, shown.best)
         origin = least_trusted([voice.origin, self.origin_of(FileKey(source, path))])
@@ -232,8 +234,9 @@ def cut_snippet(
     """
     lines = text.split("\n")
     places = [reader.finder.places(fold(line)) for line in lines]
-    likely = _likely(lines, places, reader, near)
-    first, last = _best_run(lines, likely, max_chars)
+    has = [[bool(found) for found in line] for line in places]
+    likely = _likely(lines, has, reader, near)
+    first, last = _best_run(lines, likely, _Covered(has, reader.weights), max_chars)
     while first < last and not lines[first].strip():
         first += 1
     while last > first and not lines[last].strip():
@@ -263,12 +266,11 @@ def highlights(text: str, reader: LineReader) -> list[tuple[int, int]]:
 
 def _likely(
     lines: Sequence[str],
-    places: Sequence[Sequence[Sequence[TermPosition]]],
+    has: Sequence[Sequence[bool]],
     reader: LineReader,
     near: Sequence[float],
 ) -> list[float]:
     """Return the likelihood of each line to be the answer; the maximum is 1."""
-    has = [[bool(found) for found in line] for line in places]
     total = math.fsum(reader.weights) or 1.0
     having = [sum(line[term] for line in has) for term in range(len(reader.weights))]
     present = math.fsum(w for w, n in zip(reader.weights, having, strict=True) if n) or 1.0
@@ -295,24 +297,61 @@ def _sum(has: Sequence[bool], weights: Sequence[float]) -> float:
     return math.fsum(weight for there, weight in zip(has, weights, strict=True) if there)
 
 
-def _best_run(lines: Sequence[str], likely: Sequence[float], max_chars: int) -> tuple[int, int]:
-    """Return the first and the last line of the run with the highest sum of likelihoods."""
-    best, best_sum = (0, 0), -1.0
+class _Covered:
+    """Share of the query that a run of lines has, by weight, of what the chunk has, 0 to 1."""
+
+    def __init__(self, has: Sequence[Sequence[bool]], weights: Sequence[float]) -> None:
+        self._terms = [[term for term, there in enumerate(line) if there] for line in has]
+        self._weights = weights
+        self._counts = [0] * len(weights)
+        self._sum = 0.0
+        in_chunk = {term for terms in self._terms for term in terms}
+        self._total = math.fsum(weights[term] for term in in_chunk) or 1.0
+
+    @property
+    def share(self) -> float:
+        return self._sum / self._total
+
+    def add(self, line: int) -> None:
+        for term in self._terms[line]:
+            if not self._counts[term]:
+                self._sum += self._weights[term]
+            self._counts[term] += 1
+
+    def remove(self, line: int) -> None:
+        for term in self._terms[line]:
+            self._counts[term] -= 1
+            if not self._counts[term]:
+                self._sum -= self._weights[term]
+
+
+def _best_run(
+    lines: Sequence[str], likely: Sequence[float], covered: _Covered, max_chars: int
+) -> tuple[int, int]:
+    """Return the first and the last line of the run with the highest value.
+
+    The value is the sum of the likelihoods, times `1 + COVERED` x the covered share: a run is paid
+    for different words, not for many lines with one of them.
+    """
+    best, best_value = (0, 0), -1.0
     before = list(accumulate(likely, initial=0.0))
     last, size = -1, 0
     for first in range(len(lines)):
         if last < first:
             last, size = first, len(lines[first])
+            covered.add(first)
         # A run that begins later never ends earlier, so this is linear.
         while last + 1 < len(lines) and size + 1 + len(lines[last + 1]) <= max_chars:
             last += 1
             size += 1 + len(lines[last])
-        inside = before[last + 1] - before[first]
-        if inside > best_sum * (1 + 1e-9):
-            best, best_sum = (first, last), inside
+            covered.add(last)
+        value = (before[last + 1] - before[first]) * (1 + COVERED * covered.share)
+        if value > best_value * (1 + 1e-9):
+            best, best_value = (first, last), value
         if last == len(lines) - 1:
             break
         size -= len(lines[first]) + 1
+        covered.remove(first)
     return best
 
 

@@ -45,12 +45,20 @@ Captured = pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("line", "asked", "answer"),
     [
-        ("search when is tea", SearchBody("when is tea"), FOUND),
+        ("search when is tea", SearchBody("when is tea", highlight=True), FOUND),
+        ("search tea --json", SearchBody("tea"), FOUND),
         (
             "search tea --max-results 3 --min-score 0.5 --source memory --source sessions"
             " --path memory/** --since 2026-01-01 --until 2026-02-01",
             SearchBody(
-                "tea", 3, 0.5, ["memory", "sessions"], "memory/**", "2026-01-01", "2026-02-01"
+                "tea",
+                3,
+                0.5,
+                ["memory", "sessions"],
+                "memory/**",
+                "2026-01-01",
+                "2026-02-01",
+                highlight=True,
             ),
             FOUND,
         ),

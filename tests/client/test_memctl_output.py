@@ -51,11 +51,10 @@ def test_search(run: Run) -> None:
     assert run("search dentist", FOUND) == (
         """\
 1. memory/2026-08-14.md:12-14  0.88  (vector 0.62, text 0.91)
+   Friday
    keywords: bm25 0.50, coverage 1.00, adjacency 0.75, verbatim 0.00 (rank 1)
    vector: cosine 0.25 (rank 3)
    strength 2.25, age factor 50%
-   12 │ ## Health
-   13 │
    14 │ Dentist — 3 pm, bring the card.
 
 2. MEMORY.md:3  0.50  (text 0.50)
@@ -120,6 +119,7 @@ def test_search_json(run: Run) -> None:
                 "origin": "owner",
                 "title": "Friday",
                 "date": "2026-08-14",
+                "confidence": 0.75,
             },
             {
                 "path": "MEMORY.md",
@@ -170,6 +170,7 @@ def test_search_json(run: Run) -> None:
         "agent": "main",
         "workspaceDir": "/home/ada/notes",
         "omitted": 0,
+        "confidence": "medium",
     }
     assert out.startswith('{\n  "results": [\n    {\n')
     assert "Dentist — 3 pm" in out

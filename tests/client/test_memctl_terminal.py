@@ -1,5 +1,6 @@
 """`memctl` on a terminal: emphasis, wrapped snippets, aligned columns, escaped names."""
 
+import re
 from unicodedata import category
 
 import msgspec
@@ -9,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memctl import json_output
-from memctl.render import config, search
+from memctl.render import config
+from memctl.render_search import MOST_MATCHES, search
 from memctl.render_status import status
 from memoryd_client.schema.memory import ConfigResult, ConfigValue, SearchResult
 from memoryd_client.schema.status import Failure, SkippedPath, StatusResult
@@ -20,12 +22,96 @@ STATUS = golden("status_result", StatusResult)
 
 
 def test_a_terminal_gets_emphasis() -> None:
-    first_line, why, *_, second_line = search(FOUND, Style(colour=True)).splitlines()[:5]
+    first_line, title, why, *_ = search(FOUND, Style(colour=True)).splitlines()
+    assert title == "   Friday"
     assert why.startswith("   \x1b[2mkeywords: bm25 0.50, ")
     assert first_line == (
         "1. \x1b[1mmemory/2026-08-14.md:12-14\x1b[0m  0.88  \x1b[2m(vector 0.62, text 0.91)\x1b[0m"
     )
-    assert second_line == "   \x1b[2m12 │\x1b[0m ## Health"
+    assert search(FOUND, Style(colour=True)).splitlines()[5] == (
+        "   \x1b[2m14 │\x1b[0m \x1b[1mDentist\x1b[0m — 3 pm, bring the card."
+    )
+
+
+def found(snippet: str, *words: str, **changed: object) -> SearchResult:
+    """Return an answer of one result whose snippet has these words of the query."""
+    places = [(m.start(), m.end()) for word in words for m in re.finditer(re.escape(word), snippet)]
+    hit = msgspec.structs.replace(
+        FOUND.results[1],
+        snippet=snippet,
+        highlights=sorted(places),
+        snippet_start_line=1,
+        snippet_end_line=snippet.count("\n") + 1,
+    )
+    return msgspec.structs.replace(FOUND, results=[hit], **changed)
+
+
+def lines(result: SearchResult, *, full: bool = False, colour: bool = False) -> list[str]:
+    return search(result, Style(colour=colour), full=full).splitlines()[1:]
+
+
+NOTE = "\n".join(f"{n}: {'boiler' if n in (4, 9) else 'other'} things" for n in range(1, 13))
+
+
+def test_the_lines_with_the_words_are_shown_with_a_line_around_each() -> None:
+    note = NOTE.replace("9: boiler", "9: boiler valve")
+    assert lines(found(note, "boiler", "valve")) == [
+        "    8 │ 8: other things",
+        "    9 │ 9: boiler valve things",
+        "   10 │ 10: other things",
+    ]
+    assert len(lines(found(note, "boiler", "valve"), full=True)) == 12
+
+
+def test_lines_with_further_words_are_shown_up_to_a_few() -> None:
+    words = [f"word{n}" for n in range(5)]
+    note = "\n".join(f"{word} here\n\nnothing\n\nnothing" for word in words)
+    shown = [line for line in lines(found(note, *words)) if "word" in line]
+    assert [line.split("│ ")[1] for line in shown] == [f"{w} here" for w in words[:MOST_MATCHES]]
+
+
+def test_a_snippet_without_a_word_of_the_query_is_shown_whole() -> None:
+    assert len(lines(found(NOTE))) == 12
+
+
+def test_words_stay_marked_where_a_line_is_wrapped_or_cleaned() -> None:
+    text = "a\x07b\tthe boiler is in the pantry behind a blue door, boiler valve"
+    shown = search(found(text, "boiler", "valve", "behind a"), Style(colour=True, columns=36))
+    assert shown.splitlines()[1:] == [
+        "   \x1b[2m1 │\x1b[0m a\ufffdb the \x1b[1mboiler\x1b[0m is in the",
+        "   \x1b[2m  │\x1b[0m pantry \x1b[1mbehind a\x1b[0m blue door,",
+        "   \x1b[2m  │\x1b[0m \x1b[1mboiler\x1b[0m \x1b[1mvalve\x1b[0m",
+    ]
+
+
+@given(st.text(), st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30))))
+def test_marks_change_no_text(text: str, spans: list[tuple[int, int]]) -> None:
+    result = found(text)
+    result.results[0].highlights = [(start, end) for start, end in spans if start < end]
+    marked = search(result, Style(colour=True, columns=60), full=True)
+    assert re.sub("\x1b\\[[0-9]m", "", marked) == search(
+        result, Style(colour=False, columns=60), full=True
+    )
+
+
+@pytest.mark.parametrize(("rating", "is_said"), [("none", True), ("low", True), ("medium", False)])
+def test_an_answer_that_is_not_clear_says_so(rating: str, is_said: bool) -> None:
+    first = search(found("tea", confidence=rating), Style(colour=True)).splitlines()[0]
+    assert (first == "No clear match; nearest:") is is_said
+
+
+def test_title_and_date_are_shown_unless_the_path_or_the_title_has_them() -> None:
+    def which(path: str, title: str, date: str) -> list[str]:
+        result = found("tea")
+        hit = msgspec.structs.replace(result.results[0], path=path, title=title, date=date)
+        result.results = [hit]
+        return lines(result)[:-1]
+
+    assert which("memory/trip.md", "The trip", "2026-03-23") == ["   The trip · 2026-03-23"]
+    assert which("memory/trip.md", "trip", "") == []
+    assert which("memory/2026-03-23.md", "2026-03-23", "2026-03-23") == []
+    assert which("memory/a.md", "2026-03-23, Rome", "2026-03-23") == ["   2026-03-23, Rome"]
+    assert which("memory/a.md", "x\ny\x1b[2J", "") == ["   x\ufffdy\ufffd[2J"]
 
 
 def test_a_snippet_whose_lines_are_not_the_files_has_no_numbers() -> None:

@@ -53,6 +53,15 @@ def test_without_any_term_it_is_the_beginning() -> None:
     assert cut("one\ntwo\nthree\nfour", 1, 4, [], 8) == ("one\ntwo", 1, 2)
 
 
+def test_lines_with_all_words_beat_many_lines_with_one() -> None:
+    common = [f"the boiler in flat {n} was cleaned" for n in range(18)]
+    answer = ["the boiler stands in the pantry", "a valve is behind it"]
+    text = "\n".join([*common, *["nothing of note"] * 5, *answer, "one more", "the last"])
+    near = [0.5] * 18 + [0.35] * 9  # the cosines are in favour of the many lines
+    reader = LineReader.of(dict.fromkeys(query_terms("boiler valve"), 1.0))
+    assert "\n".join(answer) in cut_snippet(text, 1, 27, reader, 400, near).text
+
+
 def test_more_distinct_terms_beat_more_of_one() -> None:
     text = "boiler boiler\nboiler\nboiler\n\n\n\n\n\nthe valve of the boiler\nend"
     assert shown(text, "boiler valve", 25) == "the valve of the boiler"

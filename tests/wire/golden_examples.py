@@ -178,9 +178,9 @@ BODIES: dict[str, Body] = {
                 highlights=[(11, 18)],
                 role="note",
                 origin="owner",
-                confidence=0.75,
                 title="Friday",
                 date="2026-08-14",
+                confidence=0.75,
             ),
             Hit(
                 path="MEMORY.md",

@@ -121,12 +121,12 @@ class Hit(Body):
 
     `role` (see `Role`) and `origin` (see `Origin`) are "" from a daemon that does not know them:
     treat these as untrusted. `speaker` and `channel` name the sender and the chat as the transcript
-    does, or the sender and the kind of quoted content; "" if unknown. `confidence` is the
-    calibrated probability that the result answers the query; None if the daemon does not estimate
-    it.
+    does, or the sender and the kind of quoted content; "" if unknown.
+
     `title` is the title of a note: of its front matter, else its first heading, else its file name.
     `date` is the day that the file is of, `YYYY-MM-DD`, or its first and last day as in
-    `2026-11-23/2026-11-29`. Both are "" for a file without one.
+    `2026-11-23/2026-11-29`. Both are "" for a file without one. `confidence` is the calibrated
+    probability that the result answers the query; None if the daemon does not estimate it.
     """
 
     path: str
@@ -146,9 +146,9 @@ class Hit(Body):
     speaker: str = ""
     channel: str = ""
     origin: str = ""
-    confidence: float | None = None
     title: str = ""
     date: str = ""
+    confidence: float | None = None
 
 
 class SearchResult(Body):
