@@ -94,7 +94,6 @@ class Loader:
     origin_of: OriginOf
     max_chars: int
     trusted: bool
-    cited: Mapping[int, tuple[int, int]]
 
     def load(self, connection: Connection, candidate: Candidate) -> Hit | None:
         """Return the result for a candidate; None if its chunk is gone, or not trusted."""
