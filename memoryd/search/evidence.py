@@ -88,8 +88,7 @@ class Question:
     @classmethod
     def read(cls, text: str) -> "Question":
         """Return the terms and verbatim strings of a query."""
-        sequence = query_sequence(text)
-        terms = query_terms(text)
+        terms, sequence = query_terms(text), query_sequence(text)
         known = set(terms)
         pairs = [(a, b) for a, b in pairwise(sequence) if a != b and known >= {a, b}]
         return cls(
@@ -163,10 +162,11 @@ def _match(
     ]
     exact = string = 0.0
     for unit, share in units:
-        level = exactness(unit, chunk.text)
+        level = exactness(unit, chunk.text, text)
         if level < IN_A_TITLE:
             level = max(level, IN_A_TITLE * exactness(unit, chunk.titles))
-        level = share * (level or IN_THE_PATH * exactness(unit, chunk.context))
+        level = share * (level or IN_THE_PATH * exactness(unit, chunk.context, around))
+
         exact = max(exact, level)
         if unit in question.strings:
             string = max(string, level)
@@ -175,12 +175,18 @@ def _match(
 
 def _count(text: list[TermPosition], context: list[TermPosition]) -> float:
     """Return how often a term occurs; parts of words count once, and less than a whole word."""
-    if all(not places or places[0].share < 1 for places in (text, context)):
-        return max((place.share for place in (*text, *context)), default=0.0)
-    whole, in_context = (
-        len(places) if places and places[0].share == 1 else 0 for places in (text, context)
-    )
-    return whole + CONTEXT_WEIGHT * in_context
+    if not context:
+        return _occurrences(text) if text else 0.0
+    in_context = CONTEXT_WEIGHT * _occurrences(context)
+    if not text:
+        return in_context
+    both = _occurrences(text), in_context
+    return max(both) if text[0].share < 1 and context[0].share < 1 else sum(both)
+
+
+def _occurrences(places: list[TermPosition]) -> float:
+    share = places[0].share
+    return len(places) if share == 1.0 else share
 
 
 def _are_near(text: str, first: list[TermPosition], second: list[TermPosition]) -> bool:

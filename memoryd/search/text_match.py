@@ -84,10 +84,10 @@ class Finder:
         Parts of words count only where the text has no whole one.
         """
         found = [
-            _places(folded, needles[0])
-            if len(needles) == 1
-            else sorted(place for needle in needles for place in _places(folded, needle))
-            for needles in self._needles
+            (_runs(folded, first.text) if first.stems is None else _words(folded, *first))
+            if not others
+            else sorted(place for needle in (first, *others) for place in _words(folded, *needle))
+            for first, *others in self._needles
         ]
         for at, pattern in self._parts.items():
             if not found[at]:
@@ -107,12 +107,6 @@ def _part_pattern(text: str, words: Sequence[str]) -> re.Pattern[str]:
     pattern = _SEPARATED.join(map(re.escape, text)) if has_digit else re.escape(text)
     inside = any(word.startswith(PART) for word in words)
     return re.compile(pattern if inside else rf"(?<![^\W_]){pattern}")
-
-
-def _places(folded: str, needle: _Needle) -> list[TermPosition]:
-    if needle.stems is None:
-        return _runs(folded, needle.text)
-    return _words(folded, needle.text, needle.stems)
 
 
 def _needles(term: Term, forms: Sequence[str]) -> list[_Needle]:
@@ -140,14 +134,14 @@ def _beginning(stemmed: str) -> str:
     return stemmed[: len(stemmed) - put] or stemmed
 
 
-def _words(text: str, needle: str, stems: frozenset[str]) -> list[TermPosition]:
+def _words(text: str, needle: str, stems: frozenset[str] | None) -> list[TermPosition]:
     found = []
     at = text.find(needle) if needle else -1
     while at >= 0:
         end = at + len(needle)
         if at == 0 or not _is_letter(text[at - 1]):
             end = max(end, _word_end(text, at))
-            if stem(text[at:end]) in stems:
+            if stems is None or stem(text[at:end]) in stems:
                 found.append(TermPosition(at, end))
         at = text.find(needle, end)
     return found
@@ -210,12 +204,13 @@ def verbatim_units(query: str) -> list[str]:
     return list(dict.fromkeys(unit for unit in found if unit))
 
 
-def exactness(unit: str, text: str) -> float:
+def exactness(unit: str, text: str, folded: str | None = None) -> float:
     """Return the exactness of a string's best match in a text: 0 if absent, 1 if identical.
 
-    Several words also match across emphasis, code marks, links and the end of a line.
+    Several words also match across emphasis, code marks, links and the end of a line. `folded` is
+    the folded text, for callers who have it.
     """
-    exact = _best_exactness(unit, text)
+    exact = _best_exactness(unit, text, folded)
     if exact == 0.0 and len(words := unit.split()) > 1 and has_marks(text):
         lowered = text.casefold()
         if all(word.casefold() in lowered for word in words):
@@ -227,11 +222,12 @@ def exactness(unit: str, text: str) -> float:
     return exact
 
 
-def _best_exactness(unit: str, text: str) -> float:
+def _best_exactness(unit: str, text: str, folded_text: str | None = None) -> float:
     exact = _exactness(unit, unit.casefold(), text, text.casefold())
     if exact == 1.0 or (unit.isascii() and text.isascii()):
         return exact
-    folded, folded_text = fold(unit), fold(text)
+    folded = fold(unit)
+    folded_text = fold(text) if folded_text is None else folded_text
     return max(exact, OTHER_MARKS * _exactness(folded, folded, folded_text, folded_text))
 
 

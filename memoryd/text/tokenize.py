@@ -9,6 +9,7 @@ in the top five, trigrams 0.93 and plain `unicode61` nothing.
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -31,6 +32,8 @@ FTS5_TOKENIZE = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
 """Marks are kept inside words: without `M*` the vowel signs of Hindi or Thai would split them."""
 
 MAX_QUERY_TERMS = 64
+REMEMBERED_QUERIES = 64
+"""Queries and their parts whose terms are cached: a search reads a short query several times."""
 NO_FORMS: Mapping["Term", tuple[str, ...]] = MappingProxyType({})
 """No term has other forms."""
 
@@ -99,7 +102,8 @@ def query_terms(query: str) -> list[Term]:
     return list(dict.fromkeys([*query_sequence(query), *joined]))[:MAX_QUERY_TERMS]
 
 
-def query_sequence(query: str) -> list[Term]:
+@lru_cache(maxsize=REMEMBERED_QUERIES)
+def query_sequence(query: str) -> tuple[Term, ...]:
     """Return the terms of a query in order, chosen as in `query_terms`."""
     folded = fold(query)
     language = language_of_runs(folded)
@@ -129,12 +133,12 @@ def query_sequence(query: str) -> list[Term]:
     return _weighed_once(terms)
 
 
-def _weighed_once(terms: list[Term]) -> list[Term]:
+def _weighed_once(terms: list[Term]) -> tuple[Term, ...]:
     """Give a pair that occurs several times its highest weight everywhere."""
     most: dict[tuple[str, bool], float] = {}
     for term in terms:
         most[term[:2]] = max(term.weight, most.get(term[:2], 0.0))
-    return [Term(*term[:2], most[term[:2]]) for term in terms]
+    return tuple(Term(*term[:2], most[term[:2]]) for term in terms)
 
 
 def _spaced(char: str) -> str:
