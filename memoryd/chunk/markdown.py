@@ -21,7 +21,7 @@ _MARKER_CHARS = 4096
 
 
 def chunk_markdown(
-    lines: Iterable[str],
+    lines: Iterable[str | None],
     *,
     tokens: int = 400,
     overlap: int = 80,
@@ -40,7 +40,8 @@ def chunk_markdown(
     it, up to `overlap` tokens and half a chunk, unless it starts with a heading.
     A line too long for one chunk is cut at sentences or words; its parts follow each other without
     a line end. Lines of `outside` content share no chunk with others, and their headings apply to
-    them alone. The lines are numbered from `first_line` on.
+    them alone. The lines are numbered from `first_line` on. A line that is None is left out, and no
+    chunk spans it.
 
     Raises `ValueError` for an argument out of range.
     """
@@ -59,7 +60,10 @@ def chunk_markdown(
         enumerate(lines, start=first_line), outside, budget=budget, part=part, max_bytes=max_bytes
     )
     for item in items:
-        packer.add(item)
+        if item is None:
+            packer.cut()
+        else:
+            packer.add(item)
     return packer.finish()
 
 
@@ -125,13 +129,13 @@ class Outline:
 
 
 def _items(
-    lines: Iterable[tuple[int, str]],
+    lines: Iterable[tuple[int, str | None]],
     outside: Sequence[OutsideLines],
     *,
     budget: int,
     part: int,
     max_bytes: int,
-) -> Iterator[_Item]:
+) -> Iterator[_Item | None]:
     own = outline = Outline()
     voice = NOTE
     begins = {run.first + 1: run for run in outside}
@@ -146,6 +150,10 @@ def _items(
                 names = shown_name(run.sender), shown_name(run.source)
                 outline = Outline(own)
                 voice = Voice(Role.NOTE, Origin.UNTRUSTED, *names)
+        if raw is None:
+            headings_units = 0
+            yield None
+            continue
         if len(raw) >= budget:
             # Too long for one chunk, perhaps by far: nothing here reads all of it.
             outline.read(well_formed(raw[:_MARKER_CHARS]))
@@ -204,8 +212,7 @@ class _Packer:
         """Put the next item into the current chunk or the next one."""
         is_heading = item.is_heading
         if item.voice is not self._voice:
-            self.finish()
-            self._keep([], old=0)
+            self.cut()
             self._voice = item.voice
         if not self._fits(item) or (is_heading and 2 * self._units >= self._budget):
             self._close()
@@ -227,6 +234,11 @@ class _Packer:
         self._current.append(item)
         self._units += item.units
         self._size += item.size
+
+    def cut(self) -> None:
+        """End the chunk here."""
+        self.finish()
+        self._keep([], old=0)
 
     def finish(self) -> list[Chunk]:
         """Finish the last chunk and return all."""

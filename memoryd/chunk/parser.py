@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import islice
@@ -24,6 +24,7 @@ from memoryd.messages import (
     Unreadable,
 )
 from memoryd.text.front_matter import FrontMatter, read_front_matter
+from memoryd.text.no_text import DRAWING, data_in
 from memoryd.text.outside import OutsideLines, outside_lines
 
 C = TypeVar("C")
@@ -61,9 +62,10 @@ def parse(
     outside = outside_lines(content.lines)
     front = _front_matter(content.lines, outside)
     facts = note_facts(change.key.path, content.lines, front, outside)
-    remarks = content.remarks if front.remark is None else (*content.remarks, front.remark)
+    data, left_out = data_in(content.lines, front.lines, drawing=DRAWING in front.properties)
+    remarks = (*content.remarks, *(each for each in (front.remark, left_out) if each is not None))
     chunks = chunk_markdown(
-        _drained(content.lines, front.lines),
+        _drained(content.lines, front.lines, data),
         tokens=options.tokens,
         overlap=min(options.overlap, options.tokens - 1),
         max_bytes=options.max_bytes,
@@ -88,15 +90,20 @@ def _front_matter(lines: list[str], outside: Sequence[OutsideLines]) -> FrontMat
     return front
 
 
-def _drained(lines: list[str], start: int) -> Iterator[str]:
-    """Yield the lines from `start` on and free each.
+def _drained(
+    lines: list[str], start: int, instead: Mapping[int, str | None]
+) -> Iterator[str | None]:
+    """Yield the lines from `start` on, or what stands instead of them, and free each.
 
     Freeing a large file at once would hold up every thread.
     """
     lines.reverse()
     del lines[len(lines) - start :]
+    number = start
     while lines:
-        yield lines.pop()
+        line = lines.pop()
+        yield instead.get(number, line)
+        number += 1
 
 
 def parse_some(

@@ -1,5 +1,8 @@
 """Front matter and titles, through the socket."""
 
+import base64
+import random
+
 import pytest
 from harness import Daemon
 
@@ -134,3 +137,30 @@ def test_an_unknown_source_is_an_error_that_lists_the_valid_ones(tagged: Daemon)
         tagged.search("figs source:zap")
     failed = tagged.memctl("search", "figs", "--source", "zap", code=1)
     assert "memory or sessions" in failed.stderr
+
+
+def test_data_are_left_out_and_the_text_around_them_stays(hybrid: Daemon) -> None:
+    image = base64.b64encode(random.Random(5).randbytes(30_000)).decode()
+    pem = base64.encodebytes(random.Random(6).randbytes(3_000)).decode()
+    hybrid.write(
+        "memory/a.md",
+        f"# Figs\n\nBefore.\n![x](data:image/png;base64,{image})\n"
+        f"-----BEGIN CERTIFICATE-----\n{pem}-----END CERTIFICATE-----\nAfter the walrus.\n",
+    )
+    drawing = ",".join(f'{{"id":{n},"opacity":100}}' for n in range(2_000))
+    hybrid.write(
+        "memory/b.md",
+        "---\nexcalidraw-plugin: parsed\n---\n# Text Elements\nboiler ^x\n\n# Drawing\n"
+        f'```json\n{{"elements":[{drawing}]}}\n```\n%%\n',
+    )
+    with hybrid.start().client() as client:
+        client.sync(vectors=True)
+        (hit,) = client.search("walrus", min_score=0.0, mode="keyword").results
+        number = 5 + pem.count("\n") + 2
+        assert (hit.snippet_start_line, hit.snippet_end_line) == (number - 1, number)
+        assert client.search("boiler", mode="keyword").results[0].snippet.endswith("boiler ^x")
+        assert not client.search("opacity", mode="keyword", min_score=0.0).results
+        remarks = {entry.path: entry.reason or "" for entry in client.files("remarked")}
+    assert "no text" in remarks["memory/a.md"]
+    assert "no text" in remarks["memory/b.md"]
+    assert sum(map(len, hybrid.embedded())) < 1_000
