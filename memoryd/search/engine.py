@@ -16,6 +16,7 @@ from memoryd.config.settings import QuerySettings as QuerySettings
 from memoryd.index.store import Store
 from memoryd.messages import FileKey
 from memoryd.search import ageing, fuse
+from memoryd.search.contradiction import Statements, newer_first
 from memoryd.search.date_match import asked_date, gather_dated, with_date
 from memoryd.search.diversify import balance, spread, without_duplicates
 from memoryd.search.evidence import Question
@@ -146,9 +147,12 @@ class SearchEngine:
             rows = self._store.catalog.copy()
             dated = await asyncio.to_thread(asked.strengths, gathered, rows, retrievers.question)
         candidates = self._score(query, encoded, gathered, dated)
-        ageing_day = None if dated and asked.is_past else today
-        chosen = await self._choose(candidates, gathered, min_score, max_results, gone, ageing_day)
         corpus = encoded.corpus or UNKNOWN
+        if settings.hybrid.temporal_decay.enabled and not (dated and asked.is_past):
+            statements = Statements(retrievers.question, query.text, corpus)
+            age = partial(self._age, candidates, gathered, today, statements)
+            candidates = await asyncio.to_thread(age)
+        chosen = await self._choose(candidates, gathered, min_score, max_results, gone)
         reader = LineReader.of({term: corpus.weight(term) for term in retrievers.question.terms})
         load = partial(
             load_hits,
@@ -224,14 +228,9 @@ class SearchEngine:
         min_score: float,
         max_results: int,
         gone: Gone | None,
-        today: datetime.date | None,
     ) -> list[Candidate]:
-        """Return the candidates to show, best first; without `today`, age does not count."""
+        """Return the candidates to show, best first."""
         chunks = gathered.chunks
-        if self._settings.hybrid.temporal_decay.enabled and today is not None:
-            candidates = ageing.aged(
-                candidates, lambda row: self._retention(chunks[row].key, today)
-            )
         if gone is not None and candidates:
             first = [c for c in candidates if c.unaged_score >= min_score][: SPARE * max_results]
             lost = await gone({chunks[c.row_id].key for c in first})
@@ -252,18 +251,32 @@ class SearchEngine:
 
         return await asyncio.to_thread(pick)
 
-    def _retention(self, key: FileKey, today: datetime.date) -> float | None:
-        """Return the share of a file's strength that age leaves; None if it has no date."""
-        decay = self._settings.hybrid.temporal_decay
-        known = self._store.catalog.rows.get(key)
-        date = (
-            None if known is None else ageing.ageing_date(key, known.stat, known.facts, notes=NOTES)
-        )
-        if date is None:
-            return None
-        return ageing.age_factor(
-            date, today, half_life_days=decay.half_life_days, floor=decay.floor
-        )
+    def _age(
+        self,
+        candidates: list[Candidate],
+        gathered: Gathered,
+        today: datetime.date,
+        statements: Statements,
+    ) -> list[Candidate]:
+        """Return the candidates in the order that their dates leave."""
+        decay, known = self._settings.hybrid.temporal_decay, self._store.catalog.rows
+        dates = {
+            row: date
+            for row, chunk in gathered.chunks.items()
+            if (file := known.get(chunk.key)) is not None
+            and (date := ageing.ageing_date(chunk.key, file.stat, file.facts, notes=NOTES))
+        }
+        shares = {
+            row: ageing.age_factor(
+                date, today, half_life_days=decay.half_life_days, floor=decay.floor
+            )
+            for row, date in dates.items()
+        }
+        aged = ageing.aged(candidates, shares.get)
+        if self._weighted:
+            return aged
+        texts = {row: chunk.text for row, chunk in gathered.chunks.items()}
+        return newer_first(aged, texts, dates, statements)
 
     async def _allowed(
         self, filters: Filters, visible: Visible | None, *, trusted: bool
