@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from memoryd.search.evidence import Question
@@ -32,6 +32,8 @@ RARE = 12
 """Most chunks that have a name which stands for one thing."""
 GIVES_WAY = 0.01
 """Share of its score that an older result loses to the newer one that takes its place."""
+LEAST_COVERED = 0.5
+"""Least weight of the question's words in a chunk whose lines are read, as a share of `best`."""
 FIRST = 6
 """Results that give way: those that are shown by default."""
 MOST_NEWER = 40
@@ -42,12 +44,12 @@ _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 
 
 class Statement(NamedTuple):
-    """A line: its words without function words, and its numbers.
+    """A line, and the numbers in it that the question lacks.
 
     `asked` are the question's terms in it, by their index, and `weight` is their weight.
     """
 
-    words: frozenset[str]
+    line: str
     asked: frozenset[int]
     weight: float
     numbers: frozenset[str]
@@ -59,6 +61,7 @@ class Statements:
     def __init__(self, question: Question, asked: str, corpus: Corpus) -> None:
         self._finder = Finder(question.terms)
         self._weights = [corpus.weight(term) for term in question.terms]
+        self._total = sum(self._weights)
         known = [corpus.weight(term) for term in question.terms if corpus.frequency.get(term)]
         self._least = ANSWERS * sum(known)
         names = _names(asked)
@@ -83,7 +86,7 @@ class Statements:
         lines = folded.split("\n")
         return [
             Statement(
-                frozenset(term.text for term in query_sequence(lines[line])),
+                lines[line],
                 frozenset(terms[line]),
                 weight,
                 frozenset(_NUMBER.findall(lines[line])) - self._own_numbers,
@@ -105,15 +108,22 @@ class Statements:
         named = self._names & old.asked
         if same_meaning and named and named <= new.asked and _are_like(old.numbers, new.numbers):
             return True
-        shared = len(old.words & new.words)
-        return (
-            new.weight >= ON_THE_SUBJECT * best
-            # What differs must not be what is asked for.
-            and old.asked <= new.asked
-            and shared >= SAME_STATEMENT * min(len(old.words), len(new.words))
-            and shared >= SAME_LENGTH * max(len(old.words), len(new.words))
-            and shared < min(len(old.words), len(new.words))
-        )
+        # What differs must not be what is asked for.
+        if new.weight < ON_THE_SUBJECT * best or not old.asked <= new.asked:
+            return False
+        gone, come = _words(old.line), _words(new.line)
+        shared, shorter, longer = len(gone & come), *sorted((len(gone), len(come)))
+        return max(SAME_STATEMENT * shorter, SAME_LENGTH * longer) <= shared < shorter
+
+    def may_contradict(self, coverage: float, best: float) -> bool:
+        """Return whether a chunk may have such a line, by its share of the question's weight."""
+        return bool(self._names) or coverage * self._total >= LEAST_COVERED * best
+
+
+@lru_cache(maxsize=256)
+def _words(line: str) -> frozenset[str]:
+    """Return the words of a line without function words."""
+    return frozenset(term.text for term in query_sequence(line))
 
 
 def _are_like(old: frozenset[str], new: frozenset[str]) -> bool:
@@ -159,6 +169,7 @@ def newer_first(
         return candidates
     read = cache(lambda row: statements.of(texts[row]))
     best = max((line.weight for c in older for line in read(c.row_id)), default=0.0)
+    later = [c for c in later if statements.may_contradict(c.evidence.coverage, best)]
     scores = {c.row_id: c.score for c in candidates}
     # Oldest first, so that each of three gives way to the one after it.
     for old in sorted(older, key=lambda c: dates[c.row_id]):
