@@ -27,7 +27,7 @@ from memoryd.search.confidence import (
     probability,
     probability_of_result,
 )
-from memoryd.search.fuse import BEND, strength_of
+from memoryd.search.fuse import BEND, strength_of, strength_of_score
 
 PARAPHRASED = frozenset({"paraphrase", "abstention"})
 """Sets that are left out: the bundled model gives their answers the cosines of noise."""
@@ -166,7 +166,7 @@ def _examples(one: Rated) -> list[Example]:
         if explained is None:
             raise ValueError("the daemon explains no results")
         words = explained.strength - strength_of(0.0, explained.cosine)
-        figures.append((words, explained.cosine, explained.strength * explained.decay))
+        figures.append((words, explained.cosine, strength_of_score(hit.score)))
     # As in `rate`: what gave way to a newer result is no rival.
     standing = [
         strength

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from memoryd.search.fuse import BEND, Candidate, strength_of
+from memoryd.search.fuse import BEND, Candidate, strength_of_score
 from memoryd_client.schema.memory import Confidence
 
 
@@ -53,9 +53,9 @@ def rate(shown: Sequence[Candidate], others: Sequence[Candidate] = ()) -> Rating
     logits = [logit_of_answer(c.words, c.cosine) for c in shown]
     rivals = shown if len(shown) > 1 else others
     # An old result that gave way to a newer one is no rival of it.
-    standing = [_strength(c) for c in rivals if c.decay == 1.0]
+    standing = [strength_of_score(c.score) for c in rivals if c.decay == 1.0]
     first, second = sorted([*standing, 0.0, 0.0], reverse=True)[:2]
-    strengths = [_strength(c) for c in shown]
+    strengths = [strength_of_score(c.score) for c in shown]
     leads = [lead(own, second if own == first else first) for own in strengths]
     results = tuple(map(probability_of_result, logits, leads))
     return Rating(level(probability(max(logits))), results)
@@ -97,7 +97,3 @@ def level(probability: float) -> Confidence:
     if probability >= MEDIUM:
         return Confidence.MEDIUM
     return Confidence.LOW if probability >= LOW else Confidence.NONE
-
-
-def _strength(candidate: Candidate) -> float:
-    return strength_of(candidate.words, candidate.cosine) * candidate.decay

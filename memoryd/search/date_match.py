@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 
 from memoryd.index.catalog import FileRow
 from memoryd.index.driver import Connection
@@ -14,8 +14,9 @@ from memoryd.search.fuse import Candidate, score_of
 from memoryd.search.gather import Gathered, ReadChunk, gather
 from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers
 from memoryd.text import periods
-from memoryd.text.date_words import date_words
+from memoryd.text.date_words import date_words, tokens_of
 from memoryd.text.dates import NO_DATES, Dates, find_dates
+from memoryd.text.fold import is_unspaced
 from memoryd.text.periods import Date, Period, read_period
 from memoryd.text.tokenize import index_text, query_terms
 
@@ -42,6 +43,10 @@ MOST_MENTIONS = 5
 _AROUND = 24
 """Characters before and after the number of a day within which its month stands."""
 _HEADING = re.compile(r"^#{1,6} .*$", re.MULTILINE)
+
+
+_dates_near = lru_cache(maxsize=1024)(find_dates)
+"""The same, for the few words around a number: headings repeat in the chunks of a file."""
 
 
 @dataclass(frozen=True)
@@ -146,11 +151,29 @@ class AskedDate:
             end = min(text.find("\n", match.end()) % (len(text) + 1), match.end() + _AROUND)
             while start and start < match.start() and not text[start - 1].isspace():
                 start += 1  # not within a word or a number
-            found = find_dates(text[start:end], self.today if own is None else own.last)
+            around = text[start:end]
+            if len(match[0]) < 8 and not self._has_month(around):
+                continue
+            found = _dates_near(around, self.today if own is None else own.last)
             for period in found.periods:
                 if any(period.within(asked) for asked in self.dates.periods):
                     return True
         return False
+
+    def _has_month(self, text: str) -> bool:
+        """Return whether a month of the date may stand in a text; far cheaper than reading it."""
+        if any(map(is_unspaced, text)):
+            return True
+        return not self._months.isdisjoint(token[0] for token in tokens_of(text.lower()))
+
+    @cached_property
+    def _months(self) -> frozenset[str]:
+        """The numbers of the months in question, and the words with which their names begin."""
+        found: set[str] = set()
+        for date in {date for asked in self.dates.periods for date in asked}:
+            found |= {str(date.month), f"{date.month:02}"}
+            found |= {name.split()[0] for name in _names_of_month(date.month, "ma")}
+        return frozenset(found)
 
     @cached_property
     def _numbers(self) -> re.Pattern[str]:
@@ -161,8 +184,9 @@ class AskedDate:
             numbers.add(f"{asked.first:%Y%m%d}" if asked.days == 1 else str(asked.last.year))
         return re.compile(rf"(?<!\d)(?:{'|'.join(sorted(numbers))})(?!\d)")
 
+    @cached_property
     def expression(self) -> str:
-        """Return the FTS5 expression of texts in which the date may stand."""
+        """The FTS5 expression of texts in which the date may stand."""
         phrases: dict[str, None] = {}
         for asked in self.dates.periods:
             for form in _forms(asked):
@@ -193,11 +217,12 @@ def _forms(asked: Period) -> Iterable[str]:
             yield f"{Date.fromordinal(number):%Y-%m-%d}"
 
 
-def _names_of_month(number: int) -> Iterable[str]:
-    table, meaning = date_words(), f"m{number}"
-    for phrases in table.spaced.values():
+def _names_of_month(number: int, kinds: str = "m") -> Iterable[str]:
+    """Yield the names of a month in full (`m`), abbreviated (`a`), or both."""
+    wanted = {f"{kind}{number}" for kind in kinds}
+    for phrases in date_words().spaced.values():
         for phrase in phrases:
-            if meaning in phrase.meanings:
+            if not wanted.isdisjoint(phrase.meanings):
                 yield " ".join(phrase.tokens)
 
 
@@ -230,7 +255,7 @@ async def asked_date(text: str, today: Date, store: Store, *, weighted: bool) ->
 def _stands(connection: Connection, asked: AskedDate) -> bool:
     """Return whether the date stands in any text."""
     found = connection.execute(
-        "SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH ? LIMIT 1", (asked.expression(),)
+        "SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH ? LIMIT 1", (asked.expression,)
     )
     return found.fetchone() is not None
 
@@ -250,7 +275,7 @@ async def gather_dated(
             _rows,
             files=sorted(of_date),
             among=among,
-            expression=asked.expression() if encoded.corpus is not None else "",
+            expression=asked.expression if encoded.corpus is not None else "",
             trusted=retrievers.trusted,
         )
     )

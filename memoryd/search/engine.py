@@ -17,6 +17,7 @@ from memoryd.index.store import Store
 from memoryd.messages import FileKey
 from memoryd.search import ageing, fuse
 from memoryd.search.confidence import rate
+from memoryd.search.contradiction import Statements, newer_first
 from memoryd.search.date_match import asked_date, gather_dated, with_date
 from memoryd.search.diversify import balance, spread
 from memoryd.search.evidence import Question
@@ -164,12 +165,16 @@ class SearchEngine:
             rows = self._store.catalog.copy()
             dated = await asyncio.to_thread(asked.strengths, gathered, rows, retrievers.question)
         candidates = self._score(query, encoded, gathered, dated)
-        ageing_day = None if dated and asked.is_past else today
-        choose = await self._choose(candidates, gathered, min_score, max_results, gone, ageing_day)
         corpus = encoded.corpus or UNKNOWN
+        if settings.hybrid.temporal_decay.enabled and not (dated and asked.is_past):
+            statements = Statements(retrievers.question, query.text, corpus)
+            age = partial(self._age, candidates, gathered, today, statements)
+            candidates = await asyncio.to_thread(age)
+        if not self._weighted:
+            candidates = fuse.without_weak(candidates, settings.relative_cutoff)
+        choose = await self._choose(candidates, gathered, min_score, max_results, gone)
         weights = {term: corpus.weight(term) for term in retrievers.question.terms}
         reader = LineReader.of(weights, corpus.forms, corpus.parts)
-
         loader = Loader(
             cited=gathered.cited,
             reader=reader,
@@ -250,16 +255,9 @@ class SearchEngine:
         min_score: float,
         max_results: int,
         gone: Gone | None,
-        today: datetime.date | None,
     ) -> Choose:
-        """Return the function that chooses what to show; without `today`, age does not count."""
+        """Return the function that chooses what to show."""
         chunks = gathered.chunks
-        if self._settings.hybrid.temporal_decay.enabled and today is not None:
-            candidates = ageing.aged(
-                candidates, lambda row: self._retention(chunks[row].key, today)
-            )
-        if not self._weighted:
-            candidates = fuse.without_weak(candidates, self._settings.relative_cutoff)
 
         if gone is not None and candidates:
             first = [c for c in candidates if c.unaged_score >= min_score][: SPARE * max_results]
@@ -281,18 +279,32 @@ class SearchEngine:
 
         return pick
 
-    def _retention(self, key: FileKey, today: datetime.date) -> float | None:
-        """Return the share of a file's strength that age leaves; None if it has no date."""
-        decay = self._settings.hybrid.temporal_decay
-        known = self._store.catalog.rows.get(key)
-        date = (
-            None if known is None else ageing.ageing_date(key, known.stat, known.facts, notes=NOTES)
-        )
-        if date is None:
-            return None
-        return ageing.age_factor(
-            date, today, half_life_days=decay.half_life_days, floor=decay.floor
-        )
+    def _age(
+        self,
+        candidates: list[Candidate],
+        gathered: Gathered,
+        today: datetime.date,
+        statements: Statements,
+    ) -> list[Candidate]:
+        """Return the candidates in the order that their dates leave."""
+        decay, known = self._settings.hybrid.temporal_decay, self._store.catalog.rows
+        dates = {
+            row: date
+            for row, chunk in gathered.chunks.items()
+            if (file := known.get(chunk.key)) is not None
+            and (date := ageing.ageing_date(chunk.key, file.stat, file.facts, notes=NOTES))
+        }
+        shares = {
+            row: ageing.age_factor(
+                date, today, half_life_days=decay.half_life_days, floor=decay.floor
+            )
+            for row, date in dates.items()
+        }
+        aged = ageing.aged(candidates, shares.get)
+        if self._weighted:
+            return aged
+        texts = {row: chunk.text for row, chunk in gathered.chunks.items()}
+        return newer_first(aged, texts, dates, statements)
 
     async def _allowed(
         self, filters: Filters, visible: Visible | None, *, trusted: bool

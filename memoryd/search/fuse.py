@@ -96,6 +96,12 @@ def score_of(strength: float) -> float:
     return strength / (strength + HALF)
 
 
+def strength_of_score(score: float) -> float:
+    """Return the strength that `score_of` maps to a score; one of 1 counts as 0.99."""
+    score = min(score, 0.99)
+    return HALF * score / (1.0 - score)
+
+
 def ranked(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Return the candidates, best first; the row decides ties."""
     return sorted(candidates, key=lambda c: (-c.score, c.row_id))

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from memoryd.text import periods
 from memoryd.text.date_words import NUMBER, DateWords, date_words, tokens_of
 from memoryd.text.numeric_dates import (
+    CountedFrom,
     DateInText,
-    Kind,
     dates_without_year,
     full_year,
     months_without_year,
@@ -88,11 +88,11 @@ def find_dates(text: str, today: Date) -> Dates:
     """
     normal = unicodedata.normalize("NFKC", text).replace("’", "'").replace("ʼ", "'")
     taken = _found(normal, today)
-    years = [found.periods[0].last for found in taken if found.kind is Kind.FULL]
-    if years and any(found.kind is Kind.WITHOUT_YEAR for found in taken):
+    years = [found.periods[0].last for found in taken if found.kind is CountedFrom.FULL]
+    if years and any(found.kind is CountedFrom.WITHOUT_YEAR for found in taken):
         taken = _found(normal, years[0].replace(month=12, day=31))
     if years:
-        taken = [found for found in taken if found.kind < Kind.RELATIVE]
+        taken = [found for found in taken if found.kind < CountedFrom.RELATIVE]
     if not taken:
         return Dates((), (), text)
     kept = [found for found in taken if not _is_implied(found, taken, normal)]
@@ -104,8 +104,8 @@ def find_dates(text: str, today: Date) -> Dates:
         tuple(dict.fromkeys(period for found in kept for period in found.periods)),
         tuple(normal[found.start : found.end] for found in taken),
         " ".join((rest + normal[at:]).split()),
-        all(found.kind is Kind.WITHOUT_YEAR for found in kept),
-        all(found.kind is Kind.WEEKDAY for found in kept),
+        all(found.kind is CountedFrom.WITHOUT_YEAR for found in kept),
+        all(found.kind is CountedFrom.WEEKDAY for found in kept),
     )
 
 
@@ -148,7 +148,7 @@ def _by_words(text: str, today: Date) -> Iterator[DateInText]:
         meant = [p for m in word.meanings for p in _relative(m, word.number, today)]
         if meant:
             is_weekday = _WEEKDAY.fullmatch(word.meanings[0]) is not None
-            kind = Kind.WEEKDAY if is_weekday else Kind.RELATIVE
+            kind = CountedFrom.WEEKDAY if is_weekday else CountedFrom.RELATIVE
             yield DateInText(word.start, word.end, tuple(meant), kind)
 
 
@@ -284,7 +284,7 @@ def _named_month(
             meant = [periods.day(Date(full_year(year, today), number, int(day)))]
     except ValueError:
         return
-    kind = Kind.WITHOUT_YEAR if year is None else Kind.FULL
+    kind = CountedFrom.WITHOUT_YEAR if year is None else CountedFrom.FULL
     yield DateInText(start, end, tuple(meant), kind)
 
 

@@ -22,8 +22,8 @@ _CJK_DIGITS = {char: number for number, char in enumerate("一二三四五六七
 _YEARS_AGO = {"去年": 1, "昨年": 1, "작년": 1, "지난해": 1, "今年": 0, "올해": 0, "前年": 2}
 
 
-class Kind(IntEnum):
-    """What a date is counted from: nothing, a year that it does not name, or the present day."""
+class CountedFrom(IntEnum):
+    """Start of counting: none for a full date, else an unnamed year, or the present day."""
 
     FULL = 0
     WITHOUT_YEAR = 1
@@ -37,7 +37,7 @@ class DateInText(NamedTuple):
     start: int
     end: int
     periods: tuple[Period, ...]
-    kind: Kind
+    kind: CountedFrom
 
 
 def numeric_dates(text: str, today: Date) -> Iterator[DateInText]:
@@ -53,7 +53,7 @@ def numeric_dates(text: str, today: Date) -> Iterator[DateInText]:
             if meant:
                 named = match.groupdict()
                 full = bool(named.get("y") or named.get("ago"))
-                kind = Kind.FULL if full else Kind.WITHOUT_YEAR
+                kind = CountedFrom.FULL if full else CountedFrom.WITHOUT_YEAR
                 yield DateInText(match.start(), match.end(), tuple(dict.fromkeys(meant)), kind)
 
 

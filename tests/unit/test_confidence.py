@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memoryd.search.confidence import lead, level, logit_of_answer, probability_of_result, rate
 from memoryd.search.evidence import Evidence
-from memoryd.search.fuse import Candidate, by_evidence
+from memoryd.search.fuse import Candidate, by_evidence, score_of, strength_of
 from memoryd_client.schema.memory import Confidence
 
 WORDS = st.floats(0, 5)
@@ -17,7 +17,10 @@ RATINGS = [Confidence.NONE, Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH]
 
 
 def found(row: int, words: float, cosine: float | None) -> Candidate:
-    return replace(by_evidence(row, None, cosine, vector_score=None), words=words)
+    strength = strength_of(words, cosine)
+    score = score_of(strength)
+    made = by_evidence(row, None, cosine, vector_score=None)
+    return replace(made, words=words, strength=strength, score=score)
 
 
 ANSWERS = st.lists(st.tuples(WORDS, COSINES), max_size=8).map(
@@ -84,6 +87,13 @@ def test_of_two_equal_results_neither_is_sure() -> None:
 def test_a_result_alone_is_compared_with_what_is_not_shown() -> None:
     hidden = found(2, 1.9, 0.4)
     assert rate([found(1, 2.0, 0.4)], [hidden]).results < rate([found(1, 2.0, 0.4)]).results
+
+
+def test_an_old_result_that_gave_way_is_no_rival() -> None:
+    new = found(1, 2.0, 0.4)
+    old = replace(found(2, 2.0, 0.4), decay=0.9, score=0.99 * new.score)
+    alone, both = rate([new]).results, rate([new, old]).results
+    assert both[0] == alone[0] > both[1]
 
 
 def test_no_result_is_no_answer() -> None:

@@ -1,0 +1,205 @@
+"""Two notes that contradict each other: the newer one comes first, at any age. Pure.
+
+Lines are compared, not chunks, because a long note has one line on the subject. Two lines
+contradict each other if they make the same statement with another value, whatever the value is; or
+if they have different numbers for the same name, which the question names, whatever the wording.
+"""
+
+import datetime
+import re
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from memoryd.search.evidence import Question
+from memoryd.search.fuse import Candidate, strength_of_score
+from memoryd.search.lexical import Corpus
+from memoryd.search.text_match import Finder
+from memoryd.text.fold import fold, is_unspaced
+from memoryd.text.tokenize import index_text, query_sequence
+
+SAME_STATEMENT, SAME_LENGTH = 0.65, 0.45
+"""Least share of the words of the shorter line, and of the longer one, that both have. Function
+words don't count."""
+ON_THE_SUBJECT = 0.6
+"""Least weight of the question's words in a line, as a share of the line with most of them."""
+ANSWERS = 0.35
+"""Least weight of the question's words in the older line, as a share of those that any note has."""
+SAME_MEANING = 0.2
+"""Least share of the older chunk's cosine that a chunk with the name and another number has."""
+RARE = 12
+"""Most chunks that have a name which stands for one thing."""
+GIVES_WAY = 0.01
+"""Share of its score that an older result loses to the newer one that takes its place."""
+LEAST_COVERED = 0.5
+"""Least weight of the question's words in a chunk whose lines are read, as a share of `best`."""
+FIRST = 6
+"""Results that give way: those that are shown by default."""
+MOST_NEWER = 40
+MOST_LINES = 3
+"""Lines of a chunk that are compared, those with most of the question's words."""
+_WORD = re.compile(r"\w+")
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+
+
+class Statement(NamedTuple):
+    """A line, and the numbers in it that the question lacks.
+
+    `asked` are the question's terms in it, by their index, and `weight` is their weight.
+    """
+
+    line: str
+    asked: frozenset[int]
+    weight: float
+    numbers: frozenset[str]
+
+
+class Statements:
+    """The lines of candidates that speak of what is asked."""
+
+    def __init__(self, question: Question, asked: str, corpus: Corpus) -> None:
+        self._finder = Finder(question.terms)
+        self._weights = [corpus.weight(term) for term in question.terms]
+        self._total = sum(self._weights)
+        known = [corpus.weight(term) for term in question.terms if corpus.frequency.get(term)]
+        self._least = ANSWERS * sum(known)
+        names = _names(asked)
+        self._names = frozenset(
+            index
+            for index, term in enumerate(question.terms)
+            if term.text in names and 0 < corpus.frequency.get(term, 0) <= RARE
+        )
+        self._own_numbers = frozenset(_NUMBER.findall(asked))
+
+    def of(self, text: str) -> list[Statement]:
+        """Return the lines of a chunk with most of the question's words."""
+        folded = fold(text)
+        starts = [0, *(match.end() for match in re.finditer("\n", folded))]
+        terms: dict[int, set[int]] = {}
+        for index, places in enumerate(self._finder.places(folded)):
+            for place in places:
+                terms.setdefault(bisect_right(starts, place.start) - 1, set()).add(index)
+        weighed = [
+            (sum(self._weights[index] for index in asked), line) for line, asked in terms.items()
+        ]
+        lines = folded.split("\n")
+        return [
+            Statement(
+                lines[line],
+                frozenset(terms[line]),
+                weight,
+                frozenset(_NUMBER.findall(lines[line])) - self._own_numbers,
+            )
+            for weight, line in sorted(weighed, reverse=True)[:MOST_LINES]
+        ]
+
+    def contradict(
+        self, old: Statement, new: Statement, best: float, *, same_meaning: bool
+    ) -> bool:
+        """Return whether two lines can't both hold.
+
+        `best` is the weight of the best line; `same_meaning`: the vectors of the chunks are near.
+        """
+        if old.weight < max(self._least, ON_THE_SUBJECT * best):
+            return False
+        if old.numbers and old.numbers == new.numbers:
+            return False
+        named = self._names & old.asked
+        if same_meaning and named and named <= new.asked and _are_like(old.numbers, new.numbers):
+            return True
+        # What differs must not be what is asked for.
+        if new.weight < ON_THE_SUBJECT * best or not old.asked <= new.asked:
+            return False
+        gone, come = _words(old.line), _words(new.line)
+        shared, shorter, longer = len(gone & come), *sorted((len(gone), len(come)))
+        return max(SAME_STATEMENT * shorter, SAME_LENGTH * longer) <= shared < shorter
+
+    def may_contradict(self, coverage: float, best: float) -> bool:
+        """Return whether a chunk may have such a line, by its share of the question's weight."""
+        return bool(self._names) or coverage * self._total >= LEAST_COVERED * best
+
+
+@lru_cache(maxsize=256)
+def _words(line: str) -> frozenset[str]:
+    """Return the words of a line without function words."""
+    return frozenset(term.text for term in query_sequence(line))
+
+
+def _are_like(old: frozenset[str], new: frozenset[str]) -> bool:
+    """Return whether two sets have as many different numbers, of about the same lengths."""
+    gone, come = sorted(map(len, old - new)), sorted(map(len, new - old))
+    if not gone or len(gone) != len(come):
+        return False
+    return all(abs(a - b) <= 1 for a, b in zip(gone, come, strict=True))
+
+
+def _names(asked: str) -> frozenset[str]:
+    """Return the words of a question that may be names, in lower case.
+
+    Those with a capital or a digit, and Latin ones among unspaced scripts.
+    """
+    unspaced = any(map(is_unspaced, asked))
+    words = [word for word in _WORD.findall(index_text(asked)) if not is_unspaced(word[0])]
+    return frozenset(
+        word.lower()
+        for word in words
+        if not word.isdigit() and (unspaced or word != word.lower() or any(map(str.isdigit, word)))
+    )
+
+
+def _is_near(old: Candidate, new: Candidate) -> bool:
+    return (new.cosine or 0.0) >= SAME_MEANING * (old.cosine or 0.0)
+
+
+def newer_first(
+    candidates: list[Candidate],
+    texts: Mapping[int, str],
+    dates: Mapping[int, datetime.date],
+    statements: Statements,
+) -> list[Candidate]:
+    """Return the candidates with each newer one directly before the older that it contradicts.
+
+    It gets the older one's score if that is higher: it answers the same question. Candidates
+    without a date in `dates` stay.
+    """
+    older = [c for c in candidates[:FIRST] if c.row_id in dates]
+    later = [c for c in candidates if c.row_id in dates and c.evidence.coverage > 0][:MOST_NEWER]
+    if not older or len(later) < 2:
+        return candidates
+    read = cache(lambda row: statements.of(texts[row]))
+    best = max((line.weight for c in older for line in read(c.row_id)), default=0.0)
+    later = [c for c in later if statements.may_contradict(c.evidence.coverage, best)]
+    scores = {c.row_id: c.score for c in candidates}
+    # Oldest first, so that each of three gives way to the one after it.
+    for old in sorted(older, key=lambda c: dates[c.row_id]):
+        newer = [
+            c
+            for c in later
+            if dates[c.row_id] > dates[old.row_id]
+            and any(
+                statements.contradict(a, b, best, same_meaning=_is_near(old, c))
+                for a in read(old.row_id)
+                for b in read(c.row_id)
+            )
+        ]
+        if not newer:
+            continue
+        newer.sort(key=lambda c: dates[c.row_id], reverse=True)
+        score = scores[old.row_id]
+        for rank, candidate in enumerate(newer):
+            least = score * (1 - GIVES_WAY) ** rank
+            scores[candidate.row_id] = max(scores[candidate.row_id], least)
+        lowest = min(scores[c.row_id] for c in newer)
+        scores[old.row_id] = min(score, lowest * (1 - GIVES_WAY))
+    changed = [_with_score(c, scores[c.row_id]) for c in candidates]
+    changed.sort(key=lambda c: -c.score)
+    return changed
+
+
+def _with_score(candidate: Candidate, score: float) -> Candidate:
+    if score >= candidate.score:
+        return replace(candidate, score=score, unaged_score=max(candidate.unaged_score, score))
+    decay = candidate.decay * strength_of_score(score) / strength_of_score(candidate.score)
+    return replace(candidate, score=score, decay=decay)
