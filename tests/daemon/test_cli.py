@@ -30,7 +30,15 @@ def test_search_for_scripts(started: Daemon) -> None:
     answer = started.memctl_json("search", "boiler")
     assert set(answer) == {
         *("results", "provider", "model", "fallback", "mode", "warnings", "stale"),
-        *("pendingFiles", "pendingVectors", "tookMs", "agent", "workspaceDir", "omitted"),
+        *(
+            "pendingFiles",
+            "pendingVectors",
+            "tookMs",
+            "agent",
+            "workspaceDir",
+            "omitted",
+            "confidence",
+        ),
     }
     (hit,) = answer["results"]
     assert (hit["path"], hit["startLine"], hit["endLine"]) == ("memory/2026-08-14.md", 1, 4)
