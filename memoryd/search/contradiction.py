@@ -17,8 +17,8 @@ from memoryd.search.evidence import Question
 from memoryd.search.fuse import Candidate, strength_of_score
 from memoryd.search.lexical import Corpus
 from memoryd.search.text_match import Finder
-from memoryd.text.fold import fold, is_unspaced
-from memoryd.text.tokenize import index_text, query_sequence
+from memoryd.text.fold import SPACED_WORD, fold, is_unspaced
+from memoryd.text.tokenize import query_sequence
 
 SAME_STATEMENT, SAME_LENGTH = 0.65, 0.45
 """Least share of the words of the shorter line, and of the longer one, that both have. Function
@@ -40,7 +40,6 @@ FIRST = 6
 MOST_NEWER = 40
 MOST_LINES = 3
 """Lines of a chunk that are compared, those with most of the question's words."""
-_WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 
 
@@ -136,15 +135,14 @@ def _are_like(old: frozenset[str], new: frozenset[str]) -> bool:
 
 
 def _names(asked: str) -> frozenset[str]:
-    """Return the words of a question that may be names, in lower case.
+    """Return the words of a question that may be names, folded.
 
     Those with a capital or a digit, and Latin ones among unspaced scripts.
     """
     unspaced = any(map(is_unspaced, asked))
-    words = [word for word in _WORD.findall(index_text(asked)) if not is_unspaced(word[0])]
     return frozenset(
-        word.lower()
-        for word in words
+        fold(word)
+        for word in SPACED_WORD.findall(asked)
         if not word.isdigit() and (unspaced or word != word.lower() or any(map(str.isdigit, word)))
     )
 

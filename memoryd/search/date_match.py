@@ -18,7 +18,7 @@ from memoryd.text.date_words import date_words, tokens_of
 from memoryd.text.dates import NO_DATES, Dates, find_dates
 from memoryd.text.fold import is_unspaced
 from memoryd.text.periods import Date, Period, read_period
-from memoryd.text.tokenize import index_text, query_terms
+from memoryd.text.tokenize import index_words, query_terms
 
 MOST_CHARS = 400
 """A longer query is a text, and what dates are in it do not say what it is about."""
@@ -190,7 +190,7 @@ class AskedDate:
         phrases: dict[str, None] = {}
         for asked in self.dates.periods:
             for form in _forms(asked):
-                words = " ".join(re.findall(r"\w+", index_text(form)))
+                words = " ".join(re.findall(r"\w+", index_words(form)))
                 phrases[f'"{words}"'] = None
         return " OR ".join(phrases)
 

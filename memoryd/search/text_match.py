@@ -207,13 +207,19 @@ def verbatim_units(query: str) -> list[str]:
 def exactness(unit: str, text: str, folded: str | None = None) -> float:
     """Return the exactness of a string's best match in a text: 0 if absent, 1 if identical.
 
-    Several words also match across emphasis, code marks, links and the end of a line. `folded` is
-    the folded text, for callers who have it.
+    Several words also match across emphasis, code marks, links and the end of a line, and so do
+    characters of scripts without spaces. `folded` is the folded text, for callers who have it.
     """
     exact = _best_exactness(unit, text, folded)
-    if exact == 0.0 and len(words := unit.split()) > 1 and has_marks(text):
+    if exact == 0.0 and has_marks(text):
+        words = unit.split()
+        pieces: Iterable[str] = ()
+        if any(map(is_unspaced, unit)):
+            pieces = unit.replace(" ", "")
+        elif len(words) > 1:
+            pieces = words
         lowered = text.casefold()
-        if all(word.casefold() in lowered for word in words):
+        if pieces and all(piece.casefold() in lowered for piece in pieces):
             phrase = " ".join(words)
             exact = ACROSS_MARKS * (
                 _best_exactness(phrase, as_read(text))
