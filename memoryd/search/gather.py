@@ -15,7 +15,7 @@ from memoryd.search.named import NOTHING, named_files, rows_of
 from memoryd.search.query import Query
 from memoryd.search.retrievers import FileIds, Retrieved, Retrievers
 from memoryd.search.text_match import Finder, exactness
-from memoryd.text.fold import fold
+from memoryd.text.fold import fold, is_unspaced
 from memoryd.text.front_matter import names
 from memoryd.text.parts import EMOJI_MARK
 from memoryd.text.tokenize import Term, index_words
@@ -211,13 +211,12 @@ def exact_rows(
 
 
 def _is_phrase(excluded: str) -> bool:
-    return not excluded.isalnum()
+    return not excluded.isalnum() or any(map(is_unspaced, excluded))
 
 
 def _is_ruled_out(
     text: str, without: Finder, banned: Sequence[str], required: Sequence[str]
 ) -> bool:
-
     if without.terms and any(without.places(fold(text))):
         return True
     if any(exactness(phrase, text) >= CONTAINS for phrase in banned):
