@@ -89,3 +89,16 @@ def test_every_title_asks_for_itself(title: str) -> None:
 @given(st.text(max_size=300))
 def test_no_question_asks_for_many_titles(question: str) -> None:
     assert len(asked_titles(question)) <= 100
+
+
+@pytest.mark.parametrize(
+    ("question", "title"),
+    [
+        ("필터 뜻이 뭐야?", "필터"),
+        ("필터의 의미는 무엇인가요?", "필터"),
+        ("过滤器的意思是什么？", "过滤器"),
+        ("フィルターの意味は何ですか", "フィルター"),
+    ],
+)
+def test_a_question_for_a_meaning_asks_for_the_title(question: str, title: str) -> None:
+    assert title_key(title) in asked_titles(question)
