@@ -13,7 +13,7 @@ LOCK := $(VENV)/lock/bin/uv pip compile -q --universal --python-version 3.11 --g
 	--fork-strategy fewest --no-annotate --custom-compile-command "make lock" \
 	--no-emit-package colorama
 
-.PHONY: demo install test lint types check-long fuzz bench audit lock release-check clean
+.PHONY: demo install test lint types check-long fuzz bench audit lock date-words release-check clean
 
 demo: $(VENV)/.runtime
 	@$(BIN)/python examples/demo.py "$(WORKSPACE)" $(if $(Q),"$(Q)")
@@ -51,8 +51,11 @@ lock: $(VENV)/lock/.done
 	for group in build gguf dev long; do \
 		$(LOCK) $(OPTIONS) --group $$group -c requirements/runtime.txt \
 			-o requirements/$$group.txt || exit; done
-	for group in audit lock release sdks server; do \
+	for group in audit lock release sdks server tables; do \
 		$(LOCK) $(OPTIONS) --group $$group -o requirements/$$group.txt || exit; done
+
+date-words: $(VENV)/tables/.done
+	PYTHONPATH=. $(VENV)/tables/bin/python tools/date_words.py
 
 # The environment of the bill of materials has no pip, so that it lists what runs and nothing else.
 release-check: $(VENV)/.runtime $(VENV)/release/.done
@@ -88,7 +91,7 @@ $(VENV)/.long: $(VENV)/.dev requirements/long.txt
 	@$(BIN)/python $(INSTALL) -r requirements/long.txt
 	@touch $@
 
-$(VENV)/audit/.done $(VENV)/lock/.done $(VENV)/release/.done: $(VENV)/%/.done: requirements/%.txt $(VENV)/.runtime
+$(VENV)/audit/.done $(VENV)/lock/.done $(VENV)/release/.done $(VENV)/tables/.done: $(VENV)/%/.done: requirements/%.txt $(VENV)/.runtime
 	@$(BIN)/python -m venv $(VENV)/$*
 	@$(VENV)/$*/bin/python $(INSTALL) -r requirements/$*.txt
 	@touch $@

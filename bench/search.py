@@ -34,7 +34,7 @@ from memoryd.search.engine import SearchEngine
 from memoryd.search.lexical import read_corpus
 from memoryd.search.retrievers import VectorRetriever
 from memoryd.text.tokenize import query_terms
-from memoryd_client.schema.memory import SearchBody
+from memoryd_client.schema.search import SearchBody
 
 K = 24
 """Candidates of one search: 6 results × 4."""

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from memoryd.identity import Choice, Identity
-from memoryd_client.schema.memory import Origin
+from memoryd_client.schema.search import Origin
 
 T = TypeVar("T")
 Text = tuple[str, str]

@@ -1,8 +1,7 @@
 """Generate memoryd/text/date_words.json from CLDR, whose data the library Babel carries.
 
-Run `pip install babel` and `python tools/date_words.py`. What CLDR lacks, because it has the words
-that programs print and not those that people ask with, is in `date_words_more.json` beside this
-file.
+Run `make date-words`. What CLDR lacks, because it has the words that programs print and not those
+that people ask with, is in `date_words_more.json` beside this file.
 
 The output maps a phrase in lower case, its words between spaces, to its meanings; in scripts
 without spaces each character is a word. `m3` is March in full and `a3` abbreviated,

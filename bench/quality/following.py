@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from bench.quality.model import Ask, Measured, Outcome, QualitySet, Question
 from bench.quality.rating import Rated, rated, rating_figures
 from bench.quality.scoring import mean
-from memoryd_client.schema.memory import Hit
+from memoryd_client.schema.search import Hit
 
 RUN_WORDS = 3
 COPY = 0.6

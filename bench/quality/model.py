@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from memoryd_client.schema.memory import Hit, SearchResult
+from memoryd_client.schema.search import Hit, SearchResult
 
 if TYPE_CHECKING:
     from bench.quality.rating import Rated

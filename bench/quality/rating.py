@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from bench.quality.model import Measured
 from bench.quality.scoring import area_under_roc, calibration_error, hit_at, mean
-from memoryd_client.schema.memory import Hit, SearchResult
+from memoryd_client.schema.search import Hit, SearchResult
 
 MOST_SURE_WITHOUT_ANSWER = 0.05
 LEAST_SURE_WITH_ANSWER, LEAST_SURE_ACROSS = 0.90, 0.80

@@ -14,7 +14,7 @@ from bench.quality.model import Ask
 from bench.quality.options import QUIET, Options, of_the_index, to_toml
 from memoryd.config.load import load
 from memoryd_client import Client, MemorydError
-from memoryd_client.schema.memory import SearchResult
+from memoryd_client.schema.search import SearchResult
 
 INDEX_POLL_S = 0.05
 

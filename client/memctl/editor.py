@@ -6,7 +6,7 @@ import subprocess
 
 from memctl.output import say
 from memoryd_client.errors import DeniedError, MemorydError, NotFoundError
-from memoryd_client.schema.memory import SearchResult
+from memoryd_client.schema.search import SearchResult
 
 _SYNTAXES = (
     (

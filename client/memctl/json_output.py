@@ -5,7 +5,8 @@ from msgspec import Struct
 
 from memoryd_client.errors import MemorydError, UnavailableError
 from memoryd_client.schema.agents import AgentSummary
-from memoryd_client.schema.memory import GetResult, Hit
+from memoryd_client.schema.memory import GetResult
+from memoryd_client.schema.search import Hit
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.shared.style import printable_json
 from memoryd_client.wire.requests import encodable

@@ -24,13 +24,8 @@ from memoryd_client.errors import (
     UnknownAgentError,
 )
 from memoryd_client.schema.agents import AddResult, AgentSummary, DropResult, ReloadResult
-from memoryd_client.schema.memory import (
-    GetResult,
-    IndexResult,
-    ProbeResult,
-    SearchResult,
-    SyncResult,
-)
+from memoryd_client.schema.memory import GetResult, IndexResult, ProbeResult, SyncResult
+from memoryd_client.schema.search import SearchResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.shared.paths import SocketPathError, check_socket_path, default_socket_path
 from memoryd_client.shared.style import one_line

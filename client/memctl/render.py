@@ -16,9 +16,9 @@ from memoryd_client.schema.memory import (
     IndexResult,
     PingResult,
     ProbeResult,
-    SearchResult,
     SyncResult,
 )
+from memoryd_client.schema.search import SearchResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.shared.humanize import counted, duration
 from memoryd_client.shared.style import Style, one_line, printable, printable_name

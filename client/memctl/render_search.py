@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from memoryd_client.schema.memory import Explanation, Hit, SearchResult
+from memoryd_client.schema.search import Explanation, Hit, SearchResult
 from memoryd_client.shared.style import Style, printable, printable_name
 
 NO_CLEAR_MATCH = "No clear match; nearest:"

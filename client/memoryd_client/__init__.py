@@ -33,17 +33,14 @@ if TYPE_CHECKING:
         FileEntry,
         FilesResult,
         GetResult,
-        Hit,
         IndexResult,
-        Origin,
         PingResult,
         ProbeResult,
-        Role,
-        SearchResult,
         SessionStartResult,
         SyncResult,
         TranscriptUpdatedResult,
     )
+    from memoryd_client.schema.search import Confidence, Hit, Origin, Role, SearchResult
     from memoryd_client.schema.status import StatusResult
     from memoryd_client.schema.transcripts import ForgetResult, SessionEntry, SessionsResult
 
@@ -56,6 +53,7 @@ __all__ = [
     "AsyncClient",
     "Check",
     "Client",
+    "Confidence",
     "ConfigResult",
     "ConfigValue",
     "DropResult",
@@ -90,6 +88,7 @@ _NAMES_OF_MODULE = {
     "errors": ("MemorydError",),
     "prompt": ("for_prompt",),
     "schema.agents": ("AddResult", "AgentSummary", "AgentsResult", "DropResult", "ReloadResult"),
+    "schema.search": ("Confidence", "Hit", "Origin", "Role", "SearchResult"),
     "schema.status": ("StatusResult",),
     "schema.transcripts": ("ForgetResult", "SessionEntry", "SessionsResult"),
 }

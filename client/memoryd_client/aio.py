@@ -15,12 +15,11 @@ from memoryd_client.schema.memory import (
     IndexResult,
     PingResult,
     ProbeResult,
-    SearchBody,
-    SearchResult,
     SessionStartResult,
     SyncResult,
     TranscriptUpdatedResult,
 )
+from memoryd_client.schema.search import SearchBody, SearchResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.schema.transcripts import ForgetBody, ForgetResult, SessionEntry, SessionsResult
 from memoryd_client.shared import paths

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from html import escape
 from unicodedata import category
 
-from memoryd_client.schema.memory import Hit, Origin, SearchResult
+from memoryd_client.schema.search import Hit, Origin, SearchResult
 
 MAX_CHARS = 12_000
 """Default maximum length of the text."""

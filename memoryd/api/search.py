@@ -14,7 +14,7 @@ from memoryd.messages import FileKey, Hint
 from memoryd.search.engine import BadQueryError
 from memoryd.source.notes.discover import SOURCE
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
-from memoryd_client.schema.memory import SearchBody, SearchResult
+from memoryd_client.schema.search import SearchBody, SearchResult
 from memoryd_client.wire.protocol import ErrorCode
 
 VISIBILITIES = ("self", "agent", "all")

@@ -9,7 +9,7 @@ from memoryd.messages import Chunk
 from memoryd.text.outside import OutsideLines
 from memoryd.text.token_estimate import pieces, weigh, well_formed
 from memoryd.text.voice import NOTE, Voice, encode_voices, shown_name
-from memoryd_client.schema.memory import Origin, Role
+from memoryd_client.schema.search import Origin, Role
 
 _MIN_BUDGET_UNITS = 32
 _MAX_HEADING_CHARS = 200

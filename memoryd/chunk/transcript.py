@@ -13,7 +13,7 @@ from typing import NamedTuple
 from memoryd.messages import Chunk
 from memoryd.text.token_estimate import pieces, weigh, well_formed, wrapped
 from memoryd.text.voice import Voice, encode_voices, least_trusted
-from memoryd_client.schema.memory import Role
+from memoryd_client.schema.search import Role
 
 LINE_CHARS = 800
 _MIN_BUDGET_UNITS = 32

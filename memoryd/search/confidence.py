@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from memoryd.search.fuse import BEND, Candidate, strength_of_score
-from memoryd_client.schema.memory import Confidence
+from memoryd_client.schema.search import Confidence
 
 
 class Constants(NamedTuple):

@@ -36,7 +36,7 @@ from memoryd.search.results import (
     within,
 )
 from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers, VectorRetriever
-from memoryd_client.schema.memory import Confidence, Origin, SearchBody, SearchResult
+from memoryd_client.schema.search import Confidence, Origin, SearchBody, SearchResult
 
 Number = TypeVar("Number", int, float)
 Visible = Callable[[FileKey], bool]

@@ -19,7 +19,7 @@ from memoryd.text.fold import fold, is_unspaced
 from memoryd.text.front_matter import names
 from memoryd.text.parts import EMOJI_MARK
 from memoryd.text.tokenize import Term, index_words
-from memoryd_client.schema.memory import Origin
+from memoryd_client.schema.search import Origin
 
 _WORDS = re.compile(rf"[\w{EMOJI_MARK}]+")
 EXACT_ROWS = 20

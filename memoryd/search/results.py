@@ -27,7 +27,7 @@ from memoryd.search.text_match import Finder, TermPosition
 from memoryd.text.fold import fold
 from memoryd.text.tokenize import NO_FORMS, Term
 from memoryd.text.voice import NOTE, UNREAD, Voice, decode_voices, least_trusted
-from memoryd_client.schema.memory import Explanation, Hit, Origin
+from memoryd_client.schema.search import Explanation, Hit, Origin
 
 NOTES, _ = SOURCES
 _TRUSTED = frozenset(Origin) - {Origin.UNTRUSTED}

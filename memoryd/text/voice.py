@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from memoryd_client.schema.memory import Origin, Role
+from memoryd_client.schema.search import Origin, Role
 
 MAX_NAME_CHARS = 80
 """Maximum length of a speaker or a channel, because strangers choose them."""

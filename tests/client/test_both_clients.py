@@ -32,8 +32,6 @@ from memoryd_client.schema.memory import (
     IndexResult,
     PingResult,
     ProbeResult,
-    SearchBody,
-    SearchResult,
     SessionStartBody,
     SessionStartResult,
     SyncBody,
@@ -41,6 +39,7 @@ from memoryd_client.schema.memory import (
     TranscriptUpdatedBody,
     TranscriptUpdatedResult,
 )
+from memoryd_client.schema.search import SearchBody, SearchResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.wire.framing import HEADER_BYTES
 from memoryd_client.wire.protocol import Body, Error, Hello, Op, Result, raw

@@ -18,11 +18,11 @@ from memoryd_client.schema.memory import (
     IndexResult,
     PingResult,
     ProbeResult,
-    SearchResult,
     SessionStartResult,
     SyncResult,
     TranscriptUpdatedResult,
 )
+from memoryd_client.schema.search import SearchResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.wire.framing import HEADER_BYTES
 from memoryd_client.wire.protocol import Body, Error, Hello, Request

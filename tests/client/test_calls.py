@@ -7,7 +7,8 @@ import pytest
 
 from memoryd_client import errors
 from memoryd_client.schema.agents import AddBody, DropBody
-from memoryd_client.schema.memory import SearchBody, TranscriptUpdatedBody
+from memoryd_client.schema.memory import TranscriptUpdatedBody
+from memoryd_client.schema.search import SearchBody
 from memoryd_client.schema.transcripts import ForgetBody
 from memoryd_client.wire import requests
 from memoryd_client.wire.codec import Conversation

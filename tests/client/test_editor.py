@@ -15,7 +15,7 @@ from golden_bodies import golden
 
 from memctl import main as memctl
 from memctl.editor import command
-from memoryd_client.schema.memory import SearchResult
+from memoryd_client.schema.search import SearchResult
 
 FOUND = golden("search_result", SearchResult)
 Captured = pytest.CaptureFixture[str]

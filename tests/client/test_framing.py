@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd_client.schema.memory import SearchBody as Body
+from memoryd_client.schema.search import SearchBody as Body
 from memoryd_client.wire.framing import (
     HEADER_BYTES,
     EmptyFrameError,

@@ -19,11 +19,10 @@ from memoryd_client.schema.memory import (
     IndexBody,
     IndexResult,
     PingResult,
-    SearchBody,
-    SearchResult,
     SyncBody,
     SyncResult,
 )
+from memoryd_client.schema.search import SearchBody, SearchResult
 from memoryd_client.wire.protocol import Body, Error, Op
 
 NO_SOCKET = "/dev/null/s"

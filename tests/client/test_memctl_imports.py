@@ -8,7 +8,7 @@ from fake_daemon import FakeDaemon, answering
 from golden_bodies import golden
 
 import memoryd_client
-from memoryd_client.schema.memory import SearchResult
+from memoryd_client.schema.search import SearchResult
 
 FOUND = golden("search_result", SearchResult)
 OF_OTHERS = {

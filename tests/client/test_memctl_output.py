@@ -15,9 +15,9 @@ from memoryd_client.schema.memory import (
     GetResult,
     IndexResult,
     PingResult,
-    SearchResult,
     SyncResult,
 )
+from memoryd_client.schema.search import SearchResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.shared.style import Style
 from memoryd_client.wire.protocol import Body

@@ -9,7 +9,8 @@ from fake_daemon import STUCK_TIMEOUT_S, FakeDaemon, Peer, answering
 from golden_bodies import golden
 from memctl_process import Terminal, process
 
-from memoryd_client.schema.memory import IndexResult, PingResult, SearchResult, SyncResult
+from memoryd_client.schema.memory import IndexResult, PingResult, SyncResult
+from memoryd_client.schema.search import SearchResult
 from memoryd_client.wire.protocol import Body
 
 FOUND = golden("search_result", SearchResult)

@@ -13,7 +13,8 @@ from memctl import json_output
 from memctl.render import config
 from memctl.render_search import MOST_MATCHES, search
 from memctl.render_status import status
-from memoryd_client.schema.memory import ConfigResult, ConfigValue, SearchResult
+from memoryd_client.schema.memory import ConfigResult, ConfigValue
+from memoryd_client.schema.search import SearchResult
 from memoryd_client.schema.status import Failure, SkippedPath, StatusResult
 from memoryd_client.shared.style import Style, printable, printable_name
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memoryd_client import Hit, for_prompt
 from memoryd_client.prompt import MAX_CHARS, PREFACE
-from memoryd_client.schema.memory import Origin, SearchResult
+from memoryd_client.schema.search import Origin, SearchResult
 
 ELEMENT = re.compile(
     r'\n<(memory|untrusted-memory)((?: [a-z]+="[^"<>\n]*")+)>\n([^<>]*)\n</\1>\n', re.DOTALL

@@ -7,7 +7,7 @@ from contextlib import suppress
 from harness import Daemon
 from waiting import PATIENCE_S
 
-from memoryd_client.schema.memory import SearchBody
+from memoryd_client.schema.search import SearchBody
 from memoryd_client.wire.framing import FrameBuffer, pack
 from memoryd_client.wire.protocol import (
     PROTOCOL_MAX,

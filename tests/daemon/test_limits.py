@@ -14,7 +14,8 @@ from harness import Daemon
 from peers import Peer
 from waiting import eventually
 
-from memoryd_client.schema.memory import EventsBody, FilesBody, SearchBody
+from memoryd_client.schema.memory import EventsBody, FilesBody
+from memoryd_client.schema.search import SearchBody
 from memoryd_client.wire.protocol import Cancel, Error, Hello, Request, Result, Welcome, raw
 
 MEBIBYTE = 1024 * 1024

@@ -23,7 +23,8 @@ from vendors import (
 from waiting import eventually
 
 from memoryd_client.errors import BadRequestError
-from memoryd_client.schema.memory import Check, SearchBody
+from memoryd_client.schema.memory import Check
+from memoryd_client.schema.search import SearchBody
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.wire.protocol import Cancel, Request, raw
 

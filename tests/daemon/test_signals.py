@@ -18,7 +18,8 @@ from vendors import Fault, OpenAiDouble
 from waiting import PATIENCE_S, eventually
 
 from memoryd_client.errors import MemorydError
-from memoryd_client.schema.memory import IndexBody, SearchBody, SyncBody
+from memoryd_client.schema.memory import IndexBody, SyncBody
+from memoryd_client.schema.search import SearchBody
 from memoryd_client.wire.protocol import PROTOCOL_MAX, Error, Hello, Request, Result, Welcome, raw
 
 KEY = "sk-double-Zq7Zq7Zq7Zq7"

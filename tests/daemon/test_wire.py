@@ -11,7 +11,8 @@ from peers import Peer, deaf_peer
 from waiting import PATIENCE_S
 
 from memoryd_client import AsyncClient
-from memoryd_client.schema.memory import Empty, SearchBody
+from memoryd_client.schema.memory import Empty
+from memoryd_client.schema.search import SearchBody
 from memoryd_client.wire.protocol import (
     Cancel,
     Error,

@@ -10,7 +10,7 @@ from memoryd.chunk.parser import ChunkOptions, parse
 from memoryd.messages import Chunk, FileChanged, FileContent, FileKey, FileStat, ParsedFile
 from memoryd.text.outside import outside_lines
 from memoryd.text.voice import decode_voices, is_consistent
-from memoryd_client.schema.memory import Origin, Role
+from memoryd_client.schema.search import Origin, Role
 
 START, END = (f'<<<{end}EXTERNAL_UNTRUSTED_CONTENT id="a">>>' for end in ("", "END_"))
 PIECES = ["# One", "## Two", "", "word " * 6, "```", "x" * 150, START, END, "Source: Email", "---"]

@@ -9,7 +9,7 @@ from memoryd.chunk.transcript import LINE_CHARS, Position, TranscriptChunker
 from memoryd.messages import Chunk
 from memoryd.text.token_estimate import weigh, well_formed
 from memoryd.text.voice import ASSISTANT, Voice, decode_voices, is_consistent
-from memoryd_client.schema.memory import Origin, Role
+from memoryd_client.schema.search import Origin, Role
 
 USER = Voice(Role.USER, Origin.OWNER)
 FAMILY = "👨‍👩‍👧‍👦"

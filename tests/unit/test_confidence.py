@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from memoryd.search.confidence import lead, level, logit_of_answer, probability_of_result, rate
 from memoryd.search.evidence import Evidence
 from memoryd.search.fuse import Candidate, by_evidence, score_of, strength_of
-from memoryd_client.schema.memory import Confidence
+from memoryd_client.schema.search import Confidence
 
 WORDS = st.floats(0, 5)
 COSINES = st.none() | st.floats(-1, 1)

@@ -18,7 +18,7 @@ from memoryd.index.store import Store, StoreOptions
 from memoryd.messages import Chunk, FileKey, FileStat, ParsedFile
 from memoryd.search.engine import BadQueryError, SearchEngine
 from memoryd.search.retrievers import RetrieverError, VectorRetriever
-from memoryd_client.schema.memory import SearchBody
+from memoryd_client.schema.search import SearchBody
 
 DIMS = 8
 IDENTITY = identity("p", "m", dims=DIMS, provider_key="")

@@ -11,7 +11,7 @@ from bench.quality.following import near_copies, unrelated
 from bench.quality.made import dates, parts, phrases, recency_old, repeats, unspaced
 from bench.quality.made.model import Made
 from bench.quality.model import Evidence, Question
-from memoryd_client.schema.memory import Hit
+from memoryd_client.schema.search import Hit
 
 TODAY = datetime.date(2026, 3, 1)
 SETS: dict[str, tuple[Made, Made, int]] = {

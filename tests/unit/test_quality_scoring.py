@@ -22,7 +22,7 @@ from bench.quality.scoring import (
 )
 from bench.quality.workspace import key_of
 from memoryd.config.validate import ConfigError
-from memoryd_client.schema.memory import Hit
+from memoryd_client.schema.search import Hit
 
 TODAY = datetime.date(2026, 3, 1)
 

@@ -6,7 +6,7 @@ import pytest
 
 from bench.quality import vault
 from bench.quality.model import MissingSetError
-from memoryd_client.schema.memory import Hit
+from memoryd_client.schema.search import Hit
 
 PAGES = {
     "en/Plugins/Canvas.md": "Draw.\n\n## Create a new canvas\n\n## Sync everything\n",

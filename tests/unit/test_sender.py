@@ -12,7 +12,7 @@ from memoryd.source.transcripts.openclaw import OpenClaw
 from memoryd.source.transcripts.spoken import ReadingRules, owner_ids, spoken, voice_of
 from memoryd.source.transcripts.strip import said
 from memoryd.text.voice import Voice
-from memoryd_client.schema.memory import Origin, Role
+from memoryd_client.schema.search import Origin, Role
 
 OWNER, MALLORY = "+491701234567", "+4917666666"
 OWNERS = owner_ids((OWNER, "@ana"))

@@ -16,7 +16,7 @@ from memoryd.text.voice import (
     least_trusted,
     shown_name,
 )
-from memoryd_client.schema.memory import Origin, Role
+from memoryd_client.schema.search import Origin, Role
 
 names = st.text(max_size=200).map(shown_name)
 voices = st.builds(Voice, st.sampled_from(Role), st.sampled_from(Origin), names, names)

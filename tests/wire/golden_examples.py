@@ -17,20 +17,16 @@ from memoryd_client.schema.memory import (
     Event,
     EventsBody,
     EventsResult,
-    Explanation,
     FileEntry,
     FilesBody,
     FilesResult,
     GetBody,
     GetResult,
-    Hit,
     IndexBody,
     IndexResult,
     PingResult,
     ProbeResult,
     ProviderCandidate,
-    SearchBody,
-    SearchResult,
     SessionStartBody,
     SessionStartResult,
     SyncBody,
@@ -38,6 +34,7 @@ from memoryd_client.schema.memory import (
     TranscriptUpdatedBody,
     TranscriptUpdatedResult,
 )
+from memoryd_client.schema.search import Explanation, Hit, SearchBody, SearchResult
 from memoryd_client.schema.status import (
     BatchJob,
     BatchStatus,

@@ -13,7 +13,7 @@ from memoryd.source.notes.ignore import IgnoreFile, IgnoreFiles
 from memoryd.source.notes.roots import Root, extra_root, workspace_roots
 from memoryd.source.notes.walk import Scan, Walk
 from memoryd.text.voice import least_trusted
-from memoryd_client.schema.memory import Origin
+from memoryd_client.schema.search import Origin
 
 SOURCE = "memory"
 

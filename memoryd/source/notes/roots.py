@@ -17,7 +17,7 @@ from memoryd.source.filenames import (
     split_glob,
 )
 from memoryd.source.notes.ignore import IgnorePatternError, Patterns
-from memoryd_client.schema.memory import Origin
+from memoryd_client.schema.search import Origin
 
 ALL = ExtraPath(path="").pattern
 

@@ -9,7 +9,7 @@ import msgspec
 from memoryd.source.transcripts.format import Message, Part
 from memoryd.source.transcripts.sender import normal_id
 from memoryd.text.voice import ASSISTANT, Voice, shown_name
-from memoryd_client.schema.memory import Origin, Role
+from memoryd_client.schema.search import Origin, Role
 
 _READING = 2
 """Number of the rules that decide who speaks and when; a new one has all transcripts read again."""

@@ -14,7 +14,8 @@ import msgspec
 from memctl import json_output, render, render_transcripts, streams
 from memctl.progress import progress_text
 from memoryd_client.errors import MemorydError
-from memoryd_client.schema.memory import FilesResult, SearchBody, SearchResult
+from memoryd_client.schema.memory import FilesResult
+from memoryd_client.schema.search import SearchBody, SearchResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.schema.transcripts import ForgetBody, ForgetResult, SessionsResult
 from memoryd_client.shared.style import Style, one_line

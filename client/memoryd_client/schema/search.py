@@ -1,0 +1,161 @@
+"""Bodies of a search: the question, its results, and how far these can be trusted."""
+
+from enum import StrEnum
+
+from msgspec import field
+
+from memoryd_client.wire.protocol import Body
+
+
+class Origin(StrEnum):
+    """Person or program whose words a text is, from the most trusted to the least.
+
+    `owner`: the person whom memoryd serves, in notes or as a user; `system`: the agent's program;
+    `agent`: the assistant; `imported`: notes that came from elsewhere, as the configuration says;
+    `untrusted`: strangers in a chat, and quoted mails, pages and files.
+    """
+
+    OWNER = "owner"
+    SYSTEM = "system"
+    AGENT = "agent"
+    IMPORTED = "imported"
+    UNTRUSTED = "untrusted"
+
+
+class Role(StrEnum):
+    """Kind of a text: a note, or a message of a user or the assistant."""
+
+    NOTE = "note"
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+class Confidence(StrEnum):
+    """Rating of an answer: how probable it is that one of its results answers the query.
+
+    `high`: nearly certain; `medium`: more likely than not; `low`: hardly; `none`: no result does,
+    or there is none. docs/search.md has the shares that were measured.
+    """
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+    NONE = "none"
+
+
+class SearchBody(Body):
+    """A search. None means the configured default.
+
+    `path_glob` is matched against result paths (`*` and `?` stay within a folder, `**` spans
+    folders). `since` and `until` are inclusive dates `YYYY-MM-DD`, compared with a file's own date
+    (of its name, its front matter or its records), else its modification time. `visibility` selects
+    the transcripts: `self` (only those of `session`), `agent` or `all`. `mode` is `hybrid`,
+    `keyword` or `vector`; `max_chars` limits all snippets together; `explain` requests an
+    `Explanation` per result. The query may contain operators: see docs/search.md. `highlight`
+    requests the positions of the query's words. `trusted` leaves out results whose `origin` is
+    `untrusted`, `min_confidence` those whose `confidence` is below it. `now` is the asker's time
+    with the offset from UTC (RFC 3339), from which "yesterday" is counted; None means the daemon's.
+    """
+
+    query: str
+    max_results: int | None = None
+    min_score: float | None = None
+    sources: list[str] | None = None
+    path_glob: str | None = None
+    since: str | None = None
+    until: str | None = None
+    visibility: str | None = None
+    session: str | None = None
+    mode: str | None = None
+    max_chars: int | None = None
+    explain: bool = False
+    highlight: bool = False
+    trusted: bool = False
+    min_confidence: float | None = None
+    now: str | None = None
+
+
+class Explanation(Body):
+    """Parts of a result's score, from 0 to about 1 except `cosine` and `strength`.
+
+    `bm25`, `coverage`, `adjacency` and `verbatim` measure its words, `cosine` its vector;
+    `title` is 1 if it begins a file whose title is the query;
+    `strength` is their sum, `decay` the factor for its age. The ranks are those of each retriever.
+    """
+
+    bm25: float
+    coverage: float
+    adjacency: float
+    verbatim: float
+    cosine: float | None
+    strength: float
+    decay: float
+    text_rank: int | None = None
+    vector_rank: int | None = None
+    title: float = 0.0
+
+
+class Hit(Body):
+    """One cited result.
+
+    `start_line`..`end_line` (1-based, inclusive) is the matching chunk;
+    `snippet_start_line`..`snippet_end_line` is the part in `snippet`, which `citation` cites.
+    Scores are in [0, 1]; None if that retriever did not find the result. `highlights` are
+    (start, end) of the query's words in the snippet, in characters.
+
+    `role` (see `Role`) and `origin` (see `Origin`) are "" from a daemon that does not know them:
+    treat these as untrusted. `speaker` and `channel` name the sender and the chat as the transcript
+    does, or the sender and the kind of quoted content; "" if unknown.
+
+    `title` is the title of a note: of its front matter, else its first heading, else its file name.
+    `date` is the day that the file is of, `YYYY-MM-DD`, or its first and last day as in
+    `2026-11-23/2026-11-29`. Both are "" for a file without one. `confidence` is the calibrated
+    probability that the result answers the query; None if the daemon does not estimate it.
+    """
+
+    path: str
+    start_line: int
+    end_line: int
+    score: float
+    snippet: str
+    snippet_start_line: int
+    snippet_end_line: int
+    source: str
+    citation: str
+    vector_score: float | None = None
+    text_score: float | None = None
+    explanation: Explanation | None = None
+    highlights: list[tuple[int, int]] | None = None
+    role: str = ""
+    speaker: str = ""
+    channel: str = ""
+    origin: str = ""
+    title: str = ""
+    date: str = ""
+    confidence: float | None = None
+
+
+class SearchResult(Body):
+    """Results, best first, with the state of the search.
+
+    `mode` is the mode that ran: `hybrid`, `keyword`, `vector` or `none`; `warnings` explain a
+    degraded mode. `stale` is true while noticed changes are not searchable yet. Paths are relative
+    to `workspace_dir` unless absolute. `omitted` counts results beyond `max_chars`.
+    `confidence` rates the answer as a whole: `high`, `medium`, `low` or `none` (nothing answers
+    clearly); "" if the daemon does not rate it.
+    """
+
+    results: list[Hit]
+    provider: str
+    model: str
+    mode: str
+    fallback: str | None = None
+    warnings: list[str] = field(default_factory=list)
+    stale: bool = False
+    pending_files: int = 0
+    pending_vectors: int = 0
+    took_ms: float = 0.0
+    agent: str = ""
+    workspace_dir: str = ""
+    omitted: int = 0
+    confidence: str = ""
