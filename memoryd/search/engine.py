@@ -16,6 +16,7 @@ from memoryd.config.settings import QuerySettings as QuerySettings
 from memoryd.index.store import Store
 from memoryd.messages import FileKey
 from memoryd.search import ageing, fuse
+from memoryd.search.asker_language import asker_first
 from memoryd.search.confidence import rate
 from memoryd.search.contradiction import Statements, newer_first
 from memoryd.search.date_match import asked_date, gather_dated, with_date
@@ -171,6 +172,9 @@ class SearchEngine:
             age = partial(self._age, candidates, gathered, today, statements)
             candidates = await asyncio.to_thread(age)
         if not self._weighted:
+            texts = {row: chunk.text for row, chunk in gathered.chunks.items()}
+            ordered = partial(asker_first, candidates, texts, query.text)
+            candidates = await asyncio.to_thread(ordered)
             candidates = fuse.without_weak(candidates, settings.relative_cutoff)
         choose = await self._choose(candidates, gathered, min_score, max_results, gone)
         weights = {term: corpus.weight(term) for term in retrievers.question.terms}

@@ -1,0 +1,40 @@
+"""Language of the asker: among results that answer nearly as well, those in it come first. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+from memoryd.search.fuse import Candidate, strength_of_score
+from memoryd.text.language import language_of
+
+NEARLY = 0.9
+"""Least strength of a result, as a share of the highest, that answers nearly as well."""
+MOST = 12
+"""Results whose language is looked at; recognizing one takes 0.2 ms."""
+
+
+def asker_first(
+    candidates: list[Candidate], texts: Mapping[int, str], query: str
+) -> list[Candidate]:
+    """Return the candidates with those in the language of the query before near-equals.
+
+    They take the places and the scores of these. Without a known language, nothing changes.
+    """
+    if len(candidates) < 2 or not (language := language_of(query)):
+        return candidates
+    least = NEARLY * strength_of_score(candidates[0].score)
+    equals = [c for c in candidates[:MOST] if strength_of_score(c.score) >= least]
+    own = [c for c in equals if _language_of(texts[c.row_id]) == language]
+    if not own or own == equals[: len(own)]:
+        return candidates
+    ordered = own + [c for c in equals if c not in own]
+    placed = [
+        replace(c, score=place.score, unaged_score=max(c.unaged_score, place.score))
+        for c, place in zip(ordered, equals, strict=True)
+    ]
+    return placed + candidates[len(placed) :]
+
+
+@lru_cache(maxsize=256)
+def _language_of(text: str) -> str:
+    return language_of(text)
