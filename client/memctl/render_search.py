@@ -1,5 +1,6 @@
 """Search results for people, best first: where, which note, and the lines that answer. Pure."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,6 +10,8 @@ from memoryd_client.shared.style import Style, printable, printable_name
 NO_CLEAR_MATCH = "No clear match; nearest:"
 MOST_MATCHES = 3
 """Lines of a snippet that are shown for their words; each has its neighbours around it."""
+MOST_OF_WEAK = 3
+"""Lines that are shown of a result without words of the query, if nothing matches clearly."""
 _WEAK = ("none", "low")
 _INDENT = "   "
 _NARROWEST_COLUMNS = 20
@@ -34,12 +37,14 @@ def search(result: SearchResult, style: Style, *, full: bool = False) -> str:
     """
     if not result.results:
         return "No match fits into --max-chars.\n" if result.omitted else "No matches.\n"
-    hits = [_hit(number, hit, style, full) for number, hit in enumerate(result.results, start=1)]
-    head = f"{NO_CLEAR_MATCH}\n" if result.confidence in _WEAK else ""
+    weak = result.confidence in _WEAK
+    most = None if full else MOST_OF_WEAK if weak else math.inf
+    hits = [_hit(number, hit, style, most) for number, hit in enumerate(result.results, start=1)]
+    head = f"{NO_CLEAR_MATCH}\n" if weak else ""
     return head + "\n".join(hits)
 
 
-def _hit(number: int, hit: Hit, style: Style, full: bool) -> str:
+def _hit(number: int, hit: Hit, style: Style, most: float | None) -> str:
     place = printable_name(hit.path) + f":{_span(hit.snippet_start_line, hit.snippet_end_line)}"
     scores = [
         f"{name} {score:.2f}"
@@ -52,7 +57,7 @@ def _hit(number: int, hit: Hit, style: Style, full: bool) -> str:
     which = [_INDENT + name] if (name := _which(hit)) else []
     whose = [] if hit.origin in _OWN else [_INDENT + style.bold(_whose(hit))]
     why = [] if hit.explanation is None else _why(hit.explanation, style)
-    return "\n".join([head, *which, *whose, *why, *_snippet(hit, style, full)]) + "\n"
+    return "\n".join([head, *which, *whose, *why, *_snippet(hit, style, most)]) + "\n"
 
 
 def _which(hit: Hit) -> str:
@@ -87,14 +92,17 @@ def _rank(rank: int | None) -> str:
     return "" if rank is None else f" (rank {rank})"
 
 
-def _snippet(hit: Hit, style: Style, full: bool) -> list[str]:
-    """Return lines of a snippet behind a gutter with line numbers."""
+def _snippet(hit: Hit, style: Style, most: float | None) -> list[str]:
+    """Return lines of a snippet behind a gutter with line numbers; all, if `most` is None.
+
+    `most` limits the lines of a snippet without words of the query.
+    """
     lines = _lines(hit)
     width = max(len(line.number) for line in lines)
     room = None if style.columns is None else style.columns - len(_INDENT) - width - len(" │ ")
     return [
         f"{_INDENT}{style.dim(f'{gutter:>{width}} │')} {part}".rstrip()
-        for line in (lines if full else _matching(lines))
+        for line in (lines if most is None else _matching(lines, most))
         for gutter, part in _parts(line, room, style)
     ]
 
@@ -113,10 +121,10 @@ def _lines(hit: Hit) -> list[_Line]:
     return lines
 
 
-def _matching(lines: Sequence[_Line]) -> Sequence[_Line]:
+def _matching(lines: Sequence[_Line], most: float) -> Sequence[_Line]:
     """Return the lines that together have most words of the query, with a line around each.
 
-    All lines, if none has any: then the vectors found the snippet.
+    If none has any, the vectors found the snippet, and its first `most` lines are returned.
     """
     words = [{line.text[start:end].casefold() for start, end in line.spans} for line in lines]
     shown: set[int] = set()
@@ -128,7 +136,7 @@ def _matching(lines: Sequence[_Line]) -> Sequence[_Line]:
         found |= words[best]
         shown.update((best - 1, best, best + 1))
     if not shown:
-        return lines
+        return lines[: int(min(most, len(lines)))]
     return [line for at, line in enumerate(lines) if at in shown and line.text.strip()]
 
 
