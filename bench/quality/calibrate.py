@@ -1,7 +1,8 @@
 """Fits the constants of `memoryd/search/confidence.py` to the answers of all sets.
 
-Each set weighs the same, and each question counts twice: with both retrievers, and with keywords
-alone. Prints the constants, and for both halves of the questions what they are worth.
+Each set weighs the same, except for those in `WEIGHTS`. Each question counts twice: with both
+retrievers, and with keywords alone. Prints the constants, and for both halves of the questions what
+they are worth.
 """
 
 import math
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.quality import vault
 from bench.quality.model import MissingSetError
 from bench.quality.rating import Rated
 from bench.quality.runner import WITHOUT_CUTS, Run
@@ -31,6 +33,11 @@ from memoryd.search.fuse import BEND, strength_of, strength_of_score
 
 PARAPHRASED = frozenset({"paraphrase", "abstention"})
 """Sets that are left out: the bundled model gives their answers the cosines of noise."""
+WEIGHTS = {"unanswerable": 3.0, **dict.fromkeys(vault.TITLES, 1 / len(vault.TITLES))}
+"""Weights of sets: questions without an answer are few, and all titles are one kind."""
+BY_WORDS = 4.0
+"""Factor on the weight of a question without an answer, asked with keywords alone: such words are
+seldom an answer, and they must not outvote a cosine that says so."""
 STEPS, STEP, TOLERANCE = 800, 0.05, 1e-4
 """Steps of the minimization (Adam: Kingma and Ba, 2015), their size, and that of a difference."""
 Numbers = NDArray[np.float64]
@@ -46,7 +53,7 @@ class Example(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The results of a question. `weight`: the questions of a set weigh 1 together."""
+    """The results of a question and its weight."""
 
     set_name: str
     weight: float
@@ -95,15 +102,15 @@ def fit(answers: Sequence[Answer]) -> Constants:
     starts = np.cumsum([0, *(len(answer.results) for answer in some)])[:-1]
 
     def logits(values: Numbers) -> Numbers:
-        alone = values[0] + values[1] * words
-        both = values[2] + values[3] * words + values[4] * near
-        chosen: Numbers = np.where(with_vector, np.maximum(alone, both), alone)
-        return chosen
+        by_words = values[0] + values[1] * words
+        by_cosine = np.where(with_vector, values[2] + values[3] * near, by_words)
+        higher: Numbers = np.maximum(by_words, by_cosine)
+        return higher
 
     def loss_of_answers(values: Numbers) -> float:
         return _loss(np.maximum.reduceat(logits(values), starts), found, weights)
 
-    answer = minimize(loss_of_answers, FITTED[:5])
+    answer = minimize(loss_of_answers, FITTED[:4])
     sure = np.tanh(logits(answer)[starts] / SURE_LOGIT)
     leads = np.array([one.results[0].lead for one in some])
     right = np.array([one.results[0].right for one in some], dtype=float)
@@ -111,7 +118,7 @@ def fit(answers: Sequence[Answer]) -> Constants:
     def loss_of_results(values: Numbers) -> float:
         return _loss(values[0] + values[1] * sure + values[2] * leads, right, weights)
 
-    result = minimize(loss_of_results, FITTED[5:])
+    result = minimize(loss_of_results, FITTED[4:])
     return Constants(*(float(value) for value in (*answer, *result)))
 
 
@@ -141,11 +148,11 @@ def _loss(logits: Numbers, right: Numbers, weights: Numbers) -> float:
 
 
 def _answers(name: str, rated: Sequence[Rated], *, hybrid: bool) -> list[Answer]:
-    weight = 1.0 / len(rated)
+    weight = WEIGHTS.get(name, 1.0) / len(rated)
     return [
         Answer(
             name,
-            weight,
+            weight * (1.0 if hybrid or one.answerable else BY_WORDS),
             one.found,
             one.across,
             one.answerable,

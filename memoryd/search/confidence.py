@@ -1,8 +1,8 @@
 """Confidence: how probable it is that a result, or an answer as a whole, answers the query. Pure.
 
-Logistic regression on the strength of the words and the cosine. The words alone give a least
-value, so that a vector that arrives never makes an answer less probable. `python -m bench quality
-calibrate` fits the constants.
+Logistic regression on the strength of the words and on the cosine; the higher value counts, so that
+a vector that arrives never makes an answer less probable. `python -m bench quality calibrate` fits
+the constants.
 """
 
 import math
@@ -15,20 +15,19 @@ from memoryd_client.schema.search import Confidence
 
 
 class Constants(NamedTuple):
-    """Coefficients of the logits: of words alone, of words with a cosine, and of a result."""
+    """Coefficients of the logits: by words, by the cosine, and of a result."""
 
-    alone: float
-    alone_words: float
-    both: float
-    both_words: float
-    both_cosine: float
-    result: float
-    result_answer: float
-    result_lead: float
+    words_bias: float
+    words: float
+    cosine_bias: float
+    cosine: float
+    result_bias: float
+    answer: float
+    lead: float
 
 
-FITTED = Constants(-4.71, 10.25, -5.5, 2.5, 10.5, -1.96, 2.08, 4.14)
-HIGH, MEDIUM, LOW = 0.8, 0.4, 0.1
+FITTED = Constants(-7.13, 12.38, -5.99, 10.99, -2.11, 2.74, 2.97)
+HIGH, MEDIUM, LOW = 0.85, 0.6, 0.3
 """Least probability, of an answer among the results, for each rating."""
 LEAD_OFFSET = 0.3
 """Strength added to the divisor of the lead, so that weak evidence has no large lead."""
@@ -66,12 +65,11 @@ def logit_of_answer(words: float, cosine: float | None, constants: Constants = F
 
     `words` is the strength of the words, `cosine` on the bundled model's scale.
     """
-    by_words, near = math.tanh(words), math.tanh(max(0.0, cosine or 0.0) / BEND)
-    alone = constants.alone + constants.alone_words * by_words
+    by_words = constants.words_bias + constants.words * math.tanh(words)
     if cosine is None:
-        return alone
-    both = constants.both + constants.both_words * by_words + constants.both_cosine * near
-    return max(alone, both)
+        return by_words
+    near = math.tanh(max(0.0, cosine) / BEND)
+    return max(by_words, constants.cosine_bias + constants.cosine * near)
 
 
 def probability(logit: float) -> float:
@@ -86,8 +84,8 @@ def lead(strength: float, rival: float) -> float:
 
 def probability_of_result(logit: float, lead: float, constants: Constants = FITTED) -> float:
     """Return the probability that this result answers, from the logit of its evidence."""
-    sure = constants.result_answer * math.tanh(logit / SURE_LOGIT)
-    return probability(constants.result + sure + constants.result_lead * lead)
+    sure = constants.answer * math.tanh(logit / SURE_LOGIT)
+    return probability(constants.result_bias + sure + constants.lead * lead)
 
 
 def level(probability: float) -> Confidence:

@@ -102,7 +102,7 @@ def test_no_result_is_no_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("probability", "rating"), [(0.0, "none"), (0.1, "low"), (0.4, "medium"), (0.8, "high")]
+    ("probability", "rating"), [(0.0, "none"), (0.3, "low"), (0.6, "medium"), (0.85, "high")]
 )
 def test_ratings_begin_at_their_thresholds(probability: float, rating: str) -> None:
     assert level(probability) == rating
