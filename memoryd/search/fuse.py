@@ -20,6 +20,8 @@ VECTOR, BEND = 2.6, 0.4
 USUAL_LOW, USUAL_HIGH = 0.05, 0.35
 """Cosines of unrelated texts and of good answers with the bundled model, on which all constants
 here were measured; the calibration of other models maps theirs to this scale."""
+SHARED = 0.3
+"""Share of the query's words, by weight, that keeps a result however strong the best one is."""
 HALF = 0.7
 """The strength that maps to a score of 0.5."""
 
@@ -108,9 +110,13 @@ def ranked(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def without_weak(candidates: list[Candidate], share: float) -> list[Candidate]:
-    """Return the candidates with any strength, and at least this share of the highest."""
+    """Return those with at least this share of the highest strength, or `SHARED` of the words."""
     least = share * max((c.strength for c in candidates), default=0.0)
-    return [c for c in candidates if c.strength >= least and c.strength > 0]
+    return [
+        c
+        for c in candidates
+        if c.strength > 0 and (c.strength >= least or c.evidence.coverage >= SHARED)
+    ]
 
 
 def text_score(bm25: float) -> float:

@@ -233,7 +233,7 @@ def cut_snippet(
     """
     lines = text.split("\n")
     places = [reader.finder.places(fold(line)) for line in lines]
-    has = [[bool(found) for found in line] for line in places]
+    has = _have(places, len(reader.weights))
     likely = _likely(lines, has, reader, near)
     first, last = _best_run(lines, likely, _Covered(has, reader.weights), max_chars)
     while first < last and not lines[first].strip():
@@ -245,6 +245,15 @@ def cut_snippet(
         shown = _cut_line(shown, places[first], max_chars)
     best = max(range(first, last + 1), key=likely.__getitem__)
     return Snippet(shown, min(start_line + first, end_line), min(start_line + last, end_line), best)
+
+
+def _have(places: Sequence[Sequence[Sequence[TermPosition]]], terms: int) -> list[list[bool]]:
+    """Return which terms each line has; where a line has the whole word, a part does not count."""
+    shares = [[max((p.share for p in found), default=0.0) for found in line] for line in places]
+    most = [max(line[term] for line in shares) for term in range(terms)]
+    return [
+        [0.0 < share == best for share, best in zip(line, most, strict=True)] for line in shares
+    ]
 
 
 def highlights(text: str, reader: LineReader) -> list[tuple[int, int]]:
