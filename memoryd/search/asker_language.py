@@ -16,18 +16,19 @@ MOST = 12
 def asker_first(
     candidates: list[Candidate], texts: Mapping[int, str], query: str
 ) -> list[Candidate]:
-    """Return the candidates with those in the language of the query before near-equals.
+    """Return the candidates with near-equals in another language than the query behind the others.
 
-    They take the places and the scores of these. Without a known language, nothing changes.
+    They change places and scores. A text without a known language counts as one in the query's;
+    a query without one changes nothing.
     """
     if len(candidates) < 2 or not (language := language_of(query)):
         return candidates
     least = NEARLY * strength_of_score(candidates[0].score)
     equals = [c for c in candidates[:MOST] if strength_of_score(c.score) >= least]
-    own = [c for c in equals if _language_of(texts[c.row_id]) == language]
-    if not own or own == equals[: len(own)]:
-        return candidates
+    own = [c for c in equals if _language_of(texts[c.row_id]) in ("", language)]
     ordered = own + [c for c in equals if c not in own]
+    if not own or ordered == equals:
+        return candidates
     placed = [
         replace(c, score=place.score, unaged_score=max(c.unaged_score, place.score))
         for c, place in zip(ordered, equals, strict=True)

@@ -20,7 +20,7 @@ VECTOR, BEND = 2.6, 0.4
 USUAL_LOW, USUAL_HIGH = 0.05, 0.35
 """Cosines of unrelated texts and of good answers with the bundled model, on which all constants
 here were measured; the calibration of other models maps theirs to this scale."""
-SHARED = 0.3
+SHARED = 0.4
 """Share of the query's words, by weight, that keeps a result however strong the best one is."""
 HALF = 0.7
 """The strength that maps to a score of 0.5."""
