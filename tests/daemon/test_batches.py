@@ -12,6 +12,7 @@ from serving import serving
 from vendors import Double, Fault, GeminiDouble, OpenAiDouble, VoyageDouble
 from waiting import eventually
 
+from memoryd.embed.scale import REFERENCE
 from memoryd_client.schema.memory import Check
 from memoryd_client.schema.status import BatchStatus, StatusResult
 
@@ -92,12 +93,12 @@ def test_one_job_embeds_many_files(daemon: Daemon, vendor: str) -> None:
         assert len(jobs) == 1
         assert double.batch.jobs in (jobs, [])  # Gemini's is deleted
         each_once(double)
-        assert all(len(texts) == 1 for texts in double.inputs)  # queries only
+        assert all(len(texts) == 1 for texts in double.asked_for)  # queries only
         shown = batch(daemon)
         assert (shown.enabled, shown.supported, shown.failures, shown.jobs) == (True, True, 0, [])
         embedding = status(daemon).embedding
         assert embedding is not None
-        assert (embedding.requests, embedding.items) == (2, NOTES + 1)
+        assert (embedding.requests, embedding.items) == (3, NOTES + 1 + 2 * len(REFERENCE))
         assert "enabled" in daemon.memctl("status").stdout
         eventually(lambda: not double.batch.files)
         eventually(lambda: rows(daemon) == [])

@@ -143,7 +143,7 @@ def damage_at_random(daemon: Daemon, seed: int) -> None:
     else:
         smash(daemon.database, dice, pages=1)
     start_and_settle(daemon)
-    assert daemon.paths("tamarind", sources=["sessions"]) == []
+    assert daemon.paths('"tamarind"', sources=["sessions"]) == []
     judged = daemon.memctl_json("doctor")
     assert [found for found in judged["findings"] if found["level"] == "error"] == []
     stop_and_compare(daemon, wanted)

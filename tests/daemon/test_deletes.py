@@ -176,7 +176,7 @@ def test_a_storm_of_renames_leaves_each_file_once(hybrid: Daemon) -> None:
     assert len(on_disk) == NOTES
     for path, file in on_disk.items():
         word = file.read_text().split()[1]
-        assert keywords(hybrid, word) == [path]
+        assert keywords(hybrid, f'"{word}"') == [path]
     assert_whole(hybrid)
     texts = [text for text in hybrid.embedded() if "bilbies" in text]
     assert len(texts) == len(set(texts)) == NOTES

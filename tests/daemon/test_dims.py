@@ -143,11 +143,11 @@ def test_other_dims_while_it_runs(daemon: Daemon, double: Double) -> None:
     eventually(lambda: has_moved_on(daemon, dims=NEW))
     is_whole(daemon, dims=NEW, chunks=NOTES + 1)
     assert daemon.search("word3").mode == "hybrid"  # without the old cached query vector
-    asked = len(double.inputs)
+    asked = len(double.asked_for)
     assert daemon.stop() == 0
     daemon.start().sync()
     is_whole(daemon, dims=NEW, chunks=NOTES + 1)
-    assert len(double.inputs) == asked + 1  # only the query: no rebuild
+    assert len(double.asked_for) == asked + 1  # only the query: no rebuild
 
 
 @pytest.mark.long

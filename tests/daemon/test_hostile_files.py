@@ -34,7 +34,7 @@ def test_encodings_and_line_ends(daemon: Daemon) -> None:
     daemon.write("memory/image.md", b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40)
     daemon.start().sync()
     with daemon.client() as client:
-        hits = {hit.path: hit for hit in client.search("walrus", max_results=20).results}
+        hits = {hit.path: hit for hit in client.search('"walrus"', max_results=20).results}
         assert hits.keys() == {
             f"memory/{name}.md" for name in ("utf16", "latin", "nul", "bom", "ends")
         }

@@ -183,7 +183,7 @@ def test_any_name_is_found_shown_listed_and_matched(daemon: Daemon) -> None:
     with daemon.client() as client:
         for number, name in enumerate(NAMES):
             path = f"memory/{name}.md"
-            (hit,) = client.search(f"number{number}").results
+            (hit,) = client.search(f'"number{number}"').results
             assert hit.path == path
             assert client.get(path).text == f"a walrus called number{number}"
             assert client.get(str(daemon.workspace / path)).path == path

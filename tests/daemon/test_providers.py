@@ -22,6 +22,7 @@ from vendors import (
 )
 from waiting import eventually
 
+from memoryd.embed.scale import REFERENCE
 from memoryd_client.errors import BadRequestError
 from memoryd_client.schema.memory import Check
 from memoryd_client.schema.search import SearchBody
@@ -80,11 +81,12 @@ def test_every_vendor_embeds_notes_and_queries(daemon: Daemon, vendor: str) -> N
         assert result.results[0].vector_score is not None
         shown = status(daemon)
         assert shown.embedding is not None
-        assert (shown.provider, shown.embedding.items) == (vendor, 6)
+        reference = 2 * len(REFERENCE)
+        assert (shown.provider, shown.embedding.items) == (vendor, 6 + reference)
         assert shown.vector.dims == double.dims
         assert shown.pending_vectors == 0
         assert embedding_check(daemon).ok
-        assert sum(double.embedded.values()) == 7
+        assert sum(double.embedded.values()) == 7 + reference
 
 
 def test_a_key_in_a_file_works_and_may_be_rotated(daemon: Daemon, openai: OpenAiDouble) -> None:
@@ -402,6 +404,7 @@ def test_models_and_options_that_a_server_of_ones_own_wants(
     daemon.start().sync()
     daemon.search("ferry")
     bodies: list[dict[str, Any]] = [request.body for request in openai.requests]
+    assert bodies.pop()["input"][0] == REFERENCE[0][0]
     assert bodies[0]["input"] == ["the ferry leaves at nine"]
     assert (bodies[0]["input_type"], bodies[0]["dimensions"]) == ("passage", 16)
     assert bodies[-1]["input"][0].startswith("Instruct: Given a user query, retrieve relevant")

@@ -79,7 +79,7 @@ def test_an_index_of_other_words_is_rebuilt_without_embedding_again(hybrid: Daem
     database.close()
     embedded = hybrid.embedded()
     hybrid.start()
-    eventually(lambda: f"tokenizer words-1 → {TOKENIZER}" in hybrid.log())
+    eventually(lambda: f"tokenizer words-of-1999 → {TOKENIZER}" in hybrid.log())
     with hybrid.client() as client:
         eventually(lambda: client.status().custom.index_identity.status == "valid")
         assert client.search("HEINESTRASSE", mode="keyword").results != []

@@ -163,7 +163,7 @@ def test_suspended_and_resumed_it_goes_on_as_if_nothing_had_been(
             assert isinstance(waiting.answer(), Result)
         client.sync()
         assert [hit.path for hit in client.search("walrus").results][:1] == ["memory/meanwhile.md"]
-        assert client.search("number7", mode="keyword").results == []
+        assert client.search('"number7"', mode="keyword").results == []
         assert (client.status().degraded, client.status().failures) == ([], [])
     many.assert_healthy()
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 
 from aiohttp import web
 
+from memoryd.embed.scale import REFERENCE
 from vendors.faults import TRANSIENT, AnyFault, Fault, RateLimit, Row, spoiled
 from vendors.vectors import embedding
 
@@ -142,6 +143,11 @@ class Double(abc.ABC):
     @abc.abstractmethod
     def embeds(self, seen: Seen) -> bool:
         """Return whether the path is that of a request for embeddings."""
+
+    @property
+    def asked_for(self) -> list[list[str]]:
+        """The texts of each inline request, without those that measure the scale of cosines."""
+        return [texts for texts in self.inputs if texts[0] != REFERENCE[0][0]]
 
     @abc.abstractmethod
     def texts(self, seen: Seen) -> list[str]:
