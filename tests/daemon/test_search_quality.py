@@ -94,6 +94,7 @@ def test_code_flags_are_text(daemon: Daemon) -> None:
 
 
 def test_an_explanation_for_programs(hybrid: Daemon) -> None:
+    hybrid.settings = "[defaults.query]\nrelative_cutoff = 0.0"
     hybrid.write("memory/a.md", "the lighthouse keeper counts gannets")
     hybrid.write("memory/b.md", "a lighthouse of another kind")
     hybrid.start().sync()
@@ -342,9 +343,22 @@ def test_a_block_that_notes_repeat_is_shown_once(daemon: Daemon) -> None:
         after = [f"later{number} thing{n} to see" for n in range(5)]
         daemon.write(f"memory/day-{number}.md", "\n".join([*before, *lines, *after]) + "\n")
     daemon.write("memory/other.md", "The harbour master is on holiday in June.\n")
+    daemon.settings = "[defaults.query]\nrelative_cutoff = 0.0"
     daemon.start().sync()
     found = daemon.paths("harbour master berths", min_score=0.0)
     assert sorted(path.partition("-")[0] for path in found) == ["memory/day", "memory/other.md"]
+
+
+def test_what_is_far_weaker_than_the_best_is_left_out(daemon: Daemon) -> None:
+    daemon.write("memory/a.md", "The zeppelin of the museum needs new fins.\n")
+    daemon.write("memory/b.md", "The museum opens at ten.\n")
+    daemon.write("memory/c.md", "Sourdough wants rye flour.\n")
+    daemon.start().sync()
+    assert daemon.paths("zeppelin fins museum") == ["memory/a.md"]
+    daemon.stop()
+    daemon.settings = "[defaults.query]\nrelative_cutoff = 0.0"
+    daemon.start().sync()
+    assert daemon.paths("zeppelin fins museum") == ["memory/a.md", "memory/b.md"]
 
 
 def test_a_copy_with_another_word_of_the_query_is_shown(daemon: Daemon) -> None:
