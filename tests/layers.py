@@ -105,7 +105,6 @@ LAYERS: dict[str, dict[str, set[str]]] = {
             "pipeline",
             "server",
             "supervisor",
-            "text",
         },
         "doctor": {
             "agent",
