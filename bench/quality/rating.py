@@ -1,4 +1,4 @@
-"""How sure the daemon is of its answers, and how often it is right to be.
+"""Ratings and probabilities of answers against what is right.
 
 The daemon gives each result a probability (`Hit.confidence`) and the answer as a whole a word
 (`SearchResult.confidence`). A daemon without them leaves these figures out.

@@ -31,7 +31,7 @@ _OF_DATES = re.compile(r"\d+\s*(?=[年月日년월일])")
 _SHORTEST, _SHORT_WORDS, _SHORT_CHARS = 3, 6, 60
 
 PART_OF_A_WORD = 0.6
-"""What a part of a word counts, compared with a whole one."""
+"""Weight of a part of a word, as a share of that of a whole one."""
 _SEPARATED = r"[ .\-/()\u00a0]{0,2}"
 INSIDE_A_WORD = 0.2
 BEHIND_A_V = 0.7
