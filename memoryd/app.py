@@ -25,6 +25,8 @@ from memoryd.server.server import Server
 from memoryd.server.systemd import Notifier
 from memoryd.server.unix_socket import check_main_path
 from memoryd.supervisor import Actor, done_before, supervise
+from memoryd.text.date_words import date_words
+from memoryd.text.language import load_function_words
 from memoryd_client.shared import paths
 from memoryd_client.shared.lock_holder import this_process
 from memoryd_client.wire.protocol import CAPABILITIES, PROTOCOL_MAX, Welcome
@@ -98,6 +100,9 @@ async def run(options: RunOptions, *, stop: asyncio.Event, hangup: asyncio.Event
         )
         handlers = DaemonOperations(daemon, host, reloader, events, restricted).table()
         server = Server(door, handlers=handlers, welcome=welcome)
+        # A search may find no descriptor left to read them with.
+        await asyncio.to_thread(load_function_words)
+        await asyncio.to_thread(date_words)
 
         stack.push_async_callback(host.close)
         if not await done_before(stop, reloader.start()):

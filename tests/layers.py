@@ -105,6 +105,7 @@ LAYERS: dict[str, dict[str, set[str]]] = {
             "pipeline",
             "server",
             "supervisor",
+            "text",
         },
         "doctor": {
             "agent",

@@ -37,8 +37,6 @@ from memoryd.search.results import (
     within,
 )
 from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers, VectorRetriever
-from memoryd.text.date_words import date_words
-from memoryd.text.language import load_function_words
 from memoryd_client.schema.search import Confidence, Origin, SearchBody, SearchResult
 
 Number = TypeVar("Number", int, float)
@@ -138,8 +136,6 @@ class SearchEngine:
         )
         if not query.text:
             return result
-        if not date_words.cache_info().currsize:
-            await asyncio.to_thread(_load_words)
         today = _today(body.now) or self._today()
         asked = await asked_date(query.text, today, self._store, weighted=self._weighted)
         retrievers = Retrievers(
@@ -329,12 +325,6 @@ class SearchEngine:
             )
 
         return await asyncio.to_thread(pick)
-
-
-def _load_words() -> None:
-    """Read the tables of words, which takes up to 0.1 s; the start of the daemon has no need."""
-    load_function_words()
-    date_words()
 
 
 def _checked(value: Number | None, default: Number, name: str, low: float, high: float) -> Number:
