@@ -9,8 +9,10 @@ from memoryd.text.language import language_of
 
 NEARLY = 0.9
 """Least strength of a result, as a share of the highest, that answers nearly as well."""
-MOST = 12
-"""Results whose language is looked at; recognizing one takes 0.2 ms."""
+MOST = 8
+"""Results whose language is looked at."""
+MOST_CHARS = 400
+"""Characters of a result that tell its language, in 0.1 ms."""
 
 
 def asker_first(
@@ -38,4 +40,4 @@ def asker_first(
 
 @lru_cache(maxsize=256)
 def _language_of(text: str) -> str:
-    return language_of(text)
+    return language_of(text[:MOST_CHARS])

@@ -37,7 +37,7 @@ LEAST_COVERED = 0.5
 """Least weight of the question's words in a chunk whose lines are read, as a share of `best`."""
 FIRST = 6
 """Results that give way: those that are shown by default."""
-MOST_NEWER = 40
+MOST_NEWER = 16
 MOST_LINES = 3
 """Lines of a chunk that are compared, those with most of the question's words."""
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
