@@ -24,12 +24,12 @@ from memoryd.search.confidence import (
     MEDIUM,
     SURE_LOGIT,
     Constants,
-    lead,
+    leads,
     logit_of_answer,
     probability,
     probability_of_result,
 )
-from memoryd.search.fuse import BEND, strength_of, strength_of_score
+from memoryd.search.fuse import BEND, strength_of
 
 PARAPHRASED = frozenset({"paraphrase", "abstention"})
 """Sets that are left out: the bundled model gives their answers the cosines of noise."""
@@ -167,23 +167,16 @@ def _answers(name: str, rated: Sequence[Rated], *, hybrid: bool) -> list[Answer]
 
 
 def _examples(one: Rated) -> list[Example]:
-    figures = []
-    for hit in one.hits:
-        explained = hit.explanation
-        if explained is None:
-            raise ValueError("the daemon explains no results")
-        words = explained.strength - strength_of(0.0, explained.cosine)
-        figures.append((words, explained.cosine, strength_of_score(hit.score)))
-    # As in `rate`: what gave way to a newer result is no rival.
-    standing = [
-        strength
-        for (_, _, strength), hit in zip(figures, one.hits, strict=True)
-        if hit.explanation is not None and hit.explanation.decay == 1.0
-    ]
-    first, second = sorted([*standing, 0.0, 0.0], reverse=True)[:2]
+    figures = [(hit.score, hit.explanation) for hit in one.hits if hit.explanation is not None]
+    if len(figures) < len(one.hits):
+        raise ValueError("the daemon explains no results")
+    rivals = [score for score, explained in figures if explained.decay == 1.0]
+    ahead = leads([score for score, _ in figures], rivals)
     return [
-        Example(words, cosine, lead(strength, second if strength == first else first), right)
-        for (words, cosine, strength), right in zip(figures, one.right, strict=False)
+        Example(
+            explained.strength - strength_of(0.0, explained.cosine), explained.cosine, by, right
+        )
+        for (_, explained), by, right in zip(figures, ahead, one.right, strict=False)
     ]
 
 

@@ -60,6 +60,8 @@ class Scale:
 
     async def measure(self) -> None:
         """Measure the scale if it is unknown. A failure is logged; the next call tries again."""
+        if self._known is not None:
+            return
         try:
             async with self._measuring, asyncio.timeout(MEASURE_S):
                 if self._known is None:

@@ -51,12 +51,8 @@ def rate(shown: Sequence[Candidate], others: Sequence[Candidate] = ()) -> Rating
         return Rating(Confidence.NONE, ())
     logits = [logit_of_answer(c.words, c.cosine) for c in shown]
     rivals = shown if len(shown) > 1 else others
-    # An old result that gave way to a newer one is no rival of it.
-    standing = [strength_of_score(c.score) for c in rivals if c.decay == 1.0]
-    first, second = sorted([*standing, 0.0, 0.0], reverse=True)[:2]
-    strengths = [strength_of_score(c.score) for c in shown]
-    leads = [lead(own, second if own == first else first) for own in strengths]
-    results = tuple(map(probability_of_result, logits, leads))
+    ahead = leads([c.score for c in shown], [c.score for c in rivals if c.decay == 1.0])
+    results = tuple(map(probability_of_result, logits, ahead))
     return Rating(level(probability(max(logits))), results)
 
 
@@ -75,6 +71,16 @@ def logit_of_answer(words: float, cosine: float | None, constants: Constants = F
 def probability(logit: float) -> float:
     """Return the probability of a logit."""
     return 1.0 / (1.0 + math.exp(-logit))
+
+
+def leads(scores: Sequence[float], rivals: Sequence[float]) -> list[float]:
+    """Return the lead of each score over the best rival that is not itself.
+
+    An old result that gave way to a newer one is no rival of it, and not among `rivals`.
+    """
+    first, second = sorted([*map(strength_of_score, rivals), 0.0, 0.0], reverse=True)[:2]
+    strengths = map(strength_of_score, scores)
+    return [lead(own, second if own == first else first) for own in strengths]
 
 
 def lead(strength: float, rival: float) -> float:
