@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from memoryd.search.ageing import GIVES_WAY
 from memoryd.search.evidence import Question
 from memoryd.search.fuse import Candidate, strength_of_score
 from memoryd.search.lexical import Corpus
@@ -31,8 +32,6 @@ SAME_MEANING = 0.2
 """Least share of the older chunk's cosine that a chunk with the name and another number has."""
 RARE = 12
 """Most chunks that have a name which stands for one thing."""
-GIVES_WAY = 0.01
-"""Share of its score that an older result loses to the newer one that takes its place."""
 LEAST_COVERED = 0.5
 """Least weight of the question's words in a chunk whose lines are read, as a share of `best`."""
 FIRST = 6

@@ -7,7 +7,7 @@ retriever that can't run leaves a warning, and the other one answers.
 import asyncio
 import datetime
 import time
-from collections.abc import Awaitable, Callable, Set
+from collections.abc import Awaitable, Callable, Mapping, Set
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -151,6 +151,7 @@ class SearchEngine:
         k = max(LEAST_CANDIDATES, max_results * settings.hybrid.candidate_multiplier)
         k = min(MAX_CANDIDATES, k * overfetch)
         encoded, gathered = EncodedQuery(), Gathered({}, {}, {}, {}, {}, {})
+        files = self._store.catalog.copy() if asked else {}
         for part in self._parts(filters):
             everything = part.empty and visible is None and not body.trusted
             ids = None if everything else await self._allowed(part, visible, trusted=body.trusted)
@@ -159,23 +160,17 @@ class SearchEngine:
             result.warnings += retrieved.warnings
             gathered |= await gather(retrievers, retrieved, ids, weighted=self._weighted)
             if asked:
-                rows = self._store.catalog.copy()
-                gathered |= await gather_dated(asked, retrievers, encoded, rows, ids)
+                gathered |= await gather_dated(asked, retrievers, encoded, files, ids)
         dated: dict[int, float] = {}
         if asked:
-            rows = self._store.catalog.copy()
-            dated = await asyncio.to_thread(asked.strengths, gathered, rows, retrievers.question)
+            dated = await asyncio.to_thread(asked.strengths, gathered, files, retrievers.question)
         candidates = self._score(query, encoded, gathered, dated)
         corpus = encoded.corpus or UNKNOWN
+        statements = None
         if settings.hybrid.temporal_decay.enabled and not (dated and asked.is_past):
             statements = Statements(retrievers.question, query.text, corpus)
-            age = partial(self._age, candidates, gathered, today, statements)
-            candidates = await asyncio.to_thread(age)
-        if not self._weighted:
-            texts = {row: chunk.text for row, chunk in gathered.chunks.items()}
-            ordered = partial(asker_first, candidates, texts, query.text)
-            candidates = await asyncio.to_thread(ordered)
-            candidates = fuse.without_weak(candidates, settings.relative_cutoff)
+        order = partial(self._order, candidates, gathered, query.text, today, statements)
+        candidates = await asyncio.to_thread(order)
         choose = await self._choose(candidates, gathered, min_score, max_results, gone)
         weights = {term: corpus.weight(term) for term in retrievers.question.terms}
         reader = LineReader.of(weights, corpus.forms, corpus.parts)
@@ -261,13 +256,11 @@ class SearchEngine:
         gone: Gone | None,
     ) -> Choose:
         """Return the function that chooses what to show."""
-        chunks = gathered.chunks
-
+        chunks, texts = gathered.chunks, gathered.texts
         if gone is not None and candidates:
             first = [c for c in candidates if c.unaged_score >= min_score][: SPARE * max_results]
             lost = await gone({chunks[c.row_id].key for c in first})
             candidates = [c for c in candidates if chunks[c.row_id].key not in lost]
-        texts = {row: chunk.text for row, chunk in chunks.items()}
         mmr = self._settings.hybrid.mmr
 
         def pick(without: Set[int]) -> list[Candidate]:
@@ -283,10 +276,28 @@ class SearchEngine:
 
         return pick
 
+    def _order(
+        self,
+        candidates: list[Candidate],
+        gathered: Gathered,
+        query: str,
+        today: datetime.date,
+        statements: Statements | None,
+    ) -> list[Candidate]:
+        """Return what may be shown, best first; without `statements`, age does not count."""
+        texts = gathered.texts
+        if statements is not None:
+            candidates = self._age(candidates, gathered, texts, today, statements)
+        if self._weighted:
+            return candidates
+        candidates = asker_first(candidates, texts, query)
+        return fuse.without_weak(candidates, self._settings.relative_cutoff)
+
     def _age(
         self,
         candidates: list[Candidate],
         gathered: Gathered,
+        texts: Mapping[int, str],
         today: datetime.date,
         statements: Statements,
     ) -> list[Candidate]:
@@ -307,7 +318,6 @@ class SearchEngine:
         aged = ageing.aged(candidates, shares.get)
         if self._weighted:
             return aged
-        texts = {row: chunk.text for row, chunk in gathered.chunks.items()}
         return newer_first(aged, texts, dates, statements)
 
     async def _allowed(

@@ -57,6 +57,11 @@ class Gathered:
     vector_ranks: dict[int, int]
     cited: dict[int, tuple[int, int]]
 
+    @property
+    def texts(self) -> dict[int, str]:
+        """Return the texts of the chunks by row."""
+        return {row: chunk.text for row, chunk in self.chunks.items()}
+
     def __or__(self, other: "Gathered") -> "Gathered":
         return Gathered(
             self.chunks | other.chunks,
@@ -99,7 +104,6 @@ async def gather(
         named = named_files(retrievers.store.catalog, query.text, file_ids)
     opening = await read(partial(rows_of, named=named)) if named.file_ids else []
     rows = list(dict.fromkeys([*retrieved.bm25, *cosines, *exact, *opening, *more]))
-
     chunks = await read(
         partial(
             read_chunks,
