@@ -1,7 +1,8 @@
 """The date that a question names: chunks of that date become candidates and rank first."""
 
+import asyncio
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 
@@ -238,18 +239,25 @@ async def asked_date(text: str, today: Date, store: Store, *, weighted: bool) ->
     dates = find_dates(text, today)
     if not dates:
         return nothing
-    rows = list(store.catalog.copy().values())
     asked = AskedDate(dates, today)
+    rows = store.catalog.copy().values()
+    if (found := await asyncio.to_thread(_with_files, asked, rows)) is not None:
+        return found
+    if store.fts_error is None and await store.readers.read(partial(_stands, asked=asked)):
+        return asked
+    return nothing
+
+
+def _with_files(asked: AskedDate, rows: Collection[FileRow]) -> AskedDate | None:
+    """Return the latest year's date of which there are files, or None; blocks for all files."""
+    dates = asked.dates
     for _ in range(MOST_YEARS):
         if not asked or asked.files(rows, None):
             return asked
         if not dates.is_without_year:
             break
         asked = replace(asked, dates=asked.dates.a_year_before())
-    asked = AskedDate(dates, today)
-    if store.fts_error is None and await store.readers.read(partial(_stands, asked=asked)):
-        return asked
-    return nothing
+    return None
 
 
 def _stands(connection: Connection, asked: AskedDate) -> bool:
@@ -268,7 +276,7 @@ async def gather_dated(
     among: FileIds,
 ) -> Gathered:
     """Return the best chunks of the files of the date, and those in which it stands."""
-    of_date = asked.files(rows.values(), among)
+    of_date = await asyncio.to_thread(asked.files, rows.values(), among)
     found = await retrievers.retrieve(LEAST_CANDIDATES, of_date, encoded)
     more = await retrievers.store.readers.read(
         partial(
