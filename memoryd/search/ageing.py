@@ -3,7 +3,6 @@
 import datetime
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 from memoryd.messages import FileFacts, FileKey, FileStat
 from memoryd.search.fuse import VERBATIM, Candidate, score_of
@@ -85,5 +84,5 @@ def _without_wording(candidate: Candidate) -> float:
 def _with_age(candidate: Candidate, share: float | None, strength: float) -> Candidate:
     if candidate.strength <= 0:  # the reference's formula
         decay = 1.0 if share is None else share
-        return replace(candidate, score=candidate.unaged_score * decay, decay=decay)
-    return replace(candidate, score=score_of(strength), decay=strength / candidate.strength)
+        return candidate._replace(score=candidate.unaged_score * decay, decay=decay)
+    return candidate._replace(score=score_of(strength), decay=strength / candidate.strength)

@@ -1,7 +1,6 @@
 """Language of the asker: among results that answer nearly as well, those in it come first. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 
 from memoryd.search.fuse import Candidate, strength_of_score
@@ -32,7 +31,7 @@ def asker_first(
     if not own or ordered == equals:
         return candidates
     placed = [
-        replace(c, score=place.score, unaged_score=max(c.unaged_score, place.score))
+        c._replace(score=place.score, unaged_score=max(c.unaged_score, place.score))
         for c, place in zip(ordered, equals, strict=True)
     ]
     return placed + candidates[len(placed) :]

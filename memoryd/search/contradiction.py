@@ -8,16 +8,15 @@ if they have different numbers for the same name, which the question names, what
 import datetime
 import re
 from bisect import bisect_right
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from typing import NamedTuple
 
 from memoryd.search.ageing import GIVES_WAY
 from memoryd.search.evidence import Question
 from memoryd.search.fuse import Candidate, strength_of_score
+from memoryd.search.gather import ReadChunk
 from memoryd.search.lexical import Corpus
-from memoryd.search.text_match import Finder
 from memoryd.text.fold import SPACED_WORD, fold, is_unspaced
 from memoryd.text.tokenize import query_sequence
 
@@ -37,6 +36,8 @@ LEAST_COVERED = 0.5
 FIRST = 6
 """Results that give way: those that are shown by default."""
 MOST_NEWER = 16
+TOKENS_IN_COMMON = 0.2
+"""Least share of the tokens of the longer line that both have. Up to half are function words."""
 MOST_LINES = 3
 """Lines of a chunk that are compared, those with most of the question's words."""
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
@@ -52,13 +53,13 @@ class Statement(NamedTuple):
     asked: frozenset[int]
     weight: float
     numbers: frozenset[str]
+    tokens: frozenset[str]
 
 
 class Statements:
     """The lines of candidates that speak of what is asked."""
 
     def __init__(self, question: Question, asked: str, corpus: Corpus) -> None:
-        self._finder = Finder(question.terms)
         self._weights = [corpus.weight(term) for term in question.terms]
         self._total = sum(self._weights)
         known = [corpus.weight(term) for term in question.terms if corpus.frequency.get(term)]
@@ -71,12 +72,12 @@ class Statements:
         )
         self._own_numbers = frozenset(_NUMBER.findall(asked))
 
-    def of(self, text: str) -> list[Statement]:
+    def of(self, chunk: ReadChunk) -> list[Statement]:
         """Return the lines of a chunk with most of the question's words."""
-        folded = fold(text)
+        folded = chunk.folded
         starts = [0, *(match.end() for match in re.finditer("\n", folded))]
         terms: dict[int, set[int]] = {}
-        for index, places in enumerate(self._finder.places(folded)):
+        for index, places in enumerate(chunk.places):
             for place in places:
                 terms.setdefault(bisect_right(starts, place.start) - 1, set()).add(index)
         weighed = [
@@ -89,19 +90,30 @@ class Statements:
                 frozenset(terms[line]),
                 weight,
                 frozenset(_NUMBER.findall(lines[line])) - self._own_numbers,
+                frozenset(SPACED_WORD.findall(lines[line])),
             )
             for weight, line in sorted(weighed, reverse=True)[:MOST_LINES]
+        ]
+
+    def that_answer(self, found: Iterable[Statement], best: float) -> list[Statement]:
+        """Return the lines that may answer; `best` is the weight of the best line."""
+        return [line for line in found if line.weight >= max(self._least, ON_THE_SUBJECT * best)]
+
+    def that_may_differ(self, found: Iterable[Statement], best: float) -> list[Statement]:
+        """Return the lines that may have another answer."""
+        return [
+            line
+            for line in found
+            if line.weight >= ON_THE_SUBJECT * best or not self._names.isdisjoint(line.asked)
         ]
 
     def contradict(
         self, old: Statement, new: Statement, best: float, *, same_meaning: bool
     ) -> bool:
-        """Return whether two lines can't both hold.
+        """Return whether a line that answers and another can't both hold.
 
         `best` is the weight of the best line; `same_meaning`: the vectors of the chunks are near.
         """
-        if old.weight < max(self._least, ON_THE_SUBJECT * best):
-            return False
         if old.numbers and old.numbers == new.numbers:
             return False
         named = self._names & old.asked
@@ -110,6 +122,8 @@ class Statements:
         # What differs must not be what is asked for.
         if new.weight < ON_THE_SUBJECT * best or not old.asked <= new.asked:
             return False
+        if not _may_share_words(old, new):
+            return False
         gone, come = _words(old.line), _words(new.line)
         shared, shorter, longer = len(gone & come), *sorted((len(gone), len(come)))
         return max(SAME_STATEMENT * shorter, SAME_LENGTH * longer) <= shared < shorter
@@ -117,6 +131,14 @@ class Statements:
     def may_contradict(self, coverage: float, best: float) -> bool:
         """Return whether a chunk may have such a line, by its share of the question's weight."""
         return bool(self._names) or coverage * self._total >= LEAST_COVERED * best
+
+
+def _may_share_words(old: Statement, new: Statement) -> bool:
+    """Return whether two lines may share enough words; far cheaper than telling these."""
+    least = TOKENS_IN_COMMON * max(len(old.tokens), len(new.tokens))
+    if len(old.tokens & new.tokens) >= least:
+        return True
+    return not old.line.isascii() and any(map(is_unspaced, old.line))
 
 
 @lru_cache(maxsize=256)
@@ -152,7 +174,7 @@ def _is_near(old: Candidate, new: Candidate) -> bool:
 
 def newer_first(
     candidates: list[Candidate],
-    texts: Mapping[int, str],
+    chunks: Mapping[int, ReadChunk],
     dates: Mapping[int, datetime.date],
     statements: Statements,
 ) -> list[Candidate]:
@@ -165,9 +187,19 @@ def newer_first(
     later = [c for c in candidates if c.row_id in dates and c.evidence.coverage > 0][:MOST_NEWER]
     if not older or len(later) < 2:
         return candidates
-    read = cache(lambda row: statements.of(texts[row]))
+    read = cache(lambda row: statements.of(chunks[row]))
     best = max((line.weight for c in older for line in read(c.row_id)), default=0.0)
-    later = [c for c in later if statements.may_contradict(c.evidence.coverage, best)]
+    answering = {c.row_id: statements.that_answer(read(c.row_id), best) for c in older}
+    older = [c for c in older if answering[c.row_id]]
+    if not older:
+        return candidates
+    earliest = min(dates[c.row_id] for c in older)
+    rivals = {
+        c.row_id: statements.that_may_differ(read(c.row_id), best)
+        for c in later
+        if dates[c.row_id] > earliest and statements.may_contradict(c.evidence.coverage, best)
+    }
+    later = [c for c in later if rivals.get(c.row_id)]
     scores = {c.row_id: c.score for c in candidates}
     # Oldest first, so that each of three gives way to the one after it.
     for old in sorted(older, key=lambda c: dates[c.row_id]):
@@ -177,8 +209,8 @@ def newer_first(
             if dates[c.row_id] > dates[old.row_id]
             and any(
                 statements.contradict(a, b, best, same_meaning=_is_near(old, c))
-                for a in read(old.row_id)
-                for b in read(c.row_id)
+                for a in answering[old.row_id]
+                for b in rivals[c.row_id]
             )
         ]
         if not newer:
@@ -197,6 +229,6 @@ def newer_first(
 
 def _with_score(candidate: Candidate, score: float) -> Candidate:
     if score >= candidate.score:
-        return replace(candidate, score=score, unaged_score=max(candidate.unaged_score, score))
+        return candidate._replace(score=score, unaged_score=max(candidate.unaged_score, score))
     decay = candidate.decay * strength_of_score(score) / strength_of_score(candidate.score)
-    return replace(candidate, score=score, decay=decay)
+    return candidate._replace(score=score, decay=decay)

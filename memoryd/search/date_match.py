@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 
 from memoryd.index.catalog import FileRow
 from memoryd.index.driver import Connection
@@ -218,13 +218,16 @@ def _forms(asked: Period) -> Iterable[str]:
             yield f"{Date.fromordinal(number):%Y-%m-%d}"
 
 
-def _names_of_month(number: int, kinds: str = "m") -> Iterable[str]:
-    """Yield the names of a month in full (`m`), abbreviated (`a`), or both."""
+@cache
+def _names_of_month(number: int, kinds: str = "m") -> tuple[str, ...]:
+    """Return the names of a month in full (`m`), abbreviated (`a`), or both."""
     wanted = {f"{kind}{number}" for kind in kinds}
-    for phrases in date_words().spaced.values():
-        for phrase in phrases:
-            if not wanted.isdisjoint(phrase.meanings):
-                yield " ".join(phrase.tokens)
+    return tuple(
+        " ".join(phrase.tokens)
+        for phrases in date_words().spaced.values()
+        for phrase in phrases
+        if not wanted.isdisjoint(phrase.meanings)
+    )
 
 
 async def asked_date(text: str, today: Date, store: Store, *, weighted: bool) -> AskedDate:
@@ -326,8 +329,7 @@ def with_date(candidate: Candidate, more: float) -> Candidate:
     strength = candidate.strength + more
     score = score_of(strength)
 
-    return replace(
-        candidate,
+    return candidate._replace(
         strength=strength,
         words=candidate.words + more,
         score=score,

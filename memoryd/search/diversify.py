@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Set
 
 from memoryd.search.fuse import Candidate, select
-from memoryd.text.fold import SPACED_WORD, is_unspaced
+from memoryd.text.fold import SPACED_WORD, UNSPACED_RUN, is_unspaced
 
 Runs = Set[tuple[str, ...]]
 """Runs of three words of a shown text."""
@@ -33,11 +33,13 @@ def runs_of(text: str) -> Runs:
 
     There are none if the text is too short to be a copy.
     """
-    units: list[str] = []
-    words = 0.0
-    for match in _UNIT.finditer(text.lower()):
-        units.append(match[0])
-        words += 1 if match[1] else 1 / CHARS_PER_WORD
+    units: list[str] = _WORD.findall(text.lower())
+    words = float(len(units))
+    if not text.isascii() and UNSPACED_RUN.search(text):
+        units, words = [], 0.0
+        for match in _UNIT.finditer(text.lower()):
+            units.append(match[0])
+            words += 1 if match[1] else 1 / CHARS_PER_WORD
     if words < LEAST_WORDS:
         return frozenset()
     return frozenset(zip(*(units[at:] for at in range(RUN_WORDS)), strict=False))

@@ -7,7 +7,7 @@ retriever that can't run leaves a warning, and the other one answers.
 import asyncio
 import datetime
 import time
-from collections.abc import Awaitable, Callable, Mapping, Set
+from collections.abc import Awaitable, Callable, Set
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -25,7 +25,7 @@ from memoryd.search.evidence import Question
 from memoryd.search.fuse import Candidate
 from memoryd.search.gather import Gathered, gather
 from memoryd.search.lexical import UNKNOWN
-from memoryd.search.query import MAX_GLOB_CHARS, MAX_GLOB_STARS, SOURCES, Filters, Query, parse
+from memoryd.search.query import MAX_GLOB_CHARS, MAX_GLOB_STARS, SOURCES, Filters, parse
 from memoryd.search.results import (
     Choose,
     LineReader,
@@ -161,16 +161,17 @@ class SearchEngine:
             gathered |= await gather(retrievers, retrieved, ids, weighted=self._weighted)
             if asked:
                 gathered |= await gather_dated(asked, retrievers, encoded, files, ids)
-        dated: dict[int, float] = {}
-        if asked:
-            dated = await asyncio.to_thread(asked.strengths, gathered, files, retrievers.question)
-        candidates = self._score(query, encoded, gathered, dated)
         corpus = encoded.corpus or UNKNOWN
-        statements = None
-        if settings.hybrid.temporal_decay.enabled and not (dated and asked.is_past):
-            statements = Statements(retrievers.question, query.text, corpus)
-        order = partial(self._order, candidates, gathered, query.text, today, statements)
-        candidates = await asyncio.to_thread(order)
+
+        def rank() -> list[Candidate]:
+            dated = asked.strengths(gathered, files, retrievers.question) if asked else {}
+            scored = self._score(encoded, gathered, dated)
+            statements = None
+            if settings.hybrid.temporal_decay.enabled and not (dated and asked.is_past):
+                statements = Statements(retrievers.question, query.text, corpus)
+            return self._order(scored, gathered, query.text, today, statements)
+
+        candidates = await asyncio.to_thread(rank)
         choose = await self._choose(candidates, gathered, min_score, max_results, gone)
         weights = {term: corpus.weight(term) for term in retrievers.question.terms}
         reader = LineReader.of(weights, corpus.forms, corpus.parts)
@@ -210,7 +211,7 @@ class SearchEngine:
         return [replace(filters, sources=frozenset({source})) for source in (NOTES, SESSIONS)]
 
     def _score(
-        self, query: Query, encoded: EncodedQuery, gathered: Gathered, dated: dict[int, float]
+        self, encoded: EncodedQuery, gathered: Gathered, dated: dict[int, float]
     ) -> list[Candidate]:
         """Return all candidates with their scores before age, best first.
 
@@ -232,7 +233,7 @@ class SearchEngine:
                 text_weight=text_weight if has_vectors else 1.0,
             )
             return [
-                replace(c, words=fuse.strength_of_words(chunk.evidence), cosine=usual.get(c.row_id))
+                c._replace(words=fuse.strength_of_words(chunk.evidence), cosine=usual.get(c.row_id))
                 for c in found
                 if (chunk := gathered.chunks.get(c.row_id)) is not None
             ]
@@ -287,7 +288,7 @@ class SearchEngine:
         """Return what may be shown, best first; without `statements`, age does not count."""
         texts = gathered.texts
         if statements is not None:
-            candidates = self._age(candidates, gathered, texts, today, statements)
+            candidates = self._age(candidates, gathered, today, statements)
         if self._weighted:
             return candidates
         candidates = asker_first(candidates, texts, query)
@@ -297,7 +298,6 @@ class SearchEngine:
         self,
         candidates: list[Candidate],
         gathered: Gathered,
-        texts: Mapping[int, str],
         today: datetime.date,
         statements: Statements,
     ) -> list[Candidate]:
@@ -318,7 +318,7 @@ class SearchEngine:
         aged = ageing.aged(candidates, shares.get)
         if self._weighted:
             return aged
-        return newer_first(aged, texts, dates, statements)
+        return newer_first(aged, gathered.chunks, dates, statements)
 
     async def _allowed(
         self, filters: Filters, visible: Visible | None, *, trusted: bool

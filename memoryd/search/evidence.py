@@ -6,8 +6,9 @@ for every query, and a query about nothing in memory gets low figures.
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -100,18 +101,28 @@ class Question:
         )
 
 
-def weigh(question: Question, corpus: Corpus, chunks: Sequence[ChunkText]) -> list[Evidence]:
+class Matched(NamedTuple):
+    """A chunk's evidence, its folded text, and the positions of the question's terms in that."""
+
+    evidence: Evidence
+    folded: str = ""
+    places: Sequence[Sequence[TermPosition]] = ()
+
+
+def weigh(question: Question, corpus: Corpus, chunks: Sequence[ChunkText]) -> list[Matched]:
     """Return the evidence of each chunk."""
     idf = {term: corpus.weight(term) for term in question.terms}
     total = sum(idf[term] * _counted(term, corpus) for term in question.terms)
     if total <= 0:
-        return [_with_title(NO_EVIDENCE, chunk) for chunk in chunks]
+        return [Matched(_with_title(NO_EVIDENCE, chunk)) for chunk in chunks]
     finder = Finder(question.terms, corpus.forms, corpus.parts)
     units = [(unit, share) for unit in question.units if (share := _share(unit, idf) / total) > 0]
-    found = [_match(question, finder, units, chunk) for chunk in chunks]
+    # Many chunks of a file have the same path and headings.
+    context = cache(finder.places)
+    found = [_match(question, finder, context, units, chunk) for chunk in chunks]
     having = Counter(pair for matches in found for pair in matches.pairs)
     pair_weight = {pair: corpus.idf(count) / corpus.idf(0) for pair, count in having.items()}
-    evidence: list[Evidence] = []
+    weighed: list[Matched] = []
     for matches, chunk in zip(found, chunks, strict=True):
         crowd = K1 * (1 - B + B * chunk.tokens / corpus.mean_tokens)
         weights = list(zip(question.terms, matches.counts, strict=True))
@@ -122,10 +133,9 @@ def weigh(question: Question, corpus: Corpus, chunks: Sequence[ChunkText]) -> li
         near = (
             sum(pair_weight[pair] for pair in matches.pairs) / pairs if pairs else coverage / total
         )
-        evidence.append(
-            Evidence(bm25 / total, coverage / total, near, matches.unit, matches.string)
-        )
-    return [_with_title(each, chunk) for each, chunk in zip(evidence, chunks, strict=True)]
+        evidence = Evidence(bm25 / total, coverage / total, near, matches.unit, matches.string)
+        weighed.append(Matched(_with_title(evidence, chunk), matches.folded, matches.places))
+    return weighed
 
 
 def _with_title(evidence: Evidence, chunk: ChunkText) -> Evidence:
@@ -136,8 +146,13 @@ def _with_title(evidence: Evidence, chunk: ChunkText) -> Evidence:
 
 
 class _Matches(NamedTuple):
-    """Matches in one chunk: counts of the terms, adjacent pairs, exactness of units and strings."""
+    """Matches in one chunk: counts of the terms, adjacent pairs, exactness of units and strings.
 
+    `places` are the positions of the terms in the `folded` text.
+    """
+
+    folded: str
+    places: list[list[TermPosition]]
     counts: list[float]
     pairs: list[tuple[Term, Term]]
     unit: float
@@ -145,12 +160,16 @@ class _Matches(NamedTuple):
 
 
 def _match(
-    question: Question, finder: Finder, units: list[tuple[str, float]], chunk: ChunkText
+    question: Question,
+    finder: Finder,
+    context_places: Callable[[str], list[list[TermPosition]]],
+    units: list[tuple[str, float]],
+    chunk: ChunkText,
 ) -> _Matches:
     text = fold(chunk.text)
     places = finder.places(text)
     around = fold(chunk.context)
-    context = finder.places(around)
+    context = context_places(around)
     counts = [_count(here, there) for here, there in zip(places, context, strict=True)]
 
     by_term = dict(zip(question.terms, places, strict=True))
@@ -170,7 +189,7 @@ def _match(
         exact = max(exact, level)
         if unit in question.strings:
             string = max(string, level)
-    return _Matches(counts, pairs, exact, string)
+    return _Matches(text, places, counts, pairs, exact, string)
 
 
 def _count(text: list[TermPosition], context: list[TermPosition]) -> float:

@@ -7,7 +7,7 @@ formula.
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from memoryd.search.evidence import NO_EVIDENCE, Evidence
 
@@ -26,8 +26,7 @@ HALF = 0.7
 """The strength that maps to a score of 0.5."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A chunk with its scores in [0, 1]; None for a retriever that did not find it.
 
     `strength` determines the order; `words` is the words' part of it. `unaged_score` is the score

@@ -3,18 +3,18 @@
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 
 from memoryd.index.catalog import decode_properties
 from memoryd.index.catalog import named as searched_of
 from memoryd.index.driver import Connection
 from memoryd.messages import FileKey
-from memoryd.search.evidence import NO_EVIDENCE, ChunkText, Evidence, Question, weigh
+from memoryd.search.evidence import NO_EVIDENCE, ChunkText, Evidence, Matched, Question, weigh
 from memoryd.search.lexical import Corpus, read_lengths
 from memoryd.search.named import NOTHING, named_files, rows_of
 from memoryd.search.query import Query
 from memoryd.search.retrievers import FileIds, Retrieved, Retrievers
-from memoryd.search.text_match import Finder, exactness
+from memoryd.search.text_match import Finder, TermPosition, exactness
 from memoryd.text.fold import fold, is_unspaced
 from memoryd.text.front_matter import names
 from memoryd.text.parts import EMOJI_MARK
@@ -34,12 +34,17 @@ CONTAINS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ReadChunk:
-    """A candidate with the evidence of its words; `heading` is the path of headings above it."""
+    """A candidate with the evidence of its words; `heading` is the path of headings above it.
+
+    `places` are the positions of the question's terms in the `folded` text.
+    """
 
     key: FileKey
     text: str
     evidence: Evidence
     heading: str = ""
+    folded: str = ""
+    places: Sequence[Sequence[TermPosition]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,46 +92,41 @@ async def gather(
     chunks that only the keyword retriever found. `more` are further rows to read.
     """
     query, question = retrievers.query, retrievers.question
-    read, encoded = retrievers.store.readers.read, retrieved.encoded
-    exact: list[int] = []
-    if encoded.corpus is not None and question.units and not weighted:
-        exact = await read(
-            partial(
-                exact_rows,
-                units=question.units,
-                file_ids=file_ids,
-                trusted=retrievers.trusted,
-            )
-        )
-    cosines = retrieved.cosines
+    encoded, trusted = retrieved.encoded, retrievers.trusted
+    by_words = encoded.corpus is not None and not weighted
     named = NOTHING
-    if encoded.corpus is not None and not weighted:
+    if by_words:
         named = named_files(retrievers.store.catalog, query.text, file_ids)
-    opening = await read(partial(rows_of, named=named)) if named.file_ids else []
-    rows = list(dict.fromkeys([*retrieved.bm25, *cosines, *exact, *opening, *more]))
-    chunks = await read(
-        partial(
-            read_chunks,
-            rows=rows,
+
+    def read(connection: Connection) -> Gathered:
+        units = question.units if by_words else ()
+        exact = exact_rows(connection, units, file_ids, trusted=trusted)
+        opening = rows_of(connection, named)
+        cosines = retrieved.cosines
+        rows = list(dict.fromkeys([*retrieved.bm25, *cosines, *exact, *opening, *more]))
+        chunks = read_chunks(
+            connection,
+            rows,
             question=question,
             query=query,
             corpus=encoded.corpus,
-            trusted=retrievers.trusted,
+            trusted=trusted,
             opening=opening,
         )
-    )
-    if not weighted:
-        others = [row for row in rows if row not in cosines]
-        cosines = cosines | await retrievers.cosines(encoded.vector, others)
-    nearest = sorted(cosines, key=lambda row: -cosines[row])
-    return Gathered(
-        chunks,
-        retrieved.bm25,
-        cosines,
-        _ranks(retrieved.bm25),
-        _ranks(nearest),
-        {} if named.lines is None else dict.fromkeys(opening, named.lines),
-    )
+        if not weighted:
+            others = [row for row in rows if row not in cosines]
+            cosines = cosines | retrievers.cosines(encoded.vector, others)
+        return Gathered(
+            chunks,
+            retrieved.bm25,
+            cosines,
+            _ranks(retrieved.bm25),
+            _ranks(sorted(cosines, key=lambda row: -cosines[row])),
+            {} if named.lines is None else dict.fromkeys(opening, named.lines),
+        )
+
+    # One read for all, because each costs a change of threads.
+    return await retrievers.store.readers.read(read)
 
 
 def _ranks(rows: Iterable[int]) -> dict[int, int]:
@@ -168,12 +168,14 @@ def read_chunks(
         titles = titles_of(path, title, properties)
         chunk = ChunkText(text, context, lengths.get(row, 1), titles, row in opening)
         found[row] = FileKey(source, path), chunk
-    evidence = [NO_EVIDENCE] * len(found)
+    matched = [Matched(NO_EVIDENCE)] * len(found)
     if corpus is not None:
-        evidence = weigh(question, corpus, [chunk for _, chunk in found.values()])
+        matched = weigh(question, corpus, [chunk for _, chunk in found.values()])
     return {
-        row: ReadChunk(key, chunk.text, each, chunk.context.split("\n")[1])
-        for (row, (key, chunk)), each in zip(found.items(), evidence, strict=True)
+        row: ReadChunk(key, chunk.text, evidence, chunk.context.split("\n")[1], folded, places)
+        for (row, (key, chunk)), (evidence, folded, places) in zip(
+            found.items(), matched, strict=True
+        )
     }
 
 

@@ -9,8 +9,10 @@ window, and whether the line before is a question with these terms.
 """
 
 import math
+import re
 import unicodedata
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import accumulate
@@ -43,6 +45,7 @@ SHARE_BEFORE, RARE_BEFORE, SHARE_TWO_BEFORE, ASKED_BEFORE = -3.0, 3.0, 2.0, 4.0
 COVERED = 2.0
 """Factor on the likelihood of a run for the share of the query's words that it has."""
 _ASKS = ("?", "？")
+_LINE_END = re.compile("\n")
 
 
 class Snippet(NamedTuple):
@@ -78,6 +81,16 @@ class LineReader:
         """Return the numbers of the terms that stand in a text."""
         places = self.finder.places(fold(text))
         return {number for number, found in enumerate(places) if found}
+
+    def terms_by_line(self, text: str) -> list[list[int]]:
+        """Return the numbers of the terms in each line; one term's matches never span lines."""
+        folded = fold(text)
+        starts = [0, *(match.end() for match in _LINE_END.finditer(folded))]
+        found: list[list[int]] = [[] for _ in starts]
+        for number, places in enumerate(self.finder.places(folded)):
+            for line in dict.fromkeys(bisect_right(starts, place.start) - 1 for place in places):
+                found[line].append(number)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +245,7 @@ def cut_snippet(
     the beginning. A single line that is too long is cut around its first term.
     """
     lines = text.split("\n")
-    places = [reader.finder.places(fold(line)) for line in lines]
-    has = _have(places, len(reader.weights))
+    has = reader.terms_by_line(text)
     likely = _likely(lines, has, reader, near)
     first, last = _best_run(lines, likely, _Covered(has, reader.weights), max_chars)
     while first < last and not lines[first].strip():
@@ -242,18 +254,9 @@ def cut_snippet(
         last -= 1
     shown = "\n".join(lines[first : last + 1])
     if len(shown) > max_chars:
-        shown = _cut_line(shown, places[first], max_chars)
+        shown = _cut_line(shown, reader.finder.places(fold(lines[first])), max_chars)
     best = max(range(first, last + 1), key=likely.__getitem__)
     return Snippet(shown, min(start_line + first, end_line), min(start_line + last, end_line), best)
-
-
-def _have(places: Sequence[Sequence[Sequence[TermPosition]]], terms: int) -> list[list[bool]]:
-    """Return which terms each line has; where a line has the whole word, a part does not count."""
-    shares = [[max((p.share for p in found), default=0.0) for found in line] for line in places]
-    most = [max(line[term] for line in shares) for term in range(terms)]
-    return [
-        [0.0 < share == best for share, best in zip(line, most, strict=True)] for line in shares
-    ]
 
 
 def highlights(text: str, reader: LineReader) -> list[tuple[int, int]]:
@@ -274,17 +277,17 @@ def highlights(text: str, reader: LineReader) -> list[tuple[int, int]]:
 
 def _likely(
     lines: Sequence[str],
-    has: Sequence[Sequence[bool]],
+    has: Sequence[Sequence[int]],
     reader: LineReader,
     near: Sequence[float],
 ) -> list[float]:
     """Return the likelihood of each line to be the answer; the maximum is 1."""
     total = math.fsum(reader.weights) or 1.0
-    having = [sum(line[term] for line in has) for term in range(len(reader.weights))]
-    present = math.fsum(w for w, n in zip(reader.weights, having, strict=True) if n) or 1.0
-    share = [_sum(line, reader.weights) / total for line in has]
-    rarity = [w / max(1, n) for w, n in zip(reader.weights, having, strict=True)]
-    rare = [_sum(line, rarity) / present for line in has]
+    having = Counter(term for line in has for term in line)
+    present = math.fsum(reader.weights[term] for term in having) or 1.0
+    share = [math.fsum(reader.weights[term] for term in line) / total for line in has]
+    rarity = {term: reader.weights[term] / lines_with for term, lines_with in having.items()}
+    rare = [math.fsum(rarity[term] for term in line) / present for line in has]
     signs: list[float] = []
     for at, line in enumerate(lines):
         sign = SHARE * share[at] + RARE * rare[at] + (NEAR * near[at] if near else 0.0)
@@ -301,19 +304,15 @@ def _likely(
     return [math.exp(sign - most) for sign in signs]
 
 
-def _sum(has: Sequence[bool], weights: Sequence[float]) -> float:
-    return math.fsum(weight for there, weight in zip(has, weights, strict=True) if there)
-
-
 class _Covered:
     """Share of the query that a run of lines has, by weight, of what the chunk has, 0 to 1."""
 
-    def __init__(self, has: Sequence[Sequence[bool]], weights: Sequence[float]) -> None:
-        self._terms = [[term for term, there in enumerate(line) if there] for line in has]
+    def __init__(self, has: Sequence[Sequence[int]], weights: Sequence[float]) -> None:
+        self._terms = has
         self._weights = weights
         self._counts = [0] * len(weights)
         self._sum = 0.0
-        in_chunk = {term for terms in self._terms for term in terms}
+        in_chunk = {term for terms in has for term in terms}
         self._total = math.fsum(weights[term] for term in in_chunk) or 1.0
 
     @property

@@ -106,12 +106,12 @@ class Retrievers:
             warnings += more
         return Retrieved(bm25, cosines, EncodedQuery(corpus, vector), warnings)
 
-    async def cosines(self, vector: Vector | None, rows: list[int]) -> dict[int, float]:
-        """Return the cosines of rows that only the keyword retriever found."""
+    def cosines(self, vector: Vector | None, rows: list[int]) -> dict[int, float]:
+        """Return the cosines of rows that only the keyword retriever found; blocks."""
         matrix = self._matrix_for(vector)
         if vector is None or matrix is None:
             return {}
-        return await asyncio.to_thread(matrix.cosines, vector, rows)
+        return matrix.cosines(vector, rows)
 
     def line_cosines(self, vector: Vector | None, row: int, text: str) -> list[float]:
         """Return the cosine of each line of a chunk with the query; nothing without vectors."""

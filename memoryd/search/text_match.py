@@ -84,10 +84,11 @@ class Finder:
         Parts of words count only where the text has no whole one.
         """
         found = [
-            (_runs(folded, first.text) if first.stems is None else _words(folded, *first))
-            if not others
-            else sorted(place for needle in (first, *others) for place in _words(folded, *needle))
-            for first, *others in self._needles
+            _positions(folded, present)
+            # Most terms are not there, and a look-up is far cheaper than a call.
+            if (present := [needle for needle in needles if needle.text in folded])
+            else []
+            for needles in self._needles
         ]
         for at, pattern in self._parts.items():
             if not found[at]:
@@ -96,6 +97,13 @@ class Finder:
                     for match in pattern.finditer(folded)
                 ]
         return found
+
+
+def _positions(folded: str, needles: Sequence[_Needle]) -> list[TermPosition]:
+    if len(needles) > 1:
+        return sorted(place for needle in needles for place in _words(folded, *needle))
+    text, stems = needles[0]
+    return _runs(folded, text) if stems is None else _words(folded, text, stems)
 
 
 def _part_pattern(text: str, words: Sequence[str]) -> re.Pattern[str]:

@@ -109,7 +109,7 @@ def query_sequence(query: str) -> tuple[Term, ...]:
     language = language_of_runs(folded)
     groups = {group for number in joined_numbers(folded) for group in number}
     found: list[str | list[Term]] = []
-    for match in _QUERY_WORD.finditer("".join(_spaced(char) for char in folded)):
+    for match in _QUERY_WORD.finditer(folded.translate(_SPACED)):
         if run := match[1]:
             found.append(_pairs(run, language))
         elif emoji := match[2]:
@@ -139,6 +139,17 @@ def _weighed_once(terms: list[Term]) -> tuple[Term, ...]:
     for term in terms:
         most[term[:2]] = max(term.weight, most.get(term[:2], 0.0))
     return tuple(Term(*term[:2], most[term[:2]]) for term in terms)
+
+
+class _Spaced(dict[int, str]):
+    """Each character as it separates words, computed when it first occurs."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = spaced = _spaced(chr(code))
+        return spaced
+
+
+_SPACED = _Spaced()
 
 
 def _spaced(char: str) -> str:

@@ -1,7 +1,5 @@
 """Results in the language of the query come before near-equals in others."""
 
-from dataclasses import replace
-
 from memoryd.search.asker_language import asker_first
 from memoryd.search.fuse import Candidate, by_evidence
 
@@ -15,7 +13,7 @@ TEXTS = {
 
 def found(row: int, score: float) -> Candidate:
     made = by_evidence(row, None, None, vector_score=None)
-    return replace(made, score=score, unaged_score=score)
+    return made._replace(score=score, unaged_score=score)
 
 
 def order(candidates: list[Candidate], query: str) -> list[int]:

@@ -1,7 +1,5 @@
 """Probability that a result, or an answer as a whole, answers the query."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +18,7 @@ def found(row: int, words: float, cosine: float | None) -> Candidate:
     strength = strength_of(words, cosine)
     score = score_of(strength)
     made = by_evidence(row, None, cosine, vector_score=None)
-    return replace(made, words=words, strength=strength, score=score)
+    return made._replace(words=words, strength=strength, score=score)
 
 
 ANSWERS = st.lists(st.tuples(WORDS, COSINES), max_size=8).map(
@@ -91,7 +89,7 @@ def test_a_result_alone_is_compared_with_what_is_not_shown() -> None:
 
 def test_an_old_result_that_gave_way_is_no_rival() -> None:
     new = found(1, 2.0, 0.4)
-    old = replace(found(2, 2.0, 0.4), decay=0.9, score=0.99 * new.score)
+    old = found(2, 2.0, 0.4)._replace(decay=0.9, score=0.99 * new.score)
     alone, both = rate([new]).results, rate([new, old]).results
     assert both[0] == alone[0] > both[1]
 

@@ -4,13 +4,24 @@ import datetime
 
 import pytest
 
+from memoryd.messages import FileKey
 from memoryd.search.contradiction import Statements, newer_first
-from memoryd.search.evidence import Evidence, Question
+from memoryd.search.evidence import ChunkText, Evidence, Question, weigh
 from memoryd.search.fuse import Candidate
+from memoryd.search.gather import ReadChunk
 from memoryd.search.lexical import Corpus
 
 OLD, NEW = datetime.date(2025, 1, 5), datetime.date(2025, 9, 1)
 FOUND = Evidence(0.5, 1.0, 0.5, 0.0)
+
+
+def chunks(question: Question, corpus: Corpus, texts: dict[int, str]) -> dict[int, ReadChunk]:
+    matched = weigh(question, corpus, [ChunkText(text, "", 9) for text in texts.values()])
+    key = FileKey("memory", "notes.md")
+    return {
+        row: ReadChunk(key, text, each.evidence, "", each.folded, each.places)
+        for (row, text), each in zip(texts.items(), matched, strict=True)
+    }
 
 
 def first(asked: str, old: str, new: str, *, cosine: float = 0.3) -> str:
@@ -23,7 +34,7 @@ def first(asked: str, old: str, new: str, *, cosine: float = 0.3) -> str:
     ]
     texts = {1: f"# Notes\n{old}\nNothing else.", 2: f"Other things.\n{new}"}
     statements = Statements(question, asked, corpus)
-    found = newer_first(candidates, texts, {1: OLD, 2: NEW}, statements)
+    found = newer_first(candidates, chunks(question, corpus, texts), {1: OLD, 2: NEW}, statements)
     assert [c.score for c in found] == sorted((c.score for c in found), reverse=True)
     return "old" if found[0].row_id == 1 else "new"
 
@@ -78,13 +89,15 @@ def test_of_three_the_latest_comes_first_and_the_oldest_last() -> None:
     ]
     texts = {row: f"Gorum uses port {row}{row}{row}{row}." for row in (1, 2, 3)}
     dates = {row: datetime.date(2025, row, 1) for row in (1, 2, 3)}
-    found = newer_first(candidates, texts, dates, Statements(question, "port of Gorum", corpus))
+    read = chunks(question, corpus, texts)
+    found = newer_first(candidates, read, dates, Statements(question, "port of Gorum", corpus))
     assert [candidate.row_id for candidate in found] == [3, 2, 1]
 
 
 def test_without_dates_nothing_changes() -> None:
     question = Question.read("port")
-    corpus = Corpus(10, 5.0, {})
+    corpus = Corpus(10, 5.0, dict.fromkeys(question.terms, 2))
     candidates = [Candidate(1, 0.5, None, 0.5, evidence=FOUND), Candidate(2, 0.4, None, 0.4)]
     texts = {1: "port 1234", 2: "port 4321"}
-    assert newer_first(candidates, texts, {}, Statements(question, "port", corpus)) == candidates
+    read = chunks(question, corpus, texts)
+    assert newer_first(candidates, read, {}, Statements(question, "port", corpus)) == candidates

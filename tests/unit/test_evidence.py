@@ -53,7 +53,7 @@ def corpus_of(question: Question, chunks: list[ChunkText]) -> Corpus:
 def weighed(query: str, *chunks: ChunkText | str) -> list[Evidence]:
     question = Question.read(query)
     made = [chunk(each) if isinstance(each, str) else each for each in chunks]
-    return weigh(question, corpus_of(question, made), made)
+    return [each.evidence for each in weigh(question, corpus_of(question, made), made)]
 
 
 def test_a_question_is_taken_apart() -> None:
@@ -90,9 +90,9 @@ def test_one_more_word_never_lowers_bm25_or_coverage(
     less, more = weigh(
         question, corpus, [chunk(text, tokens=tokens), chunk(f"{text}\n{word}", tokens=tokens)]
     )
-    assert more.bm25 >= less.bm25 - 1e-12
-    assert more.coverage >= less.coverage - 1e-12
-    assert more.verbatim >= less.verbatim - 1e-12
+    assert more.evidence.bm25 >= less.evidence.bm25 - 1e-12
+    assert more.evidence.coverage >= less.evidence.coverage - 1e-12
+    assert more.evidence.verbatim >= less.evidence.verbatim - 1e-12
 
 
 @given(TEXTS, TEXTS)
@@ -100,8 +100,8 @@ def test_a_word_that_nobody_has_lowers_all(query: str, text: str) -> None:
     without = weighed(f"{query} boiler", text, "boiler")
     having = weighed(f"{query} boiler zzyzx", text, "boiler")
     for less, more in zip(having, without, strict=True):
-        assert less.bm25 <= more.bm25 + 1e-12
-        assert less.coverage <= more.coverage + 1e-12
+        assert less.bm25 <= more.evidence.bm25 + 1e-12
+        assert less.coverage <= more.evidence.coverage + 1e-12
         assert less.adjacency <= more.adjacency + 1e-12
 
 

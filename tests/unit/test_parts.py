@@ -35,7 +35,9 @@ def add(index: Connection, *texts: str) -> None:
 def coverage(index: Connection, query: str, *texts: str) -> list[float]:
     asked = Question.read(query)
     corpus = read_corpus(index, asked.terms, asked.language)
-    return [one.coverage for one in weigh(asked, corpus, [ChunkText(t, "", 8) for t in texts])]
+    return [
+        one.evidence.coverage for one in weigh(asked, corpus, [ChunkText(t, "", 8) for t in texts])
+    ]
 
 
 @pytest.mark.parametrize(
