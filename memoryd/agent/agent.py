@@ -119,9 +119,11 @@ class Agent:
 
     def place_of(self, path: Path) -> Path | None:
         """Return the innermost place of memory that contains a path, None if there is none."""
+        text = str(path)
         places = {*self.notes.mounts.places(), self.notes.discovery.workspace}
-        around = [place for place in places if path.is_relative_to(place)]
-        return max(around, key=lambda place: len(place.parts), default=None)
+        # As text, because a search asks for each of its results.
+        around = [place for place in places if f"{text}/".startswith(f"{str(place).rstrip('/')}/")]
+        return max(around, key=lambda place: len(str(place)), default=None)
 
     def hung_disks(self) -> list[str]:
         """Return a line for each path that does not answer, with the time since when."""

@@ -17,8 +17,9 @@ from memoryd.search.evidence import Question
 from memoryd.search.fuse import Candidate, strength_of_score
 from memoryd.search.gather import ReadChunk
 from memoryd.search.lexical import Corpus
-from memoryd.text.fold import SPACED_WORD, fold, is_unspaced
-from memoryd.text.tokenize import query_sequence
+from memoryd.text.fold import SPACED_WORD, UNSPACED_RUN, fold, is_unspaced
+from memoryd.text.language import function_words
+from memoryd.text.tokenize import CONTRACTED, query_sequence
 
 SAME_STATEMENT, SAME_LENGTH = 0.65, 0.45
 """Least share of the words of the shorter line, and of the longer one, that both have. Function
@@ -36,24 +37,17 @@ LEAST_COVERED = 0.5
 FIRST = 6
 """Results that give way: those that are shown by default."""
 MOST_NEWER = 16
-TOKENS_IN_COMMON = 0.2
-"""Least share of the tokens of the longer line that both have. Up to half are function words."""
 MOST_LINES = 3
 """Lines of a chunk that are compared, those with most of the question's words."""
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 
 
 class Statement(NamedTuple):
-    """A line, and the numbers in it that the question lacks.
-
-    `asked` are the question's terms in it, by their index, and `weight` is their weight.
-    """
+    """A line; `asked` are the question's terms in it, by their index, `weight` is their weight."""
 
     line: str
     asked: frozenset[int]
     weight: float
-    numbers: frozenset[str]
-    tokens: frozenset[str]
 
 
 class Statements:
@@ -70,7 +64,8 @@ class Statements:
             for index, term in enumerate(question.terms)
             if term.text in names and 0 < corpus.frequency.get(term, 0) <= RARE
         )
-        self._own_numbers = frozenset(_NUMBER.findall(asked))
+        self._own_numbers = _numbers(asked)
+        self._language = question.language
 
     def of(self, chunk: ReadChunk) -> list[Statement]:
         """Return the lines of a chunk with most of the question's words."""
@@ -85,13 +80,7 @@ class Statements:
         ]
         lines = folded.split("\n")
         return [
-            Statement(
-                lines[line],
-                frozenset(terms[line]),
-                weight,
-                frozenset(_NUMBER.findall(lines[line])) - self._own_numbers,
-                frozenset(SPACED_WORD.findall(lines[line])),
-            )
+            Statement(lines[line], frozenset(terms[line]), weight)
             for weight, line in sorted(weighed, reverse=True)[:MOST_LINES]
         ]
 
@@ -114,17 +103,16 @@ class Statements:
 
         `best` is the weight of the best line; `same_meaning`: the vectors of the chunks are near.
         """
-        if old.numbers and old.numbers == new.numbers:
+        gone, come = (_numbers(line) - self._own_numbers for line in (old.line, new.line))
+        if gone and gone == come:
             return False
         named = self._names & old.asked
-        if same_meaning and named and named <= new.asked and _are_like(old.numbers, new.numbers):
+        if same_meaning and named and named <= new.asked and _are_like(gone, come):
             return True
         # What differs must not be what is asked for.
         if new.weight < ON_THE_SUBJECT * best or not old.asked <= new.asked:
             return False
-        if not _may_share_words(old, new):
-            return False
-        gone, come = _words(old.line), _words(new.line)
+        gone, come = (_words(line, self._language) for line in (old.line, new.line))
         shared, shorter, longer = len(gone & come), *sorted((len(gone), len(come)))
         return max(SAME_STATEMENT * shorter, SAME_LENGTH * longer) <= shared < shorter
 
@@ -133,18 +121,17 @@ class Statements:
         return bool(self._names) or coverage * self._total >= LEAST_COVERED * best
 
 
-def _may_share_words(old: Statement, new: Statement) -> bool:
-    """Return whether two lines may share enough words; far cheaper than telling these."""
-    least = TOKENS_IN_COMMON * max(len(old.tokens), len(new.tokens))
-    if len(old.tokens & new.tokens) >= least:
-        return True
-    return not old.line.isascii() and any(map(is_unspaced, old.line))
+@lru_cache(maxsize=256)
+def _numbers(line: str) -> frozenset[str]:
+    return frozenset(_NUMBER.findall(line))
 
 
 @lru_cache(maxsize=256)
-def _words(line: str) -> frozenset[str]:
-    """Return the words of a line without function words."""
-    return frozenset(term.text for term in query_sequence(line))
+def _words(line: str, language: str) -> frozenset[str]:
+    """Return the words of a line, in scripts without spaces the pairs, without function words."""
+    if UNSPACED_RUN.search(line):
+        return frozenset(term.text for term in query_sequence(line))
+    return frozenset(SPACED_WORD.findall(line)) - function_words(language) - CONTRACTED
 
 
 def _are_like(old: frozenset[str], new: frozenset[str]) -> bool:
@@ -201,6 +188,7 @@ def newer_first(
     }
     later = [c for c in later if rivals.get(c.row_id)]
     scores = {c.row_id: c.score for c in candidates}
+    gave_way = False
     # Oldest first, so that each of three gives way to the one after it.
     for old in sorted(older, key=lambda c: dates[c.row_id]):
         newer = [
@@ -215,6 +203,7 @@ def newer_first(
         ]
         if not newer:
             continue
+        gave_way = True
         newer.sort(key=lambda c: dates[c.row_id], reverse=True)
         score = scores[old.row_id]
         for rank, candidate in enumerate(newer):
@@ -222,6 +211,8 @@ def newer_first(
             scores[candidate.row_id] = max(scores[candidate.row_id], least)
         lowest = min(scores[c.row_id] for c in newer)
         scores[old.row_id] = min(score, lowest * (1 - GIVES_WAY))
+    if not gave_way:
+        return candidates
     changed = [_with_score(c, scores[c.row_id]) for c in candidates]
     changed.sort(key=lambda c: -c.score)
     return changed

@@ -139,7 +139,9 @@ class _Word(NamedTuple):
 
 def _by_words(text: str, today: Date) -> Iterator[DateInText]:
     """Yield the dates that have words."""
-    lower = "".join(low if len(low := char.lower()) == 1 else char for char in text)
+    lower = text.lower()
+    if len(lower) != len(text):
+        lower = "".join(low if len(low := char.lower()) == 1 else char for char in text)
     table = date_words()
     for word in (*_unspaced(lower, table), *_spaced(lower, table)):
         for meaning in word.meanings:

@@ -82,7 +82,7 @@ def asked_titles(question: str) -> tuple[str, ...]:
         whole = link[1]
     bare = whole.rstrip(_END)
     keys = [title_key(whole), file_key(whole), file_key(bare)]
-    for frame in _FRAMES:
+    for frame in () if bare.isascii() else _FRAMES:
         if (found := frame.fullmatch(bare)) is not None:
             keys.append(file_key(found[1].strip('"“”„«»「」『』《》[] ')))
     words = file_key(bare).split()

@@ -39,7 +39,7 @@ NO_FORMS: Mapping["Term", tuple[str, ...]] = MappingProxyType({})
 
 _QUERY_WORD = re.compile(f"([{UNSPACED}]+)|({EMOJI})|({WORD_PART}(?:['’]{WORD_PART})?)")
 
-_CONTRACTED = frozenset({"s", "t", "d", "m", "re", "ll", "ve"})
+CONTRACTED = frozenset({"s", "t", "d", "m", "re", "ll", "ve"})
 _ELIDED_CHARS = 2
 """Longest beginning that is left out before an apostrophe: `l'`, `d'`, `qu'`, `O'` of names."""
 
@@ -164,7 +164,7 @@ def _spaced(char: str) -> str:
 def _parts(word: str) -> list[str]:
     """Split at the apostrophe, as unicode61 does, without English contractions and elisions."""
     head, _, tail = word.partition("'")
-    if not tail or tail in _CONTRACTED:
+    if not tail or tail in CONTRACTED:
         return [head]
     return [head, tail] if len(head) > _ELIDED_CHARS else [tail]
 
