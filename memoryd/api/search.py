@@ -79,11 +79,11 @@ async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> s
     workspace = agent.notes.discovery.workspace
     gone, away, hidden = set[FileKey](), set[FileKey](), set[FileKey]()
 
-    async def check(notes: list[FileKey], place: Path | str) -> None:
+    async def check(notes: dict[FileKey, Path], place: Path | str) -> None:
         def stat_notes() -> tuple[set[FileKey], set[FileKey], set[FileKey]]:
-            lost = {key for key in notes if _is_gone(workspace / key.path)}
-            without_disk = {key for key in lost if agent.notes.mounts.away(workspace / key.path)}
-            return lost, without_disk, {key for key in notes if _is_hidden(agent, key)}
+            lost = {key for key, path in notes.items() if _is_gone(path)}
+            without_disk = {key for key in lost if agent.notes.mounts.away(notes[key])}
+            return lost, without_disk, {k for k, path in notes.items() if _is_hidden(agent, path)}
 
         try:
             async with asyncio.timeout(DELETED_LIMIT_S):
@@ -95,10 +95,11 @@ async def gone_from_disk(agent: Agent, late: list[str], keys: set[FileKey]) -> s
         away.update(without_disk)
         hidden.update(ignored)
 
-    by_place = defaultdict[Path | str, list[FileKey]](list)
+    by_place = defaultdict[Path | str, dict[FileKey, Path]](dict)
     for key in keys:
         if key.source == SOURCE:
-            by_place[agent.place_of(workspace / key.path) or EVERYWHERE].append(key)
+            path = workspace / key.path
+            by_place[agent.place_of(path) or EVERYWHERE][key] = path
     await asyncio.gather(*(check(notes, place) for place, notes in by_place.items()))
     if away:
         late.append(NOT_THERE)
@@ -118,11 +119,10 @@ def _is_gone(path: Path) -> bool:
     return False
 
 
-def _is_hidden(agent: Agent, key: FileKey) -> bool:
+def _is_hidden(agent: Agent, path: Path) -> bool:
     """Return whether an ignore file hides a note; one that can't be checked is as indexed."""
-    discovery = agent.notes.discovery
     with suppress(OSError):
-        return discovery.hides(discovery.real_path(key))
+        return agent.notes.discovery.hides(path)
     return False
 
 

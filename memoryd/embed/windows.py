@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_right
+from functools import lru_cache
 
 from memoryd.text.token_estimate import pieces, weigh
 
@@ -10,6 +11,8 @@ _LINE_UNITS = 200
 _SHORT_UNITS = 40
 """Quarter tokens; a shorter sentence stays with the next one."""
 _MAX_BYTES = 8_000
+REMEMBERED_TEXTS = 256
+"""Chunks whose windows are cached: the same ones are found again and again. At most 1 MiB."""
 _BEGINNING_CHARS = 20
 """Characters at the start of a window that match the text; later whitespace may differ."""
 _SENTENCE = re.compile(r"""(?<=[.!?])\s+|(?<=[.!?]["')\]”’])\s+|(?<=[。！？…।؟۔])""")
@@ -36,7 +39,8 @@ def windows(text: str, units: int) -> list[str]:
     return made or [text]
 
 
-def window_of_each_line(text: str, units: int) -> list[int]:
+@lru_cache(maxsize=REMEMBERED_TEXTS)
+def window_of_each_line(text: str, units: int) -> tuple[int, ...]:
     """Return, for each line of a text, the number of the window in which it begins."""
     starts: list[int] = []
     at = 0
@@ -48,7 +52,7 @@ def window_of_each_line(text: str, units: int) -> list[int]:
     for line in text.split("\n"):
         found.append(max(0, bisect_right(starts, at) - 1))
         at += len(line) + 1
-    return found
+    return tuple(found)
 
 
 def _fragments(text: str, units: int) -> list[str]:

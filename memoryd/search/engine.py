@@ -176,6 +176,7 @@ class SearchEngine:
         weights = {term: corpus.weight(term) for term in retrievers.question.terms}
         reader = LineReader.of(weights, corpus.forms, corpus.parts)
         loader = Loader(
+            chunks=gathered.chunks,
             cited=gathered.cited,
             reader=reader,
             line_cosines=partial(retrievers.line_cosines, encoded.vector),

@@ -24,6 +24,7 @@ from memoryd.index.driver import Connection
 from memoryd.messages import FileKey
 from memoryd.search.diversify import Runs, is_copy, runs_of
 from memoryd.search.fuse import Candidate
+from memoryd.search.gather import ReadChunk
 from memoryd.search.query import SOURCES
 from memoryd.search.text_match import Finder, TermPosition
 from memoryd.text.fold import fold
@@ -37,6 +38,8 @@ OriginOf = Callable[[FileKey], Origin]
 """Origin of a file's words, as the configuration says."""
 Choose = Callable[[Set[int]], Sequence[Candidate]]
 """Function that chooses the candidates to show, best first, without some rows."""
+Match = tuple[str, Sequence[Sequence[TermPosition]]]
+"""A folded text, and the positions of each term in it."""
 LineCosines = Callable[[int, str], list[float]]
 """(row, text of the chunk) → the cosine of each of its lines with the query, or nothing."""
 SHARE, RARE, NEAR = 3.0, 3.0, 4.0
@@ -82,12 +85,17 @@ class LineReader:
         places = self.finder.places(fold(text))
         return {number for number, found in enumerate(places) if found}
 
-    def terms_by_line(self, text: str) -> list[list[int]]:
-        """Return the numbers of the terms in each line; one term's matches never span lines."""
+    def match(self, text: str) -> Match:
+        """Match the terms in a text."""
         folded = fold(text)
-        starts = [0, *(match.end() for match in _LINE_END.finditer(folded))]
+        return folded, self.finder.places(folded)
+
+    def terms_by_line(self, match: Match) -> list[list[int]]:
+        """Return the numbers of the terms in each line; one term's matches never span lines."""
+        folded, matched = match
+        starts = [0, *(end.end() for end in _LINE_END.finditer(folded))]
         found: list[list[int]] = [[] for _ in starts]
-        for number, places in enumerate(self.finder.places(folded)):
+        for number, places in enumerate(matched):
             for line in dict.fromkeys(bisect_right(starts, place.start) - 1 for place in places):
                 found[line].append(number)
         return found
@@ -98,9 +106,10 @@ class Loader:
     """Reads chunks and makes results of them, with snippets of at most `max_chars`.
 
     `trusted` leaves out untrusted ones. Whose words a result is says its likeliest line. `cited`
-    are the lines to show of some rows.
+    are the lines to show of some rows. `chunks` have been read before, with the same terms.
     """
 
+    chunks: Mapping[int, ReadChunk]
     cited: Mapping[int, tuple[int, int]]
     reader: LineReader
     line_cosines: LineCosines
@@ -124,7 +133,11 @@ class Loader:
         near = self.line_cosines(candidate.row_id, text)
         if candidate.row_id in self.cited:
             text = _only(text, lines, self.cited[candidate.row_id])
-        shown = cut_snippet(text, 1, len(lines), self.reader, self.max_chars, near)
+        read = self.chunks.get(candidate.row_id)
+        match = None
+        if read is not None and read.places and read.text == text:
+            match = read.folded, read.places
+        shown = cut_snippet(text, 1, len(lines), self.reader, self.max_chars, near, match)
         first, last = lines[shown.start_line - 1], lines[shown.end_line - 1]
         voice = _voice(source, origin, voices, shown.best)
         origin = least_trusted([voice.origin, self.origin_of(FileKey(source, path))])
@@ -238,14 +251,16 @@ def cut_snippet(
     reader: LineReader,
     max_chars: int,
     near: Sequence[float] = (),
+    match: Match | None = None,
 ) -> Snippet:
     """Return the run of whole lines, at most `max_chars` long, that most likely answers.
 
-    `near` has the lines' cosines with the query if there are vectors. If no line matches, returns
-    the beginning. A single line that is too long is cut around its first term.
+    `near` has the lines' cosines with the query if there are vectors; `match` is the reader's match
+    in the text if it is known. If no line matches, returns the beginning. A single line that is
+    too long is cut around its first term.
     """
     lines = text.split("\n")
-    has = reader.terms_by_line(text)
+    has = reader.terms_by_line(match or reader.match(text))
     likely = _likely(lines, has, reader, near)
     first, last = _best_run(lines, likely, _Covered(has, reader.weights), max_chars)
     while first < last and not lines[first].strip():

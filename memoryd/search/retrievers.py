@@ -4,7 +4,7 @@ A retriever that can't run leaves a warning, and the other one answers.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -41,7 +41,7 @@ class VectorRetriever:
     embed: Callable[[str], Awaitable[Vector]]
     calibrate: Callable[[float], float]
     problem: Callable[[], str | None]
-    window_of_each_line: Callable[[str], list[int]] = _in_one
+    window_of_each_line: Callable[[str], Sequence[int]] = _in_one
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ _ASKING = frozenset(
     )
 )
 """Words that ask, beside the stop words of the question's language."""
+_SIGNS = re.compile("[+#]+")
 _WIKILINK = re.compile(r"\[\[([^\[\]|#]+)(?:[|#].*)?\]\]")
 _END = "?？!！.。…؟ \t"
 _FRAMES = tuple(
@@ -93,7 +94,9 @@ def asked_titles(question: str) -> tuple[str, ...]:
 
 def _is_dropped(word: str, meant: set[str]) -> bool:
     """Return whether a word is no term of the question; unspaced scripts have no such words."""
-    return not any(map(is_unspaced, word)) and meant.isdisjoint(re.split("[+#]+", word))
+    if word in meant or (not word.isascii() and any(map(is_unspaced, word))):
+        return False
+    return word.isalnum() or meant.isdisjoint(_SIGNS.split(word))
 
 
 def _spans(words: list[str], question: str) -> list[str]:
