@@ -174,7 +174,7 @@ class SearchEngine:
         candidates = await asyncio.to_thread(rank)
         choose = await self._choose(candidates, gathered, min_score, max_results, gone)
         weights = {term: corpus.weight(term) for term in retrievers.question.terms}
-        reader = LineReader.of(weights, corpus.forms, corpus.parts)
+        reader = LineReader(weights, corpus.forms, corpus.parts)
         loader = Loader(
             chunks=gathered.chunks,
             cited=gathered.cited,

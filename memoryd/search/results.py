@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -63,22 +64,22 @@ class Snippet(NamedTuple):
     best: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class LineReader:
-    """Terms to find in the lines of a chunk, and their weights."""
+    """Terms to find in the lines of a chunk, their weights, and the words that stand for them."""
 
-    finder: Finder
-    weights: Sequence[float]
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         weights: Mapping[Term, float],
         forms: Mapping[Term, Sequence[str]] = NO_FORMS,
         parts: Mapping[Term, Sequence[str]] = NO_FORMS,
-    ) -> "LineReader":
-        """Return a reader for terms with these weights, and for what stands for them."""
-        return cls(Finder(weights, forms, parts), tuple(weights.values()))
+    ) -> None:
+        self.weights = tuple(weights.values())
+        self._find = weights, forms, parts
+
+    @cached_property
+    def finder(self) -> Finder:
+        """The finder of the terms, which most searches don't need: the evidence has matched."""
+        return Finder(*self._find)
 
     def found_in(self, text: str) -> Set[int]:
         """Return the numbers of the terms that stand in a text."""

@@ -60,7 +60,7 @@ RUNS = [
 ]
 _redact = Redactor()
 _own = Redactor([r"\w{1,40}@\w{1,40}", "[^x]{3,20}y"])
-_reader = LineReader.of({Term("a"): 1.0, Term("漢", prefix=True): 1.0, Term("key"): 1.0})
+_reader = LineReader({Term("a"): 1.0, Term("漢", prefix=True): 1.0, Term("key"): 1.0})
 
 
 def decode(text: str) -> None:

@@ -19,7 +19,7 @@ class Cut(NamedTuple):
 
 
 def cut(text: str, start: int, end: int, terms: list[Term], max_chars: int) -> Cut:
-    reader = LineReader.of(dict.fromkeys(terms, 1.0))
+    reader = LineReader(dict.fromkeys(terms, 1.0))
     found = cut_snippet(text, start, end, reader, max_chars)
     return Cut(*found[:3])
 
@@ -58,7 +58,7 @@ def test_lines_with_all_words_beat_many_lines_with_one() -> None:
     answer = ["the boiler stands in the pantry", "a valve is behind it"]
     text = "\n".join([*common, *["nothing of note"] * 5, *answer, "one more", "the last"])
     near = [0.5] * 18 + [0.35] * 9  # the cosines are in favour of the many lines
-    reader = LineReader.of(dict.fromkeys(query_terms("boiler valve"), 1.0))
+    reader = LineReader(dict.fromkeys(query_terms("boiler valve"), 1.0))
     assert "\n".join(answer) in cut_snippet(text, 1, 27, reader, 400, near).text
 
 
@@ -151,19 +151,19 @@ def test_any_one_line_is_cut_to_a_piece_of_it(line: str, query: str, max_chars: 
 
 def test_highlights_are_where_the_words_stand() -> None:
     text = "The boilers leak.\nNo boiler.\nÄrger im Bad, boiler 漢字"
-    reader = LineReader.of(dict.fromkeys(query_terms("boiler ärger 漢字"), 1.0))
+    reader = LineReader(dict.fromkeys(query_terms("boiler ärger 漢字"), 1.0))
     found = [text[start:end] for start, end in highlights(text, reader)]
     assert found == ["boilers", "boiler", "Ärger", "boiler", "漢字"]
     assert highlights("", reader) == []
 
 
 def test_a_line_that_folding_makes_longer_is_not_marked() -> None:
-    reader = LineReader.of(dict.fromkeys(query_terms("boiler"), 1.0))
+    reader = LineReader(dict.fromkeys(query_terms("boiler"), 1.0))
     assert highlights("ﬁne boiler\nboiler", reader) == [(11, 17)]
 
 
 def test_the_likeliest_line_of_a_snippet_is_known() -> None:
     text = "User: hello\nAssistant: the boiler is in the pantry\nUser: thanks"
-    reader = LineReader.of(dict.fromkeys(query_terms("boiler pantry"), 1.0))
+    reader = LineReader(dict.fromkeys(query_terms("boiler pantry"), 1.0))
     assert cut_snippet(text, 5, 7, reader, 700).best == 1
     assert cut_snippet(text, 5, 7, reader, 45).best == 1

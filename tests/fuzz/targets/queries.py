@@ -68,7 +68,7 @@ def check(data: bytes) -> None:
     within = lexical.search(_connection, corpus, 10, file_ids=[1, 2, 3])
     assert {row for row, _ in within} == {row for row, _ in found}
     assert time.monotonic() - began < 10
-    reader = LineReader.of(dict.fromkeys(terms, 1.0))
+    reader = LineReader(dict.fromkeys(terms, 1.0))
     for text in (*TEXTS, typed):
         for unit in verbatim_units(query.text):
             assert 0.0 <= exactness(unit, text) <= 1.0
