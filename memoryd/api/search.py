@@ -20,6 +20,9 @@ from memoryd_client.wire.protocol import ErrorCode
 VISIBILITIES = ("self", "agent", "all")
 """Transcripts that a search sees, from few to all."""
 CATCH_UP_S = 0.005
+NO_TRANSCRIPTS = (
+    "this memory has no past conversations: transcripts are not enabled (`sessions.enabled`)"
+)
 NOT_THERE = "some of the results are in missing files: their disk may not be mounted"
 DELETED_LIMIT_S = 1.0
 """Seconds to check whether the files of results still exist."""
@@ -52,6 +55,8 @@ async def search(agent: Agent, body: SearchBody) -> SearchResult:
     if agent.transcripts is not None and (to_read := agent.transcripts.tracker.stats().to_read):
         result.stale = True
         result.warnings.append(f"memoryd is reading transcripts, {to_read} remaining")
+    if agent.transcripts is None and SESSIONS in (body.sources or ()):
+        result.warnings.append(NO_TRANSCRIPTS)
     result.warnings += late[:1] + agent.warnings()
     resolved = agent.embedding.resolved
     result.fallback = resolved.provider if resolved.is_fallback else None

@@ -93,7 +93,10 @@ def test_filters_come_before_the_cut(daemon: Daemon) -> None:
     assert daemon.paths("ocelot", until="2026-01-31") == quiet
     assert daemon.paths("ocelot", since="2026-01-05", until="2026-01-05") == quiet
     assert len(daemon.paths("ocelot", since="2026-01-06")) == 6
-    assert daemon.paths("ocelot", sources=["sessions"]) == []
+    of_sessions = daemon.search("ocelot", sources=["sessions"])
+    assert of_sessions.results == []
+    assert "transcripts are not enabled" in of_sessions.warnings[0]
+    assert daemon.search("ocelot").warnings == []
     assert len(daemon.paths("ocelot", sources=["memory"], max_results=50)) == 50
 
 
