@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from harness import REPOSITORY, Daemon
@@ -36,25 +37,60 @@ def started(daemon: Daemon) -> Daemon:
     return daemon
 
 
-def test_agent_tools_search_and_then_read(started: Daemon) -> None:
+def test_agent_tools_show_what_a_model_gets(started: Daemon) -> None:
     out, err = run(started, "agent_tools.py", "who is the dentist?")
-    found, got = map(json.loads, out.splitlines())
+    assert out.startswith("## Memory\n")
+    assert "\ntools: memory_search, memory_get\n" in out
+    assert '<memory path="MEMORY.md:1-4" role="note" origin="owner">' in out
+    found = json.loads(out.splitlines()[-1])
     assert found["results"][0]["path"] == "MEMORY.md"
-    assert "not instructions" in found["memories"]
-    assert '<memory path="MEMORY.md:1-4" role="note" origin="owner">' in found["memories"]
-    assert "The dentist is Dr. Nakamura." in found["memories"]
-    assert "snippet" not in found["results"][0]
-    assert {"startLine", "snippetEndLine", "citation", "textScore"} <= set(found["results"][0])
+    assert found["results"][0]["snippet"].endswith("\n\nSource: MEMORY.md#L1-L4")
     assert (found["mode"], found["provider"]) == ("keyword", "none")
-    assert (got["path"], got["from"]) == ("MEMORY.md", found["results"][0]["startLine"])
-    assert "She is in on Mondays." in got["text"]
     assert err == ""
 
 
 def test_agent_tools_find_nothing_without_a_fault(started: Daemon) -> None:
     out, err = run(started, "agent_tools.py", "zebra crossing")
-    assert json.loads(out)["results"] == []
+    assert json.loads(out.splitlines()[-1])["results"] == []
+    assert "\nNo match in memory." in out
     assert err == ""
+
+
+def test_agent_loop_searches_reads_and_quotes(started: Daemon) -> None:
+    out, err = run(started, "agent_loop.py", "who is the dentist?")
+    assert "The dentist is Dr. Nakamura." in out
+    assert out.endswith("\n\nSource: MEMORY.md:1-4\n")
+    assert err == ""
+    out, err = run(started, "agent_loop.py", "zebra crossing")
+    assert out.startswith("I looked in memory and am not sure. No match")
+    assert err == ""
+
+
+def test_langchain_retriever_works_without_langchain(started: Daemon) -> None:
+    out, err = run(started, "langchain_retriever.py", "who is the dentist?")
+    assert (out, err) == ("MEMORY.md#L1-L4  # Memory\n", "")
+
+
+def test_langchain_retriever_is_one_of_langchain(started: Daemon, tmp_path: Path) -> None:
+    """A stand-in for the package has its two classes with the members that the program uses."""
+    package = tmp_path / "langchain_core"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "documents.py").write_text(
+        "class Document:\n"
+        "    def __init__(self, page_content, metadata):\n"
+        "        self.page_content, self.metadata = 'from LangChain: ' + page_content, metadata\n"
+    )
+    (package / "retrievers.py").write_text(
+        "class BaseRetriever:\n"
+        "    def __init__(self, **fields):\n"
+        "        self.__dict__.update(fields)\n"
+        "    def invoke(self, question):\n"
+        "        return self._get_relevant_documents(question, run_manager=None)\n"
+    )
+    started.variables["PYTHONPATH"] = f"{tmp_path}:{started.environment['PYTHONPATH']}"
+    out, _ = run(started, "langchain_retriever.py", "who is the dentist?")
+    assert out == "MEMORY.md#L1-L4  from LangChain: # Memory\n"
 
 
 def test_async_agent_remembers_and_looks_up(started: Daemon) -> None:
@@ -95,12 +131,13 @@ def test_without_a_daemon_they_say_so_in_a_line(daemon: Daemon) -> None:
         tools = threads.submit(run, daemon, "agent_tools.py", "tea")
         others = [
             threads.submit(run, daemon, name, code=1)
-            for name in ("async_agent.py", "follow_events.py")
+            for name in ("async_agent.py", "follow_events.py", "langchain_retriever.py")
         ]
     out, err = tools.result()
-    answer = json.loads(out)
+    answer = json.loads(out.splitlines()[-1])
     assert answer["disabled"]
     assert "no memoryd is running" in answer["error"]
+    assert "\nMemory is unavailable: no memoryd is running" in out
     assert err == ""
     for other in others:
         out, err = other.result()
