@@ -99,6 +99,15 @@ def _do(arguments: Arguments, socket_path: str) -> int:
         from memctl import offline
 
         return offline.run(arguments, socket_path)
+    if arguments.command == "mcp":
+        from memctl.mcp.server import serve
+
+        return serve(
+            socket_path,
+            agent=arguments.agent,
+            deadline_s=arguments.timeout_s,
+            wait_s=arguments.wait_s,
+        )
     client = _client(arguments, socket_path)
     try:
         result = _ask(client, arguments)

@@ -45,6 +45,8 @@ def test_the_client_needs_msgspec_and_nothing_else() -> None:
         "from memoryd_client import AsyncClient, Client, errors\n"
         "from memctl import json_output, main\n"
         "from memctl import progress, render, render_status\n"
+        "from memctl.mcp import server\n"
+        "from memoryd_client import tools\n"
         "AsyncClient('/s'), Client('/s'), errors.MemorydError('no')\n"
     )
 

@@ -47,6 +47,22 @@ def test_a_search_loads_nothing_of_other_commands() -> None:
     assert not loaded & (OF_OTHERS | HEAVY | {"memoryd_client.shared.text_width", "unicodedata"})
 
 
+def test_the_mcp_server_loads_nothing_heavy() -> None:
+    """An agent may leave out a server that starts slowly, without a word."""
+    folder = str(Path(memoryd_client.__file__).parents[1])
+    code = (
+        f"import sys; sys.path.insert(0, {folder!r})\n"
+        "from memctl import main\n"
+        "from memctl.mcp import server\n"
+        "print(*sys.modules)"
+    )
+    command = [sys.executable, "-I", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "memctl.mcp.methods" in loaded
+    assert not loaded & (OF_OTHERS | HEAVY | {"json", "urllib.parse", "memctl.render"})
+
+
 def test_a_search_for_scripts_loads_how_json_is_written() -> None:
     loaded = loaded_by("search", "tea", "--json", "--socket", "SOCKET")
     assert not loaded & ((OF_OTHERS - {"memctl.json_output"}) | HEAVY)

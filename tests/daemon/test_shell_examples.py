@@ -80,6 +80,7 @@ NO_EXAMPLES = {
         "[Service]\nTemporaryFileSystem=": "a part of a unit",
         "[Service]\nLoadCredential=": "likewise",
     },
+    "docs/mcp.md": {'{"mcpServers"': "a configuration of an agent"},
     "docs/redaction.md": {"OPENAI_API_KEY": "what is masked"},
     "docs/protocol.md": {"00 00 00 3c": "bytes; tests/wire has them"},
 }

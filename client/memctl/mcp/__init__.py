@@ -1,0 +1,1 @@
+"""The command `memctl mcp`: an MCP server on standard input and output."""
