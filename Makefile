@@ -51,7 +51,7 @@ lock: $(VENV)/lock/.done
 	for group in build gguf dev long; do \
 		$(LOCK) $(OPTIONS) --group $$group -c requirements/runtime.txt \
 			-o requirements/$$group.txt || exit; done
-	for group in audit lock release sdks server tables; do \
+	for group in audit lock mcp mcp-old release sdks server tables; do \
 		$(LOCK) $(OPTIONS) --group $$group -o requirements/$$group.txt || exit; done
 
 date-words: $(VENV)/tables/.done
