@@ -10,7 +10,7 @@ import sys
 
 import atheris
 
-with atheris.instrument_imports(include=["memoryd", "memoryd_client", "tomllib"]):
+with atheris.instrument_imports(include=["memctl", "memoryd", "memoryd_client", "tomllib"]):
     from fuzz.target import load
 
     _target = load(sys.argv[2])
