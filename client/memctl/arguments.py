@@ -118,7 +118,7 @@ def _check(arguments: Arguments) -> None:
     if not arguments.command:
         raise UsageError("no command given. Commands: " + ", ".join(COMMANDS))
     command = COMMANDS[arguments.command]
-    if command.max_words and not arguments.words:
+    if command.max_words and not (arguments.words or command.optional):
         raise UsageError(f"{arguments.command} needs {command.words}", command=arguments.command)
     if len(arguments.words) > command.max_words:
         extra = arguments.words[int(command.max_words)]

@@ -33,12 +33,16 @@ class Option(Struct, frozen=True):
 
 
 class Command(Struct, frozen=True):
-    """One command. `words` is for its usage line; it needs one unless `max_words` is 0."""
+    """One command. `words` is for its usage line.
+
+    It needs one unless `max_words` is 0, or the words are `optional`.
+    """
 
     summary: str
     words: str = ""
     max_words: float = 0
     options: tuple[Option, ...] = ()
+    optional: bool = False
 
 
 def _whole(text: str) -> int:
@@ -85,6 +89,8 @@ _TEXT = Kind("TEXT", "needs a text")
 _WHOLE = Kind("N", "must be a whole number of at least 1", _whole)
 
 _CONFIG = Option("--config", "config", "configuration file", _FILE)
+
+_DRY_RUN = Option("--dry-run", "dry_run", "only show the changes")
 
 GENERAL_OPTIONS = (
     Option("--json", "json", "print JSON, including errors"),
@@ -190,6 +196,14 @@ COMMANDS: dict[str, Command] = {
     "add": Command("Serve another workspace.", "DIR", 1),
     "drop": Command("Stop serving a workspace that `add` registered.", "AGENT|DIR", 1),
     "reload": Command("Reload the configuration."),
+    "connect": Command(
+        "Be the memory of claude, codex, gemini or openclaw; or test.",
+        "[AGENT]",
+        1,
+        (_DRY_RUN,),
+        optional=True,
+    ),
+    "disconnect": Command("Undo `connect`.", "AGENT", 1, (_DRY_RUN,)),
     "start": Command(
         "Start memoryd in the background and wait until it is ready.",
         options=(

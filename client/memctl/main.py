@@ -108,6 +108,10 @@ def _do(arguments: Arguments, socket_path: str) -> int:
             deadline_s=arguments.timeout_s,
             wait_s=arguments.wait_s,
         )
+    if arguments.command in ("connect", "disconnect"):
+        from memctl.connect import command
+
+        return command.run(arguments, socket_path)
     client = _client(arguments, socket_path)
     try:
         result = _ask(client, arguments)

@@ -7,6 +7,8 @@ the settings of agents are written by people.
 import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
@@ -17,9 +19,7 @@ _Piece = tuple[int, int, str]
 """(start, end, text): `text` replaces the characters from `start` to `end`."""
 
 _SPACE = re.compile(r"(?:[\s\ufeff]|//[^\n\r\u2028\u2029]*|/\*[\s\S]*?\*/)*")
-_STRING = re.compile(
-    r'"(?:[^"\\\n\r]|\\(?:\r\n|[\s\S]))*"' r"|'(?:[^'\\\n\r]|\\(?:\r\n|[\s\S]))*'"
-)
+_STRING = re.compile(r'"(?:[^"\\\n\r]|\\(?:\r\n|[\s\S]))*"' r"|'(?:[^'\\\n\r]|\\(?:\r\n|[\s\S]))*'")
 _NAME = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
 _ATOM = re.compile(
     r"(?:true|false|null|[+-]?(?:Infinity|NaN|0[xX][0-9a-fA-F]+"
@@ -35,7 +35,7 @@ class JsonTextError(ValueError):
     """The text is not JSON, or not of the expected shape."""
 
 
-class Item(Struct):
+class JsonItem(Struct):
     """One member of an object or element of an array. `comma` is the place of the comma after it.
 
     `start` is the start of its key, if it has one.
@@ -43,31 +43,32 @@ class Item(Struct):
 
     key: str | int
     start: int
-    node: "Node"
+    node: "JsonNode"
     comma: int | None = None
 
 
-class Node(Struct):
+class JsonNode(Struct):
     """One value: the characters from `start` to `end`. Only objects and arrays have items."""
 
     kind: Literal["object", "array", "string", "atom"]
     start: int
     end: int
-    items: list[Item] = []
+    items: list[JsonItem] = []
 
-    def get(self, key: str | int) -> "Node | None":
+    def get(self, key: str | int) -> "JsonNode | None":
         """Return a member or an element. Of two members with one name, the last one counts."""
         return next((item.node for item in reversed(self.items) if item.key == key), None)
 
 
-def parse(text: str) -> Node:
-    """Return the tree of a text; of an empty one, that of an empty object at its end.
+@lru_cache(maxsize=4)
+def parse(text: str) -> JsonNode:
+    """Return the tree of a text, not to be changed; of an empty one, that of an empty object.
 
     Raises `JsonTextError`.
     """
     start = _skip(text, 0)
     if start == len(text):
-        return Node("object", start, start)
+        return JsonNode("object", start, start)
     try:
         node = _value(text, start)
     except RecursionError:
@@ -77,16 +78,16 @@ def parse(text: str) -> Node:
     return node
 
 
-def find(root: Node, path: Path) -> Node | None:
+def find(root: JsonNode, path: Path) -> JsonNode | None:
     """Return the node at a path, None if there is none."""
-    node: Node | None = root
+    node: JsonNode | None = root
     for key in path:
         node = None if node is None else node.get(key)
     return node
 
 
-def value(text: str, node: Node) -> object:
-    """Return the Python value of a node; numbers are floats."""
+def value(text: str, node: JsonNode) -> object:
+    """Return the Python value of a node."""
     match node.kind:
         case "object":
             return {item.key: value(text, item.node) for item in node.items}
@@ -97,7 +98,15 @@ def value(text: str, node: Node) -> object:
     word = text[node.start : node.end]
     if word in _WORDS:
         return _WORDS[word]
-    return float(int(word, 16)) if "x" in word.lower() else float(word)
+    for convert in (int, lambda digits: int(digits, 16)):
+        with suppress(ValueError):
+            return convert(word)
+    return float(word)
+
+
+def is_bare(text: str, node: JsonNode) -> bool:
+    """Return whether an object or array has neither items nor comments."""
+    return node.kind in ("object", "array") and not text[node.start + 1 : node.end - 1].strip()
 
 
 def put(text: str, path: Path, new: object) -> str:
@@ -123,8 +132,8 @@ def append(text: str, path: Path, new: object) -> str:
 def remove(text: str, path: Path) -> str:
     """Return the text without a member or an element that it has, and without its comma."""
     root = parse(text)
-    around = find(root, path[:-1])
-    assert around is not None
+    if (around := find(root, path[:-1])) is None:
+        return text
     index = max(i for i, item in enumerate(around.items) if item.key == path[-1])
     item = around.items[index]
     before = around.items[index - 1] if index else None
@@ -141,7 +150,7 @@ def remove(text: str, path: Path) -> str:
     return _replaced(text, pieces)
 
 
-def _add(text: str, root: Node, path: Path, key: str | int | None, new: object) -> str:
+def _add(text: str, root: JsonNode, path: Path, key: str | int | None, new: object) -> str:
     """Add a member, or for the key None an element, to the node at a path."""
     node, reached = root, 0
     while reached < len(path) and (below := node.get(path[reached])) is not None:
@@ -150,12 +159,12 @@ def _add(text: str, root: Node, path: Path, key: str | int | None, new: object) 
     if node.kind != wanted:
         name = ".".join(map(str, path[:reached])) or "the document"
         raise JsonTextError(f"{name} is not an {wanted}")
-    for name in reversed(path[reached:]):
-        key, new = name, [new] if key is None else {key: new}
+    for outer in reversed(path[reached:]):
+        key, new = outer, [new] if key is None else {key: new}
     return _insert(text, root, node, key, new)
 
 
-def _insert(text: str, root: Node, node: Node, key: str | int | None, new: object) -> str:
+def _insert(text: str, root: JsonNode, node: JsonNode, key: str | int | None, new: object) -> str:
     if node.start == node.end:  # the text is empty
         return f"{text}{json.dumps({key: new}, indent=2, ensure_ascii=False)}\n"
     newline = _newline(text)
@@ -182,22 +191,23 @@ def _insert(text: str, root: Node, node: Node, key: str | int | None, new: objec
     return _replaced(text, [(after, after, ","), (place, place, lead + own)])
 
 
-def _rendered(text: str, root: Node, new: object, margin: str) -> str:
+def _rendered(text: str, root: JsonNode, new: object, margin: str) -> str:
     """Return a value in the style of the text, whose further lines begin with the margin."""
     if not _is_lined(text, root, root):
-        return json.dumps(new, ensure_ascii=False, separators=("," + _blank(text), ":" + _blank(text)))
+        blank = _blank(text)
+        return json.dumps(new, ensure_ascii=False, separators=(f",{blank}", f":{blank}"))
     lines = json.dumps(new, ensure_ascii=False, indent=_unit(text, root)).split("\n")
     return (_newline(text) + margin).join(lines)
 
 
-def _is_lined(text: str, root: Node, node: Node) -> bool:
+def _is_lined(text: str, root: JsonNode, node: JsonNode) -> bool:
     """Return whether the items of a node stand on lines of their own, or new ones should."""
     if node.items:
         return "\n" in text[node.start : node.items[0].start]
     return not root.items or _is_lined(text, root, root)
 
 
-def _unit(text: str, root: Node) -> str:
+def _unit(text: str, root: JsonNode) -> str:
     if root.items and (margin := _margin(text, root.items[0].start)):
         return margin
     return "  "
@@ -228,25 +238,24 @@ def _replaced(text: str, pieces: Iterable[_Piece]) -> str:
 
 def _skip(text: str, place: int) -> int:
     found = _SPACE.match(text, place)
-    assert found is not None
-    return found.end()
+    return found.end() if found else place
 
 
-def _value(text: str, start: int) -> Node:
+def _value(text: str, start: int) -> JsonNode:
     match text[start : start + 1]:
         case "{":
             return _container(text, start, "object", "}")
         case "[":
             return _container(text, start, "array", "]")
     if found := _STRING.match(text, start):
-        return Node("string", start, found.end())
+        return JsonNode("string", start, found.end())
     if found := _ATOM.match(text, start):
-        return Node("atom", start, found.end())
+        return JsonNode("atom", start, found.end())
     raise _error(text, start)
 
 
-def _container(text: str, start: int, kind: Literal["object", "array"], close: str) -> Node:
-    node = Node(kind, start, start)
+def _container(text: str, start: int, kind: Literal["object", "array"], close: str) -> JsonNode:
+    node = JsonNode(kind, start, start)
     place = _skip(text, start + 1)
     while text[place : place + 1] != close:
         if node.items and node.items[-1].comma is None:
@@ -256,7 +265,7 @@ def _container(text: str, start: int, kind: Literal["object", "array"], close: s
         if kind == "object":
             name, place = _key(text, place)
         below = _value(text, place)
-        node.items.append(Item(name, item, below))
+        node.items.append(JsonItem(name, item, below))
         place = _skip(text, below.end)
         if text[place : place + 1] == ",":
             node.items[-1].comma = place
