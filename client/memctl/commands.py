@@ -198,12 +198,12 @@ COMMANDS: dict[str, Command] = {
     "reload": Command("Reload the configuration."),
     "connect": Command(
         "Be the memory of claude, codex, gemini or openclaw; or test.",
-        "[AGENT]",
+        "[NAME]",
         1,
         (_DRY_RUN,),
         optional=True,
     ),
-    "disconnect": Command("Undo `connect`.", "AGENT", 1, (_DRY_RUN,)),
+    "disconnect": Command("Undo `connect`.", "NAME", 1, (_DRY_RUN,)),
     "start": Command(
         "Start memoryd in the background and wait until it is ready.",
         options=(

@@ -126,7 +126,7 @@ def agent(name: str, setup: Setup) -> HostAgent:
 
 def _claude(setup: Setup) -> HostAgent:
     chosen = setup.environ.get("CLAUDE_CONFIG_DIR")
-    home = chosen or _below_home(setup, ".claude")
+    home = os.path.abspath(chosen or _below_home(setup, ".claude"))
     # An older place, which Claude Code still prefers.
     old = os.path.join(home, ".config.json")
     main = os.path.join(home, ".claude.json") if chosen else _below_home(setup, ".claude.json")
@@ -151,25 +151,35 @@ def _claude(setup: Setup) -> HostAgent:
             ),
         ],
         SessionsFile(setup.config, "claude"),
+        _elsewhere(setup, "CLAUDE_CONFIG_DIR"),
     )
 
 
 def _codex(setup: Setup) -> HostAgent:
-    home = setup.environ.get("CODEX_HOME") or _below_home(setup, ".codex")
+    home = os.path.abspath(setup.environ.get("CODEX_HOME") or _below_home(setup, ".codex"))
     hooks = [
         (event, _hook_command(setup, "codex", event), _STARTS if event == "SessionStart" else None)
         for event in ("SessionStart", "UserPromptSubmit", "Stop", "PreCompact")
     ]
     server = [setup.memctl, "mcp", *setup.options]
     file = CodexFile(os.path.join(home, "config.toml"), server, hooks, _marker("codex", r"\w+"))
-    remarks = ["Codex asks once whether it may run the hooks; until then it runs none"]
     return HostAgent(
-        "codex", "Codex", "codex", home, [file], SessionsFile(setup.config, "codex"), remarks
+        "codex",
+        "Codex",
+        "codex",
+        home,
+        [file],
+        SessionsFile(setup.config, "codex"),
+        [
+            "Codex asks once whether it may run the hooks; until then it runs none",
+            *_elsewhere(setup, "CODEX_HOME"),
+        ],
     )
 
 
 def _gemini(setup: Setup) -> HostAgent:
-    home = os.path.join(setup.environ.get("GEMINI_CLI_HOME") or _below_home(setup, ""), ".gemini")
+    above = setup.environ.get("GEMINI_CLI_HOME") or _below_home(setup, "")
+    home = os.path.abspath(os.path.join(above, ".gemini"))
     # Without trust, Gemini CLI asks before each call.
     server: dict[str, object] = {"command": setup.memctl, "trust": True}
     server["args"] = ["mcp", *setup.options]
@@ -186,7 +196,7 @@ def _gemini(setup: Setup) -> HostAgent:
 def _openclaw(setup: Setup) -> HostAgent:
     state = setup.environ.get("OPENCLAW_STATE_DIR")
     above = setup.environ.get("OPENCLAW_HOME") or _below_home(setup, "")
-    home = state or os.path.join(above, ".openclaw")
+    home = os.path.abspath(state or os.path.join(above, ".openclaw"))
     path = setup.environ.get("OPENCLAW_CONFIG_PATH") or os.path.join(home, "openclaw.json")
     own: Path = ("plugins", "entries", "memoryd")
     added: list[Entry] = [
@@ -201,7 +211,7 @@ def _openclaw(setup: Setup) -> HostAgent:
         # Its memory_search would answer in place of ours.
         MemberEntry(("plugins", "entries", "memory-core", "enabled"), False),
     ]
-    file = SettingsFile(path, added, (*own, "config"))
+    file = SettingsFile(os.path.abspath(path), added, (*own, "config"))
     return HostAgent(
         "openclaw",
         "OpenClaw",
@@ -209,8 +219,18 @@ def _openclaw(setup: Setup) -> HostAgent:
         home,
         [file],
         SessionsFile(setup.config, "openclaw"),
-        ["OpenClaw's memory is that of its workspace; `memctl add` makes memoryd serve the folder"],
+        [
+            "memoryd must serve OpenClaw's workspace too: `memctl add ~/.openclaw/workspace`",
+            *_elsewhere(setup, "OPENCLAW_STATE_DIR"),
+        ],
     )
+
+
+def _elsewhere(setup: Setup, variable: str) -> list[str]:
+    """Return the remark that memoryd, too, needs the variable with the place of transcripts."""
+    if not setup.environ.get(variable):
+        return []
+    return [f"memoryd finds the transcripts only if it is started with the same {variable}"]
 
 
 def _with_server(path: str, server: Mapping[str, object], *hooks: Entry) -> SettingsFile:

@@ -33,9 +33,8 @@ class CodexFile(Struct, frozen=True):
         """Return the text with the tables of memoryd. Raises `ConnectError` or `ValueError`."""
         if not self.missing(text):
             return text
-        table = _read(text).get("mcp_servers", {})
-        current = table.get("memoryd") if isinstance(table, dict) else None
-        if current is not None and not self._is_ours(current):
+        data = _read(text)
+        if "memoryd" in _table(data.get("mcp_servers")) and not self._server(data):
             raise ConnectError(
                 f"{self.path}: mcp_servers.memoryd is there already and is not memoryd's",
                 hint="remove it with `codex mcp remove memoryd`, then try again",
@@ -64,38 +63,32 @@ class CodexFile(Struct, frozen=True):
         """Return the names of what is not there as it should be. Raises `ValueError`."""
         data = _read(text)
         lacks = []
-        if not _has(data.get("mcp_servers"), {"memoryd": self._table()}):
+        if not _has(data.get("mcp_servers"), {"memoryd": self._entry()}):
             lacks.append(".".join(_SERVER))
         own = self._hooks(data)
         return lacks + [f"hooks.{e}" for e, command, _ in self.hooks if own.get(e) != [command]]
 
     def present(self, text: str) -> list[str]:
         """Return a line for each entry of memoryd. Raises `ValueError`."""
-        data = _read(text)
-        servers = data.get("mcp_servers")
-        lines = []
-        if isinstance(servers, dict) and "memoryd" in servers:
-            shown = json.dumps(servers["memoryd"], ensure_ascii=False, default=str)
-            lines.append(f"mcp_servers.memoryd: {shown}")
+        server = self._server(_read(text))
+        own = {key: server[key] for key in self._entry() if key in server}
+        lines = [f"{'.'.join(_SERVER)}: {_quoted(own)}"] if own else []
         return lines + [
-            f"hooks.{event}: {json.dumps(command, ensure_ascii=False)}"
-            for event, commands in self._hooks(data).items()
+            f"hooks.{event}: {_quoted(command)}"
+            for event, commands in self.hook_commands(text).items()
             for command in commands
         ]
 
     def command(self, text: str) -> list[str] | None:
         """Return the command of the MCP server, None if there is none. Raises `ValueError`."""
-        servers = _read(text).get("mcp_servers")
-        table = servers.get("memoryd") if isinstance(servers, dict) else None
-        if not isinstance(table, dict) or not self._is_ours(table):
-            return None
-        return [table["command"], *table.get("args", [])]
+        server = self._server(_read(text))
+        return [server["command"], *server.get("args", [])] if server else None
 
     def hook_commands(self, text: str) -> dict[str, list[str]]:
         """Return the commands of memoryd's hooks by event. Raises `ValueError`."""
         return self._hooks(_read(text))
 
-    def _table(self) -> dict[str, object]:
+    def _entry(self) -> dict[str, object]:
         return {
             "command": self.server[0],
             "args": self.server[1:],
@@ -105,7 +98,7 @@ class CodexFile(Struct, frozen=True):
         }
 
     def _block(self) -> str:
-        table = self._table()
+        table = self._entry()
         tools = ", ".join(f'{tool} = {{ approval_mode = "approve" }}' for tool in _TOOLS)
         lines = [
             f"[{'.'.join(_SERVER)}]",
@@ -121,18 +114,24 @@ class CodexFile(Struct, frozen=True):
         return "\n".join(lines)
 
     def _cut(self, text: str) -> str:
+        is_served = bool(self._server(_read(text)))
         while True:
             found = toml_text.tables(text)
-            index = next((i for i in range(len(found)) if self._goes(text, found, i)), None)
+            index = next(
+                (
+                    number
+                    for number, table in enumerate(found)
+                    if (is_served and table.name[:2] == _SERVER) or self._goes(text, found, number)
+                ),
+                None,
+            )
             if index is None:
                 return text
             text = toml_text.cut(text, found[index])
 
     def _goes(self, text: str, found: list[TomlTable], index: int) -> bool:
-        """Return whether a table is memoryd's: its server, or a group with only its hooks."""
+        """Return whether a table is a hook of memoryd, or a group that has no others."""
         name = found[index].name
-        if name[:2] == _SERVER:
-            return True
         if len(name) == 3 and name[0] == name[2] == "hooks":
             return self._has_hook(text, found[index])
         if len(name) != 2 or name[0] != "hooks":
@@ -153,8 +152,7 @@ class CodexFile(Struct, frozen=True):
 
     def _hooks(self, data: dict[str, Any]) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
-        hooks = data.get("hooks")
-        for event, groups in hooks.items() if isinstance(hooks, dict) else ():
+        for event, groups in _table(data.get("hooks")).items():
             for group in groups if isinstance(groups, list) else ():
                 for hook in group.get("hooks", ()) if isinstance(group, dict) else ():
                     command = hook.get("command") if isinstance(hook, dict) else None
@@ -163,13 +161,20 @@ class CodexFile(Struct, frozen=True):
         return found
 
     @staticmethod
-    def _is_ours(table: object) -> bool:
-        command = table.get("command") if isinstance(table, dict) else None
-        return isinstance(command, str) and command.rpartition("/")[2] == "memctl"
+    def _server(data: dict[str, Any]) -> dict[str, Any]:
+        """Return the table of memoryd's MCP server; empty if it is missing, or not memoryd's."""
+        table = _table(_table(data.get("mcp_servers")).get("memoryd"))
+        command = table.get("command")
+        ours = isinstance(command, str) and command.rpartition("/")[2] == "memctl"
+        return table if ours else {}
 
 
 def _read(text: str) -> dict[str, Any]:
     return toml.loads(text.encode())
+
+
+def _table(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _has(current: object, wanted: object) -> bool:
@@ -180,5 +185,5 @@ def _has(current: object, wanted: object) -> bool:
 
 
 def _quoted(value: object) -> str:
-    """Return a text or a list of texts in TOML, whose escapes are those of JSON."""
+    """Return a text or a list of texts in TOML, which has the escapes of JSON."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

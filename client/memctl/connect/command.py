@@ -17,7 +17,7 @@ from memctl.connect.standing import Standing, is_present, standing
 from memctl.output import say, write
 from memoryd_client.client import Client
 from memoryd_client.errors import DaemonNotRunningError, MemorydError
-from memoryd_client.shared.humanize import counted, duration
+from memoryd_client.shared.humanize import counted
 from memoryd_client.shared.paths import config_path
 from memoryd_client.shared.style import one_line, printable_name
 
@@ -188,9 +188,9 @@ def _list(setup: Setup, arguments: Arguments) -> int:
 def _lines(found: Standing, width: int) -> str:
     """Return one line for an agent, and one for each thing that is not as it should be."""
     line = f"{found.title:<{width}}  {_STATES[found.state]}"
-    if works := [proof for proof in found.proofs if proof.ok]:
-        slowest = max(proof.took_s for proof in works)
-        line += f" · memory answers ({counted(len(works), 'proof')}, {duration(slowest)} at most)"
+    if found.proofs and all(proof.ok for proof in found.proofs):
+        slowest = max(proof.took_s for proof in found.proofs)
+        line += f" · memory answers ({counted(len(found.proofs), 'proof')}, {slowest:.1f} s)"
     if found.state == "connected" and not found.transcripts:
         line += " · transcripts are not read"
     wrong = [proof.message for proof in found.proofs if not proof.ok]

@@ -78,11 +78,10 @@ def disconnected(text: str, entries: list[Entry], original: str | None) -> str:
     """Return the text without the entries that memoryd added. Raises `JsonTextError`."""
     before = json_text.parse(original or "")
     for entry in reversed(entries):
-        old = json_text.find(before, entry.path)
-        previous = None if old is None or original is None else json_text.value(original, old)
+        previous = _at(original or "", entry.path)
         match entry:
             case MemberEntry():
-                text = _without_member(text, entry, old is not None, previous)
+                text = _without_member(text, entry, original or "")
             case ElementEntry():
                 if not (isinstance(previous, list) and entry.value in previous):
                     for place in reversed(list(_elements(text, entry))):
@@ -115,7 +114,7 @@ def present(text: str, entries: list[Entry]) -> list[str]:
                 places = list(_elements(text, entry))
             case HookEntry():
                 places = list(_hooks(text, entry))
-        lines += [_line(place, _at(text, place)) for place in places]
+        lines += [_line(place, _own(entry, _at(text, place))) for place in places]
     return lines
 
 
@@ -156,13 +155,13 @@ def _with_member(text: str, entry: MemberEntry) -> str:
     return json_text.put(text, entry.path, entry.value)
 
 
-def _without_member(text: str, entry: MemberEntry, existed: bool, previous: object) -> str:
+def _without_member(text: str, entry: MemberEntry, original: str) -> str:
     current = _at(text, entry.path)
     if not (_holds(current, entry.value) or (current is not None and entry.is_ours(current))):
         return text
-    return (
-        json_text.put(text, entry.path, previous) if existed else json_text.remove(text, entry.path)
-    )
+    if json_text.find(json_text.parse(original), entry.path) is None:
+        return json_text.remove(text, entry.path)
+    return json_text.put_back(text, entry.path, original)
 
 
 def _with_element(text: str, entry: ElementEntry) -> str:
@@ -219,9 +218,16 @@ def _holds(current: object, wanted: object) -> bool:
     return type(current) is type(wanted) and current == wanted
 
 
+def _own(entry: Entry, value: object) -> object:
+    """Return a value without what others have added to it, which may be secret."""
+    if isinstance(entry, HookEntry) and isinstance(value, dict):
+        return value.get("command")
+    if isinstance(entry.value, dict) and isinstance(value, dict):
+        return {key: value[key] for key in entry.value if key in value}
+    return value
+
+
 def _line(place: Path, value: object) -> str:
-    """Return a place, without its indexes, and the value there; of a hook only the command."""
-    name = ".".join(key for key in place if isinstance(key, str))
-    if isinstance(value, dict) and place[-2:-1] == ("hooks",):
-        name, value = name.removesuffix(".hooks"), value.get("command")
+    """Return a place, without its indexes, and a value."""
+    name = ".".join(key for key in place if isinstance(key, str)).removesuffix(".hooks")
     return f"{name}: {json.dumps(value, ensure_ascii=False)}"

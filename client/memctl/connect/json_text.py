@@ -19,6 +19,7 @@ _Piece = tuple[int, int, str]
 """(start, end, text): `text` replaces the characters from `start` to `end`."""
 
 _SPACE = re.compile(r"(?:[\s\ufeff]|//[^\n\r\u2028\u2029]*|/\*[\s\S]*?\*/)*")
+_COMMENT = re.compile(r"//[^\n\r\u2028\u2029]*|/\*[\s\S]*?\*/")
 _STRING = re.compile(r'"(?:[^"\\\n\r]|\\(?:\r\n|[\s\S]))*"' r"|'(?:[^'\\\n\r]|\\(?:\r\n|[\s\S]))*'")
 _NAME = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
 _ATOM = re.compile(
@@ -121,6 +122,14 @@ def put(text: str, path: Path, new: object) -> str:
     return _add(text, root, path[:-1], path[-1], new)
 
 
+def put_back(text: str, path: Path, other: str) -> str:
+    """Return the text with the value at a path, which it has, as it is written in another text."""
+    new, old = find(parse(text), path), find(parse(other), path)
+    if new is None or old is None:
+        return text
+    return _replaced(text, [(new.start, new.end, other[old.start : old.end])])
+
+
 def append(text: str, path: Path, new: object) -> str:
     """Return the text with an element added to an array, which may be missing.
 
@@ -143,7 +152,7 @@ def remove(text: str, path: Path) -> str:
     if len(around.items) == 1 and not (gap + text[end : around.end - 1]).strip():
         return _replaced(text, [(around.start + 1, around.end - 1, "")])
     # A comment of one line must stay on its line.
-    kept = "\n" if "//" in gap.rpartition("\n")[2] and text[end : end + 1] not in _BREAKS else ""
+    kept = "\n" if _ends_in_comment(gap) and text[end : end + 1] not in _BREAKS else ""
     pieces = [(start, end, kept)]
     if item.comma is None and before is not None and before.comma is not None:
         pieces.insert(0, (before.comma, before.comma + 1, ""))
@@ -178,14 +187,14 @@ def _insert(text: str, root: JsonNode, node: JsonNode, key: str | int | None, ne
     if not node.items:
         gap = text[node.start + 1 : node.end - 1].rstrip()
         place = node.start + 1 + len(gap)
-        if not lined and "//" not in gap:
+        if not lined and not _ends_in_comment(gap):
             return _replaced(text, [(place, node.end - 1, own)])
         return _replaced(text, [(place, node.end - 1, newline + inner + own + newline + margin)])
     last = node.items[-1]
     after = last.node.end if last.comma is None else last.comma + 1
     gap = text[after : node.end - 1].rstrip()
     place = after + len(gap)
-    lead = newline + inner if lined or "//" in gap.rpartition("\n")[2] else _blank(text)
+    lead = newline + inner if lined or _ends_in_comment(gap) else _blank(text)
     if last.comma is not None:
         return _replaced(text, [(place, place, f"{lead}{own},")])
     return _replaced(text, [(after, after, ","), (place, place, lead + own)])
@@ -226,6 +235,11 @@ def _newline(text: str) -> str:
 def _blank(text: str) -> str:
     """Return the space after a colon or comma: none in a text without any."""
     return "" if re.search(r'":\S', text) and not re.search(r'":\s', text) else " "
+
+
+def _ends_in_comment(gap: str) -> bool:
+    """Return whether the text after white space and comments would be part of a comment."""
+    return any(c[0][1] == "/" and c.end() == len(gap) for c in _COMMENT.finditer(gap))
 
 
 def _replaced(text: str, pieces: Iterable[_Piece]) -> str:

@@ -11,7 +11,7 @@ from memctl.connect.files import FileChangedError
 from memctl.connect.journal import Journal
 from memctl.connect.toml_text import MARK
 
-_ATTEMPTS = 3
+ATTEMPTS = 3
 """Plans until a file is left alone that somebody else keeps changing."""
 
 
@@ -32,9 +32,9 @@ class FileChange(Struct, frozen=True):
 def connect(agent: HostAgent, *, dry_run: bool = False) -> list[FileChange]:
     """Connect an agent and return the changes, none if it is connected. Raises `ConnectError`."""
     journal = Journal(agent.name)
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(ATTEMPTS):
         changes = [c for t in agent.targets if (c := _to_connect(t, journal)) is not None]
-        if dry_run or _made(changes, journal, last=attempt + 1 == _ATTEMPTS):
+        if dry_run or _made(changes, journal, last=attempt + 1 == ATTEMPTS):
             break
     return changes
 
@@ -42,9 +42,9 @@ def connect(agent: HostAgent, *, dry_run: bool = False) -> list[FileChange]:
 def disconnect(agent: HostAgent, *, dry_run: bool = False) -> list[FileChange]:
     """Take all entries out again and return the changes. Raises `ConnectError`."""
     journal = Journal(agent.name)
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(ATTEMPTS):
         changes = [c for t in agent.targets if (c := _to_disconnect(t, journal)) is not None]
-        if dry_run or _made(changes, None, last=attempt + 1 == _ATTEMPTS):
+        if dry_run or _made(changes, None, last=attempt + 1 == ATTEMPTS):
             break
     if not dry_run:
         for target in agent.targets:

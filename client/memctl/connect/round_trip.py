@@ -3,6 +3,7 @@
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
+from tempfile import TemporaryFile
 from threading import Timer
 from time import monotonic
 from typing import IO
@@ -75,27 +76,27 @@ def hook(event: str, command: str, environ: Mapping[str, str], folder: str) -> P
 
 def _searched(command: list[str], environ: Mapping[str, str]) -> str:
     """Return why memory could not be searched, "" if it could."""
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=dict(environ),
-    ) as server:
+    with (
+        TemporaryFile() as said,
+        subprocess.Popen(
+            command,
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            env=dict(environ),
+        ) as server,
+    ):
         timer = Timer(DEADLINE_S, server.kill)
         timer.start()
         try:
             message = _converse(server)
-            if not message:
-                return ""
-            # Its own words explain an end better.
-            server.kill()
-            said = server.stderr.read() if server.stderr is not None else b""
-            lines = said.decode("utf-8", "replace").strip().splitlines()
-            return f"{message}: {lines[-1]}" if lines else message
         finally:
             timer.cancel()
             server.kill()
+        said.seek(0)
+        lines = said.read().decode("utf-8", "replace").strip().splitlines()
+        return f"{message}: {lines[-1]}" if message and lines else message
 
 
 def _converse(server: "subprocess.Popen[bytes]") -> str:
@@ -124,7 +125,6 @@ def _converse(server: "subprocess.Popen[bytes]") -> str:
 
 def _send(to: IO[bytes], message: dict[str, object]) -> None:
     to.write(msgspec.json.encode({"jsonrpc": "2.0", **message}) + b"\n")
-    to.flush()
 
 
 def _answer(lines: IO[bytes], number: int) -> dict[str, object]:
