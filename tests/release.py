@@ -44,6 +44,12 @@ def check_distribution(dist: Path, name: str, folder: Path) -> None:
         for file in (folder / package).rglob("*")
         if file.suffix in (".py", ".typed")
     }
+    # The plugins that are part of a package are links to folders of the repository.
+    for link in (link for package in packages for link in (folder / package).rglob("*")):
+        if link.is_symlink():
+            files = (file for file in link.resolve().rglob("*") if file.is_file())
+            place = link.relative_to(folder)
+            modules |= {str(place / file.relative_to(link.resolve())) for file in files}
     with zipfile.ZipFile(dist / f"{name}-{version}-py3-none-any.whl") as wheel:
         info = f"{name}-{version}.dist-info"
         check_metadata(wheel.read(f"{info}/METADATA"), project["project"])

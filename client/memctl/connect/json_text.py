@@ -174,9 +174,10 @@ def _add(text: str, root: JsonNode, path: Path, key: str | int | None, new: obje
 
 
 def _insert(text: str, root: JsonNode, node: JsonNode, key: str | int | None, new: object) -> str:
-    if node.start == node.end:  # the text is empty
-        return f"{text}{json.dumps({key: new}, indent=2, ensure_ascii=False)}\n"
     newline = _newline(text)
+    if node.start == node.end:  # the text is empty
+        lead = newline if _ends_in_comment(text) else ""
+        return f"{text}{lead}{json.dumps({key: new}, indent=2, ensure_ascii=False)}\n"
     lined = _is_lined(text, root, node)
     margin = _margin(text, node.start)
     inner = margin + _unit(text, root)
