@@ -18,7 +18,7 @@ from memctl.output import say, write
 from memoryd_client.client import Client
 from memoryd_client.errors import DaemonNotRunningError, MemorydError
 from memoryd_client.shared.humanize import counted
-from memoryd_client.shared.paths import config_path
+from memoryd_client.shared.paths import config_path, socket_suffix
 from memoryd_client.shared.style import one_line, printable_name
 
 _STATES = {
@@ -78,7 +78,7 @@ def run(arguments: Arguments, socket_path: str) -> int:
 
 def _setup(arguments: Arguments, client: Client, socket_path: str) -> Setup:
     options: list[str] = []
-    if arguments.socket or os.environ.get("MEMORYD_SOCKET"):
+    if socket_suffix(socket_path):  # not the one that every client looks for
         options += ["--socket", os.path.abspath(socket_path)]
     if arguments.agent is not None:
         options += ["--agent", arguments.agent]
