@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memctl.connect import toml_text
+from memctl.connect.agents import Setup, agent
+from memctl.connect.entries import ConnectError
 
 LINES = st.lists(
     st.sampled_from(
@@ -17,6 +19,9 @@ LINES = st.lists(
             "  [ 't.u' . v ] # x",
             "[[hooks.Stop]]",
             "[[hooks.Stop.hooks]]",
+            "[[hooks.SessionStart]]",
+            "[mcp_servers.other]",
+            "command = '/bin/memctl hook other Stop'",
             'a = """',
             "[not] '''",
             'b"""',
@@ -31,6 +36,7 @@ LINES = st.lists(
     ),
     max_size=12,
 )
+SETUP = Setup("/bin/memctl", ["--agent", 'a"b'], {"HOME": "/home/ana"}, "/plugin", "/config.toml")
 BLOCK = "[m.memoryd]\ncommand = 'x'\n\n[[m.memoryd.more]]\na = [\n  1,\n]"
 
 
@@ -57,6 +63,22 @@ def test_removed_tables_leave_the_text_as_it_was(text: str, ends: bool, newline:
     }
     rest = without(after)
     assert rest in (text, f"{text}\n", f"{text}\r\n")
+
+
+@given(LINES.map("\n".join).filter(valid))
+def test_codex_loses_only_the_tables_of_memoryd(text: str) -> None:
+    [file] = agent("codex", SETUP).files
+    try:
+        connected = file.connected(text)
+    except ConnectError:
+        return
+    before, after = tomllib.loads(text), tomllib.loads(connected)
+    assert after["mcp_servers"]["memoryd"]["required"] is True
+    assert {key: after[key] for key in before.keys() - {"hooks", "mcp_servers"}} == {
+        key: before[key] for key in before.keys() - {"hooks", "mcp_servers"}
+    }
+    assert (file.connected(connected), file.missing(connected)) == (connected, [])
+    assert file.disconnected(connected, text) in (text, f"{text}\n")
 
 
 def test_tables_are_found_by_name() -> None:

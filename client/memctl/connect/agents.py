@@ -172,6 +172,7 @@ def _codex(setup: Setup) -> HostAgent:
         SessionsFile(setup.config, "codex"),
         [
             "Codex asks once whether it may run the hooks; until then it runs none",
+            "disconnect Codex before you remove memctl, because it does not start without it",
             *_elsewhere(setup, "CODEX_HOME"),
         ],
     )

@@ -115,19 +115,15 @@ class CodexFile(Struct, frozen=True):
 
     def _cut(self, text: str) -> str:
         is_served = bool(self._server(_read(text)))
-        while True:
-            found = toml_text.tables(text)
-            index = next(
-                (
-                    number
-                    for number, table in enumerate(found)
-                    if (is_served and table.name[:2] == _SERVER) or self._goes(text, found, number)
-                ),
-                None,
-            )
-            if index is None:
-                return text
-            text = toml_text.cut(text, found[index])
+        found = toml_text.tables(text)
+        ours = [
+            table
+            for index, table in enumerate(found)
+            if (is_served and table.name[:2] == _SERVER) or self._goes(text, found, index)
+        ]
+        for table in reversed(ours):
+            text = toml_text.cut(text, table)
+        return text
 
     def _goes(self, text: str, found: list[TomlTable], index: int) -> bool:
         """Return whether a table is a hook of memoryd, or a group that has no others."""

@@ -134,7 +134,8 @@ def _remarks(
         try:
             client.reload()
         except DaemonNotRunningError:
-            yield "memoryd is not running; `memctl start` starts it"
+            if connects:
+                yield "memoryd is not running; `memctl start` starts it"
         except MemorydError as error:
             yield f"memoryd can't reload its configuration: {error}"
     text = plan.text_of(sessions, files.read(sessions.path))
