@@ -2,7 +2,10 @@
 
 import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -77,3 +80,10 @@ class Home:
     def state(self) -> list[Path]:
         """Return the files of the journal."""
         return sorted((self.folder / ".local/state/memoryd/connect").glob("*"))
+
+
+@contextmanager
+def scratch_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    """Make a home whose path is short enough for a socket."""
+    with TemporaryDirectory(prefix="mc-", dir="/tmp") as folder:
+        yield Home(Path(folder), monkeypatch)

@@ -6,11 +6,10 @@ import stat
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from connecting import Home
+from connecting import Home, scratch_home
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from json5_texts import VALUES, json5_texts, json_texts
@@ -40,11 +39,11 @@ EXISTING = {
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    made = Home(tmp_path, monkeypatch)
-    for name in NAMES:
-        (tmp_path / MAIN[name]).parent.mkdir()
-    return made
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    with scratch_home(monkeypatch) as made:
+        for name in NAMES:
+            (made.folder / MAIN[name]).parent.mkdir()
+        yield made
 
 
 def read(text: str) -> Any:
@@ -337,10 +336,9 @@ def test_any_settings_that_others_change_lose_only_our_entries(
 @given(SETTINGS, JSON_AGENTS)
 def test_any_settings_are_restored(made: tuple[str, dict[str, Any]], name: str) -> None:
     text, _ = made
-    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch:
+    with pytest.MonkeyPatch.context() as monkeypatch, scratch_home(monkeypatch) as home:
         monkeypatch.setenv("MEMORYD_NO_AUTOSTART", "1")
         monkeypatch.setattr(os, "fsync", lambda _: None)
-        home = Home(Path(folder), monkeypatch)
         path = home.write(MAIN[name], text)
         if memctl.main(["connect", name]) == 0:
             home.memctl("disconnect", name)

@@ -1,11 +1,12 @@
 """`memctl connect` without a name: how the agents stand, and proofs by their own commands."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from connecting import Home
+from connecting import Home, scratch_home
 
 from memctl.connect import round_trip
 
@@ -13,8 +14,9 @@ Captured = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    return Home(tmp_path, monkeypatch)
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    with scratch_home(monkeypatch) as made:
+        yield made
 
 
 @pytest.fixture
