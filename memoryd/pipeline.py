@@ -18,6 +18,7 @@ import msgspec
 from memoryd.agent.agent import Agent, IndexStages, NoteStages, Queues, TranscriptStages
 from memoryd.agent.consent import leaving, log_route
 from memoryd.agent.embedding import Embedding, join_embedding
+from memoryd.agent.entry_vectors import EntryVectors
 from memoryd.agent.factories import (
     check_workspace,
     choose_provider,
@@ -30,6 +31,7 @@ from memoryd.agent.factories import (
     wanted_identity,
 )
 from memoryd.agent.index_lock import IndexLock
+from memoryd.agent.note_texts import NoteTexts
 from memoryd.agent.rebuild_stages import RebuildStages
 from memoryd.agent.recovery import Corruptions, Recovery
 from memoryd.agent.transcripts import Transcripts
@@ -189,6 +191,7 @@ async def _agent(
         on_embedded=base.events.embedded,
         restart=base.restart,
     )
+    settings, discovery = base.config.settings, notes.discovery
     agent = Agent(
         config=base.config,
         notes=notes,
@@ -198,10 +201,12 @@ async def _agent(
         queues=base.queues,
         engine=SearchEngine(
             base.store,
-            base.config.settings.query,
+            settings.query,
             embedding.vectors,
-            origin_of=notes.discovery.origin,
+            origin_of=discovery.origin,
         ),
+        note_texts=NoteTexts(discovery, note_reader(settings, discovery, notes.mounts)),
+        entry_vectors=EntryVectors(embedding.pool),
         events=base.events,
         lookups=lookups,
         disk_waits=base.waits,

@@ -53,6 +53,7 @@ LAYERS: dict[str, dict[str, set[str]]] = {
     "api": {
         "api": {
             "agent",
+            "chunk",
             "client",
             "embed",
             "errors",
@@ -63,6 +64,7 @@ LAYERS: dict[str, dict[str, set[str]]] = {
             "search",
             "server",
             "source",
+            "text",
         },
     },
     "daemon": {

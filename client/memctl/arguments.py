@@ -47,6 +47,7 @@ class Arguments(Struct):
     trusted: bool = False
     full: bool = False
     session: str | None = None
+    chat_type: str = "direct"
     raw: bool = False
     match: str | None = None
     dry_run: bool = False
@@ -92,8 +93,9 @@ def _read_option(arguments: Arguments, word: str, rest: Iterator[str]) -> None:
     option = next((option for option in known if option.flag == flag), None)
     if option is None:
         hint = _nearest(flag, [option.flag for option in known])
-        if not hint and command == "search":
-            hint = "; put -- before a query that begins with a dash"
+        if not hint and command in ("search", "recall"):
+            what = "query" if command == "search" else "message"
+            hint = f"; put -- before a {what} that begins with a dash"
         raise UsageError(f"unknown option {flag}{hint}", command=command)
     if option.kind is None:
         if equals:

@@ -71,6 +71,7 @@ def _date(text: str) -> str:
 
 
 _AGENT = Kind("ID", "needs an agent id")
+_CHAT = Kind("TYPE", "must be direct, group or channel")
 _DATE = Kind("DATE", "must be a date like 2026-11-28", _date)
 _DIR = Kind("DIR", "needs a folder")
 _EVENT = Kind("K", "needs a kind of event", repeats=True)
@@ -140,6 +141,20 @@ COMMANDS: dict[str, Command] = {
             Option("--lines", "lines", "number of lines", _WHOLE),
             Option("--raw", "raw", "print a transcript's raw records"),
         ),
+    ),
+    "context": Command(
+        "Print the notes that a session begins with.",
+        options=(
+            Option("--session", "session", "id of the session", _ID),
+            Option("--chat-type", "chat_type", "direct, group or channel", _CHAT),
+            Option("--max-chars", "max_chars", "maximum characters (8000)", _WHOLE),
+        ),
+    ),
+    "recall": Command(
+        "Print the entries of notes that fit a message.",
+        "MESSAGE…",
+        math.inf,
+        (Option("--max-chars", "max_chars", "maximum characters (default: 1500)", _WHOLE),),
     ),
     "status": Command("Show the status of the daemon and all agents (or of --agent)."),
     "files": Command(

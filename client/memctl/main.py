@@ -37,6 +37,7 @@ OK, FAILED, USAGE, NO_DAEMON, NOT_FOUND, INTERRUPTED = 0, 1, 2, 3, 4, 130
 USAGE_CODE = "usage"
 TIMEOUT_S = 30.0
 WAIT_S = 2.0
+CONTEXT_CHARS, RECALL_CHARS = 8_000, 1_500
 
 _NEVER_AUTOSTART = ("config", "drop", "ping", "reload")
 """Commands about a running daemon, which therefore never start one."""
@@ -173,6 +174,16 @@ def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
             )
         case "get":
             return _get(client, arguments)
+        case "context":
+            return client.context(
+                arguments.session or "",
+                chat_type=arguments.chat_type,
+                max_chars=arguments.max_chars or CONTEXT_CHARS,
+                now=_now(),
+            )
+        case "recall":
+            message, most = " ".join(arguments.words), arguments.max_chars or RECALL_CHARS
+            return client.recall(message, max_chars=most, now=_now())
         case "status":
             return _statuses(client) if arguments.agent is None else [client.status()]
         case "index" | "sync":

@@ -18,6 +18,7 @@ from memoryd_client.schema.memory import (
     ProbeResult,
     SyncResult,
 )
+from memoryd_client.schema.recall import ContextResult, RecallResult
 from memoryd_client.schema.search import SearchResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.shared.humanize import counted, duration
@@ -38,6 +39,8 @@ def answer(result: Renderable, style: Style, *, terminal: bool, full: bool = Fal
             from memctl.render_search import search
 
             return search(result, style, full=full)
+        case ContextResult() | RecallResult():
+            return printable(result.text) if terminal else result.text
         case GetResult():
             return get(result, terminal=terminal)
         case list():
@@ -74,6 +77,15 @@ def remarks(result: Renderable) -> list[str]:
                 files = counted(result.pending_files, "changed file")
                 lines.append(f"warning: {files} not searchable yet")
             return lines
+        case ContextResult():
+            lines = _warnings(result.warnings)
+            if result.omitted:
+                more = counted(len(result.omitted), "section")
+                lines.append(f"{more} did not fit: {one_line(', '.join(result.omitted))}")
+            return lines if result.text else ["nothing to begin with", *lines]
+        case RecallResult():
+            lines = _warnings(result.warnings)
+            return lines if result.entries else ["nothing fits with high confidence", *lines]
         case IndexResult() | SyncResult():
             return _warnings(result.warnings)
         case AgentsResult():

@@ -40,6 +40,12 @@ if TYPE_CHECKING:
         SyncResult,
         TranscriptUpdatedResult,
     )
+    from memoryd_client.schema.recall import (
+        ContextResult,
+        ContextSection,
+        RecallEntry,
+        RecallResult,
+    )
     from memoryd_client.schema.search import Confidence, Hit, Origin, Role, SearchResult
     from memoryd_client.schema.status import StatusResult
     from memoryd_client.schema.transcripts import ForgetResult, SessionEntry, SessionsResult
@@ -56,6 +62,8 @@ __all__ = [
     "Confidence",
     "ConfigResult",
     "ConfigValue",
+    "ContextResult",
+    "ContextSection",
     "DropResult",
     "Event",
     "FileEntry",
@@ -68,6 +76,8 @@ __all__ = [
     "Origin",
     "PingResult",
     "ProbeResult",
+    "RecallEntry",
+    "RecallResult",
     "ReloadResult",
     "Role",
     "SearchResult",
@@ -88,6 +98,7 @@ _NAMES_OF_MODULE = {
     "errors": ("MemorydError",),
     "prompt": ("for_prompt",),
     "schema.agents": ("AddResult", "AgentSummary", "AgentsResult", "DropResult", "ReloadResult"),
+    "schema.recall": ("ContextResult", "ContextSection", "RecallEntry", "RecallResult"),
     "schema.search": ("Confidence", "Hit", "Origin", "Role", "SearchResult"),
     "schema.status": ("StatusResult",),
     "schema.transcripts": ("ForgetResult", "SessionEntry", "SessionsResult"),

@@ -19,6 +19,7 @@ from memoryd_client.schema.memory import (
     SyncResult,
     TranscriptUpdatedResult,
 )
+from memoryd_client.schema.recall import ContextResult, RecallResult
 from memoryd_client.schema.search import SearchBody, SearchResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.schema.transcripts import ForgetBody, ForgetResult, SessionEntry, SessionsResult
@@ -138,6 +139,30 @@ class AsyncClient:
         return await self._run(
             requests.get(path, start_line=start_line, lines=lines, raw=raw), timeout_s
         )
+
+    async def context(
+        self,
+        session: str = "",
+        *,
+        chat_type: str = "direct",
+        max_chars: int = 8_000,
+        now: str | None = None,
+        timeout_s: float | None = None,
+    ) -> ContextResult:
+        """Return the notes that a session begins with, for a prompt; see `ContextBody`."""
+        call = requests.context(session, chat_type=chat_type, max_chars=max_chars, now=now)
+        return await self._run(call, timeout_s)
+
+    async def recall(
+        self,
+        message: str,
+        *,
+        max_chars: int = 1_500,
+        now: str | None = None,
+        timeout_s: float | None = None,
+    ) -> RecallResult:
+        """Return at most three entries of notes that fit `message`; see `RecallBody`."""
+        return await self._run(requests.recall(message, max_chars=max_chars, now=now), timeout_s)
 
     async def sync(
         self,

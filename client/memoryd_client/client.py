@@ -19,6 +19,7 @@ from memoryd_client.schema.memory import (
     SyncResult,
     TranscriptUpdatedResult,
 )
+from memoryd_client.schema.recall import ContextResult, RecallResult
 from memoryd_client.schema.search import SearchBody, SearchResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.schema.transcripts import ForgetBody, ForgetResult, SessionEntry, SessionsResult
@@ -146,6 +147,30 @@ class Client:
     ) -> GetResult:
         """Return whole lines of a memory file, from `start_line` (1-based); see `GetBody`."""
         return self._run(requests.get(path, start_line=start_line, lines=lines, raw=raw), timeout_s)
+
+    def context(
+        self,
+        session: str = "",
+        *,
+        chat_type: str = "direct",
+        max_chars: int = 8_000,
+        now: str | None = None,
+        timeout_s: float | None = None,
+    ) -> ContextResult:
+        """Return the notes that a session begins with, for a prompt; see `ContextBody`."""
+        call = requests.context(session, chat_type=chat_type, max_chars=max_chars, now=now)
+        return self._run(call, timeout_s)
+
+    def recall(
+        self,
+        message: str,
+        *,
+        max_chars: int = 1_500,
+        now: str | None = None,
+        timeout_s: float | None = None,
+    ) -> RecallResult:
+        """Return at most three entries of notes that fit `message`; see `RecallBody`."""
+        return self._run(requests.recall(message, max_chars=max_chars, now=now), timeout_s)
 
     def sync(
         self,

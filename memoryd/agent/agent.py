@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 from memoryd.agent.consent import notices
 from memoryd.agent.embedding import Embedding
+from memoryd.agent.entry_vectors import EntryVectors
+from memoryd.agent.note_texts import NoteTexts
 from memoryd.agent.transcripts import Transcripts
 from memoryd.chunk.parser import Parser
 from memoryd.config.load import AgentConfig
@@ -93,6 +95,8 @@ class Agent:
     index: IndexStages
     queues: Queues
     engine: SearchEngine
+    note_texts: NoteTexts
+    entry_vectors: EntryVectors
     events: AgentEvents
     lookups: PlaceThreads
     disk_waits: DiskWaits

@@ -44,7 +44,7 @@ async def get(agent: Agent, body: GetBody) -> GetResult:
         raise RequestFailedError(
             ErrorCode.DENIED,
             f"can't read {shown}: {error}",
-            "memory is MEMORY.md, memory/**/*.md and the configured extra_paths",
+            "memory is MEMORY.md, USER.md, memory/**/*.md and the configured extra_paths",
         ) from error
     except FileNotFoundError as error:
         if (reason := await _missing_disk_reason(agent, body.path)) is not None:

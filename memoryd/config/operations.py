@@ -13,6 +13,8 @@ EFFECTS: Mapping[Op, Effect] = {
     Op.PING: "none",
     Op.SEARCH: "reads",
     Op.GET: "reads",
+    Op.CONTEXT: "reads",
+    Op.RECALL: "reads",
     Op.STATUS: "reads",
     Op.FILES: "reads",
     Op.SESSIONS: "reads",

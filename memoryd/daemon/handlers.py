@@ -12,9 +12,11 @@ from typing import Any
 from memoryd import __version__
 from memoryd.agent.agent import Agent
 from memoryd.api import files, handlers, probe, transcripts
+from memoryd.api.context import context
 from memoryd.api.forget import forget
 from memoryd.api.get import get
 from memoryd.api.health import degraded
+from memoryd.api.recall import recall
 from memoryd.api.search import search
 from memoryd.api.status import Daemon, status
 from memoryd.config.load import AgentConfig, real_path
@@ -66,6 +68,8 @@ class DaemonOperations:
             Op.CONFIG: of_agent(Op.CONFIG, handlers.config),
             Op.SEARCH: of_agent(Op.SEARCH, search),
             Op.GET: of_agent(Op.GET, get),
+            Op.CONTEXT: of_agent(Op.CONTEXT, context),
+            Op.RECALL: of_agent(Op.RECALL, recall),
             Op.SYNC: self.sync,
             Op.FILES: of_agent(Op.FILES, files.page),
             Op.SESSIONS: of_agent(Op.SESSIONS, transcripts.page),

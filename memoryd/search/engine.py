@@ -136,7 +136,7 @@ class SearchEngine:
         )
         if not query.text:
             return result
-        today = _today(body.now) or self._today()
+        today = day_of(body.now) or self._today()
         asked = await asked_date(query.text, today, self._store, weighted=self._weighted)
         retrievers = Retrievers(
             self._store,
@@ -346,8 +346,8 @@ def _checked(value: Number | None, default: Number, name: str, low: float, high:
     return value
 
 
-def _today(now: str | None) -> datetime.date | None:
-    """Return the day of who asks, None if the request does not say."""
+def day_of(now: str | None) -> datetime.date | None:
+    """Return the day of who asks, None if the request does not say. Raises `BadQueryError`."""
     try:
         moment = None if now is None else datetime.datetime.fromisoformat(now)
     except ValueError:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from memoryd.fs.hang import tick
 
-ROOT_FILES = ("MEMORY.md", "memory.md")
+ROOT_FILES = ("MEMORY.md", "memory.md", "USER.md")
 MEMORY_FOLDER = "memory"
 IGNORE_FILE = ".memoryignore"
 SUFFIX = ".md"

@@ -39,6 +39,7 @@ from memoryd_client.schema.memory import (
     TranscriptUpdatedBody,
     TranscriptUpdatedResult,
 )
+from memoryd_client.schema.recall import ContextBody, ContextResult, RecallBody, RecallResult
 from memoryd_client.schema.search import SearchBody, SearchResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.wire.framing import HEADER_BYTES
@@ -51,6 +52,8 @@ PONG = golden("ping_result", PingResult)
 STATUS = golden("status_result", StatusResult)
 CONFIG = golden("config_result", ConfigResult)
 FOUND = golden("search_result", SearchResult)
+CONTEXT = golden("context_result", ContextResult)
+RECALLED = golden("recall_result", RecallResult)
 GOT = golden("get_result", GetResult)
 SYNCED = golden("sync_result", SyncResult)
 INDEXED = golden("index_result", IndexResult)
@@ -114,6 +117,18 @@ CASES: list[tuple[Callable[[Client], object], Body, Body]] = [
         lambda client: client.get("MEMORY.md", start_line=5, lines=9),
         GetBody("MEMORY.md", 5, 9),
         GOT,
+    ),
+    (lambda client: client.context(), ContextBody(), CONTEXT),
+    (
+        lambda client: client.context("s", chat_type="group", max_chars=9, now="2026"),
+        ContextBody("s", "group", 9, "2026"),
+        CONTEXT,
+    ),
+    (lambda client: client.recall("tea"), RecallBody("tea"), RECALLED),
+    (
+        lambda client: client.recall("tea", max_chars=9, now="2026"),
+        RecallBody("tea", 9, "2026"),
+        RECALLED,
     ),
     (lambda client: client.sync(), SyncBody(vectors=True), SYNCED),
     (lambda client: client.sync(vectors=False), SyncBody(vectors=False), SYNCED),

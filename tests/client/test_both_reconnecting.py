@@ -22,6 +22,7 @@ from memoryd_client.schema.memory import (
     SyncResult,
     TranscriptUpdatedResult,
 )
+from memoryd_client.schema.recall import ContextResult, RecallResult
 from memoryd_client.schema.search import SearchResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.wire.framing import HEADER_BYTES
@@ -40,6 +41,8 @@ REPEATED: list[tuple[Ask, Body]] = [
     (lambda client: client.status(), golden("status_result", StatusResult)),
     (lambda client: client.search("tea"), FOUND),
     (lambda client: client.get("MEMORY.md"), golden("get_result", GetResult)),
+    (lambda client: client.context(), golden("context_result", ContextResult)),
+    (lambda client: client.recall("tea"), golden("recall_result", RecallResult)),
     (lambda client: client.sync(), golden("sync_result", SyncResult)),
     (lambda client: client.index(), INDEXED),
     (lambda client: client.files_page(), golden("files_result", FilesResult)),

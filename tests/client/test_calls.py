@@ -26,6 +26,8 @@ ALL: list[Call[Any]] = [
     requests.CONFIG,
     search("tea"),
     requests.get("MEMORY.md", start_line=1, lines=None, raw=False),
+    requests.context("", chat_type="direct", max_chars=8_000, now=None),
+    requests.recall("tea", max_chars=1_500, now=None),
     requests.sync(vectors=True),
     requests.index(force=False, provider=None),
     requests.index(force=True, provider=None),

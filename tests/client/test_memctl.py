@@ -32,7 +32,7 @@ INDEXED = golden("index_result", IndexResult)
 PONG = golden("ping_result", PingResult)
 ASKING = (
     *("search tea", "get x.md", "status", "files", "index", "sync", "probe", "events"),
-    *("agents", "add /w", "drop w", "reload", "ping"),
+    *("context", "recall tea", "agents", "add /w", "drop w", "reload", "ping"),
 )
 """Every command that needs a running daemon."""
 

@@ -11,6 +11,7 @@ from memoryd_client.schema.memory import BODY_OF_OP
 from memoryd_client.wire.protocol import Body, Op, Request, Result, raw
 
 NOT_TO_HAPPEN = {
+    "message": "x",
     "query": "word",
     "path": "MEMORY.md",
     "session": "s",

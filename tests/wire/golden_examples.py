@@ -34,6 +34,14 @@ from memoryd_client.schema.memory import (
     TranscriptUpdatedBody,
     TranscriptUpdatedResult,
 )
+from memoryd_client.schema.recall import (
+    ContextBody,
+    ContextResult,
+    ContextSection,
+    RecallBody,
+    RecallEntry,
+    RecallResult,
+)
 from memoryd_client.schema.search import Explanation, Hit, SearchBody, SearchResult
 from memoryd_client.schema.status import (
     BatchJob,
@@ -145,6 +153,37 @@ BODIES: dict[str, Body] = {
         trusted=True,
         min_confidence=0.25,
         now="2026-11-28T09:30:00+01:00",
+    ),
+    "context_body": ContextBody(
+        session="5f0c1d2e",
+        chat_type="group",
+        max_chars=4_000,
+        now="2026-11-28T09:30:00+01:00",
+    ),
+    "context_body_defaults": ContextBody(),
+    "context_result": ContextResult(
+        text="<memoryd-context>\nNotes.\n</memoryd-context>\n",
+        sections=[ContextSection("MEMORY.md#L3-L9", "People > Ana", 212)],
+        omitted=["MEMORY.md#L11-L80"],
+        warnings=["USER.md can't be read: Permission denied"],
+    ),
+    "recall_body": RecallBody(
+        message="Book a table with Ana", max_chars=900, now="2026-11-28T09:30:00+01:00"
+    ),
+    "recall_body_defaults": RecallBody(message="Tisch für zwei"),
+    "recall_result": RecallResult(
+        text="<memoryd-context>\nEntries.\n</memoryd-context>\n",
+        entries=[
+            RecallEntry(
+                citation="MEMORY.md#L4",
+                text="- Ana can't eat hazelnuts.",
+                confidence=0.9375,
+                date="2026-11-28",
+                origin="owner",
+                title="Memory > People",
+            )
+        ],
+        warnings=["the disk is slow"],
     ),
     "search_body_defaults": SearchBody(query="dentist"),
     "search_result": SearchResult(

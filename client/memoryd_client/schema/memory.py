@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import field
 
 from memoryd_client.schema.agents import AddBody, DropBody
+from memoryd_client.schema.recall import ContextBody, RecallBody
 from memoryd_client.schema.search import SearchBody
 from memoryd_client.schema.transcripts import ForgetBody, SessionsBody
 from memoryd_client.wire.protocol import Body, Op
@@ -236,6 +237,8 @@ BODY_OF_OP: dict[Op, type[Body]] = {
     Op.CONFIG: Empty,
     Op.SEARCH: SearchBody,
     Op.GET: GetBody,
+    Op.CONTEXT: ContextBody,
+    Op.RECALL: RecallBody,
     Op.SYNC: SyncBody,
     Op.INDEX: IndexBody,
     Op.FILES: FilesBody,

@@ -30,6 +30,8 @@ CAPABILITIES = (
     "forget",
     "probe",
     "events",
+    "context",
+    "recall",
 )
 
 
@@ -41,6 +43,8 @@ class Op(StrEnum):
     CONFIG = "config"
     SEARCH = "search"
     GET = "get"
+    CONTEXT = "context"
+    RECALL = "recall"
     SYNC = "sync"
     INDEX = "index"
     FILES = "files"

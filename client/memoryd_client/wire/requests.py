@@ -39,6 +39,7 @@ from memoryd_client.schema.memory import (
     TranscriptUpdatedBody,
     TranscriptUpdatedResult,
 )
+from memoryd_client.schema.recall import ContextBody, ContextResult, RecallBody, RecallResult
 from memoryd_client.schema.search import SearchBody, SearchResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.schema.transcripts import ForgetBody, ForgetResult, SessionsBody, SessionsResult
@@ -139,6 +140,19 @@ def get(path: str, *, start_line: int, lines: int | None, raw: bool) -> Call[Get
     """Ask for lines of a memory file; see `GetBody`."""
     body = GetBody(path=encodable(path), start_line=start_line, lines=lines, raw=raw)
     return Call(Op.GET, body, GetResult)
+
+
+def context(
+    session: str, *, chat_type: str, max_chars: int, now: str | None
+) -> Call[ContextResult]:
+    """Ask for the notes that a session begins with; see `ContextBody`."""
+    body = ContextBody(encodable(session), encodable(chat_type), max_chars, now)
+    return Call(Op.CONTEXT, body, ContextResult)
+
+
+def recall(message: str, *, max_chars: int, now: str | None) -> Call[RecallResult]:
+    """Ask for what fits a message; see `RecallBody`."""
+    return Call(Op.RECALL, RecallBody(encodable(message), max_chars, now), RecallResult)
 
 
 def sync(*, vectors: bool) -> Call[SyncResult]:

@@ -33,6 +33,8 @@ SEEDS = [
     b'sync\0{"vectors":false}\nindex\0{"force":false}\nevents\0{}\nreload\0{}',
     b'forget\0{"session":"s1"}\nsession_start\0{"session":"s1"}\n',
     b'transcript_updated\0{"path":"/x"}\nadd\0{"workspace":"x"}\ndrop\0{"agent":"x"}',
+    b'context\0{"chat_type":"group"}\ncontext\0{"max_chars":1,"now":"x"}\ncontext\0{}',
+    b'recall\0{"message":"the blue sky"}\nrecall\0{"message":"","max_chars":0}',
     b"no such op\0[1,2]\nping\0null\nping",
     b"\xff" + pack(Request(1, "ping")) + pack(Cancel(1)) + pack(Request(1, "ping")),
     b"\xff" + pack(Hello(1, 1)),

@@ -43,8 +43,10 @@ CALLS: list[Callable[[], Call[Any]]] = [
     lambda: requests.RELOAD,
     lambda: Call(Op.SEARCH, SearchBody("x"), SearchResult),
     lambda: requests.events(None),
+    lambda: requests.context("", chat_type="direct", max_chars=9, now=None),
+    lambda: requests.recall("x", max_chars=9, now=None),
 ]
-_EVENTS = len(CALLS) - 1
+_EVENTS = 15
 _HIT = {
     "id": "i",
     "path": "a\u001b[2J.md",
@@ -69,6 +71,8 @@ SEEDS = [
     b'\x07{"paths":["\\u001b"],"messages":-1,"dry_run":true,"unread":["\\u0007"]}',
     b'\x08{"files":[{"path":"\\u001b","source":"\\u001b","state":"failed","size_bytes":-1}],"total":1}',
     b'\x02{"agent":"\\u001b","files":[],"values":[{"key":"\\u001b","value":"\\u0007","origin":"x"}]}',
+    b'\x10{"text":"\\u001b","sections":[],"omitted":["\\u001b]0;x"],"warnings":["\\u009b"]}',
+    b'\x11{"text":"\\u001b","entries":[{"citation":"c","text":"t","confidence":1e308}]}',
     b"\x8e" + pack(Error("busy\x1b", "no\x1b[2J", 1)),
     b"\x8e" + pack(Progress(1, 2**63, -1, "\x1b")) + pack(Result(1, msgspec.Raw(b"\x80"))),
     b"\x8f" + pack(Item(1, msgspec.Raw(b"\xc0"))) + pack(Error("shutting_down", "x", None)),
