@@ -1,10 +1,12 @@
-"""Entries of notes that fit a message: their evidence, and how sure it is. See docs/recall.md.
+"""Entries of notes that fit a message: which are compared, and how probable it is. docs/recall.md.
 
-A message is no query: most ask nothing that memory knows. So an entry must be likely to fit before
-it is shown at all.
+A message is no query: most ask for nothing that a note says. So an entry must be likely to fit
+before it is shown at all.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import asyncio
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -14,23 +16,45 @@ from memoryd.index.store import Store
 from memoryd.index.vector_matrix import Vector
 from memoryd.messages import FileKey
 from memoryd.search import fuse
-from memoryd.search.confidence import logit_of_answer, probability
-from memoryd.search.evidence import ChunkText, Evidence, Question, weigh
+from memoryd.search.confidence import probability
+from memoryd.search.evidence import Question
 from memoryd.search.lexical import UNKNOWN
+from memoryd.search.message_kind import MessageKind
+from memoryd.search.overlap import Comparer, Overlap
 from memoryd.search.query import SOURCES, Query
-from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers, VectorRetriever
+from memoryd.search.retrievers import EncodedQuery, Retrievers, VectorRetriever
 from memoryd_client.schema.search import Origin
 
 NOTES = SOURCES[0]
 CANDIDATES = 24
 """Chunks per retriever whose entries are compared with the message."""
+SHOWN = 0.45
+"""Least probability of an entry that is shown."""
+MOST_WORDS = 4.0
+"""Weight of shared words from which more say no more."""
+MOST_KIND = 0.6
+"""Absolute kind of a message from which more says no more."""
 
-Embed = Callable[[Sequence[str]], Awaitable[Mapping[str, Vector]]]
-"""Function that returns the vectors of texts, of those that are known in time."""
+
+class RecallConstants(NamedTuple):
+    """Coefficients of the logit of the probability that an entry fits."""
+
+    bias: float
+    words: float
+    names: float
+    share: float = 0.0
+    cosine: float = 0.0
+    kind: float = 0.0
+
+
+BY_VECTORS = RecallConstants(-12.99, 6.87, 3.19, cosine=7.73, kind=-5.59)
+BY_WORDS = RecallConstants(-7.62, 5.13, 2.27, share=0.42)
+"""Fitted to every other message of the set `recall`, and to its practice messages. Words alone say
+little about the kind of a message: their bias is such that few others get an entry."""
 
 
 class NoteChunk(NamedTuple):
-    """A chunk of a note that may have an entry which fits."""
+    """A chunk of a note that may have an entry which fits; `title` has the headings above it."""
 
     key: FileKey
     title: str
@@ -39,57 +63,61 @@ class NoteChunk(NamedTuple):
     text: str
 
 
-class Recallable(NamedTuple):
-    """An entry as it is compared: the path of its note, the headings above it, and its text."""
+class ReadMessage(NamedTuple):
+    """A message as the retrievers have read it; `kind` is None without a vector."""
 
-    path: str
-    title: str
     text: str
+    question: Question
+    encoded: EncodedQuery
+    kind: float | None
 
 
-class Fit(NamedTuple):
-    """Evidence that an entry fits. `cosine` is on the bundled model's scale, None without one."""
-
-    evidence: Evidence
-    cosine: float | None
-
-    @property
-    def confidence(self) -> float:
-        """The estimated probability that the entry fits."""
-        return probability(logit_of_answer(fuse.strength_of_words(self.evidence), self.cosine))
+def fit(overlap: Overlap, cosine: float | None, kind: float | None) -> float:
+    """Return the probability that an entry fits; `cosine` is on the bundled model's scale."""
+    words = math.sqrt(min(overlap.words, MOST_WORDS))
+    names = math.tanh(overlap.names)
+    if cosine is None or kind is None:
+        by = BY_WORDS
+        logit = by.bias + by.words * words + by.names * names + by.share * min(1.0, overlap.share)
+        return probability(logit)
+    by = BY_VECTORS
+    near = math.tanh(max(0.0, cosine) / fuse.BEND)
+    kind = min(MOST_KIND, max(-MOST_KIND, kind))
+    logit = by.bias + by.words * words + by.names * names + by.cosine * near + by.kind * kind
+    return probability(logit)
 
 
 @dataclass(frozen=True, slots=True)
 class Recaller:
-    """Compares one message with entries. `vectors` is None where words alone count.
-
-    `embed` returns the vectors of entries.
-    """
+    """Compares messages with the entries of notes. `vectors` is None where words alone count."""
 
     store: Store
     vectors: VectorRetriever | None
-    embed: Embed
     origin_of: Callable[[FileKey], Origin]
 
-    async def chunks(
-        self, message: str, *, without: frozenset[FileKey]
-    ) -> tuple[list[NoteChunk], EncodedQuery]:
-        """Return the chunks of trusted notes that are nearest, and the message as it was read."""
+    async def read(
+        self, text: str, kind: MessageKind | None, *, without: frozenset[FileKey]
+    ) -> tuple[ReadMessage, list[NoteChunk]]:
+        """Return a message as it was read, and the nearest chunks of trusted notes."""
+        question = Question.read(text)
         retrievers = Retrievers(
             self.store,
             self.vectors,
-            Query(message),
-            Question.read(message),
+            Query(text),
+            question,
             keyword=True,
             vector=self.vectors is not None,
             trusted=True,
         )
-        retrieved = await retrievers.retrieve(CANDIDATES, self._notes(without), EncodedQuery())
+        ids = await asyncio.to_thread(self._notes, without)
+        retrieved = await retrievers.retrieve(CANDIDATES, ids, EncodedQuery())
         rows = list(dict.fromkeys([*retrieved.bm25, *retrieved.cosines]))
-        found = await self.store.readers.read(partial(_read_chunks, rows=rows))
-        return found, retrieved.encoded
+        chunks = await self.store.readers.read(partial(_read_chunks, rows=rows))
+        vector = retrieved.encoded.vector
+        known = None if kind is None or vector is None else kind.of(vector)
+        return ReadMessage(text, question, retrieved.encoded, known), chunks
 
-    def _notes(self, without: frozenset[FileKey]) -> FileIds:
+    def _notes(self, without: frozenset[FileKey]) -> frozenset[int]:
         return frozenset(
             row.file_id
             for key, row in self.store.catalog.copy().items()
@@ -98,30 +126,28 @@ class Recaller:
             and self.origin_of(key) is not Origin.UNTRUSTED
         )
 
-    async def fits(
-        self, message: str, encoded: EncodedQuery, entries: Sequence[Recallable]
-    ) -> list[Fit]:
-        """Return how well each entry fits a message that `chunks` has read."""
-        texts = [_as_chunk(entry) for entry in entries]
-        evidence = weigh(Question.read(message), encoded.corpus or UNKNOWN, texts)
-        cosines: dict[str, float] = {}
-        if encoded.vector is not None and self.vectors is not None:
-            own = encoded.vector
-            near = await self.embed([entry.text for entry in entries])
-            calibrate = self.vectors.calibrate
-            cosines = {
-                text: fuse.usual_scale(calibrate(float(vector @ own)))
-                for text, vector in near.items()
-            }
+    def fits(
+        self,
+        message: ReadMessage,
+        entries: Sequence[tuple[str, str]],
+        vectors: Mapping[str, Vector],
+    ) -> list[float]:
+        """Return the probability that each entry, a text below a title, fits. Blocking: CPU."""
+        comparer = Comparer(message.text, message.question, message.encoded.corpus or UNKNOWN)
         return [
-            Fit(found, cosines.get(entry.text))
-            for found, entry in zip(evidence, entries, strict=True)
+            fit(
+                comparer.compare(text, title),
+                self._cosine(message, vectors.get(text)),
+                message.kind,
+            )
+            for text, title in entries
         ]
 
-
-def _as_chunk(entry: Recallable) -> ChunkText:
-    context = f"{entry.path.removesuffix('.md')}\n{entry.title}"
-    return ChunkText(entry.text, context, len(entry.text.split()) + len(entry.title.split()))
+    def _cosine(self, message: ReadMessage, vector: Vector | None) -> float | None:
+        own = message.encoded.vector
+        if own is None or vector is None or self.vectors is None or len(own) != len(vector):
+            return None
+        return fuse.usual_scale(self.vectors.calibrate(float(vector @ own)))
 
 
 def _read_chunks(connection: Connection, rows: Sequence[int]) -> list[NoteChunk]:
@@ -135,5 +161,6 @@ def _read_chunks(connection: Connection, rows: Sequence[int]) -> list[NoteChunk]
         ).fetchone()
         if read is not None:
             source, path, title, heading, date, start_line, text = read
-            found.append(NoteChunk(FileKey(source, path), heading or title, date, start_line, text))
+            key = FileKey(source, path)
+            found.append(NoteChunk(key, heading or title, date, start_line, text))
     return found
