@@ -1,7 +1,7 @@
 """Recall: the entries of notes that fit a message with high confidence, and nothing otherwise."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -74,7 +74,7 @@ async def recall(agent: Agent, body: RecallBody) -> RecallResult:
         for entry in _entries(chunk)
     ]
     texts = [(one.entry.text, f"{one.key.path}\n{one.entry.title}") for one in found]
-    vectors = {}
+    vectors: Mapping[str, Vector] = {}
     if read.encoded.vector is not None:
         vectors = await agent.entry_vectors.of([text for text, _ in texts])
     fits = await asyncio.to_thread(recaller.fits, read, texts, vectors)
