@@ -2,6 +2,6 @@
 
 import sys
 
-from memctl.main import main
+from memctl.entry import main
 
 sys.exit(main())

@@ -219,6 +219,7 @@ COMMANDS: dict[str, Command] = {
         optional=True,
     ),
     "disconnect": Command("Undo `connect`.", "NAME", 1, (_DRY_RUN,)),
+    "hook": Command("Answer an event of an agent, given on stdin.", "AGENT EVENT", 2),
     "start": Command(
         "Start memoryd in the background and wait until it is ready.",
         options=(

@@ -79,6 +79,10 @@ def _run(words: list[str]) -> int:
     if arguments.version:
         write(f"memctl {__version__}\n")
         return OK
+    if arguments.command == "hook":
+        from memctl import hook
+
+        return hook.run([word for word in words if word != "hook"])
     try:
         socket_path = check_socket_path(arguments.socket or default_socket_path())
     except SocketPathError as error:

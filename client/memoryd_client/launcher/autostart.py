@@ -14,16 +14,22 @@ def autostart(socket_path: str) -> bool:
     `MEMORYD_NO_AUTOSTART`, set to anything but 0, disables it, and none is started at a restricted
     socket. Raises the errors of `control.start`.
     """
-    if os.environ.get("MEMORYD_NO_AUTOSTART", "0") not in ("", "0") or not is_enabled(
-        paths.config_path()
-    ):
-        return False
-    if paths.is_restricted_socket(socket_path):
+    if not may_start(socket_path):
         return False
     from memoryd_client.launcher import control as background
 
     background.start(socket_path, options=[], ready_s=READY_S)
     return True
+
+
+def may_start(socket_path: str) -> bool:
+    """Return whether a daemon may be started at this socket.
+
+    Raises `StartFailedError` if somebody else could have enabled it.
+    """
+    if os.environ.get("MEMORYD_NO_AUTOSTART", "0") not in ("", "0"):
+        return False
+    return is_enabled(paths.config_path()) and not paths.is_restricted_socket(socket_path)
 
 
 def is_enabled(config_path: str) -> bool:
