@@ -194,6 +194,7 @@ def test_every_format_of_the_fixtures_is_read(chats: Daemon) -> None:
         "claude",
         "codex",
         "codex-events",
+        "gemini",
         "plain",
     }
     assert all(entry.state == "indexed" and entry.messages > 1 for entry in found.values())

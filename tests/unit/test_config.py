@@ -285,7 +285,10 @@ def test_lists_are_replaced_and_not_joined(home: Path) -> None:
             "fallback: Invalid enum value 'x'; valid values: local, none,",
         ),
         ("[agents.main.query.hybrid]\nfusion = 'x'", "value 'x'; valid values: evidence, weighted"),
-        ("[defaults.sessions]\nformats = ['x']", "valid values: openclaw, claude, codex, plain"),
+        (
+            "[defaults.sessions]\nformats = ['x']",
+            "valid values: openclaw, claude, codex, gemini, plain",
+        ),
         (
             "[defaults]\nextra_paths = ['~/a', { path = '~/b', origin = 'king' }]",
             "value 'king'; valid values: owner, imported, untrusted",

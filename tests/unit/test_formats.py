@@ -13,7 +13,7 @@ from memoryd.source.transcripts.detect import FORMATS, by_name, detect, excluded
 from memoryd.source.transcripts.format import Message, Record
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "sessions"
-ALL = ("openclaw", "claude", "codex", "plain")
+ALL = ("openclaw", "claude", "codex", "gemini", "plain")
 NAMES = [known.name for known in FORMATS]
 
 T = 1771280820.0
@@ -47,6 +47,12 @@ EXPECTED: dict[str, list[tuple[int, str, str, float | None]]] = {
         (4, "user", "Prune the 蔷薇 🌹", 1759557601.0),
         (8, "assistant", "Pruned above the third bud.", 1759557604.0),
     ],
+    "gemini": [
+        (3, "user", "Which 堆肥 bin is full? 🪱", T),
+        (9, "assistant", "The left one.", T + 4),
+        (11, "assistant", "It was turned on Friday.", T + 5),
+        (14, "user", "And the other?", T + 60),
+    ],
     "plain": [
         (2, "user", "What did we call the cat? 🐈", T),
         (3, "assistant", "玉米, like the corn.", T + 5),
@@ -59,6 +65,7 @@ SESSIONS = {
     "claude": "5e55",
     "codex": "thread-1",
     "codex-events": "old-thread",
+    "gemini": "ge-11",
     "plain": "own-7",
 }
 
@@ -141,7 +148,7 @@ def test_an_event_before_its_item_does_not_hide_the_items() -> None:
 
 def test_no_format_has_an_unknown_name() -> None:
     with pytest.raises(KeyError):
-        by_name("gemini")
+        by_name("unknown")
 
 
 def test_a_role_that_nobody_speaks_in_is_left_out() -> None:
@@ -280,6 +287,7 @@ def answer(name: str, text: str) -> Record:
             "type": "event_msg",
             "payload": {"type": "agent_message", "message": text},
         },
+        "gemini": {"id": "m", "type": "gemini", "content": text},
         "plain": {"role": "assistant", "content": text},
     }
     return answers[name]

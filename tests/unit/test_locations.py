@@ -63,11 +63,13 @@ def test_the_usual_places_of_each_agent(tmp_path: Path, monkeypatch: pytest.Monk
         tmp_path, ".claude/projects/-home-me/c.jsonl", ".codex/sessions/2026/11/28/rollout-d.jsonl"
     )
     write(tmp_path, ".codex/sessions/2026/11/28/history.jsonl")
-    found = places(formats=("openclaw", "claude", "codex")).find()
+    write(tmp_path, ".gemini/tmp/work/chats/session-e.jsonl", ".gemini/tmp/work/logs/f.jsonl")
+    found = places(formats=("openclaw", "claude", "codex", "gemini")).find()
     assert [key.path for key in found.files] == [
         "sessions/openclaw/a.jsonl",
         "sessions/claude/-home-me/c.jsonl",
         "sessions/codex/2026/11/28/rollout-d.jsonl",
+        "sessions/gemini/work/chats/session-e.jsonl",
     ]
 
 

@@ -36,6 +36,8 @@ INTERNAL = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\nX\n<<<END_OPENCLAW_INTERNAL_C
         ),
         (f"hello\n\n{PROVENANCE}<<<EXTERNAL_UNTRUSTED_CONTENT>>>\nX\n\nY", "hello"),
         ("<relevant-memories>\n1. X\n</relevant-memories>\n\nhello", "hello"),
+        ("<memoryd-context>\nX\n\n<memory>\nX\n</memory>\n</memoryd-context>\nhello", "hello"),
+        ("<hook_context>X\n\nX</hook_context>\n\nhello\n<hook_context>X</hook_context>", "hello"),
         ("[Telegram Ana id:7 2026-01-05 10:00 UTC] hello", "hello"),
         ("[iMessage +1555 Mon 2026-02-23 16:05:10] hello", "hello"),
         ("[WhatsApp 2026-01-05T10:00Z] hello\n[message_id: 3EB0]", "hello"),

@@ -9,10 +9,18 @@ from collections.abc import Collection, Sequence
 from memoryd.source.transcripts.claude import Claude
 from memoryd.source.transcripts.codex import Codex, CodexEvents
 from memoryd.source.transcripts.format import Record, TranscriptFormat
+from memoryd.source.transcripts.gemini import Gemini
 from memoryd.source.transcripts.openclaw import OpenClaw
 from memoryd.source.transcripts.plain import Plain
 
-FORMATS: tuple[TranscriptFormat, ...] = (OpenClaw(), CodexEvents(), Codex(), Claude(), Plain())
+FORMATS: tuple[TranscriptFormat, ...] = (
+    OpenClaw(),
+    CodexEvents(),
+    Codex(),
+    Claude(),
+    Gemini(),
+    Plain(),
+)
 """All formats, most specific first; the first that fits wins."""
 
 _FAMILIES = {CodexEvents.name: Codex.name, "openclaw-store": OpenClaw.name}

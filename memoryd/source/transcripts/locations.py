@@ -23,6 +23,7 @@ USUAL = {
     "openclaw-store": ("OPENCLAW_STATE_DIR", "~/.openclaw", "sessions/*/*.json5"),
     "claude": ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/**/*.jsonl"),
     "codex": ("CODEX_HOME", "~/.codex", "sessions/**/rollout-*.jsonl"),
+    "gemini": ("GEMINI_CLI_HOME", "~", ".gemini/tmp/*/chats/session-*.jsonl"),
 }
 """Usual location by format: an environment variable, its default, and a glob below it."""
 
@@ -221,7 +222,7 @@ def _is_folder(path: str) -> bool:
 
 def _label(folder: Path) -> str:
     """Return a short name: the agent's if it is its usual directory, else the directory's."""
-    for name, (_, default, _) in USUAL.items():
-        if default.removeprefix("~/") in folder.parts:
+    for name, (_, default, pattern) in USUAL.items():
+        if Path(default, pattern).parts[1] in folder.parts:
             return name
     return folder.name.lstrip(".").replace("~", "-") or "root"

@@ -1,6 +1,6 @@
 """Message text without the wrappers that agents add, and message times, for all formats.
 
-The patterns match text that OpenClaw, Claude Code and Codex insert into messages. Each takes time
+The patterns match text that agents, and memoryd itself, insert into messages. Each takes time
 proportional to the text, whatever the text is.
 """
 
@@ -38,6 +38,7 @@ _OPENING = (
     r"|environment_context|user_instructions|INSTRUCTIONS|permissions instructions|app-context"
     r"|collaboration_mode|skills_instructions|apps_instructions|recommended_plugins|turn_aborted"
     r"|subagent_notification|hook_prompt|codex_internal_context|relevant-memories|active_memory_plugin"
+    r"|session_context|hook_context|memoryd-context"
     r")(?: [^<>\n]*)?>)"
 )
 _OPENING_HERE = re.compile(_OPENING)
