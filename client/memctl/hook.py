@@ -84,6 +84,13 @@ def _answer(name: str, options: dict[str, str]) -> None:
         if error.not_running:
             _start_daemon(path)
         return
+    try:
+        _ask(call, op, name, said)
+    finally:
+        call.close()
+
+
+def _ask(call: HookCall, op: str, name: str, said: dict[str, str]) -> None:
     name = said.get("hook_event_name") or name
     if op == "context":
         session = said.get("session_id", "")

@@ -36,7 +36,11 @@ class HookCall:
             self._socket.connect(path)
             self._check_listener()
         except (FileNotFoundError, ConnectionRefusedError) as error:
+            self.close()
             raise CallError("no memoryd is running", not_running=True) from error
+        except BaseException:
+            self.close()
+            raise
         self._hello = framed(
             {
                 "type": "hello",
@@ -62,6 +66,10 @@ class HookCall:
                 raise CallError(str(frame.get("message")))
             if kind == "result" and isinstance(result, dict):
                 return result
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
 
     def _next_frame(self) -> dict[str, Value]:
         size = int.from_bytes(self._take(4), "big")
