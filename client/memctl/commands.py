@@ -156,7 +156,7 @@ COMMANDS: dict[str, Command] = {
         math.inf,
         (Option("--max-chars", "max_chars", "maximum characters (default: 1500)", _WHOLE),),
     ),
-    "status": Command("Show the status of the daemon and all agents (or of --agent)."),
+    "status": Command("Show the status of the daemon and all agents, or of --agent."),
     "files": Command(
         "List indexed, skipped, unreadable or remarked files.",
         options=(

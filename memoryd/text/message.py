@@ -4,7 +4,7 @@ import re
 
 from memoryd.text.fold import fold, is_unspaced
 from memoryd.text.language import most_function_words
-from memoryd.text.stem import stem_in
+from memoryd.text.stem import has_stems, stem, stem_in
 
 MAX_CHARS = 600
 """Characters that are kept of a long message, half from its beginning and half from its end."""
@@ -33,9 +33,13 @@ def has_phrase(message: str, phrase: str) -> bool:
     if any(map(is_unspaced, wanted)):
         return wanted in said
     language = most_function_words(message)
-    stems = [stem_in(language, word) for word in _WORD.findall(said)]
-    looked_for = [stem_in(language, word) for word in _WORD.findall(wanted)]
+    stems = [_stem(language, word) for word in _WORD.findall(said)]
+    looked_for = [_stem(language, word) for word in _WORD.findall(wanted)]
     size = len(looked_for)
     return size > 0 and any(
         stems[at : at + size] == looked_for for at in range(len(stems) - size + 1)
     )
+
+
+def _stem(language: str, word: str) -> str:
+    return stem_in(language, word) if has_stems(language) else stem(word)

@@ -81,6 +81,7 @@ NO_EXAMPLES = {
         "[Service]\nLoadCredential=": "likewise",
     },
     "docs/mcp.md": {'{"mcpServers"': "a configuration of an agent"},
+    "docs/recall.md": {"- Ana can't eat hazelnuts": "an entry of a note"},
     "docs/redaction.md": {"OPENAI_API_KEY": "what is masked"},
     "docs/protocol.md": {"00 00 00 3c": "bytes; tests/wire has them"},
 }
