@@ -10,7 +10,9 @@
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+
+TYPE_CHECKING = False
+"""As in `typing`, which takes as long to import as all that a hook needs."""
 
 if TYPE_CHECKING:
     from memoryd_client import errors

@@ -14,7 +14,7 @@ KEPT = 4_000
 """Entries whose vectors are kept, 8 MB with the bundled model."""
 MOST_AT_ONCE = 32
 """Entries that are embedded at once; the first ones first."""
-PATIENCE_S = 0.05
+PATIENCE_S = 0.03
 """Seconds that a message waits for the vectors of entries."""
 
 
@@ -42,7 +42,7 @@ class EntryVectors:
         """
         wanted = list(dict.fromkeys(texts))
         missing = [text for text in wanted if text not in self._known]
-        if (missing or self.kind is None) and (task := self._start(missing)) is not None:
+        if missing and (task := self._start(missing)) is not None:
             await asyncio.wait({task}, timeout=PATIENCE_S)
         found: dict[str, Vector] = {}
         for text in wanted:

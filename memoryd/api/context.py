@@ -38,7 +38,6 @@ async def context(agent: Agent, body: ContextBody) -> ContextResult:
         today = day_of(body.now) or datetime.date.today()
     except BadQueryError as error:
         raise bad_request(str(error)) from error
-    agent.entry_vectors.warm()
     names = [*ROOT_FILES, *_of_day(agent, today), *_of_day(agent, today - _DAY)]
     notes, warnings = await read_notes(agent, names)
     chosen, left_out = choose(notes, body.max_chars)

@@ -141,6 +141,7 @@ async def session_start(agent: Agent, body: memory.SessionStartBody) -> memory.S
         await agent.queues.transcripts.put(Hint(reason="a session starts"))
     if agent.embedding.provider is not None:
         agent.embedding.provider.warm()
+    agent.entry_vectors.warm()
     return memory.SessionStartResult(syncing=True)
 
 
