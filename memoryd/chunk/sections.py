@@ -60,6 +60,8 @@ def _divided(lines: list[tuple[int, str]], title: str) -> list[NoteSection]:
             at = _end(current)
             parts.append(_section(current[:at], title))
             current = current[at:]
+            while current and not current[0][1].strip():
+                del current[0]
             size = sum(len(line) + 1 for _, line in current)
         if line.strip() or current:
             current.append((number, line))
