@@ -6,6 +6,7 @@ import pytest
 from harness import Daemon
 from serving import serving
 from vendors import OpenAiDouble
+from waiting import eventually
 
 from memoryd_client import RecallResult
 from memoryd_client.errors import BadRequestError
@@ -175,8 +176,14 @@ def test_a_remote_provider_never_gets_a_message(notes: Daemon, openai: OpenAiDou
 def test_a_local_model_reads_the_message(hybrid: Daemon) -> None:
     hybrid.write("MEMORY.md", MEMORY)
     hybrid.start().sync()
-    recall(hybrid, "something about the Heron project")
-    assert repr("something about the Heron project") in hybrid.embedded()
+    with hybrid.client() as client:
+        client.session_start("s")
+
+    def has_read() -> bool:
+        recall(hybrid, "something about the Heron project")
+        return repr("something about the Heron project") in hybrid.embedded()
+
+    eventually(has_read)
 
 
 def test_memctl_prints_it(notes: Daemon) -> None:
