@@ -6,6 +6,7 @@ here. The words that are there count by themselves.
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from memoryd.search.evidence import Question
@@ -48,12 +49,15 @@ class Comparer:
         ]
         self._total = sum(self._weights) or 1.0
         self._capital, self._name = _capitals(message)
+        self._of_titles: dict[str, list[list[TermPosition]]] = {}
 
     def compare(self, text: str, title: str) -> Overlap:
         """Return what the message shares with an entry below a title."""
         folded = fold(text)
         places = self._finder.places(folded)
-        above = self._finder.places(fold(title)) if title else [[] for _ in places]
+        above = self._of_titles.get(title)
+        if above is None:
+            above = self._of_titles[title] = self._finder.places(fold(title))
         if not any(places) and not any(above):
             return NO_OVERLAP
         capital, name = _capitals(text)
@@ -75,6 +79,7 @@ def _share(places: Sequence[TermPosition]) -> float:
     return max((place.share for place in places), default=0.0)
 
 
+@lru_cache(maxsize=4_096)
 def _capitals(text: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return the words with a capital, folded, and those of them that do not begin a sentence."""
     capital: set[str] = set()
