@@ -17,6 +17,7 @@ from memoryd.search.engine import BadQueryError, day_of
 from memoryd.search.recall import SHOWN, NoteChunk, Recaller
 from memoryd.search.retrievers import RetrieverError, VectorRetriever
 from memoryd.source.filenames import ROOT_FILES
+from memoryd.source.transcripts.strip import own_words
 from memoryd.text.fold import fold
 from memoryd.text.message import essence, has_phrase
 from memoryd_client.prompt import excerpt, injected, shown_text
@@ -54,7 +55,8 @@ async def recall(agent: Agent, body: RecallBody) -> RecallResult:
         day_of(body.now)
     except BadQueryError as error:
         raise bad_request(str(error)) from error
-    message = essence(body.message)
+    # Gemini CLI gives a hook the prompt with what earlier hooks have added.
+    message = essence(own_words(body.message))
     if not message:
         return RecallResult("", [])
     notes, warnings = await read_notes(agent, ROOT_FILES)

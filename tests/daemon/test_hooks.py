@@ -52,6 +52,8 @@ def test_a_session_with_hooks_is_found_without_what_they_added(daemon: Daemon) -
     assert FACT in fits
     assert "Something else" not in fits
     assert hook(daemon, "claude", "UserPromptSubmit", prompt="fix the failing test") == ""
+    added = f"<hook_context>{begin}{fits}</hook_context>\n\nfix the failing test"
+    assert hook(daemon, "gemini", "BeforeAgent", prompt=added) == ""
     transcript = folder / "s1.jsonl"
     append(transcript, "user", f"{begin}\n{fits}\n{ASKED}")
     append(transcript, "assistant", "Fill it up at the tap, giraffe.")

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from memoryd.source.transcripts.detect import by_name
+from memoryd.source.transcripts.strip import own_words
 from memoryd_client.prompt import excerpt, injected, shown_text
 
 OWN = "Which port was it?"
@@ -53,6 +54,15 @@ def test_only_the_users_own_words_are_read(record: Any, text: str) -> None:
 @pytest.mark.parametrize("record", [claude, codex, gemini, openclaw])
 def test_alone_it_is_no_message(record: Any) -> None:
     assert by_name(record.__name__).message(record(TEXT)) is None
+
+
+def test_it_is_not_recalled_for() -> None:
+    assert own_words(f"<hook_context>{TEXT}</hook_context>\n\n{OWN}\n\nquick!").split("\n") == [
+        OWN,
+        "",
+        "quick!",
+    ]
+    assert own_words("[cron:daily] Read HEARTBEAT.md if it exists") == ""
 
 
 def test_nothing_in_it_ends_it() -> None:

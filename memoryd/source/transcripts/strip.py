@@ -129,6 +129,12 @@ def block_text(content: object) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
+def own_words(text: str) -> str:
+    """Return a user's message without wrappers, in its lines; "" for one that a machine wrote."""
+    words, _ = _user_words(_storable(text))
+    return "" if _FROM_A_MACHINE.match(_collapsed(words)) else words
+
+
 def clean(role: Literal["user", "assistant"], text: str) -> str:
     """Return the spoken text on one line, "" if there is none.
 
