@@ -236,6 +236,6 @@ COMMANDS: dict[str, Command] = {
             Option("--follow", "follow", "keep printing new lines, until interrupted"),
         ),
     ),
-    "mcp": Command("Serve memory to an agent by MCP, on standard input and output."),
+    "mcp": Command("Serve memory to an agent by MCP, on stdin and stdout."),
     "ping": Command("Check whether memoryd answers."),
 }
