@@ -4,10 +4,9 @@ It knows as much of MessagePack as the daemon's frames need. A hook has one conn
 at a time; its process ends at its limit, so nothing here waits with a limit of its own.
 """
 
+import _socket
 import os
 import sys
-from _socket import AF_UNIX, SO_PEERCRED, SOCK_STREAM, SOL_SOCKET
-from _socket import socket as Socket  # noqa: N812 - as in the module that it stands for
 
 PROTOCOL = 1
 MAX_FRAME_BYTES = 4 * 1024 * 1024
@@ -28,7 +27,7 @@ class HookCall:
 
     def __init__(self, path: str, *, name: str, folder: str, agent: str | None) -> None:
         """Connect. Raises `CallError`, also if another user listens."""
-        self._socket = Socket(AF_UNIX, SOCK_STREAM)
+        self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         self._agent = agent
         self._data = b""
         self._calls = 0
@@ -93,7 +92,7 @@ class HookCall:
         if sys.platform == "darwin":
             uid = int.from_bytes(self._socket.getsockopt(0, 1, 76)[4:8], sys.byteorder)
         else:
-            found = self._socket.getsockopt(SOL_SOCKET, SO_PEERCRED, 12)
+            found = self._socket.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
             uid = int.from_bytes(found[4:8], sys.byteorder)
         if uid not in (os.geteuid(), 0) and os.geteuid() != 0:
             raise CallError("another user listens")
