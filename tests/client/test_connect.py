@@ -529,7 +529,7 @@ def test_json(home: Home, capsys: Captured) -> None:
     home.memctl("connect", "gemini", "--json")
     answer = json.loads(capsys.readouterr().out)
     assert (answer["agent"], answer["connected"], answer["dryRun"]) == ("gemini", True, False)
-    [file] = answer["files"]
+    file, _ = answer["files"]
     assert file["path"] == str(home.folder / MAIN["gemini"])
     assert len(file["added"]) == 6
     assert file["removed"] == []

@@ -187,11 +187,9 @@ def _gemini(setup: Setup) -> HostAgent:
     events = ("SessionStart", "BeforeAgent", "AfterAgent", "PreCompress", "SessionEnd")
     hooks = [_hook(setup, "gemini", event, TIMEOUT_S * 1000, None) for event in events]
     file = _with_server(os.path.join(home, "settings.json"), server, *hooks)
-    remarks = [
-        "Gemini CLI starts no MCP server in a folder that you have not trusted",
-        "memoryd does not read the transcripts of Gemini CLI",
-    ]
-    return HostAgent("gemini", "Gemini CLI", "gemini", home, [file], None, remarks)
+    remarks = ["Gemini CLI starts no MCP server in a folder that you have not trusted"]
+    sessions = SessionsFile(setup.config, "gemini")
+    return HostAgent("gemini", "Gemini CLI", "gemini", home, [file], sessions, remarks)
 
 
 def _openclaw(setup: Setup) -> HostAgent:
