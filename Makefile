@@ -13,7 +13,7 @@ LOCK := $(VENV)/lock/bin/uv pip compile -q --universal --python-version 3.11 --g
 	--fork-strategy fewest --no-annotate --custom-compile-command "make lock" \
 	--no-emit-package colorama
 
-.PHONY: demo install test lint types check-long fuzz bench audit lock date-words release-check clean
+.PHONY: demo install test lint types check-long check-agents fuzz bench audit lock date-words release-check clean
 
 demo: $(VENV)/.runtime
 	@$(BIN)/python examples/demo.py "$(WORKSPACE)" $(if $(Q),"$(Q)")
@@ -22,7 +22,7 @@ install: $(VENV)/.runtime
 
 # Development mode without its allocator, which costs a fifth of the time; check-long has it.
 test: lint types
-	PYTHONMALLOC=pymalloc $(BIN)/python -X dev -m pytest -n 4 --maxschedchunk 1 -m "not long"
+	PYTHONMALLOC=pymalloc $(BIN)/python -X dev -m pytest -n 4 --maxschedchunk 1 -m "not long and not agents"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -33,6 +33,10 @@ types: $(VENV)/.dev
 
 check-long: $(VENV)/.long
 	$(BIN)/python -X dev -m pytest -m long
+
+# Real agents, about 2 GB of them, with a scripted model on the loopback address and no key.
+check-agents: $(VENV)/.dev $(VENV)/agents/.done
+	$(BIN)/python -X dev -m pytest -m agents tests/agents
 
 fuzz: $(VENV)/.dev
 	PYTHONPATH=tests $(BIN)/python -m fuzz $(TARGET) --seconds $(SECONDS) $(if $(INPUT),--input $(INPUT)) $(if $(KEEP),--keep)
@@ -89,6 +93,14 @@ $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
 
 $(VENV)/.long: $(VENV)/.dev requirements/long.txt
 	@$(BIN)/python $(INSTALL) -r requirements/long.txt
+	@touch $@
+
+# Of all packages, only Claude Code needs its script, which puts its program into place.
+$(VENV)/agents/.done: tests/agents/package.json tests/agents/package-lock.json $(VENV)/.runtime
+	@mkdir -p $(VENV)/agents
+	@cp tests/agents/package.json tests/agents/package-lock.json $(VENV)/agents
+	@cd $(VENV)/agents && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error \
+		&& node node_modules/@anthropic-ai/claude-code/install.cjs
 	@touch $@
 
 $(VENV)/audit/.done $(VENV)/lock/.done $(VENV)/release/.done $(VENV)/tables/.done: $(VENV)/%/.done: requirements/%.txt $(VENV)/.runtime

@@ -1,5 +1,6 @@
 """Every package is installed by version and hash, and none by a name that is not ours."""
 
+import json
 import re
 import subprocess
 import tomllib
@@ -106,6 +107,8 @@ def lines() -> Iterator[tuple[str, str]]:
     for name in listed.stdout.decode().split("\0"):
         if name in ("", "CHANGELOG.md", "tests/unit/test_requirements.py"):
             continue
+        if (ROOT / name).is_dir():  # a link to a folder
+            continue
         text = (ROOT / name).read_text(encoding="utf-8", errors="replace").replace("\\\n", " ")
         for number, line in enumerate(text.splitlines(), start=1):
             if INSTALL.search(line):
@@ -122,3 +125,12 @@ def test_whatever_is_installed_comes_from_a_lock_file_or_from_this_repository() 
         rest = re.sub(r"-e|\./client|/[\w/.]+", "", line.partition("install")[2])
         if "--no-index" not in line:
             assert not re.search(r"\bmemoryd(-client)?\b", rest), f"{where} names us on an index"
+
+
+def test_every_package_of_an_agent_is_pinned_by_hash_and_by_no_address() -> None:
+    lock = json.loads((ROOT / "tests" / "agents" / "package-lock.json").read_text())
+    packages = {path: package for path, package in lock["packages"].items() if path}
+    bundled = {path for path, package in packages.items() if package.get("inBundle")}
+    assert len(packages) > 400
+    assert [path for path in packages.keys() - bundled if not packages[path].get("integrity")] == []
+    assert [path for path, package in packages.items() if "resolved" in package] == []
