@@ -26,10 +26,22 @@ PAGES_WITH_A_DAEMON = (
 )
 """Pages that assume a running daemon with the indexed sample workspace."""
 
+AGENTS = {
+    "claude": "Claude Code",
+    "codex": "Codex",
+    "gemini": "Gemini CLI",
+    "openclaw": "OpenClaw",
+}
+_NEEDS_AGENTS = "tests/agents/test_documentation.py runs it with the real agents"
 NOT_RUN = {
     "README.md": {
         "make demo": "installs everything; the demo itself is run below",
         "make test": "runs this",
+    },
+    "docs/agents.md": {
+        "memctl start --workspace ~/notes": _NEEDS_AGENTS,
+        "memctl start --workspace ~/.openclaw/workspace": _NEEDS_AGENTS,
+        **{f"memctl connect {agent}".strip(): _NEEDS_AGENTS for agent in (*AGENTS, "")},
     },
     "docs/quickstart.md": {"make install": "installs everything"},
     "docs/providers.md": {
@@ -69,6 +81,11 @@ NOT_RUN = {
 """Commands that a test can't run: by page, with the reason."""
 
 NO_EXAMPLES = {
+    "docs/agents.md": {
+        **{f" {title}  ": "a diagram" for title in AGENTS.values()},
+        " the client  ": "a diagram",
+        '{"mcpServers"': "the configuration of a client",
+    },
     "README.md": {" files ─► watcher ─► reconciler ─► parser": "a diagram"},
     "docs/architecture.md": {" MEMORY.md, memory/**/*.md, extra paths": "a diagram"},
     "docs/cli.md": {
