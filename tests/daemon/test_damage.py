@@ -515,8 +515,7 @@ def test_killed_while_it_is_put_right_the_next_start_goes_on(filled: Daemon, kil
         change_words(filled)
     else:
         smash_root(filled.database, kill.table)
-    crash_steps.prepare(filled)
-    filled.variables = crash_steps.variables(filled, kill.at, kill.nth)
+    filled.variables = crash_steps.install(filled, kill.at, kill.nth)
     filled.start(wait=False)
     assert filled.process is not None
     assert filled.process.wait(PATIENCE_S) == -signal.SIGKILL

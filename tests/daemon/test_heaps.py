@@ -11,7 +11,10 @@ from harness import Daemon
 HEAP_BYTES = 64 * 1024 * 1024
 """Size of every heap in glibc except for the first, and its alignment."""
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="needs /proc"),
+    pytest.mark.own_process,
+]
 
 
 def heaps(pid: int) -> int:

@@ -15,6 +15,8 @@ from memoryd.embed.gguf import gguf_engine
 from memoryd.embed.local import LocalProvider
 from memoryd.embed.provider import ProviderError
 
+pytestmark = pytest.mark.own_process
+
 MODELS = {
     "dies by a signal": "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n",
     "never loads": "import signal\nsignal.pause()\n",

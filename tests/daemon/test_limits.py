@@ -18,6 +18,8 @@ from memoryd_client.schema.memory import EventsBody, FilesBody
 from memoryd_client.schema.search import SearchBody
 from memoryd_client.wire.protocol import Cancel, Error, Hello, Request, Result, Welcome, raw
 
+pytestmark = pytest.mark.own_process
+
 MEBIBYTE = 1024 * 1024
 CONNECTIONS = 256
 LISTENERS = 64

@@ -13,6 +13,8 @@ from waiting import eventually
 
 from memoryd_client import StatusResult
 
+pytestmark = pytest.mark.own_process
+
 BROKEN_NOTIFIER = '''
 """Takes the place of watchfiles' notifier as long as a file says how it fails."""
 import os

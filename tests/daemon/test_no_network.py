@@ -9,6 +9,8 @@ import pytest
 from harness import REPOSITORY, Daemon
 from waiting import PATIENCE_S
 
+pytestmark = pytest.mark.own_process
+
 IMPORT_ALL = """
 import importlib, pkgutil, sys
 

@@ -24,6 +24,8 @@ from waiting import PATIENCE_S, eventually
 from memoryd_client.schema.memory import Check
 from memoryd_client.schema.status import StatusResult
 
+pytestmark = pytest.mark.own_process
+
 KEY = "sk-double-Zq7Zq7Zq7Zq7"
 
 

@@ -22,6 +22,8 @@ from memoryd_client.schema.memory import IndexBody, SyncBody
 from memoryd_client.schema.search import SearchBody
 from memoryd_client.wire.protocol import PROTOCOL_MAX, Error, Hello, Request, Result, Welcome, raw
 
+pytestmark = pytest.mark.own_process
+
 KEY = "sk-double-Zq7Zq7Zq7Zq7"
 NO_UVLOOP = "raise ImportError('this test goes without')\n"
 FILES = 400
