@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz.target import CORPUS, HERE, load
+from fuzz.target import CODE, CORPUS, HERE, load
 
 HANG_S = 20
 """Seconds after which libFuzzer reports a hang; inputs are short."""
@@ -56,7 +56,7 @@ class Run:
         )
 
 
-SEED, SAME_RUNS = 1, 1_500
+SEED, SAME_RUNS = 1, 500
 """The seed and number of runs that make a fuzzing run repeatable on any machine."""
 
 
@@ -84,6 +84,7 @@ def fuzz(name: str, seconds: int, found: Path, *, same: bool = False) -> Run:
         folders = [folder for folder in (news, *target.folders, seeds) if folder.is_dir()]
         ended = _engine(
             name,
+            target.quick_code if same else CODE,
             [
                 *(f"-dict={words}" for _ in target.dictionary[:1]),  # must not be empty
                 f"-max_len={target.max_bytes}",
@@ -118,7 +119,7 @@ def minimize(name: str, found: Path) -> None:
         _write_seeds(target.seeds, seeds)
         folders = [folder for folder in (seeds, corpus, found / "inputs") if folder.is_dir()]
         arguments = ["-merge=1", f"-max_len={target.max_bytes}", str(merged), *map(str, folders)]
-        ended = _engine(name, arguments, temporary, timeout_s=MERGE_S)
+        ended = _engine(name, CODE, arguments, temporary, timeout_s=MERGE_S)
         if ended.returncode:
             raise RuntimeError(ended.stdout[-SHOWN_CHARS:])
         corpus.mkdir(parents=True, exist_ok=True)
@@ -139,10 +140,10 @@ def _write_seeds(seeds: tuple[bytes, ...], folder: Path) -> None:
 
 
 def _engine(
-    name: str, arguments: list[str], temporary: str, *, timeout_s: float
+    name: str, code: tuple[str, ...], arguments: list[str], temporary: str, *, timeout_s: float
 ) -> subprocess.CompletedProcess[str]:
     program = Path(temporary) / "engine"
-    command = shlex.join([sys.executable, "-m", "fuzz.engine", str(program), name])
+    command = shlex.join([sys.executable, "-m", "fuzz.engine", str(program), name, ",".join(code)])
     program.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
     program.chmod(0o700)
     bounds = [f"-timeout={HANG_S}", f"-rss_limit_mb={RSS_LIMIT_MB}"]

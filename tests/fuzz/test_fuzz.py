@@ -1,4 +1,4 @@
-"""The fuzzer itself: a second for each target in the quick tests, a minute in the long ones."""
+"""The fuzzer itself: at most a second per target in the quick tests, a minute in the long ones."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
