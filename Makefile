@@ -21,7 +21,8 @@ demo: $(VENV)/.runtime
 install: $(VENV)/.runtime
 
 # Development mode without its allocator, which costs a fifth of the time; check-long has it.
-test: lint types
+test: $(VENV)/.dev
+	@$(MAKE) --no-print-directory -j3 lint types $(VENV)/.compiled
 	PYTHONMALLOC=pymalloc $(BIN)/python -X dev -m pytest -n 4 --maxschedchunk 1 -m "not long and not agents"
 
 lint: $(VENV)/.dev
@@ -33,6 +34,7 @@ types: $(VENV)/.dev
 
 check-long: $(VENV)/.long
 	$(BIN)/python -X dev -m pytest -m long
+	$(BIN)/python -X dev -m pytest -m "hypothesis and not long and not agents" --hypothesis-profile=thorough
 
 # Real agents, about 2 GB of them, with a scripted model on the loopback address and no key.
 check-agents: $(VENV)/.dev $(VENV)/agents/.done
@@ -89,6 +91,11 @@ $(VENV)/.runtime: requirements/build.txt requirements/runtime.txt pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
 	@$(BIN)/python $(INSTALL) -r requirements/dev.txt
+	@touch $@
+
+# Otherwise each of the four workers compiles all tests itself.
+$(VENV)/.compiled: $(VENV)/.dev
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only -qq > /dev/null || :
 	@touch $@
 
 $(VENV)/.long: $(VENV)/.dev requirements/long.txt

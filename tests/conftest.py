@@ -1,8 +1,9 @@
 """Settings for all tests, which make them independent of the machine's load and the user's set-up.
 
 Hypothesis has no deadlines. It draws the same examples each time, so that a test that passes on one
-machine passes on all. The fuzzer and `--hypothesis-profile=explore`, for use after a change, look
-for new examples.
+machine passes on all: 50 for a property in `make test`, 200 in `make check-long`, unless the test
+says otherwise. The fuzzer and `--hypothesis-profile=explore`, for use after a change, look for new
+examples.
 """
 
 import os
@@ -23,8 +24,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("memoryd", settings.get_profile("explore"), derandomize=True)
-settings.load_profile("memoryd")
+settings.register_profile(
+    "thorough", settings.get_profile("explore"), derandomize=True, max_examples=200
+)
+settings.register_profile("quick", settings.get_profile("thorough"), max_examples=50)
+settings.load_profile("quick")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
