@@ -5,6 +5,7 @@ import contextlib
 import gzip
 import json
 from collections.abc import AsyncIterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,10 +27,14 @@ from memoryd.embed.vendors.factory import make_batch
 from memoryd.messages import BatchJobRow, ToWriter
 
 MIB = 1024 * 1024
-BOMB = gzip.compress(b"[" + b"0," * 150 * MIB + b"0]", compresslevel=1)
-"""300 MiB, packed."""
 ONCE_UNPACKED = 2 * MIB
 """Bytes that may be unpacked beyond the maximum: aiohttp's own buffers."""
+
+
+@cache
+def bomb() -> bytes:
+    """Return a list of numbers of 300 MiB, packed."""
+    return gzip.compress(b"[" + b"0," * 150 * MIB + b"0]", compresslevel=1)
 
 
 @pytest.fixture(autouse=True)
@@ -73,8 +78,8 @@ class Bomber:
 
 
 @contextlib.asynccontextmanager
-async def bomber(body: bytes = BOMB) -> AsyncIterator[Bomber]:
-    made = Bomber(body)
+async def bomber(body: bytes | None = None) -> AsyncIterator[Bomber]:
+    made = Bomber(bomb() if body is None else body)
     server = await asyncio.start_server(made.answer, "127.0.0.1", 0)
     made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     try:

@@ -220,8 +220,8 @@ def test_an_envelope_takes_nothing_of_what_it_holds(text: str, envelope: str) ->
 def test_what_comes_behind_many_beginnings_is_still_read(piece: str) -> None:
     # A long text reveals a pattern that scans to the end from each position.
     for role in ("user", "assistant"):
-        assert clean(role, f"{piece * 50_000}\n\nthe end").endswith("the end")
-        assert clean(role, f"hello\n{piece * 50_000}\n\nthe end").endswith("the end")
+        assert clean(role, f"{piece * 10_000}\n\nthe end").endswith("the end")
+        assert clean(role, f"hello\n{piece * 10_000}\n\nthe end").endswith("the end")
 
 
 @pytest.mark.parametrize(
