@@ -7,14 +7,18 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from itertools import chain, repeat
 from typing import Any
 
 import pytest
 
 PATIENCE_S = 120.0
 """Seconds until a test stops waiting and fails."""
-PAUSE_S = 0.005
-"""Seconds between two checks of a condition; the pause leaves the processor to the awaited work."""
+PAUSES_S = (*(0.005,) * 10, 0.02)
+"""Seconds between two checks of a condition, the last value permanently.
+
+The pauses leave the processor to the awaited work: a check may be a request that takes 3 ms of it.
+"""
 MAX_TURNS = 10_000
 NEVER = "the condition never held"
 
@@ -22,17 +26,19 @@ NEVER = "the condition never held"
 def eventually(condition: Callable[[], bool]) -> None:
     """Block until a condition holds."""
     deadline = time.monotonic() + PATIENCE_S
+    pauses_s = chain(PAUSES_S, repeat(PAUSES_S[-1]))
     while not condition():
         assert time.monotonic() < deadline, NEVER
-        time.sleep(PAUSE_S)
+        time.sleep(next(pauses_s))
 
 
 async def until(condition: Callable[[], bool]) -> None:
     """Let the loop run until a condition on threads, processes or sockets holds."""
     deadline = time.monotonic() + PATIENCE_S
+    pauses_s = chain(PAUSES_S, repeat(PAUSES_S[-1]))
     while not condition():
         assert time.monotonic() < deadline, NEVER
-        await asyncio.sleep(PAUSE_S)
+        await asyncio.sleep(next(pauses_s))
 
 
 async def settle() -> None:
