@@ -1,4 +1,4 @@
-"""The process whose forks are the tests' daemons: it has imported memoryd and waits for requests.
+"""The process whose forks are the tests' daemons: it has imported them and waits for requests.
 
 `forks.py` starts it and describes how a fork differs from a process of its own.
 """
@@ -11,15 +11,15 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 MODULES = (
     *("memoryd.app", "memoryd.doctor.examine", "memoryd.embed.vendors.remote", "pathspec"),
-    *("re2", "sqlite_vec"),
+    *("re2", "sqlite_vec", "memctl.main", "memctl.commands", "memctl.render"),
 )
 OPTIONAL_MODULES = ("pysqlite3.dbapi2", "uvloop", "zstandard")
+PROGRAMS = {"memoryd": "memoryd.__main__", "memctl": "memctl.main"}
 REQUEST_BYTES = 65_536
 DESCRIPTORS = 3
 """Standard output, standard error, and the socket that receives the exit code."""
@@ -50,7 +50,7 @@ def next_fork(control: socket.socket) -> list[str]:
                     for inherited in (control, woken, waker, *running.values()):
                         inherited.close()
                     _become(request, descriptors)
-                    return list(request["arguments"])
+                    return list(request["command"])
                 *streams, end_descriptor = descriptors
                 for descriptor in streams:
                     os.close(descriptor)
@@ -94,8 +94,8 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
     sys.path[: 1 + len(own)] = [request["folder"], *variables["PYTHONPATH"].split(os.pathsep)]
 
 
-def load() -> Callable[[list[str]], int]:
-    """Import all that a daemon or a doctor may import, and read its tables; return `main`."""
+def load() -> None:
+    """Import all that a daemon or a doctor may import, and read its tables."""
     if os.geteuid() != 0:
         importlib.import_module("bench.inspectable")
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as `serve` does before numpy is imported
@@ -104,15 +104,15 @@ def load() -> Callable[[list[str]], int]:
     for module in OPTIONAL_MODULES:
         with suppress(ImportError):
             importlib.import_module(module)
-    from memoryd.__main__ import main
     from memoryd.text.date_words import date_words
     from memoryd.text.language import load_function_words
 
     load_function_words()
     date_words()
-    return main
 
 
 if __name__ == "__main__":
-    main = load()
-    sys.exit(main(next_fork(socket.socket(fileno=int(sys.argv[1])))))
+    load()
+    sys.argv = next_fork(socket.socket(fileno=int(sys.argv[1])))
+    main = importlib.import_module(PROGRAMS[sys.argv[0]]).main
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Daemons and doctors as forks of a process that has imported memoryd.
+"""Daemons, doctors and clients as forks of a process that has imported them.
 
 The imports take most of the processor time of a start. A fork has a folder, variables, a module
 path, streams, signals and an exit code of its own. In /proc it has the command line and the
@@ -61,16 +61,16 @@ class Fork:
 
 
 def fork(
-    arguments: list[str],
+    command: list[str],
     variables: dict[str, str],
     folder: Path,
     *,
     stderr: IO[bytes],
     stdout: IO[bytes] | None = None,
 ) -> Fork:
-    """Run `memoryd` with these arguments and variables in a folder."""
+    """Run a command in a folder; its first word is `memoryd` or `memctl`."""
     control = _server()
-    request = {"arguments": arguments, "variables": variables, "folder": str(folder)}
+    request = {"command": command, "variables": variables, "folder": str(folder)}
     mine, its = socket.socketpair()
     with its:
         out = 1 if stdout is None else stdout.fileno()
@@ -80,11 +80,11 @@ def fork(
 
 
 def run(
-    arguments: list[str], variables: dict[str, str], folder: Path, *, timeout_s: float
+    command: list[str], variables: dict[str, str], folder: Path, *, timeout_s: float
 ) -> subprocess.CompletedProcess[str]:
-    """Run `memoryd` to its end and return what it prints."""
+    """Run a command to its end and return what it prints."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = fork(arguments, variables, folder, stdout=out, stderr=err)
+        process = fork(command, variables, folder, stdout=out, stderr=err)
         try:
             code = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -95,7 +95,7 @@ def run(
         for stream in (out, err):
             stream.seek(0)
             printed.append(stream.read().decode())
-    return subprocess.CompletedProcess(arguments, code, *printed)
+    return subprocess.CompletedProcess(command, code, *printed)
 
 
 @cache

@@ -142,7 +142,8 @@ class Daemon:
         """Return the findings of `memoryd doctor`, with or without a running daemon."""
         arguments = ["doctor", "--json", "--config", str(self.config), *options]
         if self._may_fork():
-            done = forks.run(arguments, self.environment, self.folder, timeout_s=2 * PATIENCE_S)
+            command = ["memoryd", *arguments]
+            done = forks.run(command, self.environment, self.folder, timeout_s=2 * PATIENCE_S)
         else:
             done = subprocess.run(
                 self.command(*arguments),
@@ -192,7 +193,8 @@ class Daemon:
         arguments = options or ["--config", str(self.config)]
         with open(self.log_path, "ab") as log:
             if before is None and self._may_fork():
-                self.process = forks.fork(arguments, self.environment, self.folder, stderr=log)
+                command = ["memoryd", *arguments]
+                self.process = forks.fork(command, self.environment, self.folder, stderr=log)
             else:
                 self.process = subprocess.Popen(
                     [*(before or ()), *self.command(*arguments)],
@@ -260,14 +262,19 @@ class Daemon:
     def memctl(
         self, *arguments: str, cwd: Path | None = None, code: int = 0
     ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "memctl", *arguments],
-            env=self.environment,
-            cwd=cwd or self.workspace,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-        )
+        folder = cwd or self.workspace
+        if self._may_fork():
+            command = ["memctl", *arguments]
+            done = forks.run(command, self.environment, folder, timeout_s=PATIENCE_S)
+        else:
+            done = subprocess.run(
+                [sys.executable, "-m", "memctl", *arguments],
+                env=self.environment,
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE_S,
+            )
         assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
         return done
 

@@ -14,8 +14,6 @@ from waiting import PATIENCE_S, eventually
 from memoryd_client import Client, MemorydError
 from memoryd_client.schema.agents import AgentSummary
 
-pytestmark = pytest.mark.own_process
-
 
 def second(daemon: Daemon, *options: str, **variables: str) -> tuple[int, str]:
     """Start a second daemon; return its exit code and its output."""
