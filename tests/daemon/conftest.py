@@ -1,5 +1,6 @@
 from collections.abc import Iterator
 
+import forks
 import pytest
 from harness import Daemon
 from patient import SETTINGS, Patient
@@ -9,7 +10,8 @@ from users import readable_client
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Start daemons as processes of their own where a test needs that, and in all long tests."""
-    Daemon.forked = not any(map(item.get_closest_marker, ("own_process", "long")))
+    own = any(map(item.get_closest_marker, ("own_process", "long")))
+    Daemon.forked = forks.AVAILABLE and not own
 
 
 @pytest.fixture(autouse=True)

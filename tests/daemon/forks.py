@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import IO
 
 REPOSITORY = Path(__file__).parents[2]
+AVAILABLE = sys.platform == "linux"
+"""Elsewhere a process that has loaded libraries of the system may crash when it is forked."""
 _ANSWER_BYTES = 32
 
 

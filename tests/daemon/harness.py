@@ -77,7 +77,7 @@ class Daemon:
     It is a fork of a process with memoryd in memory, or with `forked = False` a process of its own.
     """
 
-    forked: ClassVar[bool] = True
+    forked: ClassVar[bool] = forks.AVAILABLE
 
     def __init__(self, *, provider: str = "none", settings: str = "", real_model: bool = False):
         self.folder = Path(tempfile.mkdtemp(prefix="md-", dir="/tmp"))
