@@ -431,6 +431,7 @@ def test_a_daemon_at_work_is_healthy_at_every_moment(patient: Patient) -> None:
     finally:
         stop.set()
         worker.join()
+    patient.write("memory/last.md", "an empty folder is a warning\n")
     patient.sync()
     assert bad(patient.doctor(code=0)) == []
     assert patient.stop() == 0
