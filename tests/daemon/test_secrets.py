@@ -24,8 +24,6 @@ from waiting import PATIENCE_S, eventually
 from memoryd_client.schema.memory import Check
 from memoryd_client.schema.status import StatusResult
 
-pytestmark = pytest.mark.own_process
-
 KEY = "sk-double-Zq7Zq7Zq7Zq7"
 
 
@@ -342,6 +340,7 @@ def around(secret: bytes, content: bytes) -> list[bytes]:
     return [content[max(0, place - 80) : place + 80] for place in places]
 
 
+@pytest.mark.own_process
 def test_planted_secrets_are_nowhere_to_be_found(daemon: Daemon, echo: str) -> None:
     """Use every operation while the server refuses them; then search all output and files."""
     key_file = daemon.folder / "key"
