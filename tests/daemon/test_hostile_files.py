@@ -81,7 +81,8 @@ def test_a_name_can_not_forge_a_line_of_the_log(daemon: Daemon) -> None:
         if given is not None:
             logged = daemon.memctl("logs").stdout
             assert shown in logged
-            assert daemon.memctl_json("logs")["lines"] == logged.splitlines()
+            lines = logged.splitlines()  # more may have come since
+            assert daemon.memctl_json("logs")["lines"][: len(lines)] == lines
         assert daemon.stop() == 0
     for text in (daemon.log(), logged, (daemon.folder / "file.log").read_text()):
         assert shown in text
