@@ -19,7 +19,7 @@ MODULES = (
     *("re2", "sqlite_vec", "memctl.main", "memctl.commands", "memctl.render"),
 )
 OPTIONAL_MODULES = ("pysqlite3.dbapi2", "uvloop", "zstandard")
-PROGRAMS = {"memoryd": "memoryd.__main__", "memctl": "memctl.main"}
+PROGRAMS = {"memoryd": "memoryd.__main__", "memctl": "memctl.entry"}
 REQUEST_BYTES = 65_536
 DESCRIPTORS = 3
 """Standard output, standard error, and the socket that receives the exit code."""
