@@ -9,7 +9,7 @@ from bench.daemon import place
 from bench.soak.cli import grown, run
 from bench.soak.run import Outcome
 
-SHORT_S = 12.0
+SHORT_S = 20.0
 TWO_HOURS_S = 7200.0
 SPEED = 10.0
 BOUNDS = {"descriptors": 80, "threads": 40, "tasks": 150, "wal_mib": 64, "resident_mib": 150}
