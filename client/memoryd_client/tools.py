@@ -34,6 +34,11 @@ _Corpus = Literal["memory", "sessions", "all"]
 _Count = Annotated[int, Meta(ge=1)]
 
 
+def now() -> str:
+    """Return the time here with its offset from UTC, as requests carry it."""
+    return datetime.now().astimezone().isoformat(timespec="seconds")
+
+
 class ToolDefinition(Struct, frozen=True):
     """A tool as a model sees it; `parameters` is the JSON schema of its arguments."""
 
@@ -60,7 +65,7 @@ class SearchArguments(Struct, forbid_unknown_fields=True, rename="camel"):
             "sources": sources,
             "since": self.since or None,
             "until": self.until or None,
-            "now": datetime.now().astimezone().isoformat(timespec="seconds"),
+            "now": now(),
         }
 
 

@@ -109,11 +109,12 @@ def test_the_definitions_are_small_and_annotated(alone: McpSession) -> None:
         assert "outputSchema" not in tool
 
 
-def test_the_prompt_and_the_template_are_described(alone: McpSession) -> None:
+def test_the_prompt_and_the_templates_are_described(alone: McpSession) -> None:
     (prompt,) = alone.ask("prompts/list")["prompts"]
     assert prompt["description"]
-    (template,) = alone.ask("resources/templates/list")["resourceTemplates"]
-    assert template["uriTemplate"] == "memory://note/{+path}"
+    templates = alone.ask("resources/templates/list")["resourceTemplates"]
+    uris = [template["uriTemplate"] for template in templates]
+    assert uris == ["memory://note/{+path}", "memory://recall/{message}"]
 
 
 # Errors of the protocol

@@ -90,7 +90,7 @@ def test_every_note_is_a_resource_whatever_its_name(started: Daemon) -> None:
     started.sync()
     with session(started) as server:
         listed = {note["name"]: note for note in server.ask("resources/list")["resources"]}
-        assert set(listed) == {*names, "MEMORY.md", "memory/2026-11-28.md"}
+        assert set(listed) == {"context", *names, "MEMORY.md", "memory/2026-11-28.md"}
         for name in names:
             uri = listed[name]["uri"]
             assert uri.isascii()
@@ -123,11 +123,26 @@ def test_notes_are_listed_by_pages(started: Daemon) -> None:
     started.sync()
     with session(started) as server:
         first = server.ask("resources/list")
-        assert len(first["resources"]) == 200
+        assert len(first["resources"]) == 1 + 200
         rest = server.ask("resources/list", cursor=first["nextCursor"])
         assert "nextCursor" not in rest
         uris = {note["uri"] for note in first["resources"] + rest["resources"]}
-        assert len(uris) == 207
+        assert len(uris) == 1 + 207
+
+
+def test_context_and_recall_are_resources_for_clients_without_hooks(started: Daemon) -> None:
+    started.write("MEMORY.md", "- The boiler's pin is 4471.\n")
+    started.sync()
+    with session(started) as server:
+
+        def read(uri: str) -> str:
+            (content,) = server.ask("resources/read", uri=uri)["contents"]
+            return str(content["text"])
+
+        for uri in ("memory://context", "memory://recall/what%20is%20the%20boiler%27s%20pin%3F"):
+            assert read(uri).startswith("<memoryd-context>")
+            assert "pin is 4471" in read(uri)
+        assert read("memory://recall/write%20a%20poem%20about%20rain") == ""
 
 
 def test_private_text_is_in_no_answer(started: Daemon) -> None:

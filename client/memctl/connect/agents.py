@@ -220,7 +220,7 @@ def _openclaw(setup: Setup) -> HostAgent:
         SessionsFile(setup.config, "openclaw"),
         [
             "memoryd must serve OpenClaw's workspace too: `memctl add ~/.openclaw/workspace`",
-            "current versions of OpenClaw keep transcripts in SQLite, which memoryd does not read yet",
+            "memoryd does not read the SQLite transcripts of current OpenClaw versions yet",
             *_elsewhere(setup, "OPENCLAW_STATE_DIR"),
         ],
     )

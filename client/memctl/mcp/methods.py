@@ -30,6 +30,8 @@ PAGE_NOTES = 200
 MAX_NOTE_CHARS = 100_000
 """Maximum characters of a note that a client reads whole."""
 URI_PREFIX = "memory://note/"
+CONTEXT_URI = "memory://context"
+RECALL_PREFIX = "memory://recall/"
 _MARKDOWN = "text/markdown"
 _CAPABILITIES: dict[str, Any] = {"tools": {}, "resources": {}, "prompts": {}}
 _READING = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
@@ -81,14 +83,23 @@ def definitions() -> list[dict[str, Any]]:
 
 
 def _templates(_: RpcCall) -> RpcResult:
-    template = {
-        "uriTemplate": f"{URI_PREFIX}{{+path}}",
-        "name": "note",
-        "title": "Memory note",
-        "description": "A note by its path, such as memory/2026-11-28.md.",
-        "mimeType": _MARKDOWN,
-    }
-    return RpcResult({"resourceTemplates": [template]}, fresh_ms=STATIC_MS, is_public=True)
+    templates = [
+        {
+            "uriTemplate": f"{URI_PREFIX}{{+path}}",
+            "name": "note",
+            "title": "Memory note",
+            "description": "A note by its path, such as memory/2026-11-28.md.",
+            "mimeType": _MARKDOWN,
+        },
+        {
+            "uriTemplate": f"{RECALL_PREFIX}{{message}}",
+            "name": "recall",
+            "title": "Recall",
+            "description": "Entries of notes that clearly fit a message, if any.",
+            "mimeType": _MARKDOWN,
+        },
+    ]
+    return RpcResult({"resourceTemplates": templates}, fresh_ms=STATIC_MS, is_public=True)
 
 
 IMMEDIATE: dict[str, Callable[[RpcCall], RpcResult]] = {
@@ -115,8 +126,10 @@ def check(call: RpcCall) -> None:
             _arguments(call)
         case "resources/read":
             uri = params.get("uri")
-            if not isinstance(uri, str) or not uri.startswith(URI_PREFIX):
-                raise _no_resource(call, f"a resource is {URI_PREFIX}PATH")
+            prefixes = (URI_PREFIX, RECALL_PREFIX)
+            if not isinstance(uri, str) or not (uri == CONTEXT_URI or uri.startswith(prefixes)):
+                known = f"{URI_PREFIX}PATH, {CONTEXT_URI} or {RECALL_PREFIX}MESSAGE"
+                raise _no_resource(call, f"a resource is {known}")
         case "resources/list":
             if not isinstance(params.get("cursor") or "", str):
                 raise RpcError(INVALID_PARAMS, "cursor must be a string")
@@ -151,7 +164,8 @@ def failed_tool(error: MemorydError) -> RpcResult:
     return RpcResult({"content": [{"type": "text", "text": text}], "isError": True})
 
 
-def _list_notes(client: Client, call: RpcCall, timeout_s: float) -> RpcResult:
+def _list_resources(client: Client, call: RpcCall, timeout_s: float) -> RpcResult:
+    """Return the context of a session, then the notes."""
     from urllib.parse import quote
 
     after = call.params.get("cursor") or None
@@ -162,16 +176,35 @@ def _list_notes(client: Client, call: RpcCall, timeout_s: float) -> RpcResult:
         for file in page.files
         if file.source == "memory"
     ]
+    context = {
+        "uri": CONTEXT_URI,
+        "name": "context",
+        "description": "What a session should begin with: MEMORY.md, USER.md, the latest notes.",
+        "mimeType": _MARKDOWN,
+    }
+    first = [context] if after is None else []
     more = {} if page.next_after is None else {"nextCursor": page.next_after}
-    return RpcResult({"resources": notes, **more}, fresh_ms=0)
+    return RpcResult({"resources": [*first, *notes], **more}, fresh_ms=0)
 
 
-def _read_note(client: Client, call: RpcCall, timeout_s: float) -> RpcResult:
-    """Return a note as it is, up to `MAX_NOTE_CHARS`."""
+def _read_resource(client: Client, call: RpcCall, timeout_s: float) -> RpcResult:
+    """Return the context of a session, what recall finds, or a note."""
     from urllib.parse import unquote
 
     uri = call.params["uri"]
-    path = unquote(uri.removeprefix(URI_PREFIX))
+    if uri == CONTEXT_URI:
+        text = client.context(now=tools.now(), timeout_s=timeout_s).text
+    elif uri.startswith(RECALL_PREFIX):
+        message = unquote(uri.removeprefix(RECALL_PREFIX))
+        text = client.recall(message, now=tools.now(), timeout_s=timeout_s).text
+    else:
+        text = _note(client, call, unquote(uri.removeprefix(URI_PREFIX)), timeout_s)
+    content = {"uri": uri, "mimeType": _MARKDOWN, "text": text}
+    return RpcResult({"contents": [content]}, fresh_ms=0)
+
+
+def _note(client: Client, call: RpcCall, path: str, timeout_s: float) -> str:
+    """Return a note as it is, up to `MAX_NOTE_CHARS`."""
     text, start_line = "", 1
     while True:
         try:
@@ -185,8 +218,7 @@ def _read_note(client: Client, call: RpcCall, timeout_s: float) -> RpcResult:
         if len(text) >= MAX_NOTE_CHARS:
             text += f"\n\n[More content available. Use memory_get with from={start_line}.]"
             break
-    content = {"uri": uri, "mimeType": _MARKDOWN, "text": text}
-    return RpcResult({"contents": [content]}, fresh_ms=0)
+    return text
 
 
 def _no_resource(call: RpcCall, reason: str) -> RpcError:
@@ -206,8 +238,8 @@ def _get_prompt(client: Client, call: RpcCall, timeout_s: float) -> RpcResult:
 
 ASKING: dict[str, Callable[[Client, RpcCall, float], RpcResult]] = {
     "tools/call": _call_tool,
-    "resources/list": _list_notes,
-    "resources/read": _read_note,
+    "resources/list": _list_resources,
+    "resources/read": _read_resource,
     "prompts/get": _get_prompt,
 }
 """Methods that ask the daemon. They may take as many seconds as their last argument says."""
