@@ -44,9 +44,13 @@ def test_it_reads_lines(home: ScratchHome) -> None:
 
 
 def test_it_reads_notes_as_resources(home: ScratchHome) -> None:
-    (resource,) = inspect(home, "resources/list")["resources"]
-    (read,) = inspect(home, "resources/read", "--uri", resource["uri"])["contents"]
-    assert (read["uri"], read["text"]) == ("memory://note/MEMORY.md", NOTES["MEMORY.md"].strip())
+    listed = inspect(home, "resources/list")["resources"]
+    texts = {}
+    for resource in listed:
+        (read,) = inspect(home, "resources/read", "--uri", resource["uri"])["contents"]
+        texts[read["uri"]] = read["text"]
+    assert texts["memory://note/MEMORY.md"] == NOTES["MEMORY.md"].strip()
+    assert "ZANZIBAR-77" in texts["memory://context"]
 
 
 def test_it_lists_the_prompt(home: ScratchHome) -> None:
