@@ -35,7 +35,10 @@ sessions = {{ enabled = true, paths = ["{chats}/*.jsonl*"] }}
 """
 TOKENS = (70, 50)
 """These sizes make each chunk one text for the model, so both have the same hash."""
-ALLOWED = {"main.sqlite", "main.sqlite-wal", "main.sqlite-shm", "main.sqlite.lock"}
+ALLOWED = {
+    *("main.sqlite", "main.sqlite-wal", "main.sqlite-shm", "main.sqlite.lock"),
+    "main.sqlite.tombstone-key",
+}
 WORDS = 300
 
 
