@@ -277,6 +277,8 @@ class World:
                 reference.kill()
             shutil.rmtree(reference.database.parent, ignore_errors=True)
             empty_index(database, reference.database, reference.workspace)
+            if (key := Path(f"{database}{SUFFIX}")).exists():
+                shutil.copy(key, f"{reference.database}{SUFFIX}")
             reference.start(config=self._config(watch=False))
             self._reference_for = made_for
         with reference.client("main") as client:

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Self
 
 from aiohttp import web
 
-from memoryd.embed.scale import REFERENCE
 from vendors.faults import TRANSIENT, AnyFault, Fault, RateLimit, Row, spoiled
 from vendors.vectors import embedding
 
@@ -147,6 +146,9 @@ class Double(abc.ABC):
     @property
     def asked_for(self) -> list[list[str]]:
         """The texts of each inline request, without those that measure the scale of cosines."""
+        # Vendors' SDKs run against the doubles where memoryd is not installed.
+        from memoryd.embed.scale import REFERENCE
+
         return [texts for texts in self.inputs if texts[0] != REFERENCE[0][0]]
 
     @abc.abstractmethod
