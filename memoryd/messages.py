@@ -178,8 +178,9 @@ class TranscriptState(msgspec.Struct, frozen=True):
     and it does not shrink; else it gets another `generation`. `offset` is the end of the last
     complete line, `lines` the number of lines before it. The last chunk is open: it begins with the
     record at `tail_offset`, line `tail_line` (1-based), and is replaced with the added records.
-    `messages` and `malformed` count lines; `session` and `owner` (an agent id) are "" if unknown.
-    `reading` names the rules that decided who speaks: with others, all is read again. `first_at`
+    `messages` and `malformed` count lines; `open_messages` of the messages are in a last line
+    without a line end, which the next reading reads again. `session` and `owner` (an agent id) are
+    "" if unknown. `reading` names the rules of reading: with others, all is read again. `first_at`
     and `last_at` are Unix times of the earliest and latest message, None if none has a time.
     """
 
@@ -200,6 +201,7 @@ class TranscriptState(msgspec.Struct, frozen=True):
     reading: str = ""
     first_at: float | None = None
     last_at: float | None = None
+    open_messages: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,9 +207,16 @@ class Conversations:
             return Difference("new", path)
         now = delta.state
         # A chat in one document has no offset: its hash covers the whole document.
-        is_same = (now.format, now.offset, now.head_hash, now.reading) == (
+        is_same = (
+            now.format,
+            now.offset,
+            now.open_messages,
+            now.head_hash,
+            now.reading,
+        ) == (
             state.format,
             state.offset,
+            state.open_messages,
             state.head_hash,
             state.reading,
         )

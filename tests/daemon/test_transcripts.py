@@ -133,15 +133,36 @@ def test_an_archive_takes_the_place_of_a_transcript(chats: Daemon) -> None:
     assert (counts.files, counts.total_files) == (1, 1)
 
 
-def test_the_last_record_of_an_archive_needs_no_line_end(chats: Daemon) -> None:
+def test_the_last_record_needs_no_line_end(chats: Daemon) -> None:
     file = say(chats, "a.jsonl", "first a walnut")
     with file.open("a") as chat:
         chat.write(json.dumps({"role": "user", "content": "last a chestnut"}))
     chats.start().sync()
-    assert not any("chestnut" in hit.snippet for hit in chats.search("chestnut").results)
-    file.rename(f"{file}.deleted.2026-11-28T10-00-00.000Z")
-    chats.sync()
-    assert "chestnut" in chats.search("chestnut", sources=["sessions"]).results[0].snippet
+    name = "sessions/chats/a.jsonl"
+    (hit,) = chats.search("chestnut", sources=["sessions"]).results
+    assert hit.end_line == 2
+    assert (listed(chats)[name].messages, listed(chats)[name].pending_bytes) == (2, 0)
+    with chats.client() as client:
+        shown = client.get(name, start_line=2)
+        assert (shown.text, shown.total_lines) == ("User: last a chestnut", 2)
+        with file.open("a") as chat:
+            chat.write("\n")
+        say(chats, "a.jsonl", "then a hazelnut")
+        client.sync()
+        assert client.get(name).text.count("chestnut") == 1
+    assert listed(chats)[name].messages == 3
+    hits = chats.search("chestnut", sources=["sessions"]).results
+    assert sum(hit.snippet.count("chestnut") for hit in hits) == 1
+
+
+def test_the_only_record_of_an_archive_needs_no_line_end(chats: Daemon) -> None:
+    name = "a.jsonl.deleted.2026-11-28T10-00-00.000Z"
+    file = chats.folder / "chats" / name
+    file.write_text(json.dumps({"role": "user", "content": "last a chestnut"}))
+    chats.start().sync()
+    (hit,) = chats.search("chestnut", sources=["sessions"]).results
+    with chats.client() as client:
+        assert client.get(hit.path).text == "User: last a chestnut"
 
 
 def test_a_short_conversation_is_read_once_it_is_still(hybrid: Daemon) -> None:
@@ -151,8 +172,13 @@ def test_a_short_conversation_is_read_once_it_is_still(hybrid: Daemon) -> None:
     hybrid.settings += '\nsessions = { enabled = true, paths = ["~/chats"] }'
     (hybrid.folder / "chats").mkdir()
     hybrid.start().sync()
-    say(hybrid, "a.jsonl", "by itself, a hazelnut")
+    file = say(hybrid, "a.jsonl", "by itself, a hazelnut")
+    with file.open("a") as chat:
+        chat.write(
+            json.dumps({"role": "assistant", "content": "and without a line end, a beechnut"})
+        )
     eventually(lambda: bool(hybrid.search("hazelnut", sources=["sessions"]).results))
+    eventually(lambda: bool(hybrid.search("beechnut", sources=["sessions"]).results))
 
 
 def test_below_the_thresholds_it_waits_until_a_client_tells(chats: Daemon) -> None:

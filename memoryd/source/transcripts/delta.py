@@ -61,7 +61,7 @@ class DeltaOptions:
 class TranscriptDelta:
     """Result of a read: the chunks from `from_line` on, and the state at the end.
 
-    `bytes_read` counts the complete lines from there on. `facts` are those of the whole transcript.
+    `bytes_read` counts the lines from there on. `facts` are those of the whole transcript.
     """
 
     stat: FileStat
@@ -82,11 +82,12 @@ class TranscriptExcerpt(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """Complete line; `data` is None if it is too long. `end` is the offset after its line end."""
+    """Line; `data` is None if it is too long. `end` is the offset after its line end, if any."""
 
     at: Position
     data: bytes | None
     end: int
+    is_open: bool = False
 
 
 def read_delta(
@@ -94,7 +95,8 @@ def read_delta(
 ) -> TranscriptDelta:
     """Read the additions since `base`; read everything if the file was replaced or truncated.
 
-    Raises `OSError`, also for unknown formats. The last line counts once it is complete.
+    Raises `OSError`, also for unknown formats. The last line needs no line end if it is a record,
+    which the start of a record never is. The state ends before it, because it may still grow.
     """
     with opened(path, options.base(path), options.unpack_in) as (file, found, size):
         # Read first, so that a file rewritten meanwhile differs at the next check.
@@ -107,18 +109,21 @@ def read_delta(
             base = None
             generation += 1
         start = Position(0, 1) if base is None else Position(base.tail_offset, base.tail_line)
-        end, messages, malformed = start, 0, 0
+        end, messages, malformed, open_messages = start, 0, 0, 0
         times = Times.of(base)
         chunker = TranscriptChunker(tokens=options.tokens, max_bytes=options.max_bytes)
-        closed = is_archive(path.name)
+        closed, read_to = is_archive(path.name), start.offset
         for line in _lines(file, start, size, closed=closed) if fmt is not None else ():
-            end = Position(line.end, line.at.line + 1)
+            read_to = line.end
+            if not line.is_open:
+                end = Position(line.end, line.at.line + 1)
             is_new = base is None or line.at.line > base.lines
             record = _record(line.data)
             if record is None:
                 malformed += is_new and not _is_blank(line)
             elif fmt is not None and (message := fmt.message(record)) is not None:
                 messages += is_new
+                open_messages += line.is_open
                 times = times.with_message(message)
                 said = spoken(message, options.rules)
                 chunker.add(line.at, [(part.text, part.voice) for part in said])
@@ -138,7 +143,8 @@ def read_delta(
         head_hash=head_hash,
         tail_offset=tail.offset,
         tail_line=tail.line,
-        messages=messages + (0 if base is None else base.messages),
+        messages=messages + (0 if base is None else base.messages - base.open_messages),
+        open_messages=open_messages,
         malformed=malformed + (0 if base is None else base.malformed),
         session=session,
         owner=options.owner,
@@ -146,14 +152,14 @@ def read_delta(
         first_at=times.first,
         last_at=times.last,
     )
-    content = f"{head_hash}:{generation}:{end.offset}:{state.reading}"
+    content = f"{head_hash}:{generation}:{end.offset}:{read_to}:{state.reading}"
     return TranscriptDelta(
         file_stat(found),
         hashlib.sha256(content.encode()).hexdigest(),
         state,
         chunks,
         from_line=start.line,
-        bytes_read=end.offset - start.offset,
+        bytes_read=read_to - start.offset,
         facts=times.facts(),
     )
 
@@ -326,7 +332,8 @@ def _repaired(data: bytes) -> object:
 def _lines(file: BinaryIO, start: Position, size: int, *, closed: bool = False) -> Iterator[_Line]:
     """Yield the complete lines from `start` on, up to `size` bytes of the file.
 
-    The last line of a `closed` file is complete without a line end.
+    A last line without a line end is complete in a `closed` file. In others it is `is_open`, and
+    left out unless it is a record.
     """
     at, position = start, start.offset
     held: list[bytes] = []
@@ -351,6 +358,7 @@ def _lines(file: BinaryIO, start: Position, size: int, *, closed: bool = False) 
             held.append(block[begin:])
         else:
             held.clear()
-    if closed and held_bytes:
+    if held_bytes:
         data = b"".join(held) if held_bytes <= MAX_RECORD_BYTES else None
-        yield _Line(at, data, at.offset + held_bytes)
+        if closed or _record(data) is not None:
+            yield _Line(at, data, at.offset + held_bytes, is_open=not closed)

@@ -11,8 +11,8 @@ from memoryd.source.transcripts.sender import normal_id
 from memoryd.text.voice import ASSISTANT, Voice, shown_name
 from memoryd_client.schema.search import Origin, Role
 
-_READING = 2
-"""Number of the rules that decide who speaks and when; a new one has all transcripts read again."""
+_READING = 3
+"""Number of the rules that decide what is read; a new one has all transcripts read again."""
 _ROLES = {"user": "User", "assistant": "Assistant"}
 
 
