@@ -21,6 +21,7 @@ from memoryd.index.tombstone_key import CHUNK, MESSAGE
 from memoryd.messages import FileKey, Forget, Hint
 from memoryd.source.notes.discover import SOURCE as NOTES
 from memoryd.source.transcripts.locations import SOURCE, is_transcript
+from memoryd.source.transcripts.strip import on_one_line
 from memoryd_client.schema.transcripts import ForgetBody, ForgetResult
 from memoryd_client.shared.humanize import counted
 from memoryd_client.wire.protocol import ErrorCode
@@ -192,7 +193,7 @@ def _messages(
             found = {
                 transcripts.tombstone(said.name)
                 for said in transcripts.messages(real_path)
-                if pattern.search(_fold(said.text))
+                if pattern.search(_fold(on_one_line(said.text)))
             }
         except OSError:
             unread.append(path)
@@ -204,7 +205,7 @@ def _messages(
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    """Return a pattern that finds a text in a message, which is one line.
+    """Return a pattern that finds a text in a message on one line.
 
     A line end matches a space or nothing, because long lines are displayed wrapped.
     """

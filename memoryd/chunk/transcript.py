@@ -8,6 +8,7 @@ words of two chats share none. The assistant belongs to the chat of the others i
 """
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from memoryd.messages import Chunk
@@ -56,7 +57,7 @@ class TranscriptChunker:
         self._chats: set[str] = set()
 
     def add(self, at: Position, parts: Sequence[tuple[str, Voice]]) -> None:
-        """Add the next message: texts without line ends, each with its voice."""
+        """Add the next message: texts, each with its voice."""
         lines = [line for text, voice in parts for line in self._lines(at, text, voice)]
         units, size = sum(line.units for line in lines), sum(line.size for line in lines)
         # A message in several chunks begins a new one: resuming reads it from its start.
@@ -87,7 +88,9 @@ class TranscriptChunker:
         text = well_formed(text)
         units, max_bytes = self._budget - 1, self._max_size - 1  # without a line end
         lines: list[_Line] = []
-        for line in wrapped(text, chars=LINE_CHARS):
+        for line in chain.from_iterable(
+            wrapped(line, chars=LINE_CHARS) for line in text.split("\n")
+        ):
             is_whole = weigh(line) <= units and len(line.encode()) <= max_bytes
             parts = (line,) if is_whole else pieces(line, units=units, max_bytes=max_bytes)
             lines += (

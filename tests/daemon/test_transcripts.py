@@ -90,6 +90,32 @@ def test_only_what_was_added_is_read_and_embedded(chats: Daemon) -> None:
         assert client.search("topic7", sources=["sessions"]).results
 
 
+TABLE = """Two sites:
+
+| site | snow |
+|------|------|
+| fell | 12 cm |
+
+```python
+for day in week:
+    print(day)
+```"""
+
+
+def test_a_message_keeps_its_lines(chats: Daemon) -> None:
+    say(chats, "a.jsonl", "how much snow?", f"  {TABLE}\n\n\n\n- one  \n", role="assistant")
+    chats.start().sync()
+    with chats.client() as client:
+        (hit,) = client.search("snow fell", sources=["sessions"]).results[:1]
+        assert "| fell | 12 cm |" in hit.snippet.split("\n")
+        shown = client.get(hit.path, start_line=2)
+        assert shown.text == f"Assistant: {TABLE}\n\n- one"
+        assert (shown.lines, shown.total_lines) == (1, 2)
+        assert client.forget(match="| site | snow | |------|------|", dry_run=True).messages == 1
+        assert client.forget(match=TABLE).messages == 1
+        assert client.get(hit.path).text == "Assistant: how much snow?"
+
+
 def test_a_torn_line_waits_and_a_malformed_one_is_counted(chats: Daemon) -> None:
     file = say(chats, "a.jsonl", "the first apricot")
     with file.open("a") as chat:

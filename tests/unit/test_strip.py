@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.source.transcripts.strip import block_text, clean, said, seconds
+from memoryd.source.transcripts.strip import (
+    block_text,
+    clean,
+    in_lines,
+    on_one_line,
+    said,
+    seconds,
+)
 
 Role = Literal["user", "assistant"]
 
@@ -288,3 +295,25 @@ def test_times(value: object, at: float | None) -> None:
 def test_a_time_is_a_plausible_one(values: list[object]) -> None:
     found = seconds(*values)
     assert found is None or 0 < found < 253_402_300_800
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("one  line\n", "one line"),
+        ("\n  a\r\n\r\n\r\n  b  \n", "a\n\n  b"),
+        ("a\u2028b\x0bc\x85d", "a\nb\nc\nd"),
+        ("\u3000\n \n", ""),
+    ],
+)
+def test_a_text_keeps_its_lines(text: str, left: str) -> None:
+    assert in_lines(text) == left
+
+
+@given(TEXTS)
+def test_lines_lose_only_white_space(text: str) -> None:
+    lines = in_lines(text)
+    assert on_one_line(lines) == on_one_line(text)
+    assert in_lines(lines) == lines
+    assert all(line == line.rstrip() for line in lines.split("\n"))
+    assert "\n\n\n" not in lines

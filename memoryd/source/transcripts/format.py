@@ -41,7 +41,7 @@ class Part(Struct, frozen=True):
 class Message(Struct, frozen=True):
     """Message without envelopes and the agent's markup, not redacted yet.
 
-    `at` is Unix time in seconds, None if unknown. `text` is the whole message on one line; `parts`
+    `at` is Unix time in seconds, None if unknown. `text` is the whole message in its lines; `parts`
     has its words one speaker at a time, and is empty if they are `text`.
     """
 

@@ -1,6 +1,7 @@
-"""Messages as they are indexed and shown: lines of text with their voices, secrets masked."""
+"""Messages as they are indexed and shown: texts with their voices, secrets masked."""
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -8,16 +9,19 @@ import msgspec
 
 from memoryd.source.transcripts.format import Message, Part
 from memoryd.source.transcripts.sender import normal_id
+from memoryd.source.transcripts.strip import on_one_line
 from memoryd.text.voice import ASSISTANT, Voice, shown_name
 from memoryd_client.schema.search import Origin, Role
 
 _READING = 3
 """Number of the rules that decide what is read; a new one has all transcripts read again."""
+_LIKE_A_SPEAKER = re.compile(r"\n(?=(?:User|Assistant):)")
+_FURTHER_LINE = re.compile(r"\n(?!\n)")
 _ROLES = {"user": "User", "assistant": "Assistant"}
 
 
 class Spoken(NamedTuple):
-    """A line of one speaker, as indexed. `name` is its text without the speaker, for tombstones."""
+    """Words of one speaker, as indexed. `name` is one line without the speaker, for tombstones."""
 
     text: str
     name: str
@@ -47,7 +51,7 @@ def owner_ids(configured: tuple[str, ...]) -> frozenset[str]:
 
 
 def spoken(message: Message, rules: ReadingRules) -> Iterator[Spoken]:
-    """Yield the lines of a message that were not forgotten, one for each part."""
+    """Yield the parts of a message that were not forgotten."""
     # Forgotten by name, whoever is said to speak: neither a new owner brings a message back, nor
     # do the parts of one that was forgotten as a whole.
     if rules.forgotten(_name(message, message.text, rules)):
@@ -58,7 +62,7 @@ def spoken(message: Message, rules: ReadingRules) -> Iterator[Spoken]:
         name = _name(message, part.text, rules)
         if not rules.forgotten(name):
             voice = _outside(part) if part.outside and own.trusted else own
-            yield Spoken(f"{voice.label}: {rules.redact(part.text)}", name, voice)
+            yield Spoken(_labelled(voice, _masked(part.text, rules.redact)), name, voice)
 
 
 def voice_of(message: Message, owners: frozenset[str]) -> Voice:
@@ -84,4 +88,20 @@ def _outside(part: Part) -> Voice:
 
 
 def _name(message: Message, text: str, rules: ReadingRules) -> str:
-    return f"{_ROLES[message.role]}: {rules.redact(text)}"
+    return f"{_ROLES[message.role]}: {rules.redact(on_one_line(text))}"
+
+
+def _masked(text: str, redact: Callable[[str], str]) -> str:
+    """Return a text in its lines with secrets masked, also those that a line end hides."""
+    lines = redact(text)
+    if "\n" not in text:
+        return lines
+    line = on_one_line(lines)
+    masked = redact(line)
+    return lines if masked == line else masked
+
+
+def _labelled(voice: Voice, text: str) -> str:
+    """Return words behind their speaker's label, such that no further line looks like another's."""
+    indented = _LIKE_A_SPEAKER if voice.trusted else _FURTHER_LINE
+    return f"{voice.label}: " + indented.sub("\n  ", text)

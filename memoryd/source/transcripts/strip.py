@@ -104,8 +104,8 @@ def said(role: object, content: object, *times: object, record: object = None) -
             return Message("assistant", words, seconds(*times)) if words else None
         case "user":
             words, envelope = _user_words(text)
-            whole = _collapsed(words)
-            if not whole or _FROM_A_MACHINE.match(whole):
+            whole = in_lines(words)
+            if not whole or _FROM_A_MACHINE.match(on_one_line(whole)):
                 return None
             sender, own = read_sender(text, words, envelope)
             parts = _parts(own)
@@ -132,7 +132,7 @@ def block_text(content: object) -> str:
 def own_words(text: str) -> str:
     """Return a user's message without wrappers, in its lines; "" for one that a machine wrote."""
     words, _ = _user_words(_storable(text))
-    return "" if _FROM_A_MACHINE.match(_collapsed(words)) else words
+    return "" if _FROM_A_MACHINE.match(on_one_line(words)) else words
 
 
 def clean(role: Literal["user", "assistant"], text: str) -> str:
@@ -141,7 +141,7 @@ def clean(role: Literal["user", "assistant"], text: str) -> str:
     Each text is judged by itself, so a fake wrapper of a user never hides the answer.
     """
     message = said(role, text)
-    return "" if message is None else message.text
+    return "" if message is None else on_one_line(message.text)
 
 
 def _storable(text: str) -> str:
@@ -149,7 +149,7 @@ def _storable(text: str) -> str:
 
 
 def _spoken_words(text: str) -> str:
-    text = _collapsed(_without_lead(text, _ASSISTANT_LEAD))
+    text = in_lines(_without_lead(text, _ASSISTANT_LEAD))
     return "" if _SILENT.fullmatch(text) else text
 
 
@@ -172,13 +172,13 @@ def _parts(words: str) -> tuple[Part, ...]:
     parts: list[Part] = []
     done = 0
     for run in outside_lines(lines):
-        parts.append(Part(_collapsed("\n".join(_without_notice(lines[done : run.first])))))
+        parts.append(Part(in_lines("\n".join(_without_notice(lines[done : run.first])))))
         content = [lines[run.first]] if run.content > run.first else []
         content += lines[run.content : run.last + 1]
-        text = _collapsed("\n".join([run.subject, *without_marks(content)]))
+        text = in_lines("\n".join([run.subject, *without_marks(content)]))
         parts.append(Part(text, True, shown_name(run.sender), shown_name(run.source)))
         done = run.last + 1
-    parts.append(Part(_collapsed("\n".join(lines[done:]))))
+    parts.append(Part(in_lines("\n".join(lines[done:]))))
     return tuple(part for part in parts if part.text)
 
 
@@ -212,8 +212,21 @@ def _seconds(value: object) -> float | None:
     return float(value) if 0 < value < _LATEST_S else None
 
 
-def _collapsed(text: str) -> str:
+def on_one_line(text: str) -> str:
+    """Return a text with its white space collapsed."""
     return " ".join(text.split())
+
+
+def in_lines(text: str) -> str:
+    """Return a text in its lines, without spaces at their ends and with single blank lines.
+
+    A text of one line is collapsed. In several lines, indents and columns have a meaning.
+    """
+    lines: list[str] = []
+    for line in map(str.rstrip, text.strip().splitlines()):
+        if line or lines[-1]:
+            lines.append(line)
+    return "\n".join(lines) if len(lines) > 1 else on_one_line(text)
 
 
 def _without_lead(text: str, lead: re.Pattern[str]) -> str:
