@@ -246,6 +246,7 @@ def test_every_format_of_the_fixtures_is_read(chats: Daemon) -> None:
         "claude",
         "codex",
         "codex-events",
+        "codex-items",
         "gemini",
         "plain",
     }

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.source.transcripts.detect import FORMATS, by_name, detect, excluded, excluded_key
+from memoryd.source.transcripts.detect import (
+    FORMATS,
+    by_name,
+    detect,
+    excluded,
+    excluded_key,
+    family,
+)
 from memoryd.source.transcripts.format import Message, Record
 from memoryd.source.transcripts.strip import on_one_line
 
@@ -48,6 +55,11 @@ EXPECTED: dict[str, list[tuple[int, str, str, float | None]]] = {
         (4, "user", "Prune the 蔷薇 🌹", 1759557601.0),
         (8, "assistant", "Pruned above the third bud.", 1759557604.0),
     ],
+    "codex-items": [
+        (5, "user", "Which 葡萄 ripens first? 🍇", 1790841601.0),
+        (8, "assistant", "The blue one.", 1790841604.0),
+        (13, "user", "And this one?", 1790841607.0),
+    ],
     "gemini": [
         (3, "user", "Which 堆肥 bin is full? 🪱", T),
         (9, "assistant", "The left one.", T + 4),
@@ -66,6 +78,7 @@ SESSIONS = {
     "claude": "5e55",
     "codex": "thread-1",
     "codex-events": "old-thread",
+    "codex-items": "item-thread",
     "gemini": "ge-11",
     "plain": "own-7",
 }
@@ -127,7 +140,7 @@ def test_a_format_is_detected_without_its_first_line(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_format_that_is_not_enabled_is_not_read_as_another(name: str) -> None:
-    setting = name.removesuffix("-events")
+    setting = family(name)
     assert detect(head(name), [setting]) is by_name(name)
     assert detect(head(name), [other for other in ALL if other != setting]) is None
 
@@ -285,6 +298,7 @@ def answer(name: str, text: str) -> Record:
         "openclaw": {"type": "message", "message": {"role": "assistant", "content": text}},
         "claude": {"type": "assistant", "message": {"role": "assistant", "content": text}},
         "codex": {"type": "response_item", "payload": item},
+        "codex-items": {"type": "response_item", "payload": item},
         "codex-events": {
             "type": "event_msg",
             "payload": {"type": "agent_message", "message": text},

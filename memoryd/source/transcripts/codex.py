@@ -2,17 +2,25 @@
 
 Both lanes contain every turn. Most user items were not typed by a person, so users are read from
 events, and the assistant from items. Rollouts of early versions have no messages among their items,
-so everything is read from events. Typed text is an event `user_message`; since version 0.148 it is
-an `item_completed` with a `UserMessage`.
+so everything is read from events; rollouts of some clients have no events of the user, so
+everything is read from items. Typed text is an event `user_message`; since version 0.148 it is an
+`item_completed` with a `UserMessage`.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from memoryd.source.transcripts.format import Message, Record
-from memoryd.source.transcripts.strip import said
+from memoryd.source.transcripts.strip import own_words, said
 
 _TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
+_INJECTED = re.compile(
+    r"\s*(?:</?(?:user_shell_command|user_action|skill|image|goal_context)\b"
+    r"|Another language model started to solve this problem and produced a summary\b"
+    r"|Warning: The maximum number of unified exec processes\b)"
+)
+"""Items of the user's role that no person typed, beside the wrappers of all agents."""
 
 
 class Codex:
@@ -31,10 +39,7 @@ class Codex:
 
     def message(self, record: Record) -> Message | None:
         """Return a user's message from an event, the assistant's from an item."""
-        payload = _payload(record, "response_item")
-        if payload.get("type") == "message" and payload.get("role") == "assistant":
-            return said("assistant", payload.get("content"), record.get("timestamp"))
-        return _typed(record)
+        return _answered(record) or _typed(record)
 
 
 class CodexEvents(Codex):
@@ -54,6 +59,46 @@ class CodexEvents(Codex):
         if payload.get("type") == "agent_message":
             return said("assistant", payload.get("message"), record.get("timestamp"))
         return _typed(record)
+
+
+class CodexItems(Codex):
+    """Rollout with all messages in items."""
+
+    name = "codex-items"
+
+    def fits(self, head: Sequence[Record]) -> bool:
+        """Return whether the items have a person's message and the events have none."""
+        return any(map(_typed_item, head)) and not any(map(_typed, head))
+
+    def message(self, record: Record) -> Message | None:
+        """Return a message of the user or the assistant from an item."""
+        return _answered(record) or _typed_item(record)
+
+
+def _answered(record: Record) -> Message | None:
+    content = _item_content(record, "assistant")
+    return said("assistant", content, record.get("timestamp"))
+
+
+def _typed_item(record: Record) -> Message | None:
+    content = _item_content(record, "user")
+    if isinstance(content, str):
+        content = [{"type": "input_text", "text": content}]
+    typed = [
+        block
+        for block in (content if isinstance(content, list) else ())
+        if isinstance(block, dict)
+        and isinstance(text := block.get("text"), str)
+        and own_words(text)
+        and not _INJECTED.match(text)
+    ]
+    return said("user", typed, record.get("timestamp"))
+
+
+def _item_content(record: Record, role: str) -> object:
+    payload = _payload(record, "response_item")
+    is_message = payload.get("type") == "message" and payload.get("role") == role
+    return payload.get("content") if is_message else None
 
 
 def _typed(record: Record) -> Message | None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from memoryd.source.transcripts.claude import Claude
-from memoryd.source.transcripts.codex import Codex, CodexEvents
+from memoryd.source.transcripts.codex import Codex, CodexEvents, CodexItems
 from memoryd.source.transcripts.format import Record, TranscriptFormat
 from memoryd.source.transcripts.gemini import Gemini
 from memoryd.source.transcripts.openclaw import OpenClaw
@@ -16,6 +16,7 @@ from memoryd.source.transcripts.plain import Plain
 FORMATS: tuple[TranscriptFormat, ...] = (
     OpenClaw(),
     CodexEvents(),
+    CodexItems(),
     Codex(),
     Claude(),
     Gemini(),
@@ -23,7 +24,11 @@ FORMATS: tuple[TranscriptFormat, ...] = (
 )
 """All formats, most specific first; the first that fits wins."""
 
-_FAMILIES = {CodexEvents.name: Codex.name, "openclaw-store": OpenClaw.name}
+_FAMILIES = {
+    CodexEvents.name: Codex.name,
+    CodexItems.name: Codex.name,
+    "openclaw-store": OpenClaw.name,
+}
 _BY_NAME = {known.name: known for known in FORMATS}
 
 _KEY = re.compile(r"(?:agent:[^:]*:)?(?:(?P<dreaming>dreaming-narrative-)|(?P<cron>cron:.+:run:))")
