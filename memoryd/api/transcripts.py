@@ -32,7 +32,9 @@ async def page(agent: Agent, body: SessionsBody) -> SessionsResult:
     keys = sorted(found.files.keys() | indexed)
     start = 0 if body.after is None else bisect.bisect_right(keys, FileKey(SOURCE, body.after))
     shown = keys[start : start + body.limit]
-    missing = found.missing if transcripts.places.configured else ()
+    missing, unmatched = found.missing, found.unmatched
+    if not transcripts.places.configured:
+        missing, unmatched = [], []
     return SessionsResult(
         enabled=True,
         sessions=[_entry(agent, transcripts, key, found) for key in shown],
@@ -40,6 +42,7 @@ async def page(agent: Agent, body: SessionsBody) -> SessionsResult:
         next_after=shown[-1].path if start + len(shown) < len(keys) else None,
         missing=[shown_path(place.folder) for place in missing],
         elsewhere=[
+            *(f"{shown_path(place.folder / place.pattern)}: no transcript" for place in unmatched),
             *(f"{path}: {why}" for path, why in sorted(found.skipped.items())),
             *await agent.look_up(elsewhere, transcripts),
         ],

@@ -564,3 +564,31 @@ def embedded_windows(daemon: Daemon) -> set[str]:
 def has_indexed(daemon: Daemon, files: int) -> bool:
     with daemon.client() as client:
         return client.status().source_counts[1].files >= files
+
+
+def test_paths_are_globs_of_folders_too_and_one_that_matches_nothing_is_told(
+    hybrid: Daemon,
+) -> None:
+    paths = ["~/x/agents/*/sessions", "~/[old] chats", "~/.notes/*", "~/x/nothing-*", "~/away/*"]
+    hybrid.settings += f"\nsessions = {{ enabled = true, paths = {json.dumps(paths)} }}"
+    files = {
+        "x/agents/bob/sessions/a.jsonl": "a quince",
+        "x/agents/.eve/sessions/deep/b.jsonl": "a medlar",
+        "[old] chats/c.jsonl": "a sloe",
+        ".notes/.more/d.jsonl": "a damson",
+        ".notes/.git/e.jsonl": "a rowan",
+    }
+    for name, text in files.items():
+        (hybrid.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        record = json.dumps({"role": "user", "content": text})
+        (hybrid.folder / name).write_text(record + "\n")
+    hybrid.start().sync()
+    with hybrid.client() as client:
+        page = client.sessions_page()
+        assert {Path(entry.real_path) for entry in client.sessions()} == {
+            hybrid.folder / name for name in files if ".git" not in name
+        }
+    assert page.missing == [str(hybrid.folder / "away")]
+    assert page.elsewhere == [f"{hybrid.folder}/x/nothing-*: no transcript"]
+    told = hybrid.memctl("sessions")
+    assert "nothing-*: no transcript" in told.stdout + told.stderr

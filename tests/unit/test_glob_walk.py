@@ -86,3 +86,27 @@ def test_a_folder_that_can_not_be_read_is_left_out(
 
     monkeypatch.setattr(os, "scandir", scandir)
     assert found(tree, "a/**/*.jsonl") == ["a/a.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("", ["a.jsonl", "c/[x]/a.jsonl", "c/.h/.i/a.jsonl"]),
+        ("c/*", ["c/[x]/a.jsonl", "c/.h/.i/a.jsonl"]),
+        ("c/[x]", ["c/[x]/a.jsonl"]),
+        ("*/[x]/*.jsonl", ["c/[x]/a.jsonl"]),
+        ("*.jsonl", ["a.jsonl"]),
+        ("**/a.jsonl", ["a.jsonl", "c/[x]/a.jsonl", "c/.h/.i/a.jsonl"]),
+        ("c/*/*/a.jsonl", ["c/.h/.i/a.jsonl"]),
+        ("c/.git/*", ["c/.git/a.jsonl"]),
+    ],
+)
+def test_folders_that_match_are_taken_whole(
+    tmp_path: Path, pattern: str, expected: list[str]
+) -> None:
+    names = ("a.jsonl", ".b.jsonl", "c/[x]/a.jsonl", "c/.h/.i/a.jsonl", "c/.git/a.jsonl")
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    with closing(Descent(tmp_path)) as descent:
+        assert Glob(pattern, whole=True).find(descent, str(tmp_path)) == sorted(expected)

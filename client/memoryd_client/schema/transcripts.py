@@ -35,7 +35,8 @@ class SessionEntry(Body):
 class SessionsResult(Body):
     """A page of transcripts; `total` counts those on all pages.
 
-    `missing` are places that don't exist, `elsewhere` transcripts that no configured place covers.
+    `missing` are places that don't exist. `elsewhere` has transcripts that no configured place
+    covers, and places without a transcript.
     """
 
     enabled: bool

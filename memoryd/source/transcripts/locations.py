@@ -4,7 +4,7 @@ import glob
 import os
 import re
 import stat as stat_module
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -35,17 +35,22 @@ _OWNER = re.compile(r"/agents/([^/]+)/sessions/")
 
 @dataclass(frozen=True, slots=True)
 class TranscriptLocation:
-    """One glob: the directory before its first `*`, `?` or `[`, and its label in names."""
+    """One glob: the directory before its first wildcard, and its label in names.
+
+    `pattern` is "" for all of the directory. With `whole`, so are directories that match.
+    """
 
     label: str
     folder: Path
     pattern: str
+    whole: bool = False
 
 
 @dataclass(slots=True)
 class Found:
     """All present transcripts. Nothing is known about the locations in `missing`.
 
+    `unmatched` locations have none.
     `places` has the (device, inode) of the other directories, for `Mounts`. `skipped` maps
     displayable paths to reasons.
     """
@@ -54,6 +59,7 @@ class Found:
     missing: list[TranscriptLocation] = field(default_factory=list)
     places: dict[Path, tuple[int, int]] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
+    unmatched: list[TranscriptLocation] = field(default_factory=list)
 
     @property
     def roots(self) -> list[Path]:
@@ -90,9 +96,8 @@ class TranscriptLocations:
             folder, pattern = _split(os.path.abspath(os.path.expanduser(text)))
             label = _label(folder)
             same = sum(place.label.partition("~")[0] == label for place in self.places)
-            self.places.append(
-                TranscriptLocation(f"{label}~{same + 1}" if same else label, folder, pattern)
-            )
+            label = f"{label}~{same + 1}" if same else label
+            self.places.append(TranscriptLocation(label, folder, pattern, self.configured))
 
     def find(self) -> Found:
         """Search all locations. Blocking; inaccessible files are left out."""
@@ -106,8 +111,17 @@ class TranscriptLocations:
                 continue
             found.places[place.folder] = descent.identity()
             with closing(descent):
-                for name in Glob(place.pattern).find(descent, str(place.folder)):
+                names = [
+                    name
+                    for name in Glob(place.pattern, whole=place.whole).find(
+                        descent, str(place.folder)
+                    )
+                    if is_transcript(str(place.folder / name))
+                ]
+                for name in names:
                     self._add(place, name, descent, found, inodes)
+                if not names:
+                    found.unmatched.append(place)
         return found
 
     def real_path(self, key: FileKey) -> Path | None:
@@ -156,8 +170,6 @@ class TranscriptLocations:
         inodes: set[tuple[int, int]],
     ) -> None:
         path = place.folder / name
-        if not is_transcript(str(path)):
-            return
         try:
             folder = descent.enter(str(path.parent), listed=False)
             stat = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
@@ -203,19 +215,30 @@ def _usual(formats: Collection[str], agent: str, environ: Mapping[str, str]) -> 
 
 
 def _split(path: str) -> tuple[Path, str]:
-    """Return the directory and the glob below it; a plain directory or file is taken whole."""
+    """Return the directory and the glob below it, "" for a plain directory, which is taken whole.
+
+    A directory or file that exists is no wildcard, whatever its name.
+    """
     folder, pattern = split_glob(path)
+    while pattern and _is_there(os.path.join(folder, pattern.split("/")[0]), os.path.lexists):
+        name, _, pattern = pattern.partition("/")
+        folder = os.path.join(folder, name)
+        deeper, rest = split_glob(pattern)
+        if not rest:
+            folder, pattern = os.path.join(folder, deeper), ""
+        elif deeper != ".":
+            folder, pattern = os.path.join(folder, deeper), rest
     if pattern:
         return Path(folder), pattern
     # Judged by its name if it is missing, because its disk may be unmounted.
-    if _is_folder(path) or not is_transcript(path):
-        return Path(path), "**/*.json*"
-    return Path(path).parent, glob.escape(Path(path).name)
+    if _is_there(folder, os.path.isdir) or not is_transcript(folder):
+        return Path(folder), ""
+    return Path(folder).parent, glob.escape(Path(folder).name)
 
 
-def _is_folder(path: str) -> bool:
+def _is_there(path: str, test: Callable[[str], bool]) -> bool:
     try:
-        return within(DISK_LIMIT_S, partial(os.path.isdir, path))
+        return within(DISK_LIMIT_S, partial(test, path))
     except TimeoutError:
         return False
 

@@ -12,6 +12,10 @@ from typing import NamedTuple
 from memoryd.fs.safe_open import Descent
 
 _ANY_DEPTH = "**"
+_BELOW = ("**", "*.json*")
+"""Glob of the transcripts in a directory that is taken whole."""
+_COPIES = frozenset({".git", ".snapshot", ".snapshots", ".stversions", ".Trash", ".zfs"})
+"""Directories that hold old copies, which no wildcard matches."""
 
 
 class _Folder(NamedTuple):
@@ -29,10 +33,15 @@ class Glob:
     """Parts of a glob below a directory, such as `projects/**/*.jsonl`.
 
     `**` stands for any number of directories. No wildcard matches a dot at the start of a name.
+    With `whole`, directories that match are taken whole, and wildcards match directories whose name
+    starts with a dot. "" stands for the first directory.
     """
 
-    def __init__(self, pattern: str) -> None:
-        self._parts = pattern.split("/")
+    def __init__(self, pattern: str, *, whole: bool = False) -> None:
+        given = pattern.split("/") if pattern else []
+        self._parts = [*given, *_BELOW] if whole else given
+        self._ends = {len(given) - 1, len(self._parts) - 1}
+        self._with_dots = whole
         self._matches = [re.compile(fnmatch.translate(part)).match for part in self._parts]
 
     def find(self, descent: Descent, top: str) -> list[str]:
@@ -74,16 +83,22 @@ class Glob:
     ) -> tuple[frozenset[int], bool]:
         """Return the parts that may follow below an entry, and whether the entry matches all."""
         following, is_match = set[int](), False
-        last = len(self._parts) - 1
         for number in expected:
             part = self._parts[number]
-            if name.startswith(".") and not part.startswith("."):
+            if name == part:  # also a name with brackets
+                is_match |= number in self._ends
+                following.add(number + 1)
+            elif (
+                name.startswith(".")
+                and not part.startswith(".")
+                and not (self._with_dots and is_folder and name not in _COPIES)
+            ):
                 continue
             if part == _ANY_DEPTH:
-                is_match |= number == last
+                is_match |= number in self._ends
                 following.add(number)
             elif self._matches[number](name):
-                is_match |= number == last
+                is_match |= number in self._ends
                 following.add(number + 1)
         return self._with_depths(following) if is_folder else frozenset(), is_match
 
