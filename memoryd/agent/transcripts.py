@@ -46,6 +46,7 @@ from memoryd.source.transcripts.locations import (
     is_transcript,
     owner_of,
 )
+from memoryd.source.transcripts.openclaw_sessions import SessionKeys
 from memoryd.source.transcripts.spoken import ReadingRules, Spoken, owner_ids, spoken
 from memoryd.source.transcripts.times import Times
 from memoryd.source.transcripts.tracker import Thresholds
@@ -81,6 +82,8 @@ class Transcripts:
             max_bytes=identity.max_input_bytes,
         )
         self.reading = self.options.rules.reading
+        self._session_keys = SessionKeys(self.places.base)
+        self._without_people: frozenset[FileKey] = frozenset()
 
     def tombstone(self, text: str) -> tuple[str, str]:
         """Return the tombstone of a message."""
@@ -91,19 +94,24 @@ class Transcripts:
         found = self.places.find()
         for key in [key for key in found.files if ("path", stem(key.path)) in self.tombstones]:
             del found.files[key]
+        self._without_people = frozenset(
+            key for key, (path, _) in found.files.items() if self._session_keys.reason(path)
+        )
         return found
 
     def known(self) -> dict[FileKey, tuple[FileStat, TranscriptState | None]]:
         """Return the stat and the reading state of each transcript in the index.
 
-        One of a format that is no longer enabled, or that was read by other rules, looks changed,
-        so that it is read again.
+        One of a format that is no longer enabled, that was read by other rules, or that has turned
+        out to be without people looks changed, so that it is read again.
         """
         if self._index is None:
             return {}
         return {
             key: (row.stat, row.transcript)
-            if row.transcript is not None and self._is_current(row.transcript)
+            if row.transcript is not None
+            and key not in self._without_people
+            and self._is_current(row.transcript)
             else (FileStat(-1, 0, 0), None)
             for key, row in self._index.catalog.rows.items()
             if key.source == SOURCE
@@ -116,6 +124,8 @@ class Transcripts:
         """Read the records of a transcript added since `base`. Blocking. Raises `OSError`."""
         if path.name.endswith(openclaw_json5.SUFFIX):
             return self._read_chat(path)
+        if (reason := self._session_keys.reason(path)) is not None:
+            raise LeftOutError(errno.EILSEQ, f"a {reason}")
         return read_delta(path, base=base, options=self._options_for(path))
 
     def _read_chat(self, path: Path) -> TranscriptDelta:

@@ -592,3 +592,30 @@ def test_paths_are_globs_of_folders_too_and_one_that_matches_nothing_is_told(
     assert page.elsewhere == [f"{hybrid.folder}/x/nothing-*: no transcript"]
     told = hybrid.memctl("sessions")
     assert "nothing-*: no transcript" in told.stdout + told.stderr
+
+
+def test_a_session_that_turns_out_to_be_a_cron_run_leaves_the_index(hybrid: Daemon) -> None:
+    folder = hybrid.folder / ".openclaw/agents/main/sessions"
+    folder.mkdir(parents=True)
+    for name in ("talk", "job"):
+        records: list[dict[str, Any]] = [
+            {"type": "session", "id": name},
+            {
+                "type": "message",
+                "id": "1",
+                "message": {"role": "user", "content": f"a {name} quince"},
+            },
+        ]
+        lines = "".join(json.dumps(record) + "\n" for record in records)
+        (folder / f"{name}.jsonl").write_text(lines)
+    hybrid.settings += f"\n{ENABLED}"
+    hybrid.start().sync()
+    assert len(hybrid.search("quince", sources=["sessions"]).results) == 2
+    keys = {"agent:main:main": {"sessionId": "talk"}, "agent:main:cron:x": {"sessionId": "job"}}
+    (folder / "sessions.json").write_text(json.dumps(keys))
+    hybrid.sync()  # the store is read after the index
+    hybrid.sync()
+    (hit,) = hybrid.search("quince", sources=["sessions"]).results
+    assert hit.path == "sessions/openclaw/talk.jsonl"
+    entry = listed(hybrid)["sessions/openclaw/job.jsonl"]
+    assert (entry.state, entry.reason) == ("left out", "a cron run")

@@ -316,3 +316,17 @@ def test_no_answer_is_dropped_for_what_came_before_it(name: str, before: Record,
     for record in (before, *head(name)):
         known.message(record)
         assert known.message(answer(name, text)) == Message("assistant", " ".join(text.split()))
+
+
+@pytest.mark.parametrize("name", ["openclaw", "plain"])
+@pytest.mark.parametrize("kind", ["inter_session", "internal_system"])
+def test_what_another_session_sent_is_not_said(name: str, kind: str) -> None:
+    said = {"role": "user", "content": "x"}
+    origin = {"provenance": {"kind": kind}}
+    read = by_name(name).message
+    assert read({"type": "message", "message": said | origin}) is None
+    assert read({"type": "message", "message": said} | origin) is None
+    person = {"provenance": {"kind": "external_user"}}
+    assert read({"type": "message", "message": said | person}) is not None
+    answer = {"role": "assistant", "content": "x"}
+    assert read({"type": "message", "message": answer | origin}) is not None

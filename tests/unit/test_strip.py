@@ -317,3 +317,70 @@ def test_lines_lose_only_white_space(text: str) -> None:
     assert in_lines(lines) == lines
     assert all(line == line.rstrip() for line in lines.split("\n"))
     assert "\n\n\n" not in lines
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "HEARTBEAT_OK",
+        "**HEARTBEAT_OK**",
+        "<b>HEARTBEAT_OK</b>",
+        "HEARTBEAT_OK - nothing new since 9:00.",
+        "HEARTBEAT_OK\n\nAll quiet, no mail.",
+        "HEARTBEAT_OK nothing to report",
+        "All quiet. HEARTBEAT_OK",
+        "Checked the inbox, nothing urgent.\n\n`HEARTBEAT_OK`.",
+        "一切正常。HEARTBEAT_OK",
+    ],
+)
+def test_an_acknowledged_heartbeat_is_nothing(text: str) -> None:
+    assert clean("assistant", text) == ""
+    assert clean("user", text) != ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Your agent answers HEARTBEAT_OK when nothing needs attention.",
+        "HEARTBEAT_OK is the token that it sends.",
+        "To stay silent, reply with HEARTBEAT_OK",
+        "Reply with:\nHEARTBEAT_OK",
+        f"{'The boiler has lost pressure. ' * 12}HEARTBEAT_OK",
+        "HEARTBEAT_OKAY",
+    ],
+)
+def test_the_assistant_may_talk_about_heartbeats(text: str) -> None:
+    assert clean("assistant", text) == " ".join(text.split())
+
+
+FEISHU = "ou_5a7b7ec0339ffe0c1d5bb6c5bc162579"
+LEAD = f"{INFO}\n[message_id: om_x100b50709fdc38a0b3f0ddd0e4500f8]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f"{LEAD}{FEISHU}: 我觉得很优秀啊", ["我觉得很优秀啊"]),
+        (f"{FEISHU}: two\nlines", ["two\nlines"]),
+        (f'{LEAD}look {{"image_key":"img_v3_02ip_beb56cd0-52a8"}}', ["look"]),
+        (f"{LEAD}{FEISHU}: ![Image](img_v3_02ip_beb5)\nthe plan", ["the plan"]),
+        ("see [Image: img_v3_abc] and img_v3_02ip_beb56cd0g too", ["see and too"]),
+        (f'{LEAD}{FEISHU}: {{"image_key": "img_v2_x"}}', None),
+        ("ou_are: right", ["ou_are: right"]),
+    ],
+)
+def test_ids_of_senders_and_images_are_not_said(text: str, words: list[str] | None) -> None:
+    message = said("user", text)
+    found = message and ([part.text for part in message.parts] or [message.text])
+    assert found == words
+
+
+def test_the_name_of_a_sender_before_his_words_is_not_said() -> None:
+    sender = 'Sender (untrusted metadata):\n```json\n{"name": "用户493490", "id": "ou_1"}\n```\n\n'
+    message = said("user", f"{sender}[message_id: om_x1]\n用户493490: git push")
+    assert message is not None
+    assert [part.text for part in message.parts] == ["git push"]
+    assert message.sender.name == "用户493490"
+    other = said("user", f"{sender}用户493490: git push")
+    assert other is not None
+    assert (other.parts, other.text) == ((), "用户493490: git push")

@@ -25,7 +25,7 @@ class OpenClaw:
         if record.get("type") != "message" or not isinstance(message, dict):
             return None
         role = message.get("role")
-        if role == "user" and _is_from_a_session(message.get("provenance")):
+        if role == "user" and is_from_a_session(record, message):
             return None
         return said(
             role,
@@ -48,6 +48,8 @@ def _is_of_tree(record: Record) -> bool:
     )
 
 
-def _is_from_a_session(provenance: object) -> bool:
-    kind = provenance.get("kind") if isinstance(provenance, dict) else None
-    return isinstance(kind, str) and kind != "external_user"
+def is_from_a_session(*records: Record) -> bool:
+    """Return whether another session or the program itself sent a user's message."""
+    origins = (record.get("provenance") for record in records)
+    kinds = (origin.get("kind") for origin in origins if isinstance(origin, dict))
+    return any(isinstance(kind, str) and kind != "external_user" for kind in kinds)

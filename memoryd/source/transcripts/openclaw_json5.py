@@ -16,6 +16,7 @@ from memoryd.fs.hang import idle, tick
 from memoryd.fs.safe_open import RegularFile
 from memoryd.messages import FileStat, TranscriptState, file_stat
 from memoryd.source.transcripts.format import Message, Record
+from memoryd.source.transcripts.openclaw import is_from_a_session
 from memoryd.source.transcripts.strip import said
 
 NAME = "openclaw-store"
@@ -70,6 +71,8 @@ def message(item: Any) -> Message | None:
         return said("assistant", summary, item.get("timestamp"))
     inner = item.get("message")
     part = inner if isinstance(inner, dict) else item
+    if part.get("role") == "user" and is_from_a_session(item, part):
+        return None
     times = part.get("timestamp"), item.get("timestamp")
     return said(part.get("role"), part.get("content"), *times, record=part.get("__openclaw"))
 

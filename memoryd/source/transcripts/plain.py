@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from memoryd.source.transcripts.format import Message, Record
+from memoryd.source.transcripts.openclaw import is_from_a_session
 from memoryd.source.transcripts.strip import said
 
 
@@ -28,6 +29,8 @@ class Plain:
     def message(self, record: Record) -> Message | None:
         """Return a message of the user or the assistant."""
         inner = _inner(record)
+        if inner.get("role") == "user" and is_from_a_session(record, inner):
+            return None
         return said(
             inner.get("role"), inner.get("content"), inner.get("timestamp"), record.get("timestamp")
         )

@@ -50,6 +50,9 @@ _SPEAKS = re.compile(r"([^:\n]{1,80}): ")
 _WHATSAPP_ID = re.compile(r"(\d{5,15})(?::\d+)?@(?:s\.whatsapp\.net|c\.us)")
 _FORWARDED = re.compile(r"\[Forwarded from (?P<name>[^\]\n]{1,200}?)(?: at [^\]\n]{1,60})?\]")
 _FORWARDED_BY = ("from", "title", "username")
+_OPEN_ID = re.compile(r"\s*o[un]_[0-9a-f]{16,64}: ")
+_MESSAGE_ID = re.compile(r"^\[message_id: om_", re.M)
+"""Behind this line, Feishu's channel writes the sender before his words."""
 _IDS = ("sender_id", "id", "e164")
 _NAMING = ("Conversation info", "Sender", "Forwarded")
 """Blocks that name a sender."""
@@ -101,6 +104,7 @@ def read_sender(text: str, words: str, envelope: Envelope | None) -> tuple[Sende
     if envelope is not None:
         alone = not any(block.title in ("Conversation info", "Sender") for block in blocks)
         sender, words = _in_envelope(sender, words, envelope, alone=alone)
+    words = _without_sender(sender, words, text)
     named = (data.get(key) for data in _data(blocks, "Forwarded") for key in _FORWARDED_BY)
     name = next(filter(None, map(shown_name, named)), "")
     if not name and (found := _FORWARDED.match(words)):
@@ -108,6 +112,14 @@ def read_sender(text: str, words: str, envelope: Envelope | None) -> tuple[Sende
     if name:
         sender = replace(sender, name=name, has_others=True)
     return sender, words
+
+
+def _without_sender(sender: Sender, words: str, text: str) -> str:
+    """Return words without the id or the name of Feishu's sender before them."""
+    lead = _OPEN_ID.match(words)
+    if lead is None and sender.name and _MESSAGE_ID.search(text):
+        lead = re.compile(rf"\s*{re.escape(sender.name)}: ").match(words)
+    return words if lead is None else words[lead.end() :]
 
 
 def with_record(sender: Sender, record: object) -> Sender:

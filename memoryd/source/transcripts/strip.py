@@ -85,10 +85,27 @@ _ASSISTANT_LEAD = re.compile(
     r"|\[\[ ?(?:reply_to_current|reply_to ?:[^\]\n]*|audio_as_voice) ?\]\]"
     r"|<(?P<tag>think|thinking)>(?s:.*?)</(?P=tag)>"
 )
+_ATTACHMENT = re.compile(
+    r"\{\s*\"image_key\"\s*:\s*\"img_[\w-]{1,200}\"\s*\}"
+    r"|!?\[[^\]\n]{0,80}\]\(img_v\d_[\w-]{1,200}\)"
+    r"|\[[^\]\[\n:]{1,40}: ?img_v\d_[\w-]{1,200}\]"
+    r"|\bimg_v\d_[\w-]{8,200}"
+)
+"""Images of Feishu, as its keys name them."""
 _NOTICE = "SECURITY NOTICE: The following content is from an EXTERNAL, UNTRUSTED source"
 _NOTICE_LINES = 12
 """Maximum lines of OpenClaw's notice before marked content."""
 _SILENT = re.compile(r"[*_`\"']*(?:NO_REPLY|HEARTBEAT_OK)[*_`\"'.]*")
+_ACKNOWLEDGED = re.compile(
+    r"(?:<[^<>\n]{1,40}>|[*_`\"'~\s])*HEARTBEAT_OK\b(?!`?\s+(?:is|are|was|means|stands|will|should"
+    r"|can|tells|and|or|as|when|if|in|from|to|token|reply|replies|answer|message)\b"
+    r"|[*_`,;:.–—-]{0,3}\s*(?:but|however|except|though|although|aber|mais|pero|但|不过)\b)"
+    # A sentence of its own, because a sentence about the token may end with it.
+    r"|(?s:.*)(?:(?<!:)\n|[.!?;)—–-]\s|[。！？])[*_`\"'~(\s]*HEARTBEAT_OK"
+    r"(?:</?[a-z]{1,9}>|[\W_]){0,8}\Z"
+)
+_ACKNOWLEDGEMENT_CHARS = 300 + len("HEARTBEAT_OK")
+"""Maximum length of an acknowledgement, as in OpenClaw, which does not deliver a shorter one."""
 
 
 def said(role: object, content: object, *times: object, record: object = None) -> Message | None:
@@ -108,6 +125,8 @@ def said(role: object, content: object, *times: object, record: object = None) -
             if not whole or _FROM_A_MACHINE.match(on_one_line(whole)):
                 return None
             sender, own = read_sender(text, words, envelope)
+            if not (own := _ATTACHMENT.sub("", own)).strip():
+                return None
             parts = _parts(own)
             if len(parts) == 1 and not parts[0].outside and parts[0].text == whole:
                 parts = ()
@@ -150,6 +169,8 @@ def _storable(text: str) -> str:
 
 def _spoken_words(text: str) -> str:
     text = in_lines(_without_lead(text, _ASSISTANT_LEAD))
+    if len(text) <= _ACKNOWLEDGEMENT_CHARS and _ACKNOWLEDGED.match(text):
+        return ""
     return "" if _SILENT.fullmatch(text) else text
 
 
