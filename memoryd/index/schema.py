@@ -59,6 +59,8 @@ CREATE TABLE batch_jobs (
     hashes TEXT NOT NULL
 ) STRICT;
 """
+_CHUNKS_PLACE = "CREATE INDEX IF NOT EXISTS chunks_place ON chunks (file_id, start_line)"
+"""Finds the last chunks of a transcript without reading the others."""
 _TABLES = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE files (
@@ -103,7 +105,7 @@ CREATE TABLE chunks (
     origin TEXT NOT NULL DEFAULT 'owner',
     voices TEXT NOT NULL DEFAULT ''
 ) STRICT;
-CREATE INDEX chunks_file ON chunks (file_id);
+{_CHUNKS_PLACE};
 CREATE INDEX chunks_hash ON chunks (hash);
 CREATE INDEX chunks_vector ON chunks (vector_id) WHERE vector_id IS NOT NULL;
 CREATE INDEX chunks_pending ON chunks (row_id) WHERE vector_id IS NULL;
@@ -172,6 +174,9 @@ def prepare(connection: Connection, workspace: Path, identity: Identity) -> Iden
         for old in range(version or VERSION, VERSION):
             _execute_all(connection, _MIGRATIONS[old])
             connection.execute(f"PRAGMA user_version = {old + 1}")
+        # Any memoryd reads an index with the one or the other, so the version stays.
+        connection.execute(_CHUNKS_PLACE)
+        connection.execute("DROP INDEX IF EXISTS chunks_file")
         if one_value(connection, "PRAGMA application_id") != APPLICATION_ID:
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     # This is written into the file too.

@@ -18,7 +18,7 @@ from memoryd.index import schema
 from memoryd.index.cache import keep_vectors, put_vec, release_text, take_vectors
 from memoryd.index.catalog import encode_properties, encode_remarks, encode_transcript
 from memoryd.index.catalog import named as named_in
-from memoryd.index.driver import Connection, one_value, run_at_once, transaction
+from memoryd.index.driver import Connection, run_at_once, transaction
 from memoryd.index.inserts import insert_rows, last_id
 from memoryd.messages import Chunk, FileGone, FileKey, FileStat, ParsedFile
 from memoryd.text.front_matter import searched
@@ -58,11 +58,14 @@ class MatrixRow(NamedTuple):
 class RowChanges:
     """The rows that a transaction changed in one file, for the matrix and the catalog.
 
-    `erased`: traces of a deleted text may remain until `Erasure` has removed them.
+    `chunks` counts those of the file, `replaced` those that they replace: with `from_line`, both
+    count only chunks that begin there or later. `erased`: traces of a deleted text may remain until
+    `Erasure` has removed them.
     """
 
     file_id: int = 0
     chunks: int = 0
+    replaced: int = 0
     pending: bool = False
     reused: int = 0
     removed: list[int] = field(default_factory=list)
@@ -137,6 +140,7 @@ def write_files(
                 case ParsedFile():
                     at, first = changed.file_id, change.from_line
                     old = _rows_of(connection, at, first) if change.key in known else {}
+                    changed.replaced = len(old)
                     yield from _replace(connection, tables, change, old, changed, inserts)
                     if change.key in known:
                         before = known[change.key].properties
@@ -243,9 +247,6 @@ def _replace(
             inserts.flush()
             yield
     changed.chunks = len(seen)
-    if parsed.from_line > 1:
-        before = "SELECT count(*) FROM chunks WHERE file_id = ? AND start_line < ?"
-        changed.chunks += one_value(connection, before, changed.file_id, parsed.from_line)
     yield from _delete_chunks(connection, tables, old, changed)
 
 

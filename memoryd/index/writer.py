@@ -226,9 +226,10 @@ class Writer:
         changed = True
         match file:
             case ParsedFile(key=key, stat=stat, remarks=remarks, transcript=state):
-                row = FileRow(
-                    rows.file_id, file.hash, stat, rows.chunks, remarks, state, file.facts
-                )
+                chunks, before = rows.chunks, catalog.rows.get(key)
+                if file.from_line > 1 and before is not None:
+                    chunks += before.chunks - rows.replaced
+                row = FileRow(rows.file_id, file.hash, stat, chunks, remarks, state, file.facts)
                 catalog.put(key, row)
                 self._unmerged += 1
                 self._vectors_reused += rows.reused

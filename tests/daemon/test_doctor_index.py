@@ -26,7 +26,7 @@ def flip(path: Path, page: int) -> None:
 
 def test_flipped_bits(patient: Patient) -> None:
     tables = ("files", "chunks", "embedding_cache", "meta", "sqlite_sequence")
-    indexes = ("chunks_file", "chunks_hash", "chunks_vector", "sqlite_autoindex_chunks_1")
+    indexes = ("chunks_place", "chunks_hash", "chunks_vector", "sqlite_autoindex_chunks_1")
     derived = ("chunks_fts_data", "chunks_fts_content", "chunks_fts_docsize", "chunks_vec_rowids")
     for name in (*tables, *indexes, *derived):
         patient.restore()

@@ -228,6 +228,24 @@ def test_its_tables_are_those_of_a_new_index(version_1: Path, tmp_path: Path) ->
         assert columns(old) == columns(new)
 
 
+def test_an_older_index_finds_the_last_chunks_of_a_file_without_reading_the_others(
+    version_1: Path, tmp_path: Path
+) -> None:
+    with opened(version_1) as old, opened(tmp_path / "new.sqlite") as new:
+        for connection in (old, new):
+            before = pragma(connection, "user_version")
+            schema.prepare(connection, WORKSPACE, IDENTITY)
+            for what in ("id, row_id", "count(*)"):
+                plan = connection.execute(
+                    f"EXPLAIN QUERY PLAN SELECT {what} FROM chunks"
+                    " WHERE file_id = 1 AND start_line >= 9"
+                ).fetchall()
+                (step,) = plan
+                assert "INDEX chunks_place (file_id=? AND start_line>?)" in step[3], before
+            names = "SELECT name FROM sqlite_schema WHERE type = 'index'"
+            assert ("chunks_file",) not in connection.execute(names).fetchall()
+
+
 def test_a_migration_that_fails_half_way_leaves_the_file_as_it_was(
     version_1: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
