@@ -619,3 +619,34 @@ def test_a_session_that_turns_out_to_be_a_cron_run_leaves_the_index(hybrid: Daem
     assert hit.path == "sessions/openclaw/talk.jsonl"
     entry = listed(hybrid)["sessions/openclaw/job.jsonl"]
     assert (entry.state, entry.reason) == ("left out", "a cron run")
+
+
+def test_a_chat_of_the_older_store_has_its_summaries_and_a_stale_lock(chats: Daemon) -> None:
+    file = chats.folder / "chats/7.json5"
+    file.write_text("""{
+      // written by OpenClaw
+      id: 'chat-7',
+      messages: [
+        { role: 'user', content: 'is the ferry late?', timestamp: 1771280820000 },
+        { role: 'assistant', content: 'By ten minutes.', timestamp: 1771280825000 },
+      ],
+      compactedHistory: [
+        { role: 'system', content: 'They agreed on the noon ferry and the blue tent.',
+          compactedAt: 1771280830000, originalMessageCount: 12 },
+      ],
+    }""")
+    lock = chats.folder / "chats/7.json5.lock"
+    lock.mkdir()
+    os.utime(lock, (4_000_000_000, 4_000_000_000))  # held, however long the test takes
+    chats.start().sync()
+    assert listed(chats)["sessions/chats/7.json5"].state == "new"
+    os.utime(lock, (1_771_280_000, 1_771_280_000))
+    chats.sync()
+    with chats.client() as client:
+        assert client.get("sessions/chats/7.json5").text.split("\n") == [
+            "User: is the ferry late?",
+            "Assistant: By ten minutes.",
+            "Assistant: They agreed on the noon ferry and the blue tent.",
+        ]
+        (hit,) = client.search("blue tent", sources=["sessions"]).results
+    assert hit.path == "sessions/chats/7.json5"

@@ -6,7 +6,9 @@ Message numbers take the place of line numbers. Compaction summaries count as as
 import errno
 import hashlib
 import os
+import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,9 @@ NAME = "openclaw-store"
 SUFFIX = ".json5"
 MAX_BYTES = 64 * 1024 * 1024
 LOCK_SUFFIX = ".lock"
+STALE_LOCK_S = 10.0
+"""Age of a lock whose holder has died, because a holder refreshes its time."""
+_SUMMARIES = ("compactions", "compactedHistory")
 
 
 class BeingWrittenError(OSError):
@@ -36,7 +41,7 @@ def load(path: Path, base: Path) -> tuple[Record, FileStat, str, tuple[int, int]
     locked or does not parse, or another `OSError`.
     """
     tick(path)
-    if path.with_name(path.name + LOCK_SUFFIX).exists():
+    if _is_locked(path):
         raise BeingWrittenError(errno.EAGAIN, "being written; memoryd tries again")
     with RegularFile(path, base) as file:
         found = os.fstat(file.fileno())
@@ -56,9 +61,17 @@ def load(path: Path, base: Path) -> tuple[Record, FileStat, str, tuple[int, int]
 
 def numbered(chat: Record) -> Iterator[tuple[int, Any]]:
     """Yield the messages and then the compaction summaries, numbered from 1."""
-    summaries = chat.get("compactions")
-    everything = [*chat["messages"], *(summaries if isinstance(summaries, list) else ())]
-    yield from enumerate(everything, start=1)
+    found = (chat.get(name) for name in _SUMMARIES)
+    summaries = chain.from_iterable(part for part in found if isinstance(part, list))
+    yield from enumerate([*chat["messages"], *summaries], start=1)
+
+
+def _is_locked(path: Path) -> bool:
+    """Return whether somebody writes a chat now."""
+    try:
+        return time.time() - path.with_name(path.name + LOCK_SUFFIX).stat().st_mtime < STALE_LOCK_S
+    except OSError:
+        return False
 
 
 def message(item: Any) -> Message | None:
@@ -69,6 +82,9 @@ def message(item: Any) -> Message | None:
         return None
     if isinstance(summary := item.get("summary"), str):
         return said("assistant", summary, item.get("timestamp"))
+    if "compactedAt" in item and "originalMessageCount" in item:
+        # Whatever its role, the assistant has written it.
+        return said("assistant", item.get("content"), item["compactedAt"])
     inner = item.get("message")
     part = inner if isinstance(inner, dict) else item
     if part.get("role") == "user" and is_from_a_session(item, part):
