@@ -93,6 +93,6 @@ class PersistentClient:
 
     async def _check_texts(self, error: RetryableError | PermanentError) -> None:
         """Raise `BadTextError` if the provider works, and fails at these texts alone."""
-        if isinstance(error, RetryableError) and error.answered and await self._client.works():
+        if isinstance(blamed := await self._client.blame(error), BadTextError):
             self._breaker.reset()
-            raise BadTextError(str(error)) from error
+            raise blamed from error

@@ -227,7 +227,7 @@ class EmbedPool:
         self, batch: list[Window], error: BadTextError, found: "_Found", tries: int
     ) -> None:
         """Embed a refused batch in parts, and learn the maximum number of texts."""
-        part = (len(batch) + 1) // 2
+        before, part = self._max_items, (len(batch) + 1) // 2
         if isinstance(error, BatchTooLargeError):
             if error.limit is not None and error.limit < len(batch):
                 part = error.limit
@@ -237,6 +237,8 @@ class EmbedPool:
             await self._embed_batch(batch[start : start + part], found, tries)
         if len(found.bad) == bad:  # no text is bad: the batch was too large
             self._max_items = min(self._max_items, part)
+        else:
+            self._max_items = before
 
 
 @dataclass(slots=True)

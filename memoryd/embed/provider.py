@@ -77,13 +77,22 @@ class PermanentError(ProviderError):
     """A failure that lasts until somebody intervenes: a bad key, an unknown model.
 
     `for_good` is False for a failure that passes eventually, such as a used-up quota. `missing`:
-    nothing exists at that address.
+    nothing exists at that address. `refused` is the provider's answer, without our conclusion, if
+    the texts may be the cause.
     """
 
-    def __init__(self, message: str, *, for_good: bool = True, missing: bool = False) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        for_good: bool = True,
+        missing: bool = False,
+        refused: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.for_good = for_good
         self.missing = missing
+        self.refused = refused
 
 
 class BadTextError(ProviderError):

@@ -8,7 +8,9 @@ import numpy as np
 
 from memoryd.embed.budget import Budget, estimated_tokens
 from memoryd.embed.provider import (
+    BadTextError,
     FloatMatrix,
+    PermanentError,
     Provider,
     ProviderError,
     RetryableError,
@@ -26,7 +28,10 @@ CANARY = "memoryd"
 
 @dataclass(slots=True)
 class CallCounts:
-    """Requests to a provider since the start, and their failures."""
+    """Requests to a provider since the start, and their failures.
+
+    `last_error` is None as soon as the provider has answered again.
+    """
 
     requests: int = 0
     items: int = 0
@@ -105,6 +110,16 @@ class ProviderClient:
             return False
         return not reasons[0]
 
+    async def blame(self, error: RetryableError | PermanentError) -> ProviderError:
+        """Return a `BadTextError` if the provider works and fails at these texts alone."""
+        if isinstance(error, PermanentError):
+            refused = error.refused
+        else:
+            refused = str(error) if error.answered else None
+        if refused is not None and await self.works():
+            return BadTextError(refused)
+        return error
+
     @property
     def tokens_left(self) -> int | None:
         """Tokens that may still be sent today, None without a limit."""
@@ -152,6 +167,7 @@ class ProviderClient:
             if budget is not None:
                 await budget.correct(day, reported - estimate)
         counts.items += int(np.count_nonzero(good))
+        counts.last_error = None
         return units, ["" if fine else "Its vector is zero or not finite." for fine in good]
 
     def _refused(self, reason: str) -> RetryableError:

@@ -128,6 +128,8 @@ class QueryEmbedder:
             self._note(error)
             raise
         except PermanentError as error:
+            if isinstance(blamed := await self._calls.blame(error), BadTextError):
+                raise blamed from None
             self._breaker.trip(error)
             raise
         self._failed = None

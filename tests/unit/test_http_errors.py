@@ -203,8 +203,7 @@ def test_a_key_that_is_not_accepted_is_out_of_order_for_good(status: int, said: 
         (402, "Insufficient Balance", {}),
         (400, "Your credit balance is too low", {}),
         (403, "This API method requires billing to be enabled.", {}),
-        # No pause restores an exhausted budget.
-        (429, "type: insufficient_quota", {"retry-after": "20"}),
+        (429, "Insufficient balance or no resource package. Please recharge.", {}),
     ],
 )
 def test_a_quota_that_is_used_up_passes_by_itself_in_the_end(
@@ -260,6 +259,61 @@ def test_no_such_model_is_out_of_order_for_good(status: int, said: str, *, missi
     assert error.for_good
     assert error.missing == missing
     assert "Check `model` and `remote.base_url` in the configuration" in str(error)
+
+
+POOR, PAY = "the quota of the key from KEY is used up", "Please add a payment method"
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "headers", "expected"),
+    [
+        # No pause restores an exhausted budget.
+        (429, {"type": "insufficient_quota", "message": "no"}, {"retry-after": "20"}, POOR),
+        (429, {"code": "1113", "message": "Insufficient balance"}, {}, POOR),
+        (400, {"code": "Arrearage", "message": "Access denied"}, {}, POOR),
+        (429, {"code": "rate_limit_exceeded", "message": PAY}, {}, None),
+        (400, {"code": "API_KEY_INVALID", "message": "no"}, {}, "the key from KEY is refused"),
+        (400, {"code": "model_not_found", "message": "no"}, {}, "no such model"),
+        (400, {"param": "model", "message": "no"}, {}, "no such model"),
+        (
+            400,
+            {"param": "dimensions", "message": "This model is not supported with dimensions."},
+            {},
+            "Change or remove `output_dimensionality`",
+        ),
+        (422, {"loc": ["body", "input_type"], "msg": "no"}, {}, "Change or remove `input_type`"),
+        (400, {"code": "context_length_exceeded", "message": "invalid model: x"}, {}, None),
+    ],
+)
+def test_the_error_type_decides_before_any_word(
+    status: int, error: dict[str, Any], headers: dict[str, str], expected: str | None
+) -> None:
+    found = refusal("v", status, headers, json.dumps({"error": error}), key="KEY", now_s=NOW_S)
+    assert isinstance(found, PermanentError) == (expected is not None)
+    assert (expected or "") in str(found)
+    if isinstance(found, PermanentError):
+        assert found.refused is None  # no text is the cause
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (400, "refused: the model of the ship does not exist"),
+        (400, "refused: 'my credit balance is too low'"),
+        (400, "refused: 'the API key is invalid'"),
+        (400, "refused: 'matryoshka dolls'"),
+        (403, "Sorry, you have been blocked"),
+    ],
+)
+def test_words_without_a_type_are_a_suspicion_that_a_text_may_cause(status: int, said: str) -> None:
+    error = of(status, said)
+    assert isinstance(error, PermanentError)
+    assert error.refused == f"v answered {status}: {said}"
+
+
+def test_without_a_key_no_key_is_named() -> None:
+    error = refusal("v", 402, {}, "", key=None, now_s=NOW_S)
+    assert str(error).startswith("v answered 402 - the quota is used up.")
 
 
 @pytest.mark.parametrize(
