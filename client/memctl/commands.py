@@ -164,7 +164,10 @@ COMMANDS: dict[str, Command] = {
                 "--skipped", "state", "files that are not memory, with the reason", value="skipped"
             ),
             Option(
-                "--failed", "state", "files that can't be read, with the reason", value="failed"
+                "--failed",
+                "state",
+                "files that can't be read or get no vector, and why",
+                value="failed",
             ),
             Option("--remarked", "state", "files with a remark", value="remarked"),
         ),

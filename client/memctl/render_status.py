@@ -55,6 +55,7 @@ def _block(agent_id: str, rows: list[Row], style: Style) -> str:
 
 def _index_rows(result: StatusResult) -> list[Row]:
     files, vectors = result.pending_files, result.pending_vectors
+    without = result.without_vector
     pending = f"{counted(files, 'file')} · {counted(vectors, 'vector')}"
     done = None
     if rebuild := result.rebuild:
@@ -68,6 +69,7 @@ def _index_rows(result: StatusResult) -> list[Row]:
         ("Indexed", _amount(result.files, result.total_files, result.chunks)),
         ("Dirty", _because("yes", "; ".join(result.dirty_reasons)) if result.dirty else "no"),
         ("Pending", pending if files or vectors else None),
+        ("No vector", f"{without} of {result.chunks} chunks, for good" if without else None),
         ("Rebuild", done),
         ("Store", f"{result.db_path} ({size(result.db_bytes)})"),
         ("Workspace", result.workspace_dir),

@@ -155,6 +155,14 @@ class Agent:
         if embedding.gate is not None and (preview := embedding.gate.preview) is not None:
             found.append(str(preview))
         pool = embedding.pool
+        if pool is not None and (missing := store.set_aside):
+            all_of_them = counted(store.catalog.chunks, "chunk")
+            found.append(
+                f"{missing} of {all_of_them} ({missing / max(1, store.catalog.chunks):.0%}) get no"
+                " vector, because the provider gives none for their text; `memctl files --failed`"
+                " lists them; change these lines, or set a `model` that takes them, then run"
+                " `memctl index --force`"
+            )
         if pool is not None and (reason := pool.stats().blocked_reason) is not None:
             without = f"{counted(self.pending_chunks(), 'chunk')} without a vector yet"
             found.append(f"embedding is paused, {without}: {reason}")

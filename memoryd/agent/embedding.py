@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -175,9 +175,12 @@ def _vector_retriever(
         scale.apply,
         store.vector_problem,
     )
-    if (units := provider.window_units) is None:
-        return vectors
-    return replace(vectors, window_of_each_line=partial(window_of_each_line, units=units))
+
+    def window_of_line(text: str) -> Sequence[int]:
+        units = pool.window_units
+        return [0] * (text.count("\n") + 1) if units is None else window_of_each_line(text, units)
+
+    return replace(vectors, window_of_each_line=window_of_line)
 
 
 async def embed_query(

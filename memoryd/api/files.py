@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from memoryd.agent.agent import Agent
 from memoryd.errors import bad_request
 from memoryd.index.catalog import Catalog
-from memoryd.index.queries import read_files
+from memoryd.index.queries import SetAside, read_files, read_set_aside
 from memoryd.messages import FileKey
 from memoryd.source.notes.discover import SOURCE
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
@@ -30,6 +30,22 @@ def skipped(agent: Agent) -> list[tuple[str, str, str]]:
     return found
 
 
+def failed(agent: Agent, set_aside: Iterable[SetAside]) -> dict[FileKey, list[str]]:
+    """Return the problems of files that can't be read, or that lack a vector for good."""
+    found = {key: [reason] for key, reason in agent.events.unreadable.items()}
+    if agent.embedding.pool is None:
+        return found
+    lines: dict[tuple[FileKey, str], list[str]] = {}
+    for source, path, first, last, reason in set_aside:
+        shown = str(first) if first == last else f"{first}-{last}"
+        lines.setdefault((FileKey(source, path), reason), []).append(shown)
+    for (key, reason), places in lines.items():
+        name = "line" if len(places) == 1 and places[0].isdecimal() else "lines"
+        without = f"no vector for {name} {', '.join(places)}: {reason}"
+        found.setdefault(key, []).append(without)
+    return found
+
+
 async def page(agent: Agent, body: FilesBody) -> FilesResult:
     """Return at most `body.limit` files of `body.state` whose paths follow `body.after`.
 
@@ -46,7 +62,9 @@ async def page(agent: Agent, body: FilesBody) -> FilesResult:
         case "skipped":
             found = skipped(agent)
         case "failed":
-            found = ((*key, reason) for key, reason in agent.events.unreadable.items())
+            set_aside = await agent.index.store.readers.read(read_set_aside)
+            problems = failed(agent, set_aside)
+            found = ((*key, "; ".join(reasons)) for key, reasons in problems.items())
         case _:
             found = ((*key, remark) for key, remark in remarks(agent.index.store.catalog).items())
     entries = sorted(

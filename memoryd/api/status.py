@@ -14,13 +14,14 @@ from typing import NamedTuple
 
 from memoryd import __version__
 from memoryd.agent.agent import Agent
-from memoryd.api.files import remarks, skipped
+from memoryd.api.files import failed, remarks, skipped
 from memoryd.api.health import degraded, errors
 from memoryd.embed.batch.jobs import LIMIT
 from memoryd.embed.vendors.factory import BATCH_APIS
 from memoryd.errors import RequestFailedError
 from memoryd.fs.hang import HUNG_S
 from memoryd.index.driver import DRIVER, SQLITE_VERSION, Connection, Error, Fault, fault_of
+from memoryd.index.queries import SetAside, read_set_aside
 from memoryd.index.store import Store
 from memoryd.index.write_outage import reason
 from memoryd.source.notes.discover import SOURCE
@@ -33,13 +34,13 @@ from memoryd_client.wire import protocol
 
 
 class IndexStats(NamedTuple):
-    """Number of cached embeddings, texts that can't be embedded with the reason, size of the file.
+    """Number of cached embeddings, chunks that can't be embedded, size of the file.
 
     `problems` has the reason if the index can't be read.
     """
 
     cached: int = 0
-    set_aside: Sequence[tuple[str, str]] = ()
+    set_aside: Sequence[SetAside] = ()
     db_bytes: int = 0
     problems: Sequence[str] = ()
 
@@ -56,13 +57,10 @@ async def read_index_stats(store: Store) -> IndexStats:
 
 def _read(connection: Connection) -> IndexStats:
     cached = int(connection.execute("SELECT count(*) FROM embedding_cache").fetchone()[0])
-    set_aside = connection.execute(
-        "SELECT hash, reason FROM set_aside WHERE hash IN (SELECT hash FROM chunks)"
-    ).fetchall()
     pages, size = (
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")
     )
-    return IndexStats(cached, set_aside, int(pages * size))
+    return IndexStats(cached, read_set_aside(connection), int(pages * size))
 
 
 COLLECT_LIMIT_S = HUNG_S + 1.0
@@ -98,9 +96,8 @@ async def status(
     tracked = None if agent.transcripts is None else agent.transcripts.tracker.stats()
     transcripts = 0 if tracked is None else len(tracked.pending)
     reasons = _dirty_reasons(pending_files, pending_vectors, mismatch, scanned, transcripts)
-    unreadable = agent.events.unreadable
-    failures = [wire.Failure(key.path, reason) for key, reason in unreadable.items()]
-    failures += [wire.Failure(f"text {digest[:12]}", why) for digest, why in index.set_aside]
+    problems = failed(agent, index.set_aside)
+    failures = [wire.Failure(key.path, why) for key, whys in problems.items() for why in whys]
     remarked = remarks(store.catalog)
     passed_over = skipped(agent)
     sources = _source_counts(agent, scanned)
@@ -164,6 +161,7 @@ async def status(
         embedding=_embedding(agent),
         fallback=None if choice is None else f"{choice.provider}, since {choice.why}",
         notices=agent.notices(),
+        without_vector=0 if agent.embedding.pool is None else store.set_aside,
     )
 
 

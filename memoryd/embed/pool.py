@@ -5,6 +5,7 @@ Bulk work arrives as jobs in a queue and is never abandoned: `PersistentClient` 
 """
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -28,12 +29,18 @@ from memoryd.embed.query_embedder import QueryEmbedder, QueryVector
 from memoryd.embed.rate_limit import RateLimits
 from memoryd.embed.windows import windows
 from memoryd.messages import Text
+from memoryd.text.token_estimate import weigh
+
+log = logging.getLogger(__name__)
 
 VECTOR_TRIES = 3
 """Requests for a text whose vector is invalid, before it is set aside."""
 
-Name = tuple[str, int]
-"""(hash of a text, number of a window in it)"""
+SPLIT_BYTES = 256
+"""Bytes; a refused text that is shorter is not too long for any model."""
+
+Name = tuple[str, tuple[int, ...]]
+"""(hash of a text, number of a window in it, and of each part of that window)"""
 Window = tuple[Name, str]
 
 
@@ -109,7 +116,14 @@ class EmbedPool:
             self.calls, self.breaker, timeout_s=provider.query_timeout_s, sleep=sleep, clock=clock
         )
         self._max_items = provider.batch_items
+        self._units = provider.window_units
+        self._accepted_units = 0
         self._stopped = False
+
+    @property
+    def window_units(self) -> int | None:
+        """Quarter tokens of the windows of longer texts, None while texts are embedded whole."""
+        return self._units
 
     async def run(self) -> None:
         """Work until cancelled. Pending jobs then fail with a `RetryableError`."""
@@ -192,9 +206,9 @@ class EmbedPool:
 
     def _windows(self, text: Text) -> Iterator[Window]:
         digest, ready = text[0], self.calls.ready(text[1])
-        units = self._provider.window_units
+        units = self._units
         parts = [ready] if units is None else windows(ready, units)
-        yield from (((digest, number), part) for number, part in enumerate(parts))
+        yield from (((digest, (number,)), part) for number, part in enumerate(parts))
 
     async def _embed_batch(self, batch: list[Window], found: "_Found", tries: int = 1) -> None:
         """Add a batch's vectors to `found`; halve the batch as long as it contains a bad text."""
@@ -206,10 +220,11 @@ class EmbedPool:
             units, reasons = await self._client.documents([text for _, text in batch])
         except BadTextError as error:
             if len(batch) == 1:
-                found.bad[batch[0][0][0]] = str(error)
+                await self._split(batch[0], error, found)
             else:
                 await self._embed_halves(batch, error, found, tries)
             return
+        self._accepted_units = max(self._accepted_units, weigh(max((t for _, t in batch), key=len)))
         again: list[Window] = []
         for window, unit, reason in zip(batch, units, reasons, strict=True):
             name = window[0]
@@ -222,6 +237,30 @@ class EmbedPool:
         if again:
             self._client.retries += 1
             await self._embed_batch(again, found, tries + 1)
+
+    async def _split(self, window: Window, error: BadTextError, found: "_Found") -> None:
+        """Embed a refused window in parts, and learn the length that the model accepts.
+
+        Vendors report a text that is too long in many ways, so every refusal of one that can be
+        split counts as one. A text with a part that is refused, too, is bad.
+        """
+        (digest, number), text = window
+        units = weigh(text)
+        parts = windows(text, units // 2)
+        if utf8_bytes(text) < SPLIT_BYTES or len(parts) == 1:
+            found.bad[digest] = str(error)
+            return
+        longest = units > self._accepted_units
+        for at, part in enumerate(parts):
+            await self._embed_batch([((digest, (*number, at)), part)], found)
+            if digest in found.bad:
+                return
+        if longest and (self._units is None or units // 2 < self._units):
+            self._units = min(self._accepted_units, units // 2)
+            log.warning(
+                "the model refuses long texts; they are embedded in parts of about %d tokens",
+                self._units // 4,
+            )
 
     async def _embed_halves(
         self, batch: list[Window], error: BadTextError, found: "_Found", tries: int

@@ -35,6 +35,10 @@ async def peek(path: Path) -> StoredIdentity:
     return StoredIdentity()
 
 
+SetAside = tuple[str, str, int, int, str]
+"""(source, path, first line, last line, reason) of a chunk that can't be embedded."""
+
+
 def _read(connection: Connection) -> StoredIdentity:
     choice, workspace = get_choice(connection), get_note(connection, "workspace")
     with suppress(msgspec.MsgspecError):
@@ -138,6 +142,15 @@ def count_set_aside(connection: Connection) -> int:
     """Return the number of chunks whose text can't be embedded."""
     unmade = "SELECT count(*) FROM chunks WHERE vector_id IS NULL"
     return int(one_value(connection, f"{unmade} AND hash IN (SELECT hash FROM set_aside)"))
+
+
+def read_set_aside(connection: Connection) -> list[SetAside]:
+    """Return the chunks that can't be embedded, by path and line."""
+    return connection.execute(
+        "SELECT f.source, f.path, c.start_line, c.end_line, s.reason FROM set_aside s"
+        " JOIN chunks c ON c.hash = s.hash JOIN files f ON f.file_id = c.file_id"
+        " WHERE c.vector_id IS NULL ORDER BY f.path, f.source, c.start_line"
+    ).fetchall()
 
 
 def count_pending(connection: Connection) -> int:

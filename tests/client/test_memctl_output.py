@@ -229,6 +229,7 @@ Extra paths       /home/ada/wiki
 Indexed           11/12 files · 345 chunks
 Dirty             yes (1 file changed)
 Pending           1 file · 2 vectors
+No vector         3 of 345 chunks, for good
 Rebuild           embedding 120/345 (the model changed)
 Store             /home/ada/.local/state/memoryd/main.sqlite (2.3 MiB)
 Workspace         /home/ada/notes
@@ -274,6 +275,7 @@ def test_status_of_a_daemon_with_little_to_say() -> None:
         "dirty": False,
         "pending_files": 0,
         "pending_vectors": 0,
+        "without_vector": 0,
         "rebuild": None,
         "extra_paths": [],
         "fallback": "openai",

@@ -94,13 +94,17 @@ def has_moved_on(daemon: Daemon, *, dims: int) -> bool:
     return now.vector.dims == dims and now.rebuild is None and not now.dirty
 
 
-def is_whole(daemon: Daemon, *, dims: int, chunks: int) -> None:
-    """Check that both retrievers use vectors of these dims only, and that the doctor agrees."""
+def is_whole(daemon: Daemon, *, dims: int, chunks: int, without: int = 0) -> None:
+    """Check that both retrievers use vectors of these dims only, and that the doctor agrees.
+
+    `without` chunks have no vector, of which a search warns.
+    """
     found = daemon.search("what of word3")
-    assert (found.mode, found.warnings) == ("hybrid", [])
-    assert found.results[0].path == "memory/3.md"
     now = status(daemon)
-    assert (now.vector.dims, now.vector.in_memory, now.degraded) == (dims, chunks, [])
+    assert (found.mode, found.warnings) == ("hybrid", now.degraded)
+    assert found.results[0].path == "memory/3.md"
+    assert (now.vector.dims, now.vector.in_memory) == (dims, chunks)
+    assert (now.without_vector, len(now.degraded)) == (without, bool(without))
     daemon.assert_healthy()
     assert vectors(daemon) == {dims: chunks}
     assert "Traceback" not in daemon.log()
@@ -189,7 +193,7 @@ def test_a_text_with_a_vector_that_is_none_is_set_aside_and_no_other(
     eventually(lambda: status(daemon).failure_count == 1 and status(daemon).pending_vectors == 0)
     (failure,) = status(daemon).failures
     assert re.search(said, failure.reason), failure
-    is_whole(daemon, dims=OLD, chunks=NOTES + 2)
+    is_whole(daemon, dims=OLD, chunks=NOTES + 2, without=1)
     assert daemon.paths("wombat", mode="keyword") == ["memory/wombat.md"]
 
 

@@ -178,6 +178,56 @@ def test_a_provider_without_its_key_is_told_by_probe(daemon: Daemon) -> None:
     assert daemon.search("ferry").results
 
 
+def test_a_model_with_a_short_context_gets_parts_and_its_limit_is_learned(
+    daemon: Daemon, openai: OpenAiDouble
+) -> None:
+    openai.max_text_chars = 1_000
+    for number in range(12):
+        lines = [f"Line {line} of house {number}: the plumber is Ada.\n" for line in range(80)]
+        daemon.write(f"memory/{number:02}.md", "".join(lines))
+    asking(daemon, openai).start().sync()
+    shown = status(daemon)
+    assert shown.vector.in_memory == shown.chunks > 12
+    assert (shown.without_vector, shown.failures, shown.dirty) == (0, [], False)
+    assert (shown.errors, shown.degraded) == ([], [])
+    assert openai.embedded.keys() == {t for t in openai.embedded if len(t) <= 1_000}
+    result = daemon.search("Line 79 of house 3")
+    assert (result.mode, result.warnings) == ("hybrid", [])
+    # What was learned holds for later notes: nothing is refused.
+    failures = shown.embedding.failures if shown.embedding else -1
+    daemon.write("memory/later.md", "".join(f"Later line {line} is new.\n" for line in range(200)))
+    daemon.sync()
+    later = status(daemon)
+    assert later.embedding is not None
+    assert (later.embedding.failures, later.pending_vectors) == (failures, 0)
+
+
+def test_what_gets_no_vector_is_counted_warned_of_and_named_by_file_and_line(
+    daemon: Daemon, openai: OpenAiDouble
+) -> None:
+    openai.bad_texts = {"the ferry leaves at nine"}
+    daemon.write("memory/ferry.md", "\n\nthe ferry leaves at nine\n")
+    daemon.write("memory/train.md", "the train leaves at ten\n")
+    asking(daemon, openai).start().sync()
+    shown = status(daemon)
+    assert (shown.without_vector, shown.pending_vectors, shown.chunks) == (1, 0, 2)
+    assert [(failure.what, failure.reason) for failure in shown.failures] == [
+        ("memory/ferry.md", "no vector for line 3: " + shown.failures[0].reason.split(": ", 1)[1])
+    ]
+    assert shown.errors == []  # the provider works
+    (warning,) = daemon.search("ferry").warnings
+    assert warning.startswith("1 of 2 chunks (50%) get no vector, because the provider gives none")
+    assert warning in shown.degraded
+    assert "No vector" in daemon.memctl("status").stdout
+    listed = daemon.memctl("files", "--failed").stdout
+    assert "memory/ferry.md" in listed
+    assert "no vector for line 3: openai answered 400" in listed
+    daemon.write("memory/ferry.md", "the ferry leaves at eight\n")
+    daemon.sync()
+    mended = status(daemon)
+    assert (mended.without_vector, mended.failures, mended.degraded) == (0, [], [])
+
+
 # The choice of memoryd: tests/daemon/test_leaving.py has more
 
 

@@ -439,6 +439,7 @@ BODIES: dict[str, Body] = {
             dims=512,
             in_memory=343,
         ),
+        without_vector=3,
         batch=BatchStatus(
             enabled=False,
             supported=True,

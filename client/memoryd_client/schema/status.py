@@ -227,6 +227,7 @@ class StatusResult(Body):
     embedding: EmbeddingStatus | None = None
     tasks: int = 0
     notices: list[str] = field(default_factory=list)
+    without_vector: int = 0
     restricted: bool = False
     restricted_socket: str | None = None
     allowed: list[str] = field(default_factory=list)
