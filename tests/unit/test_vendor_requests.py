@@ -220,6 +220,11 @@ def test_room_for_the_longest_prefix_is_left_in_what_a_model_reads() -> None:
         ("gemini", "gemini/text-embedding-004", "text-embedding-004"),
         ("gemini", "google/text-embedding-004", "text-embedding-004"),
         ("ollama", "ollama/mxbai-embed-large", "mxbai-embed-large"),
+        ("voyage", "voyage/voyage-large-2", "voyage-large-2"),
+        ("mistral", "mistral/mistral-embed", "mistral-embed"),
+        ("openai", "openai/text-embedding-3-small", "text-embedding-3-small"),
+        ("openai", "openai/openai/text-embedding-3-small", "openai/text-embedding-3-small"),
+        ("openai", "intfloat/e5", "intfloat/e5"),
         ("ollama", "mxbai-embed-large:latest", "mxbai-embed-large:latest"),
         ("openai", "text-embedding-3-large", "text-embedding-3-large"),
         ("voyage", "voyage-code-3", "voyage-code-3"),
@@ -230,6 +235,7 @@ async def test_a_models_name_loses_what_other_tools_put_before_it(
     name: str, given: str, sent: str
 ) -> None:
     async with double_of(name) as double, remote(name, double.url, model=given) as provider:
+        double.models.add(sent)
         await provider.embed_query("why?")
         assert provider.model == sent
     (seen,) = double.requests

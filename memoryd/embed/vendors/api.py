@@ -58,8 +58,13 @@ class Api(Protocol):
     max_input_bytes: int
 
     def model(self, name: str) -> str:
-        """Return the model's name as the vendor expects it."""
-        return name
+        """Return the model's name as the vendor expects it, without the prefix of other tools.
+
+        The name of another maker's model, such as `openai/BAAI/bge-m3`, is that of a server.
+        """
+        prefix = f"{self.name}/"
+        rest = name.removeprefix(prefix)
+        return name if "/" in rest and not rest.startswith(prefix) else rest
 
     def url(self, base_url: str) -> str:
         """Return the base address, corrected for common mistakes of users."""

@@ -29,10 +29,6 @@ class OllamaApi(OpenAiApi):
     concurrency = 1
     has_input_types = False
 
-    def model(self, name: str) -> str:
-        """Return the name without the prefix that other tools need."""
-        return name.removeprefix("ollama/")
-
     def url(self, base_url: str) -> str:
         """Return the address without the paths of other APIs; complete one of `OLLAMA_HOST`."""
         if "://" not in base_url:
