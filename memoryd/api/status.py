@@ -100,7 +100,7 @@ async def status(
     failures = [wire.Failure(key.path, why) for key, whys in problems.items() for why in whys]
     remarked = remarks(store.catalog)
     passed_over = skipped(agent)
-    sources = _source_counts(agent, scanned)
+    sources = _source_counts(agent)
     choice = agent.embedding.resolved.fallback
     return wire.StatusResult(
         agent_id=agent.config.agent,
@@ -232,15 +232,17 @@ async def _unseen_changes(agent: Agent) -> int:
     return 0
 
 
-def _source_counts(agent: Agent, scanned: ReconcileStats) -> list[wire.SourceCount]:
+def _source_counts(agent: Agent) -> list[wire.SourceCount]:
+    """Return the files in the index, and those found on disk or still in it, at one moment."""
     counts = agent.index.store.catalog.counts()
     files, chunks = counts.get(SOURCE, (0, 0))
-    found = [wire.SourceCount(SOURCE, files, scanned.sources.get(SOURCE, files), chunks)]
+    coming = agent.notes.reconciler.sent() - agent.index.store.catalog.rows.keys()
+    found = [wire.SourceCount(SOURCE, files, files + len(coming), chunks)]
     if agent.transcripts is not None:
         tracked = agent.transcripts.tracker.stats()
         files, chunks = counts.get(SESSIONS, (0, 0))
-        on_disk = tracked.files if tracked.looks else files
-        found.append(wire.SourceCount(SESSIONS, files, on_disk, chunks))
+        coming = tracked.pending.keys() - agent.index.store.catalog.rows.keys()
+        found.append(wire.SourceCount(SESSIONS, files, files + len(coming), chunks))
     return found
 
 

@@ -212,6 +212,26 @@ def test_one_edited_line_costs_one_chunk(hybrid: Daemon) -> None:
     assert len(hybrid.embedded()) - before <= 2 * 5  # a chunk has five windows at most
 
 
+def test_the_counts_of_files_are_of_one_moment(daemon: Daemon) -> None:
+    notes = [daemon.write(f"memory/{number}.md", f"note {number}\n") for number in range(3)]
+    daemon.start().sync()
+    with daemon.client() as client:
+
+        def counts() -> tuple[int, int]:
+            status = client.status()
+            assert status.files <= status.total_files
+            return status.files, status.total_files
+
+        for number in range(3, 33):  # the watcher finds them: no scan runs
+            notes.append(daemon.write(f"memory/{number}.md", f"note {number}\n"))
+        eventually(lambda: counts()[0] == 33)
+        assert counts() == (33, 33)
+        for note in notes[1:]:
+            note.unlink()
+        eventually(lambda: counts()[0] == 1)
+        assert counts() == (1, 1)
+
+
 @pytest.mark.parametrize("count", [2_000, pytest.param(10_000, marks=pytest.mark.long)])
 def test_thousands_of_files_at_once(daemon: Daemon, count: int) -> None:
     daemon.start().sync()

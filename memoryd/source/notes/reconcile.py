@@ -9,7 +9,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -92,7 +92,7 @@ LARGE_BYTES = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class ReconcileStats:
-    """Result of the last full scan. `sources` counts files on disk by source.
+    """Result of the last full scan.
 
     `away`: some indexed files may be on an unmounted disk. `waiting` counts changed large files
     that were read recently. `left_out` has a message for each directory whose ignore file can't be
@@ -101,7 +101,6 @@ class ReconcileStats:
 
     scans: int = 0
     last_scan_s_ago: float | None = None
-    sources: dict[str, int] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     problem: str | None = None
     away: bool = False
@@ -180,6 +179,10 @@ class Reconciler:
         """Return the result of the last full scan."""
         s_ago = None if self._last_at is None else time.monotonic() - self._last_at
         return replace(self._stats, last_scan_s_ago=s_ago, waiting=len(self._pace))
+
+    def sent(self) -> Set[FileKey]:
+        """Return the files found on disk that a scan has not seen in the index; a live view."""
+        return self._sent
 
     async def _next(self) -> list[ToReconcile]:
         """Return all waiting messages, so that requests share a scan; none after a while."""
@@ -290,6 +293,7 @@ class Reconciler:
         self._sent -= found.arrived
         if self._mounts.record(found.verdict):
             await self._writer.put(MountPoints(SOURCE, self._mounts.recorded()))
+        self._sent.update(change.key for change in found.changed)
         # One by one from the end: freeing thousands at once would hold up the event loop.
         while found.changed:
             await self._put(found.changed.pop(), at_once=at_once)
@@ -332,7 +336,6 @@ class Reconciler:
             problem = f"{problem} (and {len(problems) - 1} more)"
         stats = ReconcileStats(
             self._stats.scans + 1,
-            sources={SOURCE: len(scan.stats)},
             skipped=list(scan.skipped.items()),
             problem=problem,
             away=bool(verdict.away),
