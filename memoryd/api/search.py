@@ -1,6 +1,7 @@
 """Search of one agent: the engine plus freshness, visibility and warnings."""
 
 import asyncio
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,6 +16,7 @@ from memoryd.search.engine import BadQueryError
 from memoryd.source.notes.discover import SOURCE
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
 from memoryd_client.schema.search import SearchBody, SearchResult
+from memoryd_client.shared.humanize import duration
 from memoryd_client.wire.protocol import ErrorCode
 
 VISIBILITIES = ("self", "agent", "all")
@@ -52,6 +54,9 @@ async def search(agent: Agent, body: SearchBody) -> SearchResult:
             "the first scan is running: changes made while memoryd was stopped may not be"
             " searchable yet"
         )
+    if (old := _unwatched(agent)) is not None:
+        result.stale = True
+        result.warnings.append(old)
     if agent.transcripts is not None and (to_read := agent.transcripts.tracker.stats().to_read):
         result.stale = True
         result.warnings.append(f"memoryd is reading transcripts, {to_read} remaining")
@@ -64,6 +69,18 @@ async def search(agent: Agent, body: SearchBody) -> SearchResult:
     result.workspace_dir = str(agent.config.workspace)
     agent.events.publish("searched", count=len(result.results), text=body.query[:ECHO_CHARS])
     return result
+
+
+def _unwatched(agent: Agent) -> str | None:
+    """Return how old the view of a search may be, None while watching works."""
+    watcher, s_ago = agent.notes.watcher, agent.notes.reconciler.stats().last_scan_s_ago
+    if watcher is None or s_ago is None or (error := watcher.stats().error) is None:
+        return None
+    age = duration(math.ceil(s_ago))
+    return (
+        f"watching is off ({error}): changes of the last {age} may be missing; `memctl sync` finds"
+        " them"
+    )
 
 
 async def _catch_up(agent: Agent, most_s: float) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 from functools import partial
@@ -231,7 +232,12 @@ def assert_scanned(daemon: Daemon, what_to_raise: str) -> None:
     assert what_to_raise in told
     daemon.write("memory/7/late.md", "a late quoll")
     daemon.sync()
-    assert daemon.paths("quoll") == ["memory/7/late.md"]
+    found = daemon.search("quoll")
+    assert [hit.path for hit in found.results] == ["memory/7/late.md"]
+    (warning,) = [line for line in found.warnings if "watching is off" in line]
+    assert what_to_raise in warning
+    assert re.search(r"changes of the last \d+ s may be missing; `memctl sync`", warning)
+    assert found.stale
     assert daemon.log().count("watching failed") == 1
 
 
