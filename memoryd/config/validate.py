@@ -108,6 +108,28 @@ def _homes(settings: Settings) -> Iterator[Mistake]:
     for key, path in named:
         if wrong := _unusable(path):
             yield key, wrong
+    yield from _blanks(settings)
+
+
+def _blanks(settings: Settings) -> Iterator[Mistake]:
+    """Yield every blank path, which would mean the current directory or the whole workspace."""
+    named = [
+        ("workspace", settings.workspace or None),
+        ("store.path", settings.store.path),
+        ("store.vector.extension_path", settings.store.vector.extension_path),
+        ("remote.api_key_file", settings.remote.api_key_file),
+        ("local.model_path", settings.local.model_path),
+        *((f"sessions.paths[{at}]", path) for at, path in enumerate(settings.sessions.paths)),
+    ]
+    for at, extra in enumerate(settings.extra_paths):
+        if isinstance(extra, str):
+            named.append((f"extra_paths[{at}]", extra))
+        else:
+            named.append((f"extra_paths[{at}].path", extra.path))
+            named.append((f"extra_paths[{at}].pattern", extra.pattern))
+    for key, text in named:
+        if text is not None and not text.strip():
+            yield key, "is blank; name a file or folder, or leave it out"
 
 
 def _unusable(path: str) -> str | None:

@@ -41,6 +41,18 @@ def test_an_extra_path_takes_what_its_patterns_say(
     assert found(daemon, "figs") == names
 
 
+@pytest.mark.parametrize("blank", ['""', '" "', '{ path = "\\t" }'])
+def test_a_blank_extra_path_does_not_take_the_workspace(daemon: Daemon, blank: str) -> None:
+    daemon.write("README.md", "not memory: durians\n")
+    daemon.start().sync()
+    daemon.settings += f"\nextra_paths = [{blank}]"
+    daemon.write_config()
+    message = daemon.memctl("reload", code=1).stderr
+    assert "extra_paths[0]" in message
+    assert "is blank" in message
+    assert found(daemon, "durians") == []
+
+
 def test_an_extra_path_that_comes_later_is_noticed_by_itself(daemon: Daemon) -> None:
     daemon.settings += '\nextra_paths = ["../later/on/notes/*.md"]'
     daemon.start().sync()

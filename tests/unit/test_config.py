@@ -359,6 +359,16 @@ def test_a_whole_number_is_a_number(home: Path) -> None:
             "[defaults]\nextra_paths = [{ pattern = 'c' }]",
             ["config.toml: extra_paths[0]: ", "`path`"],
         ),
+        ("[defaults]\nextra_paths = ['']", ["config.toml: extra_paths[0]: is blank"]),
+        ("[defaults]\nextra_paths = ['a', ' \t']", ["config.toml: extra_paths[1]: is blank"]),
+        ("[defaults]\nextra_paths = [{ path = ' ' }]", ["extra_paths[0].path: is blank"]),
+        (
+            "[defaults]\nextra_paths = [{ path = 'a', pattern = '' }]",
+            ["extra_paths[0].pattern: is blank"],
+        ),
+        ("[agents.main]\nworkspace = ' '", ["[agents.main]: workspace: is blank"]),
+        ("[defaults.store]\npath = ''", ["[defaults]: store.path: is blank"]),
+        ("[defaults.sessions]\npaths = ['a', '']", ["sessions.paths[1]: is blank"]),
         (
             "[defaults]\nremote.max_tokens_per_day = 100",
             ["remote.max_tokens_per_day", "at least 8000"],
