@@ -35,11 +35,15 @@ class FileKey(NamedTuple):
 
 
 class FileStat(NamedTuple):
-    """Stat of a file for the quick check: if it is unchanged, so is the content."""
+    """Stat of a file for the quick check: if it is unchanged, so is the content.
+
+    `ctime_ns` also changes if a program sets the modification time back.
+    """
 
     mtime_ns: int
     size: int
     inode: int
+    ctime_ns: int = 0
 
 
 def file_stat(found: os.stat_result) -> FileStat:
@@ -47,8 +51,9 @@ def file_stat(found: os.stat_result) -> FileStat:
 
     Inodes of network file systems use all 64 bits, and dates from the year 2400 on need more.
     """
-    mtime_ns = max(-_SQLITE_MAX, min(found.st_mtime_ns, _SQLITE_MAX))
-    return FileStat(mtime_ns, found.st_size, found.st_ino & _SQLITE_MAX)
+    times_ns = (found.st_mtime_ns, found.st_ctime_ns)
+    mtime_ns, ctime_ns = (max(-_SQLITE_MAX, min(at_ns, _SQLITE_MAX)) for at_ns in times_ns)
+    return FileStat(mtime_ns, found.st_size, found.st_ino & _SQLITE_MAX, ctime_ns)
 
 
 class FileFacts(msgspec.Struct, frozen=True):

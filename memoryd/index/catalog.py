@@ -139,7 +139,7 @@ def named(encoded: str) -> str:
 def load_catalog(connection: Connection) -> dict[FileKey, FileRow]:
     """Read the `files` table."""
     found = connection.execute(
-        "SELECT source, path, files.file_id, files.hash, mtime_ns, size, inode, remarks,"
+        "SELECT source, path, files.file_id, files.hash, mtime_ns, size, inode, ctime_ns, remarks,"
         " transcript, title, date, properties, count(row_id)"
         " FROM files LEFT JOIN chunks USING (file_id) GROUP BY files.file_id"
     )
@@ -147,11 +147,11 @@ def load_catalog(connection: Connection) -> dict[FileKey, FileRow]:
         FileKey(*row[:2]): FileRow(
             file_id=row[2],
             hash=row[3],
-            stat=FileStat(*row[4:7]),
-            chunks=row[12],
-            remarks=decode_remarks(row[7]),
-            transcript=decode_transcript(row[8]),
-            facts=FileFacts(row[9], row[10], decode_properties(row[11])),
+            stat=FileStat(*row[4:8]),
+            chunks=row[13],
+            remarks=decode_remarks(row[8]),
+            transcript=decode_transcript(row[9]),
+            facts=FileFacts(row[10], row[11], decode_properties(row[12])),
         )
         for row in found
     }

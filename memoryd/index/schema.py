@@ -29,7 +29,7 @@ from memoryd.index.driver import (
 from memoryd.messages import MountPoints
 from memoryd.text.tokenize import FTS5_TOKENIZE, fts_columns
 
-VERSION = 5
+VERSION = 6
 APPLICATION_ID = int.from_bytes(b"memd", "big")
 """Number in the header that tells an index from other databases, even if only its begin is left."""
 AUTOMERGE = 8
@@ -76,6 +76,7 @@ CREATE TABLE files (
     title TEXT NOT NULL DEFAULT '',
     date TEXT NOT NULL DEFAULT '',
     properties TEXT NOT NULL DEFAULT '{{}}',
+    ctime_ns INTEGER NOT NULL DEFAULT 0,
     UNIQUE (path, source)
 ) STRICT;
 CREATE TABLE embedding_cache (
@@ -148,6 +149,8 @@ ALTER TABLE files ADD COLUMN date TEXT NOT NULL DEFAULT '';
 ALTER TABLE files ADD COLUMN properties TEXT NOT NULL DEFAULT '{}';
 UPDATE files SET hash = '', mtime_ns = -1;
 """,
+    # With a `ctime_ns` that no file has, every note is read again, and kept if it is unchanged.
+    5: "ALTER TABLE files ADD COLUMN ctime_ns INTEGER NOT NULL DEFAULT 0;",
 }
 """SQL that migrates each version to the next one."""
 

@@ -149,7 +149,8 @@ def write_files(
                     yield from _delete(connection, tables, changed)
                 case Touched(key=key, stat=stat, remarks=remarks):
                     connection.execute(
-                        "UPDATE files SET mtime_ns = ?, size = ?, inode = ?, remarks = ?"
+                        "UPDATE files SET mtime_ns = ?, size = ?, inode = ?, ctime_ns = ?,"
+                        " remarks = ?"
                         " WHERE path = ? AND source = ?",
                         (*stat, encode_remarks(remarks), key.path, key.source),
                     )
@@ -192,16 +193,17 @@ def _put_file_rows(
         content = change.hash, *change.stat, *notes, *facts
         if change.key in known:
             connection.execute(
-                "UPDATE files SET hash = ?, mtime_ns = ?, size = ?, inode = ?, remarks = ?,"
-                " transcript = ?, title = ?, date = ?, properties = ? WHERE file_id = ?",
+                "UPDATE files SET hash = ?, mtime_ns = ?, size = ?, inode = ?, ctime_ns = ?,"
+                " remarks = ?, transcript = ?, title = ?, date = ?, properties = ?"
+                " WHERE file_id = ?",
                 (*content, known[change.key].file_id),
             )
         else:
             last = new[change.key] = last + 1
             inserted.append((last, *change.key, *content))
     columns = (
-        "file_id, source, path, hash, mtime_ns, size, inode, remarks, transcript, title, date,"
-        " properties"
+        "file_id, source, path, hash, mtime_ns, size, inode, ctime_ns, remarks, transcript, title,"
+        " date, properties"
     )
     insert_rows(connection, f"files ({columns})", inserted)
     return new

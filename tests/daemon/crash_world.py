@@ -405,7 +405,7 @@ def downgrade(database: Path) -> None:
         connection.execute("ALTER TABLE chunks DROP COLUMN origin")
         connection.execute("ALTER TABLE chunks DROP COLUMN voices")
         connection.execute("DROP TABLE batch_jobs")
-        for column in ("title", "date", "properties"):
+        for column in ("title", "date", "properties", "ctime_ns"):
             connection.execute(f"ALTER TABLE files DROP COLUMN {column}")
         connection.execute("PRAGMA user_version = 2")
         if connection.execute("SELECT count(*) FROM forgotten").fetchone() == (0,):

@@ -1,5 +1,6 @@
 """Extra paths, ignore files and private parts, at run time."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,36 @@ def test_an_extra_path_that_comes_later_is_noticed_by_itself(daemon: Daemon) -> 
         assert missing.reason == "missing"
     daemon.write("../later/on/notes/x.md", "a note about plums\n")
     eventually(lambda: found(daemon, "plums") == ["x.md"])
+
+
+def rewrite_unseen(file: Path, text: str) -> None:
+    """Rewrite a file in place with a text of the same length, and set its old times."""
+    found = file.stat()
+    assert len(text) == found.st_size
+    with file.open("r+") as opened:
+        opened.write(text)
+    os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+@pytest.mark.parametrize("watch", ["true", "false"])
+def test_a_rewrite_of_the_same_size_and_time_is_noticed(daemon: Daemon, watch: str) -> None:
+    daemon.settings = f"sync = {{ watch = {watch}, watch_debounce_ms = 20, interval_minutes = 0 }}"
+    file = daemon.write("memory/a.md", "the gate code is 1111\n")
+    daemon.start().sync()
+    rewrite_unseen(file, "the gate code is 2222\n")
+    if watch == "false":
+        daemon.sync()
+    eventually(lambda: found(daemon, "2222") == ["a.md"])
+    assert found(daemon, "1111") == []
+
+
+def test_a_rewrite_while_the_daemon_is_stopped_is_noticed(daemon: Daemon) -> None:
+    file = daemon.write("memory/a.md", "the gate code is 1111\n")
+    daemon.start().sync()
+    daemon.stop()
+    rewrite_unseen(file, "the gate code is 2222\n")
+    daemon.start().sync()
+    assert found(daemon, "2222") == ["a.md"]
 
 
 def test_a_path_that_leaves_the_configuration_takes_its_rows_along(

@@ -49,7 +49,8 @@ def test_a_file_is_its_stat_its_hash_and_its_lines(tmp_path: Path) -> None:
     path.write_bytes("grün\n".encode())
     os.utime(path, ns=(LONG_AGO_NS, LONG_AGO_NS))
     content = read_file(path)
-    assert content.stat == FileStat(LONG_AGO_NS, 6, path.stat().st_ino)
+    found = path.stat()
+    assert content.stat == FileStat(LONG_AGO_NS, 6, found.st_ino, found.st_ctime_ns)
     assert content.hash == hashlib.sha256("grün\n".encode()).hexdigest()
     assert (content.lines, content.remarks) == (["grün"], ())
 
@@ -252,7 +253,7 @@ def test_numbers_that_sqlite_cannot_hold_are_brought_into_its_range(
     path.write_text("x")
     fields = list(os.stat(path))
     fields[1] = 2**64 - 1
-    far = os.stat_result(fields, {"st_mtime_ns": 15_032_385_535_000_000_000})
+    far = os.stat_result(fields, {"st_mtime_ns": 15_032_385_535_000_000_000, "st_ctime_ns": 2**70})
     monkeypatch.setattr(os, "fstat", lambda _: far)
     Clock(monkeypatch, 2**65)
     assert all(-(2**63) <= number < 2**63 for number in read_file(path).stat)

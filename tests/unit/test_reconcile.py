@@ -361,6 +361,28 @@ async def test_a_hint_below_a_folder_that_may_not_be_entered_gives_up_nothing(
         patched.setattr("memoryd.source.notes.discover.stat_file", refuse)
         stage.inbox.put_nowait(Hint(frozenset({file})))
         await until(lambda: stage.reconciler.stats().scans > scans)
+    assert await stage.sync() == [FileChanged(key("a.md"), file)]
+
+
+async def test_a_change_that_hides_its_time_is_found_by_a_scan(stage: Stage) -> None:
+    file = stage.memory / "a.md"
+    file.write_text("old")
+    os.utime(file, ns=(1, 1))
+    stage.index()
+    before = stage.known[key("a.md")]
+    stage.known[key("a.md")] = before._replace(ctime_ns=before.ctime_ns - 1)
+    assert await stage.sync() == [FileChanged(key("a.md"), file)]
+
+
+async def test_a_file_of_an_event_is_read_even_with_the_same_stat(stage: Stage) -> None:
+    for name in ("a.md", "b.md"):
+        (stage.memory / name).write_text(name)
+    stage.index()
+    hint = Hint(frozenset({stage.memory / "a.md"}))
+    wanted = FileChanged(key("a.md"), stage.memory / "a.md")
+    stage.inbox.put_nowait(hint)
+    assert await stage.changes.get() == wanted
+    assert await stage.sync(hint) == [wanted]  # a scan reads it, too
     assert await stage.sync() == []
 
 

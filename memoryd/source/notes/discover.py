@@ -42,9 +42,7 @@ class Discovery:
         """Walk everything. Blocking; problems are noted in the result, never raised."""
         # Expanded for each scan, because links on the way to an extra path may change.
         self._extra_roots = self._expand()
-        walk = Walk(
-            self.workspace, self._ignore_files, top=self._top, base=self.base, key=self._key
-        )
+        walk = Walk(self.workspace, self._ignore_files, top=self._top, base=self.base, key=self.key)
         walk.start()
         for root in self._roots():
             walk.visit(root)
@@ -66,7 +64,7 @@ class Discovery:
             return None
         if self.hides(path):
             return None
-        key = self._key(str(path))
+        key = self.key(path)
         try:
             found = stat_file(path, self.base(str(path)))
         except (FileNotFoundError, NotADirectoryError, LinkError):
@@ -86,6 +84,10 @@ class Discovery:
             folder, folder=True
         )
 
+    def key(self, path: str | Path) -> FileKey:
+        """Return a file's key: its path relative to the workspace if inside, else absolute."""
+        return FileKey(SOURCE, str(path).removeprefix(self._prefix))
+
     def real_path(self, key: FileKey) -> Path:
         """Return the path of a file."""
         return self.workspace / key.path
@@ -103,10 +105,6 @@ class Discovery:
         if path.startswith(self._prefix):
             return str(self.workspace)
         return os.path.dirname(self._top(Path(path)))
-
-    def _key(self, path: str) -> FileKey:
-        """Return a file's key: its path relative to the workspace if inside, else absolute."""
-        return FileKey(SOURCE, path.removeprefix(self._prefix))
 
     def _expand(self, *, look: bool = True) -> list[Root]:
         return [extra_root(self.workspace, extra, look=look) for extra in self._extra_paths]

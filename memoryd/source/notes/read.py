@@ -279,9 +279,9 @@ def _read(path: Path, base: str) -> FileContent:
             file.seek(0)
             digest, decoder = _decode_file(file)
             _wait_for_clock(before.st_mtime_ns)
+            _wait_for_clock(before.st_ctime_ns)
             after = os.fstat(file.fileno())
-            is_same = (after.st_mtime_ns, after.st_size) == (before.st_mtime_ns, before.st_size)
-            if is_same or after.st_size > AGAIN_BYTES:
+            if file_stat(after) == file_stat(before) or after.st_size > AGAIN_BYTES:
                 break
     idle()
     return FileContent(file_stat(before), digest, decoder.lines.finish(), decoder.remarks())
@@ -309,9 +309,9 @@ def _too_large() -> OSError:
     return OSError(errno.EFBIG, f"larger than {MAX_BYTES // 1024**2} MiB; split it")
 
 
-def _wait_for_clock(mtime_ns: int) -> None:
-    """Wait until a later change would show in the modification time."""
-    age_ns = time.time_ns() - mtime_ns
+def _wait_for_clock(changed_ns: int) -> None:
+    """Wait until a later change would show in this time of the file."""
+    age_ns = time.time_ns() - changed_ns
     if 0 <= age_ns < TICK_NS:
         time.sleep((TICK_NS - age_ns) / 1e9)
 

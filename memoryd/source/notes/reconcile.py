@@ -209,7 +209,8 @@ class Reconciler:
             bool(markers) or any(hint.paths is None for hint in hints) or await self._unnoticed()
         )
         if everything or not await self._check(paths):
-            await self._scan(at_once=bool(markers), meant=any(marker.meant for marker in markers))
+            meant = any(marker.meant for marker in markers)
+            await self._scan(paths, at_once=bool(markers), meant=meant)
         for change in self._pace.due(time.monotonic()):
             await self._put(change)
         for marker in markers:
@@ -266,14 +267,16 @@ class Reconciler:
                 changes.append(self._gone(key, before))
             elif owners.get(stat.inode, key) != key:
                 return None  # renamed, or two names: only a scan knows which counts
-            elif before != stat:
+            else:
+                # Even with the same stat: some clocks are coarse, and some programs set times.
                 changes.append(FileChanged(key, self._discovery.real_path(key), stat.size))
         return changes
 
-    async def _scan(self, *, at_once: bool, meant: bool) -> None:
+    async def _scan(self, named: frozenset[Path], *, at_once: bool, meant: bool) -> None:
+        """Scan everything; the files that events named are read even if their stat is the same."""
         loop = asyncio.get_running_loop()
         sent = frozenset(self._sent)
-        found = await loop.run_in_executor(self._thread, self._scan_in_thread, sent, meant)
+        found = await loop.run_in_executor(self._thread, self._scan_in_thread, sent, named, meant)
         self._doubled, self._last_at = found.doubled, time.monotonic()
         if found.stats.problem not in (None, self._stats.problem):
             log.warning("scan: %s; nothing is removed from the index", found.stats.problem)
@@ -310,7 +313,9 @@ class Reconciler:
             self._pace.forget(change.key)
         await self._parser.put(change)
 
-    def _scan_in_thread(self, sent: frozenset[FileKey], meant: bool) -> _Found:
+    def _scan_in_thread(
+        self, sent: frozenset[FileKey], named: frozenset[Path], meant: bool
+    ) -> _Found:
         """Walk, compare, and drop unchanged files, off the event loop."""
         # Read before the scan: a file indexed meanwhile must not look deleted.
         known = self._known()
@@ -318,10 +323,11 @@ class Reconciler:
         idle()
         verdict = self._mounts.judge(scan, known.keys() | sent, meant=meant)
         unseen = [*scan.unread, *verdict.away]
+        touched = {self._discovery.key(path) for path in named}
         changed = [
             FileChanged(key, self._discovery.real_path(key), stat.size)
             for key, stat in scan.stats.items()
-            if known.get(key) != stat
+            if known.get(key) != stat or key in touched
         ]
         changed.sort(key=_is_large)
         changed.reverse()

@@ -61,7 +61,8 @@ def pending(
     stat: FileStat, known: FileStat | None, state: TranscriptState | None
 ) -> Pending | None:
     """Return the pending part, None if the file is unchanged since it was read."""
-    if stat == known:
+    # Agents append. A change of owner or name alone, which `ctime_ns` shows, adds nothing.
+    if known is not None and stat[:3] == known[:3]:
         return None
     if state is None:
         return Pending(0, stat.size)
