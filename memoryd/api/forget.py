@@ -8,9 +8,12 @@ from functools import partial
 from pathlib import Path
 from unicodedata import normalize
 
+from msgspec import structs
+
 from memoryd.agent.agent import Agent
 from memoryd.agent.transcripts import Transcripts, stem
 from memoryd.api.forget_notes import delete_note, find_note, lines_with
+from memoryd.api.get import as_named
 from memoryd.api.handlers import while_writable
 from memoryd.errors import RequestFailedError, bad_request
 from memoryd.index.driver import Error
@@ -66,6 +69,8 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
     Tombstones take effect at once for files that are read. Files that were read before go through
     the data path first and are then removed with the rest.
     """
+    if body.path is not None:
+        body = structs.replace(body, path=await as_named(agent, body.path))
     store = agent.index.store
     transcripts = None if agent.transcripts is None else agent.transcripts.files
     if not body.dry_run:

@@ -6,11 +6,14 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from memoryd.agent.agent import Agent
 from memoryd.errors import ECHO_CHARS, RequestFailedError, bad_request, unavailable
 from memoryd.messages import FileKey
 from memoryd.source.notes.read import NoteExcerpt, NotMemoryError, read_lines
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
+from memoryd.text.normal_form import composed
 from memoryd_client.schema.memory import GetBody, GetResult
 from memoryd_client.shared.citation import read_citation
 from memoryd_client.wire.protocol import ErrorCode
@@ -75,6 +78,7 @@ async def _read_cited(agent: Agent, body: GetBody) -> GetResult:
 
 async def _read(agent: Agent, body: GetBody) -> GetResult:
     wanted = LINES if body.lines is None else body.lines
+    body = replace(body, path=await as_named(agent, body.path))
     if agent.transcripts is not None and agent.transcripts.files.is_name(body.path):
         transcripts = agent.transcripts.files
         place = transcripts.place_of(body.path)
@@ -114,6 +118,22 @@ async def _missing_disk_reason(agent: Agent, path: str) -> str | None:
         if real_path is not None:
             return await agent.look_up(agent.missing_disk_reason, real_path)
     return None
+
+
+async def as_named(agent: Agent, path: str) -> str:
+    """Return the path of a file in the normal form of Unicode in which its name is stored."""
+    if path.isascii():
+        return path
+    discovery = agent.notes.discovery
+    file = absolute(discovery.workspace, path)
+    with suppress(OSError, ValueError):
+        found = await agent.look_up(discovery.stat, file, at=file)
+        if found is not None and found[1] is not None:
+            return path
+    workspace = composed(f"{str(discovery.workspace).rstrip('/')}/")
+    key = composed(str(file)).removeprefix(workspace)
+    rows = agent.index.store.catalog
+    return rows.spelled(discovery.key(file).path) or rows.spelled(key) or path
 
 
 def absolute(workspace: Path, path: str) -> Path:

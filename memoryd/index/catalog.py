@@ -10,6 +10,7 @@ import msgspec
 from memoryd.index.driver import Connection
 from memoryd.messages import NO_FACTS, FileFacts, FileKey, FileStat, TranscriptState
 from memoryd.text.front_matter import Properties, names, searched
+from memoryd.text.normal_form import composed
 from memoryd.text.titles import file_key, title_key
 
 
@@ -67,6 +68,19 @@ class Catalog:
     def titled(self, title: str) -> list[FileKey]:
         """Return the files with a title, given as `title_key` returns it."""
         return list(self._titled.get(title, ()))
+
+    def spelled(self, path: str) -> str | None:
+        """Return the path of a file as it is indexed, given in any normal form of Unicode.
+
+        The exact one wins. None if there is no such file.
+        """
+        wanted, found = composed(path), None
+        for key in self._rows:
+            if key.path == path:
+                return path
+            if found is None and composed(key.path) == wanted:
+                found = key.path
+        return found
 
     def has_property(self, name: str) -> bool:
         """Return whether some file has a property, given in lower case."""

@@ -15,6 +15,7 @@ from typing import Any
 from memoryd.messages import NO_FACTS, FileFacts, FileKey, FileStat
 from memoryd.text import periods
 from memoryd.text.front_matter import tags
+from memoryd.text.normal_form import composed
 from memoryd.text.periods import Period, read_period
 from memoryd.text.titles import title_key
 
@@ -73,7 +74,7 @@ class Filters:
         """Return whether a file's chunks may be candidates."""
         if self.sources is not None and key.source not in self.sources:
             return False
-        if self.path_glob is not None and not glob_pattern(self.path_glob).fullmatch(key.path):
+        if self.path_glob is not None and not _matches(self.path_glob, key.path):
             return False
         if not _has_tags(facts, self.tags) or not _has_properties(facts, self.properties):
             return False
@@ -179,6 +180,10 @@ def period_of(stat: FileStat, facts: FileFacts) -> Period:
 def modified_on(stat: FileStat) -> datetime.date:
     """Return the local date of a file's last change."""
     return datetime.datetime.fromtimestamp(stat.mtime_ns / 1e9).date()
+
+
+def _matches(glob: str, path: str) -> bool:
+    return glob_pattern(composed(glob)).fullmatch(composed(path)) is not None
 
 
 @lru_cache(maxsize=64)

@@ -21,6 +21,7 @@ from memoryd.fs.hang import tick
 from memoryd.fs.safe_open import RegularFile
 from memoryd.messages import split_lines
 from memoryd.source.filenames import IGNORE_FILE
+from memoryd.text.normal_form import composed
 
 MAX_PATTERNS = 1_000
 MAX_CHARS = 4_096
@@ -77,8 +78,10 @@ class Patterns:
     def verdict(self, path: str, *, folder: bool) -> bool | None:
         """Return whether a path is chosen; None if no pattern matches.
 
-        `path` is relative to the directory of the patterns, with `/` between its parts.
+        `path` is relative to the directory of the patterns, with `/` between its parts, in any
+        normal form of Unicode.
         """
+        path = composed(path)
         for pattern in reversed(self._patterns):
             if (folder or not pattern.folders_only) and pattern.regex.fullmatch(path):
                 return pattern.chosen
@@ -91,7 +94,7 @@ def _parse_pattern(line: str) -> _Pattern | None:
 
     if len(line) > MAX_CHARS:
         raise IgnorePatternError("it is too long")
-    text = re.sub(r"(?<!\\) +$", "", line)
+    text = composed(re.sub(r"(?<!\\) +$", "", line))
     if not text or text.startswith("#"):
         return None
     negation = "!" if text.startswith("!") else ""
