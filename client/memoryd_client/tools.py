@@ -27,7 +27,7 @@ DEADLINE_S = 15.0
 """Seconds for the answer of a tool, as in the reference."""
 
 Citations = Literal["auto", "on", "off"]
-"""Whether results name their source. `auto`: in direct chats only, because paths are private."""
+"""Policy of naming sources. `auto`: in direct chats only, because paths are private."""
 ChatType = Literal["direct", "group", "channel"]
 PromptMode = Literal["full", "minimal", "none"]
 _Corpus = Literal["memory", "sessions", "all"]
