@@ -25,7 +25,7 @@ from memoryd.embed.windows import window_of_each_line
 from memoryd.identity import Choice
 from memoryd.index.store import Store
 from memoryd.messages import Choose, GivesDims, MeteredQueue, ToFeeder, ToWriter
-from memoryd.search.retrievers import RetrieverError, VectorRetriever
+from memoryd.search.retrievers import RetrieverError, VectorRetriever, in_one_window
 from memoryd.supervisor import Actor
 
 log = logging.getLogger(__name__)
@@ -178,7 +178,7 @@ def _vector_retriever(
 
     def window_of_line(text: str) -> Sequence[int]:
         units = pool.window_units
-        return [0] * (text.count("\n") + 1) if units is None else window_of_each_line(text, units)
+        return in_one_window(text) if units is None else window_of_each_line(text, units)
 
     return replace(vectors, window_of_each_line=window_of_line)
 

@@ -15,6 +15,7 @@ from memoryd.source.notes.discover import SOURCE
 from memoryd.text.dated_names import period_of_name
 from memoryd_client.prompt import excerpt, injected, shown_text
 from memoryd_client.schema.recall import ContextBody, ContextResult, ContextSection
+from memoryd_client.shared.citation import cite
 
 CHAT_TYPES = ("direct", "group", "channel")
 MAX_CHARS = 100_000
@@ -152,15 +153,10 @@ def _runs(parts: Iterable[ShownSection]) -> Iterator[list[ShownSection]]:
 
 def _element(parts: Sequence[ShownSection]) -> str:
     note, first, last = parts[0].note, parts[0].section, parts[-1].section
-    place = cited(note.key.path, first.first_line, last.last_line)
+    place = cite(note.key.path, first.first_line, last.last_line)
     text = "\n\n".join(part.shown for part in parts)
     return excerpt(place, text, date=note.date, origin=note.origin)
 
 
 def _citation(part: ShownSection) -> str:
-    return cited(part.note.key.path, part.section.first_line, part.section.last_line)
-
-
-def cited(path: str, first: int, last: int) -> str:
-    """Return the citation of some lines, as `get` takes it."""
-    return f"{path}#L{first}" + (f"-L{last}" if last != first else "")
+    return cite(part.note.key.path, part.section.first_line, part.section.last_line)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from memoryd.agent.agent import Agent
-from memoryd.api.context import MAX_CHARS, cited, read_notes
+from memoryd.api.context import MAX_CHARS, read_notes
 from memoryd.api.search import gone_from_disk
 from memoryd.chunk.entries import Entry, entries
 from memoryd.embed.provider import ProviderError
@@ -22,6 +22,7 @@ from memoryd.text.fold import fold
 from memoryd.text.message import essence, has_phrase
 from memoryd_client.prompt import excerpt, injected, shown_text
 from memoryd_client.schema.recall import RecallBody, RecallEntry, RecallResult
+from memoryd_client.shared.citation import cite
 
 MOST_ENTRIES = 3
 MOST_CHECKED = 8
@@ -143,7 +144,7 @@ def _result(best: Sequence[_Found], max_chars: int, warnings: list[str]) -> Reca
 
 
 def _citation(found: _Found) -> str:
-    return cited(found.key.path, found.entry.first_line, found.entry.last_line)
+    return cite(found.key.path, found.entry.first_line, found.entry.last_line)
 
 
 def _element(found: _Found) -> str:

@@ -7,7 +7,6 @@ if they have different numbers for the same name, which the question names, what
 
 import datetime
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from memoryd.search.evidence import Question
 from memoryd.search.fuse import Candidate, strength_of_score
 from memoryd.search.gather import ReadChunk
 from memoryd.search.lexical import Corpus
+from memoryd.search.text_match import terms_by_line
 from memoryd.text.fold import SPACED_WORD, UNSPACED_RUN, fold, is_unspaced
 from memoryd.text.language import function_words
 from memoryd.text.tokenize import CONTRACTED, query_sequence
@@ -69,16 +69,13 @@ class Statements:
 
     def of(self, chunk: ReadChunk) -> list[Statement]:
         """Return the lines of a chunk with most of the question's words."""
-        folded = chunk.folded
-        starts = [0, *(match.end() for match in re.finditer("\n", folded))]
-        terms: dict[int, set[int]] = {}
-        for index, places in enumerate(chunk.places):
-            for place in places:
-                terms.setdefault(bisect_right(starts, place.start) - 1, set()).add(index)
+        terms = terms_by_line(chunk.folded, chunk.places)
         weighed = [
-            (sum(self._weights[index] for index in asked), line) for line, asked in terms.items()
+            (sum(self._weights[index] for index in asked), line)
+            for line, asked in enumerate(terms)
+            if asked
         ]
-        lines = folded.split("\n")
+        lines = chunk.folded.split("\n")
         return [
             Statement(lines[line], frozenset(terms[line]), weight)
             for weight, line in sorted(weighed, reverse=True)[:MOST_LINES]

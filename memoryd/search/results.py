@@ -9,7 +9,6 @@ window, and whether the line before is a question with these terms.
 """
 
 import math
-import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
@@ -27,11 +26,12 @@ from memoryd.search.diversify import Runs, is_copy, runs_of
 from memoryd.search.fuse import Candidate
 from memoryd.search.gather import ReadChunk
 from memoryd.search.query import SOURCES
-from memoryd.search.text_match import Finder, TermPosition
+from memoryd.search.text_match import Finder, TermPosition, terms_by_line
 from memoryd.text.fold import fold
 from memoryd.text.tokenize import NO_FORMS, Term
 from memoryd.text.voice import NOTE, UNREAD, Voice, decode_voices, least_trusted
 from memoryd_client.schema.search import Explanation, Hit, Origin
+from memoryd_client.shared.citation import cite
 
 NOTES, _ = SOURCES
 _TRUSTED = frozenset(Origin) - {Origin.UNTRUSTED}
@@ -49,7 +49,6 @@ SHARE_BEFORE, RARE_BEFORE, SHARE_TWO_BEFORE, ASKED_BEFORE = -3.0, 3.0, 2.0, 4.0
 COVERED = 2.0
 """Factor on the likelihood of a run for the share of the query's words that it has."""
 _ASKS = ("?", "？")
-_LINE_END = re.compile("\n")
 
 
 class Snippet(NamedTuple):
@@ -90,16 +89,6 @@ class LineReader:
         """Match the terms in a text."""
         folded = fold(text)
         return folded, self.finder.places(folded)
-
-    def terms_by_line(self, match: Match) -> list[list[int]]:
-        """Return the numbers of the terms in each line; one term's matches never span lines."""
-        folded, matched = match
-        starts = [0, *(end.end() for end in _LINE_END.finditer(folded))]
-        found: list[list[int]] = [[] for _ in starts]
-        for number, places in enumerate(matched):
-            for line in dict.fromkeys(bisect_right(starts, place.start) - 1 for place in places):
-                found[line].append(number)
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +142,7 @@ class Loader:
             snippet_start_line=first,
             snippet_end_line=last,
             source=source,
-            citation=f"{path}#L{first}" + (f"-L{last}" if last != first else ""),
+            citation=cite(path, first, last),
             vector_score=candidate.vector_score,
             text_score=candidate.text_score,
             role=str(voice.role),
@@ -261,7 +250,7 @@ def cut_snippet(
     too long is cut around its first term.
     """
     lines = text.split("\n")
-    has = reader.terms_by_line(match or reader.match(text))
+    has = terms_by_line(*(match or reader.match(text)))
     likely = _likely(lines, has, reader, near)
     first, last = _best_run(lines, likely, _Covered(has, reader.weights), max_chars)
     while first < last and not lines[first].strip():

@@ -25,7 +25,8 @@ class RetrieverError(Exception):
     """The query can't be embedded now; the message is the reason."""
 
 
-def _in_one(text: str) -> list[int]:
+def in_one_window(text: str) -> list[int]:
+    """Return the window of each line of a text that is embedded as a whole."""
     return [0] * (text.count("\n") + 1)
 
 
@@ -41,7 +42,7 @@ class VectorRetriever:
     embed: Callable[[str], Awaitable[Vector]]
     calibrate: Callable[[float], float]
     problem: Callable[[], str | None]
-    window_of_each_line: Callable[[str], Sequence[int]] = _in_one
+    window_of_each_line: Callable[[str], Sequence[int]] = in_one_window
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ quotes; a match has an exactness from 0 to 1.
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from unicodedata import category
@@ -17,6 +18,7 @@ from memoryd.text.stem import common_beginning, stem
 from memoryd.text.tokenize import NO_FORMS, Term
 
 _QUOTED = re.compile(r'["“”„«»「『]([^"“”«»」』]{2,200})["“”«»」』]')
+_LINE_END = re.compile("\n")
 _AROUND = ".,;:!?()[]{}<>\"'“”‘’`…。、？！，；：（）「」"
 _INNER = re.compile(r"\w[^\w\s'’]+\w|\w_\w|_\w|[a-z][A-Z]|\d[A-Za-z]|[A-Za-z]\d")
 """Punctuation, a change of case, or letters beside digits: not found in words of prose."""
@@ -97,6 +99,19 @@ class Finder:
                     for match in pattern.finditer(folded)
                 ]
         return found
+
+
+def terms_by_line(folded: str, places: Iterable[Sequence[TermPosition]]) -> list[list[int]]:
+    """Return the numbers of the terms in each line of a text, by the positions of each term.
+
+    No match spans lines.
+    """
+    starts = [0, *(end.end() for end in _LINE_END.finditer(folded))]
+    found: list[list[int]] = [[] for _ in starts]
+    for number, of_term in enumerate(places):
+        for line in dict.fromkeys(bisect_right(starts, place.start) - 1 for place in of_term):
+            found[line].append(number)
+    return found
 
 
 def _positions(folded: str, needles: Sequence[_Needle]) -> list[TermPosition]:

@@ -15,6 +15,11 @@ class Citation(NamedTuple):
     last: int
 
 
+def cite(path: str, first: int, last: int) -> str:
+    """Return the citation of some lines."""
+    return f"{path}#L{first}" + (f"-L{last}" if last != first else "")
+
+
 def read_citation(text: str) -> Citation | None:
     """Return the citation that a text is; None if it names no lines."""
     found = _LINES.search(text)
