@@ -36,7 +36,8 @@ def search(result: SearchResult, style: Style, *, full: bool = False) -> str:
     `full` shows whole snippets instead of the lines that have the words of the query.
     """
     if not result.results:
-        return "No match fits into --max-chars.\n" if result.omitted else "No matches.\n"
+        none = f"No matches yet: {result.first_index}." if result.first_index else "No matches."
+        return "No match fits into --max-chars.\n" if result.omitted else f"{none}\n"
     weak = result.confidence in _WEAK
     most = None if full else MOST_OF_WEAK if weak else math.inf
     hits = [_hit(number, hit, style, most) for number, hit in enumerate(result.results, start=1)]

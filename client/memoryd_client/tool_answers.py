@@ -18,6 +18,7 @@ MAX_CHARS = 4_000
 """Maximum length of the text of a search."""
 NO_CLEAR_MATCH = "No clear match; nearest:"
 _NO_MATCH = "No match in memory. Try other words, or say that you searched and found nothing."
+_NO_MATCH_YET = "No match in memory yet. Ask again in a moment."
 _BACKEND = "memoryd"
 _WARNINGS_CHARS = 600
 _ACTIONS = (
@@ -54,7 +55,7 @@ def text(result: SearchResult | GetResult, *, max_chars: int = MAX_CHARS) -> str
         return _file_text(result)
     warnings = _warnings_text(result)
     if not result.results:
-        return f"{_NO_MATCH}\n{warnings}"
+        return f"{_NO_MATCH_YET if result.first_index else _NO_MATCH}\n{warnings}"
     weak = result.confidence in (Confidence.LOW, Confidence.NONE)
     rating = f"Confidence: {result.confidence}.\n" if result.confidence else ""
     head = f"{NO_CLEAR_MATCH}\n" if weak else rating

@@ -26,15 +26,21 @@ NO_TRANSCRIPTS = (
     "this memory has no past conversations: transcripts are not enabled (`sessions.enabled`)"
 )
 NOT_THERE = "some of the results are in missing files: their disk may not be mounted"
+FIRST_INDEX_S = 2.0
+"""Seconds that a search waits for the first index."""
 DELETED_LIMIT_S = 1.0
 """Seconds to check whether the files of results still exist."""
 
 
-async def search(agent: Agent, body: SearchBody) -> SearchResult:
+async def search(
+    agent: Agent, body: SearchBody, *, deadline_s: float | None = None
+) -> SearchResult:
     """Search. Noticed changes that are not searchable yet make the answer `stale`.
 
+    A search waits a moment for the first index, unless it has to answer within `deadline_s`.
     Raises `RequestFailedError` for an invalid request.
     """
+    under_way = await _first_index(agent, deadline_s)
     sync = agent.config.settings.sync
     if sync.on_search and agent.notes.watcher is not None:
         agent.notes.watcher.flush_now()
@@ -48,7 +54,10 @@ async def search(agent: Agent, body: SearchBody) -> SearchResult:
     result.pending_files = agent.pending_files()
     result.pending_vectors = agent.pending_chunks()
     result.stale = result.pending_files > 0
-    if not agent.notes.reconciler.stats().scans:
+    if under_way is not None:
+        result.stale, result.first_index = True, under_way
+        result.warnings.append(under_way)
+    elif not agent.notes.reconciler.stats().scans:
         result.stale = True
         result.warnings.append(
             "the first scan is running: changes made while memoryd was stopped may not be"
@@ -69,6 +78,26 @@ async def search(agent: Agent, body: SearchBody) -> SearchResult:
     result.workspace_dir = str(agent.config.workspace)
     agent.events.publish("searched", count=len(result.results), text=body.query[:ECHO_CHARS])
     return result
+
+
+async def _first_index(agent: Agent, deadline_s: float | None) -> str | None:
+    """Wait a moment for the first index. Return how far it is, None if it is complete."""
+    reconciler, catalog = agent.notes.reconciler, agent.index.store.catalog
+    if reconciler.first_done.is_set():
+        return None
+    if SOURCE in catalog.counts() and not reconciler.sent() - catalog.rows.keys():
+        return None
+    # Half of the deadline remains for the search itself.
+    most_s = FIRST_INDEX_S if deadline_s is None else min(FIRST_INDEX_S, deadline_s / 2)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(most_s):
+            await reconciler.first_done.wait()
+        return None
+    files, _ = catalog.counts().get(SOURCE, (0, 0))
+    total = files + len(reconciler.sent() - catalog.rows.keys())
+    if not total:  # the files have not been counted yet
+        return "first index under way"
+    return f"first index under way, {files:,} of {total:,} {'file' if total == 1 else 'files'}"
 
 
 def _unwatched(agent: Agent) -> str | None:

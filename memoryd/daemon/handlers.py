@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ class DaemonOperations:
             Op.PING: self.ping,
             Op.STATUS: of_agent(Op.STATUS, self._status),
             Op.CONFIG: of_agent(Op.CONFIG, handlers.config),
-            Op.SEARCH: of_agent(Op.SEARCH, search),
+            Op.SEARCH: self.search,
             Op.GET: of_agent(Op.GET, get),
             Op.CONTEXT: of_agent(Op.CONTEXT, context),
             Op.RECALL: of_agent(Op.RECALL, recall),
@@ -91,6 +92,11 @@ class DaemonOperations:
         agents = [hosted.agent for hosted in self.host.all() if hosted.agent is not None]
         notices = dict.fromkeys(line for agent in agents for line in agent.notices())
         return memory.PingResult(os.getpid(), __version__, uptime_s, list(notices))
+
+    async def search(self, body: Any, caller: Caller) -> Body:
+        """Search the memory of an agent."""
+        answer = partial(search, deadline_s=caller.deadline_s)
+        return await self._of_agent(Op.SEARCH, answer)(body, caller)
 
     async def sync(self, body: Any, caller: Caller) -> memory.SyncResult:
         """Wait until everything that an agent noticed before is searchable."""

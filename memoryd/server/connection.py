@@ -42,7 +42,8 @@ class Caller:
     """The caller of a request, and the channel for its progress and streamed items.
 
     `agent` is the named agent, if any; `folder` the client's absolute current directory, or "".
-    `offer` drops frames for slow clients, and `stream` waits.
+    `offer` drops frames for slow clients, and `stream` waits. `deadline_s` are the seconds that the
+    request may take, None without a limit.
     """
 
     request_id: int
@@ -50,6 +51,7 @@ class Caller:
     folder: str
     offer: Callable[[Frame], None]
     stream: Callable[[Frame], Awaitable[None]]
+    deadline_s: float | None = None
 
     def progress(self, completed: int, total: int, label: str) -> None:
         """Send the progress of the request, unless the client reads slowly."""
@@ -299,10 +301,12 @@ class ClientConnection:
             body = decode_body(request.body, BODY_OF_OP[op])
         except msgspec.DecodeError as error:
             return Error(ErrorCode.BAD_REQUEST, f"{op}: {error}", request.id)
-        caller = Caller(request.id, request.agent, self._folder, self._offer, self._stream)
-        deadline = None if request.deadline_ms is None else request.deadline_ms / 1000
+        deadline_s = None if request.deadline_ms is None else request.deadline_ms / 1000
+        caller = Caller(
+            request.id, request.agent, self._folder, self._offer, self._stream, deadline_s
+        )
         try:
-            async with asyncio.timeout(deadline) as limit:
+            async with asyncio.timeout(deadline_s) as limit:
                 result = await handler(body, caller)
             return Result(request.id, raw(result))
         except RequestFailedError as error:

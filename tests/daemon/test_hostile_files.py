@@ -7,15 +7,20 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from descriptors import path_of
 from harness import Daemon
-from waiting import PATIENCE_S
+from waiting import PATIENCE_S, eventually
 
+from memctl import render_search
 from memoryd.app import RunOptions, run
-from memoryd_client import Client
+from memoryd.chunk.parser import BATCH_BYTES
+from memoryd.source.notes.reconcile import LARGE_BYTES
+from memoryd_client import Client, tool_answers
+from memoryd_client.shared.style import Style
 
 
 def listed(daemon: Daemon, state: str) -> dict[str, str]:
@@ -165,9 +170,9 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     release.set()
 
 
-def test_a_disk_that_hangs_holds_up_nobody_else(daemon: Daemon, hanging: threading.Event) -> None:
-    daemon.add_agent("bee")
-    daemon.write("memory/stuck/note.md", "a snail\n")
+@contextmanager
+def served_here(daemon: Daemon, release: threading.Event) -> Iterator[None]:
+    """Serve in a thread of this process, where a test can replace functions."""
     daemon.write_config()
     loop_of: list[asyncio.AbstractEventLoop] = []
     stop = asyncio.Event()
@@ -182,22 +187,64 @@ def test_a_disk_that_hangs_holds_up_nobody_else(daemon: Daemon, hanging: threadi
         serving = threading.Thread(target=lambda: asyncio.run(serve()))
         serving.start()
         try:
-            with Client(str(daemon.socket), agent="bee", wait_s=PATIENCE_S) as bee:
-                bee.sync()
-                assert len(bee.search("note").results) == 1
-                bee.agent = "main"
-                for _ in range(20):
-                    bee.ping()
-                assert {served.agent for served in bee.agents().agents} == {"bee", "main"}
-                found = bee.search("snail")
-                assert found.stale
-                assert "the first scan is running" in found.warnings[0]
-                hanging.set()
-                bee.sync()
-                found = bee.search("snail")
-                assert (len(found.results), found.stale, found.warnings) == (1, False, [])
+            yield
         finally:
-            hanging.set()
+            release.set()
             loop_of[0].call_soon_threadsafe(stop.set)
             serving.join(PATIENCE_S)
     assert not serving.is_alive()
+
+
+def test_a_disk_that_hangs_holds_up_nobody_else(daemon: Daemon, hanging: threading.Event) -> None:
+    daemon.add_agent("bee")
+    daemon.write("memory/stuck/note.md", "a snail\n")
+    with (
+        served_here(daemon, hanging),
+        Client(str(daemon.socket), agent="bee", wait_s=PATIENCE_S) as bee,
+    ):
+        bee.sync()
+        assert len(bee.search("note").results) == 1
+        bee.agent = "main"
+        for _ in range(20):
+            bee.ping()
+        assert {served.agent for served in bee.agents().agents} == {"bee", "main"}
+        found = bee.search("snail", timeout_s=PATIENCE_S)
+        assert found.stale
+        assert found.first_index == "first index under way"
+        hanging.set()
+        bee.sync()
+        found = bee.search("snail")
+        assert (len(found.results), found.stale, found.warnings) == (1, False, [])
+
+
+def test_a_search_tells_how_far_the_first_index_is(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release, real_open = threading.Event(), os.open
+
+    def slow(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if path == "z.md":
+            release.wait(PATIENCE_S)
+        return real_open(path, flags, mode, dir_fd=dir_fd)
+
+    daemon.write(
+        "memory/a.md", "a quince\n" + "nothing else\n" * (BATCH_BYTES // 10)
+    )  # a batch by itself
+    daemon.write("memory/z.md", f"{'z' * LARGE_BYTES}\na medlar\n")  # after all others
+    monkeypatch.setattr(os, "open", slow)
+    with (
+        served_here(daemon, release),
+        Client(str(daemon.socket), agent="main", wait_s=PATIENCE_S) as client,
+    ):
+        eventually(lambda: len(client.search("quince", timeout_s=1).results) == 1)
+        found = client.search("medlar", timeout_s=1)
+        assert found.results == []
+        assert (found.first_index, found.stale) == ("first index under way, 1 of 2 files", True)
+        assert found.warnings == [found.first_index]
+        assert render_search.search(found, Style(colour=False)) == (
+            "No matches yet: first index under way, 1 of 2 files.\n"
+        )
+        assert tool_answers.text(found).startswith("No match in memory yet.")
+        release.set()
+        waited = client.search("medlar")
+        assert (len(waited.results), waited.first_index) == (1, "")

@@ -76,7 +76,8 @@ class Stage:
     async def until(self, marker: SyncMarker) -> list[ToParser]:
         found: list[ToParser] = []
         while (message := await self.changes.get()) is not marker:
-            found.append(message)
+            if not isinstance(message, SyncMarker):  # that of the first scan
+                found.append(message)
         return found
 
     def index(self) -> None:

@@ -142,7 +142,8 @@ class SearchResult(Body):
     degraded mode. `stale` is true while noticed changes are not searchable yet. Paths are relative
     to `workspace_dir` unless absolute. `omitted` counts results beyond `max_chars`.
     `confidence` rates the answer as a whole: `high`, `medium`, `low` or `none` (nothing answers
-    clearly); "" if the daemon does not rate it.
+    clearly); "" if the daemon does not rate it. `first_index` tells how far the first index is,
+    such as `first index under way, 120 of 1,000 files`; "" if it is complete.
     """
 
     results: list[Hit]
@@ -159,3 +160,4 @@ class SearchResult(Body):
     workspace_dir: str = ""
     omitted: int = 0
     confidence: str = ""
+    first_index: str = ""

@@ -168,10 +168,14 @@ class Reconciler:
         self._doubled: set[FileKey] = set()
         self._stats = ReconcileStats()
         self._last_at: float | None = None
+        self.first_done = asyncio.Event()
+        """Set when what the first scan has found is searchable by keyword."""
 
     async def run(self) -> None:
         """Reconcile until cancelled; the first scan needs no hint."""
-        await self._reconcile([Hint(reason="start")])
+        first = SyncMarker()
+        first.text.add_done_callback(lambda _: self.first_done.set())
+        await self._reconcile([Hint(reason="start"), first])
         while True:
             await self._reconcile(await self._next())
 
