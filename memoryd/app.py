@@ -98,8 +98,9 @@ async def run(options: RunOptions, *, stop: asyncio.Event, hangup: asyncio.Event
             boot_id=secrets.token_hex(8),
             capabilities=list(CAPABILITIES),
         )
-        handlers = DaemonOperations(daemon, host, reloader, events, restricted).table()
-        server = Server(door, handlers=handlers, welcome=welcome)
+        operations = DaemonOperations(daemon, host, reloader, events, restricted)
+        handlers = operations.table()
+        server = Server(door, handlers=handlers, welcome=welcome, greeted=operations.greeted)
         # A search may find no descriptor left to read them with.
         await asyncio.to_thread(load_function_words)
         await asyncio.to_thread(date_words)

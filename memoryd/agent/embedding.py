@@ -18,6 +18,7 @@ from memoryd.embed.feeder import Feeder
 from memoryd.embed.pool import EmbedJob, EmbedPool
 from memoryd.embed.pool_registry import SharedPool
 from memoryd.embed.provider import PermanentError, Provider, ProviderError
+from memoryd.embed.query_embedder import ImpatientError
 from memoryd.embed.resolve import Resolved
 from memoryd.embed.scale import Scale
 from memoryd.embed.upload_gate import UploadGate
@@ -34,6 +35,7 @@ QUERY_S = 5.0
 """Seconds that a search waits for its query's vector before keywords answer alone."""
 OUTAGE_S = 3_600.0
 """Seconds after which an outage counts as permanent. A rate limit or used-up quota never does."""
+LOADING = "the local model is being loaded; ask again in a moment"
 CHECK_S = 5.0
 """Seconds between checks while the provider is blocked."""
 
@@ -94,6 +96,11 @@ class Embedding:
     pool_actor: Actor | None = None
     gate: UploadGate | None = None
 
+    def warm(self) -> None:
+        """Prepare for a question that may come soon."""
+        if self.provider is not None:
+            self.provider.warm()
+
     def actors(self) -> list[Actor]:
         """Return the actors in data-path order."""
         found = [Actor("feeder", self.feeder.run, drain=self.feeder.finish)]
@@ -122,6 +129,7 @@ def join_embedding(
         return Embedding(resolved, Feeder(to_feeder, to_writer, None, store))
     provider, pool, settings = shared.provider, shared.pool, config.settings
     gate = upload_gate(config, provider, store)
+    scale = Scale(pool.calls, provider.calibration)
     if store.vector_problem() is None:
         pool.calls.expect(store.identity.dims)
     batches = fallback = None
@@ -134,6 +142,8 @@ def join_embedding(
             calls=pool.calls,
             settings=settings.remote.batch,
         )
+    if store.catalog.chunks:  # questions may come as soon as the socket is there
+        provider.warm()
     feeder = Feeder(
         to_feeder, to_writer, pool, store, batches=batches, gate=gate, on_embedded=on_embedded
     )
@@ -155,7 +165,7 @@ def join_embedding(
         pool,
         shared.queue,
         batches,
-        _vector_retriever(provider, pool, store, to_writer, gate),
+        _vector_retriever(pool, store, to_writer, gate, scale, settings.local.load_wait_ms / 1000),
         fallback,
         Actor("embed pool", shared.watch),
         gate,
@@ -163,15 +173,16 @@ def join_embedding(
 
 
 def _vector_retriever(
-    provider: Provider,
     pool: EmbedPool,
     store: Store,
     writer: asyncio.Queue[ToWriter],
     gate: UploadGate | None,
+    scale: Scale,
+    load_wait_s: float,
 ) -> VectorRetriever:
-    scale = Scale(pool.calls, provider.calibration)
+    embed = partial(embed_query, pool, store, writer, gate, scale, load_wait_s=load_wait_s)
     vectors = VectorRetriever(
-        partial(embed_query, pool, store, writer, gate, scale),
+        embed,
         scale.apply,
         store.vector_problem,
     )
@@ -190,22 +201,29 @@ async def embed_query(
     gate: UploadGate | None,
     scale: Scale,
     text: str,
+    *,
+    load_wait_s: float = QUERY_S,
 ) -> NDArray[np.float32]:
     """Embed a search query within `QUERY_S`, and know the model's scale. Raises `RetrieverError`.
+
+    A model that has to be loaded first gets `load_wait_s`; later queries then find it loaded.
 
     When the vector can't be compared with those of the index, the provider is asked for its dims:
     it may have changed them for texts too.
     """
     if gate is not None and await gate.is_open() is False:
         raise RetrieverError(str(gate.preview))
+    was_ready = pool.is_ready
     try:
-        vector = await pool.embed_query(text, patience_s=QUERY_S)
+        vector = await pool.embed_query(text, patience_s=QUERY_S if was_ready else load_wait_s)
         if store.identity.dims in (None, len(vector)):
             await scale.measure()
             return vector
         async with asyncio.timeout(QUERY_S):
             dims = await pool.calls.dims_now()
     except (ProviderError, TimeoutError) as error:
+        if isinstance(error, ImpatientError) and not was_ready:
+            raise RetrieverError(LOADING) from error
         raise RetrieverError(str(error) or "the provider took too long") from error
     if dims != store.identity.dims:
         await writer.put(GivesDims(dims))

@@ -139,8 +139,7 @@ async def session_start(agent: Agent, body: memory.SessionStartBody) -> memory.S
     await agent.queues.reconcile.put(Hint(reason="a session starts"))
     if agent.transcripts is not None:
         await agent.queues.transcripts.put(Hint(reason="a session starts"))
-    if agent.embedding.provider is not None:
-        agent.embedding.provider.warm()
+    agent.embedding.warm()
     agent.entry_vectors.warm()
     return memory.SessionStartResult(syncing=True)
 

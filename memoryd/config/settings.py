@@ -64,13 +64,15 @@ class Local(Section, frozen=True):
 
     More `threads` are faster only on an idle machine, because they spin while they wait for each
     other. Beside one other busy process on two cores, one thread embeds 32 to 65 chunks a second,
-    and two threads embed 12 for three times the processor time.
+    and two threads embed 12 for three times the processor time. A search waits at most
+    `load_wait_ms` for a model that is being loaded.
     """
 
     model_path: str | None = None
     context_tokens: Annotated[int, Meta(ge=64, le=131_072)] = 2_048
     threads: Positive = 1
     idle_unload_seconds: Positive = 300
+    load_wait_ms: Annotated[int, Meta(ge=0, le=60_000)] = 300
 
 
 class StoreVector(Section, frozen=True):

@@ -5,6 +5,7 @@ import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,7 +32,7 @@ from memoryd.server.connection import Caller, Handler
 from memoryd_client.schema import agents as wire
 from memoryd_client.schema import memory
 from memoryd_client.schema.status import StatusResult
-from memoryd_client.wire.protocol import Body, ErrorCode, Op
+from memoryd_client.wire.protocol import Body, ErrorCode, Hello, Op
 
 DEGRADED_EVERY_S = 1.0
 """Seconds between checks for `degraded` and `recovered` events."""
@@ -85,6 +86,15 @@ class DaemonOperations:
             Op.DROP: self.drop,
             Op.RELOAD: self.reload,
         }
+
+    def greeted(self, hello: Hello) -> None:
+        """Prepare the model for the questions of a client that has come to stay."""
+        if hello.client.startswith("memctl"):
+            return  # its only request follows at once
+        with suppress(RequestFailedError):
+            agent = self.host.find(None, hello.folder).agent
+            if agent is not None and agent.pending_chunks() < agent.index.store.catalog.chunks:
+                agent.embedding.warm()
 
     async def ping(self, body: Body, caller: Caller) -> memory.PingResult:
         """Confirm that the daemon is alive."""

@@ -13,12 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from memoryd.embed import worker
-from memoryd.embed.local_process import Worker, WorkerError
+from memoryd.embed.local_process import Worker, WorkerError, make_cache
+from memoryd.embed.model_files import PACKAGE
 from memoryd.embed.provider import (
     BadTextError,
     Calibration,
@@ -31,7 +33,8 @@ from memoryd.embed.provider import (
     utf8_bytes,
 )
 from memoryd.embed.route import INSIDE
-from memoryd.embed.worker import PACKAGE, EmbedReply
+from memoryd.embed.worker import EmbedReply
+from memoryd_client.shared.paths import state_dir
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +47,7 @@ class Engine:
     can't run, from any thread. `dims` is None until the model is loaded, `key` a hash of all that
     determines vectors. Bulk work is split into pieces of at most `piece_items` and `piece_bytes`:
     a query waits for at most one. In stderr, `reason_mark` precedes the reason of a failure.
+    `cache` is the folder of the model's cache, if it has one: see `memoryd.embed.model_cache`.
     """
 
     model: str
@@ -62,6 +66,7 @@ class Engine:
     piece_bytes: int
     query_timeout_s: float
     load_timeout_s: float
+    cache: Path | None = None
     answer_timeout_s: float
     """Seconds for one piece, after which the worker counts as hung."""
 
@@ -73,6 +78,8 @@ WINDOW_UNITS = 400
 """Quarter tokens; the best of 300 to 700 and of overlapping windows. A whole chunk is four times
 as long: with one vector for it, Traditional Chinese questions find 0.81 by vectors, with windows
 0.91."""
+CACHE_AFTER_S = 10.0
+"""Idle seconds after which the model's cache is made: a first index needs the processor first."""
 _MAX_REMARK_CHARS = 1_000
 """Maximum characters of what the model's process says about itself."""
 
@@ -98,12 +105,15 @@ class _Ticket:
 
 def bundled() -> Engine:
     """Return the bundled Universal Sentence Encoder multilingual v3."""
+    cache = Path(state_dir(), "model-cache")
     return Engine(
         model="use-multilingual-v3",
         key=_package_key(),
         dims=worker.DIMS,
         calibration=CALIBRATION,
         module=worker.__name__,
+        arguments=(str(cache),),
+        cache=cache,
         check=_check_package,
         window_units=WINDOW_UNITS,
         piece_items=64,
@@ -155,6 +165,13 @@ class LocalProvider:
         self._restarts = 0
         self._unconfined = ""
         self._closed = False
+        self.is_from_cache = False
+        self._cache_maker: asyncio.Task[None] | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """True if the model is loaded."""
+        return self._state == "ready"
 
     async def embed_query(self, text: str) -> FloatMatrix:
         """Embed one query ahead of bulk work. Returns shape (1, dims).
@@ -187,9 +204,11 @@ class LocalProvider:
     async def close(self) -> None:
         """Stop the worker. Pending and later calls get a `RetryableError`."""
         self._closed = True
-        if self._owner is not None:
-            self._owner.cancel()
-            await asyncio.wait([self._owner])
+        tasks = [task for task in (self._owner, self._cache_maker) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
 
     def stats(self) -> LocalStats:
         """Return the state of the worker process."""
@@ -244,11 +263,28 @@ class LocalProvider:
                     if not ticket.rows.done():
                         return ticket
             self._arrived.clear()
-            try:
-                async with asyncio.timeout(self._idle_unload_s if self._worker else None):
-                    await self._arrived.wait()
-            except TimeoutError:
-                return None
+            if self._worker is None:
+                await self._arrived.wait()
+            elif not await self._arrives_within(min(CACHE_AFTER_S, self._idle_unload_s)):
+                self._make_cache()
+                if not await self._arrives_within(self._idle_unload_s - CACHE_AFTER_S):
+                    return None
+
+    async def _arrives_within(self, most_s: float) -> bool:
+        """Wait for a call. Return whether one came in time."""
+        try:
+            async with asyncio.timeout(most_s):
+                await self._arrived.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _make_cache(self) -> None:
+        """Have the model's cache made, once, if the model was loaded without it."""
+        if self._engine.cache and not self.is_from_cache and self._cache_maker is None:
+            self._cache_maker = asyncio.create_task(
+                make_cache(self._engine.cache), name="cache of the local model"
+            )
 
     async def _encode(self, texts: list[str]) -> FloatMatrix:
         reason = ""
@@ -297,6 +333,7 @@ class LocalProvider:
         if problems and problems != self._unconfined:
             log.info("The system does not confine the local model's process: %s.", problems)
         self._unconfined = problems
+        self.is_from_cache = loaded.from_cache
         dims, rest = divmod(len(loaded.vectors), 4)
         if dims == 0 or rest:
             raise WorkerError(f"it sent a vector of {len(loaded.vectors)} bytes")

@@ -1,13 +1,16 @@
 """The process of a local model and its pipes, for one owner with one request at a time."""
 
 import asyncio
+import logging
 import os
 import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import DEVNULL, PIPE, Process
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
+from memoryd.embed import model_cache
 from memoryd.embed.worker import (
     FRAME_HEADER,
     LOADED_ID,
@@ -16,6 +19,8 @@ from memoryd.embed.worker import (
     EmbedRequest,
     pack,
 )
+
+log = logging.getLogger(__name__)
 
 _EXIT_S = 1.0
 _STDERR_TAIL_BYTES = 4_000
@@ -56,17 +61,8 @@ class Worker:
     @classmethod
     async def start(cls, module: str, *arguments: str, reason_mark: str = "") -> "Worker":
         """Start a module as a process. Raises OSError."""
-        environment = {
-            name: value
-            for name, value in os.environ.items()
-            if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES)
-        }
-        # The worker must find the same modules as the daemon.
-        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-        # -P: import nothing from the current folder, whose files may be somebody else's.
-        command = (sys.executable, "-P", "-m", module, *arguments)
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment
+            *_command(module, *arguments), stdin=PIPE, stdout=PIPE, stderr=PIPE, env=_environment()
         )
         return cls(process, reason_mark=reason_mark)
 
@@ -120,6 +116,45 @@ class Worker:
         if reply.id != request_id:
             raise WorkerError("it answered another request")
         return reply
+
+
+async def make_cache(folder: Path) -> None:
+    """Have a process make the cache of the bundled model. Failures go to the log."""
+    process = None
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *_command(model_cache.__name__, str(folder)),
+            stdin=DEVNULL,
+            stdout=DEVNULL,
+            stderr=PIPE,
+            env=_environment(),
+        )
+        _, errors = await process.communicate()
+    except OSError as error:
+        log.info("The cache of the local model was not made: %s", error)
+        return
+    finally:
+        if process is not None and process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        reason = (errors.decode("utf-8", "replace").strip().splitlines() or ["no reason"])[-1]
+        log.info("The cache of the local model was not made: %s", reason[-_STDERR_LINE_CHARS:])
+
+
+def _command(module: str, *arguments: str) -> tuple[str, ...]:
+    # -P: import nothing from the current folder, whose files may be somebody else's.
+    return (sys.executable, "-P", "-m", module, *arguments)
+
+
+def _environment() -> dict[str, str]:
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES)
+    }
+    # The process must find the same modules as the daemon.
+    return environment | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
 async def _read_tail(stream: asyncio.StreamReader) -> str:

@@ -147,6 +147,11 @@ class EmbedPool:
             self._fail_queued()
         return await job.outcome
 
+    @property
+    def is_ready(self) -> bool:
+        """True if a query needs no preparation, such as loading a model."""
+        return self._provider.is_ready
+
     async def embed_query(
         self, text: str, *, patience_s: float | None = None, insist: bool = False
     ) -> QueryVector:

@@ -154,6 +154,10 @@ class Provider(Protocol):
     def warning(self) -> str | None:
         """A warning about an unsafe setup that works nevertheless."""
 
+    @property
+    def is_ready(self) -> bool:
+        """True if a query needs no preparation, such as loading a model."""
+
     async def embed_query(self, text: str) -> FloatMatrix:
         """Embed one query. Returns shape (1, dims), rows of length 1. Raises `ProviderError`."""
 

@@ -35,6 +35,10 @@ class _Call:
     detached: bool = False
 
 
+class ImpatientError(RetryableError):
+    """The caller's patience ended; the query is embedded nevertheless, for later callers."""
+
+
 class QueryEmbedder:
     """Embeds queries. While the provider is blocked, they fail at once."""
 
@@ -87,7 +91,7 @@ class QueryEmbedder:
             await asyncio.wait({call.task}, timeout=patience_s)
             if not call.task.done():
                 call.detached = True
-                raise RetryableError(f"the query was not embedded within {patience_s:g} s")
+                raise ImpatientError(f"the query was not embedded within {patience_s:g} s")
             if call.task.cancelled():
                 raise RetryableError("Embedding has been stopped.")
             return call.task.result()

