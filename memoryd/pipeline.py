@@ -255,7 +255,7 @@ async def _transcripts(base: _Base) -> TranscriptStages | None:
         return None
     store, queues = base.store, base.queues
     files = await asyncio.to_thread(Transcripts, base.config, store.wanted, store)
-    files.tombstones |= await store.readers.read(load_tombstones)
+    files.add_tombstones(await store.readers.read(load_tombstones))
     tracker = TranscriptTracker(
         queues.transcripts,
         queues.write,

@@ -16,7 +16,7 @@ from memoryd.fs.safe_open import LinkError
 from memoryd.identity import Identity
 from memoryd.index.forget import message_hash
 from memoryd.index.store import Store
-from memoryd.index.tombstone_key import MESSAGE, TombstoneKey
+from memoryd.index.tombstone_key import MASKED_MESSAGE, MESSAGE, TombstoneKey
 from memoryd.messages import (
     FileChanged,
     FileGone,
@@ -50,6 +50,7 @@ from memoryd.source.transcripts.openclaw_sessions import SessionKeys
 from memoryd.source.transcripts.spoken import ReadingRules, Spoken, owner_ids, spoken
 from memoryd.source.transcripts.times import Times
 from memoryd.source.transcripts.tracker import Thresholds
+from memoryd.text.first_masking import FirstMasking
 from memoryd_client.schema.memory import GetBody, GetResult
 
 
@@ -62,6 +63,8 @@ class Transcripts:
         self._formats = config.settings.sessions.formats
         sessions, sync = config.settings.sessions, config.settings.sync.sessions
         self.tombstones: set[tuple[str, str]] = set()
+        self._first_masking: FirstMasking | None = None
+        self._patterns = config.settings.redact.patterns
         self.key = TombstoneKey(Path()) if index is None else index.tombstone_key
         self.places = TranscriptLocations(
             sessions.paths, sessions.formats, agent=config.agent, environ=os.environ
@@ -74,7 +77,7 @@ class Transcripts:
             rules=ReadingRules(
                 redactor(config.settings),
                 owner_ids(sessions.owners),
-                lambda name: self.tombstone(name) in self.tombstones,
+                self._is_forgotten,
             ),
             base=self.places.base,
             unpack_in=config.db_path.parent,
@@ -88,6 +91,21 @@ class Transcripts:
     def tombstone(self, text: str) -> tuple[str, str]:
         """Return the tombstone of a message."""
         return MESSAGE, self.key.hashed(message_hash(text))
+
+    def add_tombstones(self, tombstones: Collection[tuple[str, str]]) -> None:
+        """Keep out what was forgotten."""
+        self.tombstones |= set(tombstones)
+        if any(kind == MASKED_MESSAGE for kind, _ in tombstones) and self._first_masking is None:
+            self._first_masking = FirstMasking(self._patterns)
+
+    def _is_forgotten(self, name: str) -> bool:
+        if self.tombstone(name) in self.tombstones:
+            return True
+        if self._first_masking is None:
+            return False
+        role, _, words = name.partition(": ")
+        masked = f"{role}: {self._first_masking(words)}"
+        return (MASKED_MESSAGE, self.key.hashed(message_hash(masked))) in self.tombstones
 
     def find(self) -> Found:
         """Return all transcripts on disk except forgotten ones. Blocking."""

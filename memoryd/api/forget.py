@@ -92,7 +92,7 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
     if of_note and body.delete_source:
         result.deleted = await delete_note(agent, body.path or "")
     if transcripts is not None:
-        transcripts.tombstones |= named.tombstones
+        transcripts.add_tombstones(named.tombstones)
     await agent.sync(vectors=False)
     kept = named.tombstones | {(CHUNK, store.tombstone_key.hashed(d)) for d in digests}
     message = Forget(named.keys, sorted(kept))

@@ -171,7 +171,7 @@ class Conversations:
 
     def compare(self, only: Mapping[FileKey, object] | None = None) -> Differences:
         """Read all transcripts, or `only` these, and return those that differ."""
-        self._transcripts.tombstones |= load_tombstones(self._connection)
+        self._transcripts.add_tombstones(load_tombstones(self._connection))
         found = self._transcripts.find()
         self.files = len(found.files)
         differences: Differences = {}

@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from memoryd.index import schema, statements
 from memoryd.index.driver import Connection, empty_log, one_value, transaction
 from memoryd.index.statements import DerivedTables, RowChanges, delete_rows
-from memoryd.index.tombstone_key import CHUNK, MESSAGE, PLAIN, TombstoneKey
+from memoryd.index.tombstone_key import CHUNK, MASKED_MESSAGE, MESSAGE, PLAIN, TombstoneKey
 from memoryd.messages import FileKey
 
 Tombstone = tuple[str, str]
 """(kind, value). `path`: the name of a transcript without an archive's suffix; `session`: an id;
-`message-hmac`, `chunk-hmac`: the HMAC-SHA-256 of the SHA-256 of a text. In indexes of earlier
-versions, `message`, `chunk`: that SHA-256 itself."""
-HASHED_KINDS = (MESSAGE, CHUNK, *PLAIN)
+`words-hmac`, `chunk-hmac`: the HMAC-SHA-256 of the SHA-256 of a text. Earlier versions wrote
+`message-hmac`, the same of a masked text, and `message`, `chunk`, the SHA-256 itself."""
+HASHED_KINDS = (MESSAGE, MASKED_MESSAGE, CHUNK, *PLAIN)
 KINDS = ("path", "session", *HASHED_KINDS)
 
 

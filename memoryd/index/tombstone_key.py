@@ -26,11 +26,13 @@ KEY_ADVICE = (
     " with `memctl forget`, which begins a new record. Until then the index is not rebuilt, because"
     " forgotten messages would come back"
 )
-MESSAGE, CHUNK = "message-hmac", "chunk-hmac"
-PLAIN = {"message": MESSAGE, "chunk": CHUNK}
+MESSAGE, MASKED_MESSAGE, CHUNK = "words-hmac", "message-hmac", "chunk-hmac"
+"""Kinds of keyed hashes. Earlier versions hashed the masked text of a message, not its words."""
+PLAIN = {"message": MASKED_MESSAGE, "chunk": CHUNK}
 """Kinds of tombstones with plain hashes, of earlier versions, and their present kinds."""
 _OLD = f"kind IN ({', '.join(repr(kind) for kind in PLAIN)})"
-_KEYED = f"kind IN ('{MESSAGE}', '{CHUNK}')"
+_MESSAGES = f"kind IN ('{MESSAGE}', '{MASKED_MESSAGE}')"
+_KEYED = f"({_MESSAGES} OR kind = '{CHUNK}')"
 
 
 class TombstoneKey:
@@ -65,7 +67,7 @@ class TombstoneKey:
                 self._convert(connection)
                 self.adopt(connection)
         # Those of chunks only keep vectors out that were under way when a text was forgotten.
-        needed = one_value(connection, "SELECT 1 FROM forgotten WHERE kind = ? LIMIT 1", MESSAGE)
+        needed = one_value(connection, f"SELECT 1 FROM forgotten WHERE {_MESSAGES} LIMIT 1")
         if self._key is None:
             self.problem = f"the key of the record of forgotten texts is missing: {self.path}"
         elif schema.get_note(connection, NOTE) not in (None, self._check()):

@@ -166,7 +166,7 @@ class Redactor:
 
     def __init__(self, patterns: Iterable[str] = ()) -> None:
         """Compile the patterns. Raises `PatternError`."""
-        self._custom = tuple(map(_custom_pattern, patterns))
+        self._custom = tuple(map(custom_pattern, patterns))
 
     def __call__(self, text: str) -> str:
         """Return the text with its secrets masked. Masking twice changes nothing."""
@@ -210,7 +210,8 @@ class Redactor:
         return _with_masks(text, spans) if spans else text
 
 
-def _custom_pattern(pattern: str) -> Any:
+def custom_pattern(pattern: str) -> Any:
+    """Return the compiled pattern. Raises `PatternError`."""
     import re2  # 3 MB that only users with custom patterns need
 
     options = re2.Options()

@@ -369,3 +369,54 @@ def test_the_record_of_forgotten_messages_has_no_plain_hash(chats: Daemon) -> No
 
 
 GUESSES = ("my pin is 4711", "User: my pin is 4711", "User: my pin is 4711\nUser: an innocent fig")
+
+
+EARLIER_KEY = bytes(range(32))
+EARLIER_CHECK = "cd9f5de4220cfd5640f0b837efceb245fe68f6379f9dba961a9c3bd53e765aca"
+EARLIER = [
+    (
+        "the deploy password: hunter2 of the pear",
+        "e2cb784a45376d062b17444964368f5ea6ced9d1018e8b33abae2889fd80791e",
+    ),
+    (
+        "my Slack key is " + "xox" + "b-1234567890-abcdef and my pass is set",
+        "0cd15cfe46e85ba771a72e01120d7e88d2a177330bc52fdf1b8a5912951084ee",
+    ),
+]
+"""Messages with the tombstones that the first version recorded with this key, of masked texts."""
+
+
+def test_what_was_forgotten_under_the_first_rules_for_masking_stays_away(chats: Daemon) -> None:
+    say(chats, "a.jsonl", "an innocent fig")
+    chats.start().sync()
+    assert chats.stop() == 0
+    Path(f"{chats.database}.tombstone-key").write_bytes(EARLIER_KEY)
+    connection = sqlite3.connect(chats.database)
+    connection.executemany(
+        "INSERT INTO forgotten VALUES ('message-hmac', ?)", [(name,) for _, name in EARLIER]
+    )
+    connection.execute("INSERT INTO meta VALUES ('tombstone key', ?)", (EARLIER_CHECK,))
+    connection.commit()
+    connection.close()
+    say(chats, "a.jsonl", *(text for text, _ in EARLIER), "a plum")
+    chats.start().sync()
+    assert chunks(chats) == ["User: an innocent fig\nUser: a plum"]
+    with chats.client() as client:
+        client.index(force=True)
+    assert chunks(chats) == ["User: an innocent fig\nUser: a plum"]
+    assert chats.memctl_json("forget", "--match", "plum")["messages"] == 1
+    chats.sync()
+    assert chunks(chats) == ["User: an innocent fig"]
+
+
+def test_a_new_pattern_for_masking_brings_no_message_back(chats: Daemon) -> None:
+    say(chats, "a.jsonl", "the ticket is ACME-4711 and password: hunter2", "an innocent fig")
+    chats.start().sync()
+    assert chats.memctl_json("forget", "--match", "the ticket")["messages"] == 1
+    for patterns in ("ACME-[0-9]+", "ticket"):
+        assert chats.stop() == 0
+        chats.settings = f'{SETTINGS}redact = {{ patterns = ["{patterns}"] }}\n'
+        chats.start().sync()
+        with chats.client() as client:
+            client.index(force=True)
+        assert chunks(chats) == ["User: an innocent fig"]

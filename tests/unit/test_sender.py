@@ -349,4 +349,4 @@ def test_the_lines_of_a_message_are_its_speakers_and_hide_no_secret(
 ) -> None:
     (found,) = spoken(message, ReadingRules(redact))
     assert found.text == shown
-    assert found.name == f"{message.role.title()}: {redact(' '.join(message.text.split()))}"
+    assert found.name == f"{message.role.title()}: {' '.join(message.text.split())}"

@@ -14,7 +14,7 @@ from memoryd.index.driver import sqlite
 from memoryd.index.forget import load_tombstones
 from memoryd.index.rebuild.carry_over import copy_records
 from memoryd.index.store import Store, StoreOptions
-from memoryd.index.tombstone_key import CHUNK, MESSAGE, NOTE, SUFFIX, TombstoneKey
+from memoryd.index.tombstone_key import CHUNK, MASKED_MESSAGE, NOTE, SUFFIX, TombstoneKey
 
 PIN = hashlib.sha256(b"User: my pin is 4711").hexdigest()
 OTHER = hashlib.sha256(b"another text").hexdigest()
@@ -43,11 +43,11 @@ async def test_plain_hashes_of_an_earlier_version_are_converted(tmp_path: Path) 
         async with opened(path) as bench:
             key = Path(f"{path}{SUFFIX}").read_bytes()
             made = [hmac.new(key, h.encode(), hashlib.sha256).hexdigest() for h in (PIN, OTHER)]
-            assert await rows(bench.store) == {(MESSAGE, made[0]), (CHUNK, made[1]), *names}
+            assert await rows(bench.store) == {(MASKED_MESSAGE, made[0]), (CHUNK, made[1]), *names}
             assert bench.store.tombstone_key.hashed(PIN) == made[0]
             assert bench.store.tombstone_key.problem is None
             loaded = await bench.store.readers.read(load_tombstones)
-            assert loaded == {(MESSAGE, made[0]), *names}
+            assert loaded == {(MASKED_MESSAGE, made[0]), *names}
     assert stat.S_IMODE(Path(f"{path}{SUFFIX}").stat().st_mode) == 0o600
     assert len(key) == 32
     for plain in (PIN, OTHER):

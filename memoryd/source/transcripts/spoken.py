@@ -21,7 +21,7 @@ _ROLES = {"user": "User", "assistant": "Assistant"}
 
 
 class Spoken(NamedTuple):
-    """Words of one speaker, as indexed. `name` is one line without the speaker, for tombstones."""
+    """Words of one speaker, as indexed. `name` identifies them for tombstones; it is not masked."""
 
     text: str
     name: str
@@ -31,7 +31,7 @@ class Spoken(NamedTuple):
 class ReadingRules(NamedTuple):
     """ReadingRules for reading messages: `redact` masks secrets, `owners` are the ids of the owner.
 
-    `forgotten` tells whether a message with this `Spoken.name` was forgotten.
+    `forgotten` returns whether a message with this `Spoken.name` was forgotten.
     """
 
     redact: Callable[[str], str]
@@ -54,12 +54,12 @@ def spoken(message: Message, rules: ReadingRules) -> Iterator[Spoken]:
     """Yield the parts of a message that were not forgotten."""
     # Forgotten by name, whoever is said to speak: neither a new owner brings a message back, nor
     # do the parts of one that was forgotten as a whole.
-    if rules.forgotten(_name(message, message.text, rules)):
+    if rules.forgotten(_name(message, message.text)):
         return
     own = voice_of(message, rules.owners)
     own = own._replace(speaker=shown_name(rules.redact(own.speaker)))
     for part in message.parts or (Part(message.text),):
-        name = _name(message, part.text, rules)
+        name = _name(message, part.text)
         if not rules.forgotten(name):
             voice = _outside(part) if part.outside and own.trusted else own
             yield Spoken(_labelled(voice, _masked(part.text, rules.redact)), name, voice)
@@ -87,8 +87,9 @@ def _outside(part: Part) -> Voice:
     return Voice(Role.USER, Origin.UNTRUSTED, part.speaker, part.channel)
 
 
-def _name(message: Message, text: str, rules: ReadingRules) -> str:
-    return f"{_ROLES[message.role]}: {rules.redact(on_one_line(text))}"
+def _name(message: Message, text: str) -> str:
+    """Return the role and the words on one line, whatever is masked and whoever speaks."""
+    return f"{_ROLES[message.role]}: {on_one_line(text)}"
 
 
 def _masked(text: str, redact: Callable[[str], str]) -> str:
