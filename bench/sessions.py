@@ -21,6 +21,7 @@ TRANSCRIPTS = 4_000
 TOTAL_BYTES = 2_000_000_000
 NOTES = 50
 MESSAGE_WORDS = 60
+MESSAGE_CHARS = 4_000
 TOOL_BYTES = 3_500
 """Tool output after each pair of messages, which is most of a transcript."""
 MIB = 2**20
@@ -28,10 +29,26 @@ GIVE_UP_S = 1_800.0
 
 
 def run(report: Report, *, quick: bool) -> None:
-    """Append to a long transcript, then import many."""
+    """Mask text, append to a long transcript, then import many."""
+    _mask(report)
     _append(report)
     part = 20 if quick else 1
     _import(report, TRANSCRIPTS // part, TOTAL_BYTES // part)
+
+
+def _mask(report: Report) -> None:
+    """Measure the masking of the documentation, whole and as messages, on one core."""
+    texts = [file.read_text() for file in sorted(Path("docs").rglob("*.md"))]
+    text = ("".join(texts) * (MIB // sum(map(len, texts)) + 1))[:MIB]
+    redact = Redactor()
+    for name, size in (("whole", MIB), (f"in messages of {MESSAGE_CHARS:,}", MESSAGE_CHARS)):
+        times_s = []
+        for _ in range(5):
+            started = time.process_time()
+            for at in range(0, MIB, size):
+                redact(text[at : at + size])
+            times_s.append(time.process_time() - started)
+        report.add(f"masking 1 MB, {name}", min(times_s), "s", at_most(0.1))
 
 
 def _append(report: Report) -> None:

@@ -10,6 +10,7 @@ import msgspec
 from memoryd.source.transcripts.format import Message, Part
 from memoryd.source.transcripts.sender import normal_id
 from memoryd.source.transcripts.strip import on_one_line
+from memoryd.text.redact import RULES
 from memoryd.text.voice import ASSISTANT, Voice, shown_name
 from memoryd_client.schema.search import Origin, Role
 
@@ -40,8 +41,8 @@ class ReadingRules(NamedTuple):
 
     @property
     def reading(self) -> str:
-        """A short name of the rules that decide who speaks: a change has texts read again."""
-        rules = msgspec.json.encode([_READING, sorted(self.owners)])
+        """A short name of the rules for speakers and masks: a change has texts read again."""
+        rules = msgspec.json.encode([_READING, RULES, sorted(self.owners)])
         return hashlib.sha256(rules).hexdigest()[:16]
 
 
