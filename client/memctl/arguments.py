@@ -57,6 +57,7 @@ class Arguments(Struct):
     start_line: int = 1
     lines: int | None = None
     state: str = "indexed"
+    why: str | None = None
     force: bool = False
     provider: str | None = None
     no_vectors: bool = False

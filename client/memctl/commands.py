@@ -170,6 +170,7 @@ COMMANDS: dict[str, Command] = {
                 value="failed",
             ),
             Option("--remarked", "state", "files with a remark", value="remarked"),
+            Option("--why", "why", "the state of one file, and why it is not indexed", _NAME),
         ),
     ),
     "sessions": Command("List transcripts and how much of each is not indexed yet."),

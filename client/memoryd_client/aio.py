@@ -217,6 +217,10 @@ class AsyncClient:
         """Return one page of files; `after` is the `next_after` of the previous page."""
         return await self._run(requests.files(state, after=after, limit=limit), timeout_s)
 
+    async def why(self, path: str, *, timeout_s: float | None = None) -> FileEntry:
+        """Return the state of one path, and the reason if it is not indexed; see `FileEntry`."""
+        return (await self._run(requests.why(path), timeout_s)).files[0]
+
     async def sessions(
         self, *, timeout_s: float | None = None
     ) -> AsyncGenerator[SessionEntry, None]:

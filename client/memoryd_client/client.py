@@ -224,6 +224,10 @@ class Client:
         """Return one page of files; `after` is the `next_after` of the previous page."""
         return self._run(requests.files(state, after=after, limit=limit), timeout_s)
 
+    def why(self, path: str, *, timeout_s: float | None = None) -> FileEntry:
+        """Return the state of one path, and the reason if it is not indexed; see `FileEntry`."""
+        return self._run(requests.why(path), timeout_s).files[0]
+
     def sessions(self, *, timeout_s: float | None = None) -> Generator[SessionEntry, None, None]:
         """Yield all transcripts, by name. `timeout_s` applies to each page."""
         after: str | None = None

@@ -133,6 +133,7 @@ async def status(
         source_counts=sources,
         skipped_paths=[wire.SkippedPath(path, why) for _, path, why in passed_over[:LISTED]],
         skipped_count=len(passed_over),
+        hidden=scanned.hidden,
         cache=wire.CacheStatus(
             enabled=settings.cache.enabled,
             entries=index.cached,

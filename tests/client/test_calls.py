@@ -32,6 +32,7 @@ ALL: list[Call[Any]] = [
     requests.index(force=False, provider=None),
     requests.index(force=True, provider=None),
     requests.files("indexed", after=None, limit=200),
+    requests.why("MEMORY.md"),
     requests.sessions(after=None, limit=200),
     requests.forget(ForgetBody(match="x")),
     requests.PROBE,

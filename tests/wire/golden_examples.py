@@ -328,6 +328,7 @@ BODIES: dict[str, Body] = {
     ),
     "files_body": FilesBody(state="failed", after="memory/huge.md", limit=2),
     "files_body_defaults": FilesBody(),
+    "files_body_of_a_path": FilesBody(path="memory/todo.markdown"),
     "files_result": FilesResult(
         files=[
             FileEntry(
@@ -341,6 +342,7 @@ BODIES: dict[str, Body] = {
         ],
         total=345,
         next_after="memory/scan.pdf",
+        hidden={"folders called node_modules": 2, "names that begin with a dot": 7},
     ),
     "probe_result": ProbeResult(
         chosen_because="no key of another provider was found",
@@ -487,5 +489,6 @@ BODIES: dict[str, Body] = {
         notices=[NOTICE],
         restricted_socket="/run/user/1000/memoryd/memoryd-agent/memoryd.sock",
         allowed=["search", "get", "status"],
+        hidden={"names that begin with a dot": 7},
     ),
 }

@@ -231,3 +231,4 @@ class StatusResult(Body):
     restricted: bool = False
     restricted_socket: str | None = None
     allowed: list[str] = field(default_factory=list)
+    hidden: dict[str, int] = field(default_factory=dict)

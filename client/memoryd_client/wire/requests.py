@@ -182,6 +182,11 @@ def files(state: str, *, after: str | None, limit: int) -> Call[FilesResult]:
     return Call(Op.FILES, FilesBody(encodable(state), after, limit), FilesResult)
 
 
+def why(path: str) -> Call[FilesResult]:
+    """Ask for the state of one path; see `FilesBody`."""
+    return Call(Op.FILES, FilesBody(path=encodable(path)), FilesResult)
+
+
 def session_start(session: str) -> Call[SessionStartResult]:
     """Report that an agent's session begins."""
     return Call(Op.SESSION_START, SessionStartBody(encodable(session)), SessionStartResult)

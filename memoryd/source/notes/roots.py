@@ -12,6 +12,7 @@ from memoryd.source.filenames import (
     MEMORY_FOLDER,
     ROOT_FILES,
     SUFFIX,
+    hiding_rule,
     is_markdown,
     is_tool_folder,
     split_glob,
@@ -96,6 +97,20 @@ class Root:
         if (taken := self._taken(parts[:-1])) is None:
             return False
         return self.selection is None or self.selection.takes("/".join(parts), taken=taken)
+
+    def why_not(self, path: Path) -> str | None:
+        """Return why a file below this root is not taken, apart from ignore files; None: it is."""
+        if self.holds(path):
+            return None
+        *folders, name = path.relative_to(self.path).parts or (path.name,)
+        rules = [hiding_rule(folder, folder=True) for folder in folders]
+        rules.append(hiding_rule(name, folder=False))
+        hidden = next((rule for rule in rules if rule is not None), None)
+        if hidden is not None:
+            return f"memoryd leaves out {hidden}"
+        if not is_markdown(name):
+            return f"not a Markdown file ({SUFFIX})"
+        return f"the pattern or an exclusion of {self.shown} leaves it out"
 
     def leads_to(self, folder: Path) -> bool:
         """Return whether a directory may contain memory or lead to it."""
