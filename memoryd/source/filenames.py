@@ -7,12 +7,15 @@ from memoryd.fs.hang import tick
 
 ROOT_FILES = ("MEMORY.md", "memory.md", "USER.md")
 MEMORY_FOLDER = "memory"
+DREAMING_FOLDER = "dreaming"
+"""Directory in the memory folder for the reports that OpenClaw writes about its own notes."""
 IGNORE_FILE = ".memoryignore"
 SUFFIX = ".md"
 OTHER_SUFFIXES = (".markdown", ".mdown", ".mdwn", ".mkd", ".mkdn", ".mkdown")
 """Other endings of Markdown files; such files are not memory, but counted as hidden."""
 NOT_UTF8 = "its name is not UTF-8"
 DOT_RULE = "names that begin with a dot"
+DREAMING_RULE = f"OpenClaw's reports in {MEMORY_FOLDER}/{DREAMING_FOLDER}"
 IGNORE_RULE = f"{IGNORE_FILE} files"
 TOOL_FOLDERS = {"node_modules", "bower_components", "__pycache__", "site-packages", "venv"}
 

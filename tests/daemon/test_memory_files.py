@@ -319,3 +319,33 @@ def test_why_names_the_state_of_a_path(
     if reason is None:
         shown = daemon.memctl("files", f"--why={path}").stdout
         assert shown.endswith("is indexed\n")
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_memory"),
+    [
+        ("", False),
+        ('extra_paths = ["."]', False),
+        ('extra_paths = [{ path = ".", pattern = "*.md" }]', False),
+        ('extra_paths = ["memory/dreaming"]', True),
+        ('extra_paths = ["memory/dreaming/deep"]', True),
+        ('extra_paths = ["memory/dreaming/*/*.md"]', True),
+        ('extra_paths = [{ path = ".", pattern = "/memory/dreaming/**/*.md" }]', True),
+    ],
+)
+def test_reports_of_dreaming_are_memory_only_if_asked_for(
+    daemon: Daemon, settings: str, is_memory: bool
+) -> None:
+    daemon.write("memory/dreaming/deep/2026-08-14.md", "a report about figs\n")
+    daemon.write("memory/projects/dreaming/a.md", "a note about figs\n")
+    daemon.settings += f"\n{settings}"
+    daemon.start().sync()
+    reports = ["2026-08-14.md"] * is_memory
+    assert found(daemon, "figs") == [*reports, "a.md"]
+    with daemon.client() as client:
+        entry = client.why("memory/dreaming/deep/2026-08-14.md")
+        assert entry.state == ("indexed" if is_memory else "hidden")
+        rule = "OpenClaw's reports in memory/dreaming"
+        assert client.status().hidden == ({} if is_memory else {rule: 1})
+        if not is_memory:
+            assert entry.reason == f"memoryd leaves out {rule}"

@@ -47,6 +47,7 @@ class Discovery:
         for root in self._roots():
             walk.visit(root)
         walk.scan.skip_ignore_files()
+        walk.scan.unhide()
         self._special = walk.scan.ignore_files
         return walk.scan
 

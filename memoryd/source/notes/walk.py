@@ -83,6 +83,14 @@ class Scan:
                 )
         return found
 
+    def unhide(self) -> None:
+        """Drop hidden paths that another root takes."""
+        root = str(self.workspace).rstrip("/") + "/"
+        notes = {key.path for key in self.stats} if self.hidden else set()
+        for path in [*self.hidden]:
+            if path.removeprefix(root) in notes or Path(path) in self.folders:
+                del self.hidden[path]
+
     def skip_ignore_files(self) -> None:
         """Note the problems of the ignore files."""
         for path, file in self.ignore_files.items():
@@ -281,7 +289,7 @@ class Walk:
         if entry.is_dir(follow_symlinks=False) or (link and _leads_to_folder(entry)):
             taken = root.enters(parts, taken=folder.taken)
             if taken is None:
-                self._note_rule(path, hiding_rule(entry.name, folder=True))
+                self._note_rule(path, root.folder_rule(parts))
                 return
             if self._is_ignored(path, folder, is_folder=not link):
                 return
