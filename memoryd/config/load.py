@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from memoryd.config.settings import Section, Settings, SocketSettings
-from memoryd.config.validate import ConfigError, choices, mistakes, socket_mistakes
+from memoryd.config.validate import AGENT_ID, ConfigError, choices, mistakes, socket_mistakes
 from memoryd.fs.directories import shown_path
 from memoryd.fs.hang import DISK_LIMIT_S, within
 from memoryd_client.shared import ownership, paths, toml
@@ -113,7 +113,7 @@ def load(
             raise ConfigError(
                 f"{source.file}: agents {other} and {config.agent} have the same index"
                 f" {config.db_path}",
-                "set store.path of one of them",
+                f"set store.path of one of them, or use {AGENT_ID} in it",
             )
     return configs
 
@@ -381,7 +381,7 @@ def _all_keys(section: type[Section], at: str = "") -> Iterator[str]:
 
 def _db_path(settings: Settings, name: str) -> Path:
     if settings.store.path is not None:
-        path = Path(settings.store.path).expanduser()
+        path = Path(settings.store.path.replace(AGENT_ID, name)).expanduser()
     else:
         path = Path(paths.state_dir()) / f"{name}.sqlite"
     # An index needs one name: the lock is beside it, and a rebuild replaces the file itself.

@@ -243,6 +243,18 @@ def test_the_path_of_the_index_can_be_set(home: Path) -> None:
     assert values(loaded)["store.path"][0] == str(home / "x/index.sqlite")
 
 
+def test_the_agents_id_is_filled_into_the_path_of_the_index(home: Path) -> None:
+    write(home, "[defaults.store]\npath = '~/x/{agentId}/{agentId}.db'\n[agents.a]\n[agents.b]")
+    folder = home / "x"
+    assert [loaded.db_path for loaded in config.load()] == [folder / "a/a.db", folder / "b/b.db"]
+
+
+def test_an_agent_without_a_name_fills_in_the_name_of_its_index(home: Path) -> None:
+    plain = load().db_path.stem
+    write(home, "[defaults.store]\npath = '~/{agentId}.db'")
+    assert load().db_path == home / f"{plain}.db"
+
+
 # --- merging
 
 
@@ -368,6 +380,10 @@ def test_a_whole_number_is_a_number(home: Path) -> None:
         ),
         ("[agents.main]\nworkspace = ' '", ["[agents.main]: workspace: is blank"]),
         ("[defaults.store]\npath = ''", ["[defaults]: store.path: is blank"]),
+        (
+            "[defaults.store]\npath = '/x/{agent_id}.db'",
+            ["[defaults]: store.path: {agent_id} is no placeholder; {agentId} is the only one"],
+        ),
         ("[defaults.sessions]\npaths = ['a', '']", ["sessions.paths[1]: is blank"]),
         (
             "[defaults]\nremote.max_tokens_per_day = 100",
