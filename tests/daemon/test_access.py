@@ -201,7 +201,7 @@ def test_an_indexed_note_that_becomes_unreadable_is_told_and_kept(
         if watch == "false":
             daemon.sync()
         with daemon.client() as client:
-            eventually(lambda: [entry.path for entry in client.files("failed")])
+            eventually(lambda: client.files_page("failed").total == 1)
             assert client.why("memory/a.md").state == "failed"
         shown = daemon.memctl("files", "--failed").stdout
         assert shown.splitlines()[1].split(maxsplit=1)[1] == "memory/a.md  (Permission denied)"

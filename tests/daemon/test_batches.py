@@ -241,7 +241,10 @@ def test_two_failures_turn_it_off_until_a_probe(daemon: Daemon, openai: OpenAiDo
     eventually(lambda: batch(daemon).off_reason is not None)
     shown = batch(daemon)
     assert (shown.enabled, shown.failures) == (False, 2)
-    assert "memctl probe" in (shown.off_reason or "")
+    reason = shown.last_error
+    fix = "`memctl probe` turns it on again if it works"
+    assert reason is not None
+    assert shown.off_reason == f"{reason.rstrip('.')}; {fix}"
     assert any("the batch API is disabled" in line for line in status(daemon).degraded)
     eventually(all_embedded(daemon))
     daemon.write("memory/1.md", "the plumber of house 1 is called Bob\n")
