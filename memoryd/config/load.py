@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from memoryd.config.reference_keys import reference_hint
 from memoryd.config.settings import Section, Settings, SocketSettings
 from memoryd.config.validate import AGENT_ID, ConfigError, choices, mistakes, socket_mistakes
 from memoryd.fs.directories import shown_path
@@ -364,7 +365,8 @@ def _check_keys(
         if key not in fields:
             origin = next((o for k, o in origins.items() if f"{k}.".startswith(f"{dotted}.")), file)
             near = difflib.get_close_matches(dotted, known, n=1, cutoff=0.6)
-            hint = f"did you mean {near[0]}?" if near else ""
+            hint = reference_hint(dotted, known)
+            hint = hint or (f"did you mean {near[0]}?" if near else "")
             raise ConfigError(f"{origin}: unknown key {dotted}", hint)
         if isinstance(fields[key], type) and issubclass(fields[key], Section):
             if not isinstance(value, dict):

@@ -449,6 +449,10 @@ BODIES: dict[str, Body] = {
             off_reason="it is expired",
             last_error="it is expired",
             jobs=[BatchJob("batch_1", state="in_progress", texts=2_000, age_s=61.5)],
+            concurrency=2,
+            poll_interval_ms=2_000,
+            timeout_ms=3_600_000,
+            last_provider="openai",
         ),
         embedding=EmbeddingStatus(
             provider="openai",
