@@ -4,7 +4,12 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 
-from memoryd_client.errors import ConnectionLostError, DaemonNotRunningError, ShuttingDownError
+from memoryd_client.errors import (
+    ConnectionLostError,
+    DaemonNotRunningError,
+    RequestTimeoutError,
+    ShuttingDownError,
+)
 from memoryd_client.schema.agents import AddResult, AgentsResult, DropResult, ReloadResult
 from memoryd_client.schema.memory import (
     ConfigResult,
@@ -27,7 +32,7 @@ from memoryd_client.shared import paths
 from memoryd_client.transport.async_link import AsyncLink, follow, open_streams
 from memoryd_client.transport.dial import Target
 from memoryd_client.wire import requests
-from memoryd_client.wire.codec import check_repeat, timed_out
+from memoryd_client.wire.codec import check_repeat, stopped, timed_out
 from memoryd_client.wire.requests import Call, ProgressCallback, ProgressReport, ResultT, TimeLimit
 
 
@@ -313,10 +318,13 @@ class AsyncClient:
                 if loss is report.error or times_closed != self._times_closed:
                     raise
                 check_repeat(call, loss, was_repeated=was_repeated)
+                was_stopped = isinstance(loss, ShuttingDownError)
             was_repeated = True
-            link = await self._reconnected(call, limit)
+            link = await self._reconnected(call, limit, was_stopped=was_stopped)
 
-    async def _reconnected(self, call: Call[ResultT], limit: TimeLimit) -> AsyncLink:
+    async def _reconnected(
+        self, call: Call[ResultT], limit: TimeLimit, *, was_stopped: bool
+    ) -> AsyncLink:
         """Connect within the remaining time of a call."""
         left_s = limit.left_s()
         wait_s = self._wait_s if left_s is None else min(self._wait_s, left_s)
@@ -325,9 +333,16 @@ class AsyncClient:
                 return await self._connected(time.monotonic(), wait_s, left_s)
         except TimeoutError as error:
             raise timed_out(call, limit) from error
-        except (ConnectionLostError, DaemonNotRunningError, ShuttingDownError) as error:
+        except (
+            ConnectionLostError,
+            DaemonNotRunningError,
+            RequestTimeoutError,
+            ShuttingDownError,
+        ) as error:
             if limit.left_s() == 0:
                 raise timed_out(call, limit) from error
+            if was_stopped:
+                raise stopped(call) from error
             raise
 
     async def _connected(self, since: float, wait_s: float, limit_s: float | None) -> AsyncLink:

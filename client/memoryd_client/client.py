@@ -4,7 +4,12 @@ import time
 from _thread import allocate_lock
 from collections.abc import Generator
 
-from memoryd_client.errors import ConnectionLostError, DaemonNotRunningError, ShuttingDownError
+from memoryd_client.errors import (
+    ConnectionLostError,
+    DaemonNotRunningError,
+    RequestTimeoutError,
+    ShuttingDownError,
+)
 from memoryd_client.schema.agents import AddResult, AgentsResult, DropResult, ReloadResult
 from memoryd_client.schema.memory import (
     ConfigResult,
@@ -27,7 +32,7 @@ from memoryd_client.shared import paths
 from memoryd_client.transport.blocking_link import BlockingLink, follow, open_link
 from memoryd_client.transport.dial import Target
 from memoryd_client.wire import requests
-from memoryd_client.wire.codec import check_repeat, timed_out
+from memoryd_client.wire.codec import check_repeat, stopped, timed_out
 from memoryd_client.wire.requests import Call, ProgressCallback, ProgressReport, ResultT, TimeLimit
 
 
@@ -329,18 +334,28 @@ class Client:
                     raise
                 link.close()
                 check_repeat(call, loss, was_repeated=was_repeated)
+                was_stopped = isinstance(loss, ShuttingDownError)
             was_repeated = True
-            link = self._reconnected(call, limit)
+            link = self._reconnected(call, limit, was_stopped=was_stopped)
 
-    def _reconnected(self, call: Call[ResultT], limit: TimeLimit) -> BlockingLink:
+    def _reconnected(
+        self, call: Call[ResultT], limit: TimeLimit, *, was_stopped: bool
+    ) -> BlockingLink:
         """Connect within the remaining time of a call."""
         left_s = limit.left_s()
         wait_s = self._wait_s if left_s is None else min(self._wait_s, left_s)
         try:
             return self._connected(time.monotonic(), wait_s, left_s)
-        except (DaemonNotRunningError, ConnectionLostError, ShuttingDownError) as error:
+        except (
+            ConnectionLostError,
+            DaemonNotRunningError,
+            RequestTimeoutError,
+            ShuttingDownError,
+        ) as error:
             if limit.left_s() == 0:
                 raise timed_out(call, limit) from error
+            if was_stopped:
+                raise stopped(call) from error
             raise
 
     def _connected(self, since: float, wait_s: float, limit_s: float | None) -> BlockingLink:
