@@ -176,6 +176,25 @@ class FileGone:
     absent: Path | None = field(default=None, compare=False)
 
 
+class ConversationTopic(msgspec.Struct, frozen=True):
+    """Subject of a conversation: its title, or else the first words of its first question.
+
+    A title replaces one of the same `rank` or a lower one. `is_outside`: the question is a
+    stranger's, because the owner has said nothing yet. `last_record` is the id of the latest record
+    that has one. All are "" if unknown.
+    """
+
+    title: str = ""
+    rank: int = 0
+    question: str = ""
+    is_outside: bool = False
+    last_record: str = ""
+
+    def shown(self, *, trusted: bool) -> str:
+        """Return the subject for a result; a trusted one shows no stranger's question."""
+        return self.title or ("" if trusted and self.is_outside else self.question)
+
+
 class TranscriptState(msgspec.Struct, frozen=True):
     """Reading state of a transcript, so that the next reading covers only added records.
 
@@ -207,6 +226,7 @@ class TranscriptState(msgspec.Struct, frozen=True):
     first_at: float | None = None
     last_at: float | None = None
     open_messages: int = 0
+    topic: ConversationTopic = ConversationTopic()
 
 
 @dataclass(frozen=True, slots=True)

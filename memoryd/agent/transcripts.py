@@ -38,7 +38,13 @@ from memoryd.source.transcripts.delta import (
     read_records,
 )
 from memoryd.source.transcripts.detect import by_name, detect, excluded, family
-from memoryd.source.transcripts.format import LeftOutError, Record, TranscriptFormat
+from memoryd.source.transcripts.format import (
+    BY_A_PERSON,
+    LeftOutError,
+    Record,
+    Title,
+    TranscriptFormat,
+)
 from memoryd.source.transcripts.locations import (
     SOURCE,
     Found,
@@ -49,6 +55,7 @@ from memoryd.source.transcripts.locations import (
 from memoryd.source.transcripts.openclaw_sessions import SessionKeys
 from memoryd.source.transcripts.spoken import ReadingRules, Spoken, owner_ids, spoken
 from memoryd.source.transcripts.times import Times
+from memoryd.source.transcripts.topic import TopicReader, spoken_title, titled
 from memoryd.source.transcripts.tracker import Thresholds
 from memoryd.text.first_masking import FirstMasking
 from memoryd_client.schema.memory import GetBody, GetResult
@@ -113,7 +120,7 @@ class Transcripts:
         for key in [key for key in found.files if ("path", stem(key.path)) in self.tombstones]:
             del found.files[key]
         self._without_people = frozenset(
-            key for key, (path, _) in found.files.items() if self._session_keys.reason(path)
+            key for key, (path, _) in found.files.items() if self._session_keys.facts(path).reason
         )
         return found
 
@@ -142,9 +149,12 @@ class Transcripts:
         """Read the records of a transcript added since `base`. Blocking. Raises `OSError`."""
         if path.name.endswith(openclaw_json5.SUFFIX):
             return self._read_chat(path)
-        if (reason := self._session_keys.reason(path)) is not None:
-            raise LeftOutError(errno.EILSEQ, f"a {reason}")
-        return read_delta(path, base=base, options=self._options_for(path))
+        session = self._session_keys.facts(path)
+        if session.reason is not None:
+            raise LeftOutError(errno.EILSEQ, f"a {session.reason}")
+        delta = read_delta(path, base=base, options=self._options_for(path))
+        topic = titled(delta.state.topic, Title(session.label, BY_A_PERSON), self.options.rules)
+        return replace(delta, state=msgspec.structs.replace(delta.state, topic=topic))
 
     def _read_chat(self, path: Path) -> TranscriptDelta:
         """Read a whole chat of the older store; unchanged chunks keep their rows."""
@@ -156,13 +166,17 @@ class Transcripts:
             if (message := openclaw_json5.message(item)) is not None:
                 times = times.with_message(message)
         count = 0
+        topics = TopicReader(None, None, options.rules)
         for number, said in self._spoken(chat):
             count += 1
+            topics.hear(said)
             chunker.add(Position(0, number), [(part.text, part.voice) for part in said])
         state = openclaw_json5.state(
             chat, stat, inode, count, owner=options.owner, reading=self.reading
         )
-        state = msgspec.structs.replace(state, first_at=times.first, last_at=times.last)
+        state = msgspec.structs.replace(
+            state, first_at=times.first, last_at=times.last, topic=topics.topic
+        )
         if ("session", state.session) in self.tombstones:
             raise LeftOutError(errno.EILSEQ, "its session was forgotten")
         chunks, _ = chunker.finish(Position(0, 1))
@@ -183,11 +197,13 @@ class Transcripts:
                     yield number, said
 
     def messages(self, path: Path) -> Iterator[Spoken]:
-        """Yield every message of a transcript as indexed. Blocking. Raises `OSError`."""
+        """Yield the messages of a transcript as indexed, and titles. Blocking. Raises `OSError`."""
         if path.name.endswith(openclaw_json5.SUFFIX):
             chat, *_ = openclaw_json5.load(path, self.places.base(path))
             yield from (part for _, said in self._spoken(chat) for part in said)
         else:
+            if label := self._session_keys.facts(path).label:
+                yield spoken_title(Title(label, BY_A_PERSON), self.options.rules)
             yield from messages(path, self.options)
 
     def _excerpt(

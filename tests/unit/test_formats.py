@@ -247,6 +247,7 @@ WORDS = st.sampled_from(
     [
         *("message", "session", "custom", "user", "assistant", "text", "session_meta", "event_msg"),
         *("response_item", "user_message", "agent_message", "item_completed", "UserMessage"),
+        *("custom-title", "ai-title", "summary", "session_info", "thread_name_updated"),
     ]
 )
 KEYS = st.sampled_from(
@@ -264,7 +265,7 @@ KEYS = st.sampled_from(
             "uuid",
         ),
         *("kind", "origin", "provenance", "sessionId", "parentId", "data", "runId", "sessionKey"),
-        *("source", "isMeta", "session_id"),
+        *("source", "isMeta", "session_id", "title", "name", "summary", "$set", "leafUuid"),
     ]
 )
 VALUES = st.recursive(
@@ -282,6 +283,7 @@ def test_no_record_is_too_strange(records: list[Record]) -> None:
     for known in FORMATS:
         assert isinstance(known.session(records), str)
         for record in records:
+            known.title(record)
             said = known.message(record)
             assert said is None or (
                 isinstance(said, Message) and said.text.strip() == said.text != ""

@@ -49,27 +49,27 @@ def write(folder: Path, store: Any) -> SessionKeys:
 )
 def test_runs_and_what_they_spawn_are_left_out(tmp_path: Path, ending: str) -> None:
     keys = write(tmp_path, STORE)
-    assert {name: keys.reason(tmp_path / f"{name}{ending}") for name in REASONS} == REASONS
+    assert {name: keys.facts(tmp_path / f"{name}{ending}").reason for name in REASONS} == REASONS
 
 
 def test_a_change_is_noticed_and_a_torn_store_keeps_what_was_known(tmp_path: Path) -> None:
     keys = write(tmp_path, STORE)
     cron, talk = tmp_path / "cron.jsonl", tmp_path / "talk.jsonl"
-    assert keys.reason(cron) == "cron run"
+    assert keys.facts(cron).reason == "cron run"
     (tmp_path / "sessions.json").write_text('{"agent:main:cron:daily": {"sess')
-    assert keys.reason(cron) == "cron run"
+    assert keys.facts(cron).reason == "cron run"
     write(tmp_path, {"agent:main:cron:other": {"sessionId": "talk"}})
-    assert (keys.reason(cron), keys.reason(talk)) == (None, "cron run")
+    assert (keys.facts(cron).reason, keys.facts(talk).reason) == (None, "cron run")
     os.unlink(tmp_path / "sessions.json")
-    assert keys.reason(talk) is None
+    assert keys.facts(talk).reason is None
     (tmp_path / "away").mkdir()
     (tmp_path / "away/sessions.json").write_text(json.dumps(STORE))
     (tmp_path / "sessions.json").symlink_to("away/sessions.json")
-    assert keys.reason(cron) is None
+    assert keys.facts(cron).reason is None
 
 
 @given(st.recursive(st.none() | st.integers() | st.text(max_size=5), st.lists) | st.just([1]))
 def test_no_store_is_too_strange(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
     folder = tmp_path_factory.mktemp("store")
     for store in (value, {"agent:main:cron:a": value}, {"cron:a": {"sessionId": value}}):
-        write(folder, store).reason(folder / "a.jsonl")
+        write(folder, store).facts(folder / "a.jsonl")

@@ -108,8 +108,10 @@ class Hit(Body):
     does, or the sender and the kind of quoted content; "" if unknown.
 
     `title` is the title of a note: of its front matter, else its first heading, else its file name.
-    `date` is the day that the file is of, `YYYY-MM-DD`, or its first and last day as in
-    `2026-11-23/2026-11-29`. Both are "" for a file without one. `confidence` is the calibrated
+    For a transcript it is that of the conversation, else the first words of its first question.
+    `date` is the day of the note, `YYYY-MM-DD`, or its first and last day as in
+    `2026-11-23/2026-11-29`; for a transcript it is the day of the message that answers, else the
+    first one of the conversation. Both are "" if unknown. `confidence` is the calibrated
     probability that the result answers the query; None if the daemon does not estimate it.
     """
 

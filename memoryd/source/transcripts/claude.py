@@ -3,7 +3,14 @@
 from collections.abc import Sequence
 
 from memoryd.source.transcripts.decisions import command, decided
-from memoryd.source.transcripts.format import Message, Record
+from memoryd.source.transcripts.format import (
+    BY_A_PERSON,
+    BY_A_PROGRAM,
+    Message,
+    Record,
+    Title,
+    title_of,
+)
 from memoryd.source.transcripts.strip import block_text, own_words, said
 
 _SPOKEN = ("user", "assistant")
@@ -41,6 +48,20 @@ class Claude:
         elif message.get("model") == "<synthetic>":
             return None
         return said(role, content, record.get("timestamp"))
+
+    def title(self, record: Record) -> Title | None:
+        """Return the name that a person gave, else the program's title, else its summary.
+
+        A summary may be that of another conversation, which its leaf tells.
+        """
+        match record.get("type"):
+            case "custom-title":
+                return title_of(record.get("customTitle"), BY_A_PERSON)
+            case "ai-title":
+                return title_of(record.get("aiTitle"), BY_A_PROGRAM + 1)
+            case "summary":
+                return title_of(record.get("summary"), BY_A_PROGRAM, record.get("leafUuid"))
+        return None
 
 
 def _queued(record: Record) -> Message | None:

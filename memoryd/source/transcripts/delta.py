@@ -29,6 +29,7 @@ from memoryd.source.transcripts.format import Record, TranscriptFormat
 from memoryd.source.transcripts.locations import is_archive
 from memoryd.source.transcripts.spoken import ReadingRules, Spoken, spoken
 from memoryd.source.transcripts.times import Times
+from memoryd.source.transcripts.topic import TopicReader, spoken_title
 
 MAX_RECORD_BYTES = 16 * 1024 * 1024
 HEAD_BYTES = 4_096
@@ -111,6 +112,7 @@ def read_delta(
         start = Position(0, 1) if base is None else Position(base.tail_offset, base.tail_line)
         end, messages, malformed, open_messages = start, 0, 0, 0
         times = Times.of(base)
+        topics = TopicReader(None if base is None else base.topic, fmt, options.rules)
         chunker = TranscriptChunker(tokens=options.tokens, max_bytes=options.max_bytes)
         closed, read_to = is_archive(path.name), start.offset
         for line in _lines(file, start, size, closed=closed) if fmt is not None else ():
@@ -121,11 +123,14 @@ def read_delta(
             record = _record(line.data)
             if record is None:
                 malformed += is_new and not _is_blank(line)
-            elif fmt is not None and (message := fmt.message(record)) is not None:
+                continue
+            topics.read(record)
+            if fmt is not None and (message := fmt.message(record)) is not None:
                 messages += is_new
                 open_messages += line.is_open
                 times = times.with_message(message)
-                said = spoken(message, options.rules)
+                said = list(spoken(message, options.rules))
+                topics.hear(said)
                 chunker.add(line.at, [(part.text, part.voice) for part in said])
         if base is not None and end.offset < base.offset:
             raise OSError(errno.ESTALE, "it was truncated while it was read")
@@ -151,6 +156,7 @@ def read_delta(
         reading=options.rules.reading,
         first_at=times.first,
         last_at=times.last,
+        topic=topics.topic,
     )
     content = f"{head_hash}:{generation}:{end.offset}:{read_to}:{state.reading}"
     return TranscriptDelta(
@@ -191,13 +197,16 @@ def read_records(
 
 
 def messages(path: Path, options: DeltaOptions) -> Iterator[Spoken]:
-    """Yield every message of a transcript as `spoken` does. Raises `OSError`."""
+    """Yield every message of a transcript as `spoken` does, and its titles. Raises `OSError`."""
     with opened(path, options.base(path), options.unpack_in) as (file, _, size):
         fmt, _ = _recognized(file, size, None, options)
         for line in _lines(file, Position(0, 1), size):
             record = _record(line.data)
-            message = None if record is None or fmt is None else fmt.message(record)
-            if message is not None:
+            if record is None or fmt is None:
+                continue
+            if (title := fmt.title(record)) is not None:
+                yield spoken_title(title, options.rules)
+            if (message := fmt.message(record)) is not None:
                 yield from spoken(message, options.rules)
 
 

@@ -1,7 +1,7 @@
 """Protocol of a transcript format, and its messages."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -52,6 +52,28 @@ class Message(Struct, frozen=True):
     parts: tuple[Part, ...] = ()
 
 
+class Title(NamedTuple):
+    """Title of a conversation; the latest of the highest `rank` counts.
+
+    `leaf` is the last record of the conversation that it is of, "" for that of the transcript.
+    """
+
+    text: str
+    rank: int
+    leaf: str = ""
+
+
+BY_A_PROGRAM, BY_A_PERSON = 1, 3
+"""Ranks of titles by their author."""
+
+
+def title_of(text: object, rank: int, leaf: object = "") -> Title | None:
+    """Return a title, None for anything but a text with words."""
+    if not isinstance(text, str) or not text.strip():
+        return None
+    return Title(text, rank, leaf if isinstance(leaf, str) else "")
+
+
 class TranscriptFormat(Protocol):
     """Transcript format of an agent, one record a line. Stateless: any line may come first."""
 
@@ -65,6 +87,9 @@ class TranscriptFormat(Protocol):
 
     def message(self, record: Record) -> Message | None:
         """Return the message of a record, None if it has none. Never raises."""
+
+    def title(self, record: Record) -> Title | None:
+        """Return the title of a conversation that a record gives, None if none. Never raises."""
 
 
 class LeftOutError(OSError):

@@ -1,4 +1,4 @@
-"""OpenClaw's `sessions.json`: the keys of sessions, and which sessions spawned them.
+"""OpenClaw's `sessions.json`: the keys and labels of sessions, and which sessions spawned them.
 
 A session without people has a transcript like any other; only its key tells.
 """
@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -27,22 +27,37 @@ class _Session(msgspec.Struct):
     file: Any = msgspec.field(name="sessionFile", default=None)
     spawned_by: Any = msgspec.field(name="spawnedBy", default=None)
     parent: Any = msgspec.field(name="parentSessionKey", default=None)
+    label: Any = None
+    subject: Any = None
+
+
+class SessionFacts(NamedTuple):
+    """Facts about a session. `reason`: why its transcript is left out, None if it is not.
+
+    `label` is the name that a person gave it, or else the subject of its group.
+    """
+
+    reason: str | None = None
+    label: str = ""
+
+
+UNKNOWN_SESSION = SessionFacts()
 
 
 class SessionKeys:
-    """Reasons why transcripts are left out, as the `sessions.json` beside them says."""
+    """Facts about the sessions of transcripts, as the `sessions.json` beside them says."""
 
     def __init__(self, base: Callable[[Path], Path]) -> None:
         """Take the function that returns the directory below which no links are allowed."""
         self._base = base
-        self._read: dict[Path, tuple[tuple[int, int, int], dict[str, str]]] = {}
+        self._read: dict[Path, tuple[tuple[int, int, int], dict[str, SessionFacts]]] = {}
 
-    def reason(self, path: Path) -> str | None:
-        """Return why a transcript is left out, None if it is not. Blocking."""
-        return self._reasons(path.parent).get(_id_of(path.name))
+    def facts(self, path: Path) -> SessionFacts:
+        """Return what is known about the session of a transcript. Blocking."""
+        return self._of_folder(path.parent).get(_id_of(path.name), UNKNOWN_SESSION)
 
-    def _reasons(self, folder: Path) -> dict[str, str]:
-        """Return the reasons by session id; those of the last reading while it can't be read."""
+    def _of_folder(self, folder: Path) -> dict[str, SessionFacts]:
+        """Return the facts by session id; those of the last reading while it can't be read."""
         _, before = self._read.get(folder, (None, {}))
         path = folder / NAME
         try:
@@ -52,7 +67,7 @@ class SessionKeys:
                 if folder in self._read and self._read[folder][0] == version:
                     return before
                 data = file.read() if stat.st_size <= MAX_BYTES else b"{}"
-            found = reasons(msgspec.json.decode(data, type=dict[str, _Session]))
+            found = session_facts(msgspec.json.decode(data, type=dict[str, _Session]))
         except FileNotFoundError:
             self._read.pop(folder, None)
             return {}
@@ -62,20 +77,26 @@ class SessionKeys:
         return found
 
 
-def reasons(sessions: dict[str, _Session]) -> dict[str, str]:
-    """Return why sessions are left out, by their id. One that people use too is not."""
-    found: dict[str, str] = {}
-    kept: set[str] = set()
+def session_facts(sessions: dict[str, _Session]) -> dict[str, SessionFacts]:
+    """Return the facts about sessions by their id. One that people use too is not left out."""
+    found: dict[str, SessionFacts] = {}
     for key, session in sessions.items():
-        why = _why(key, sessions)
+        own = SessionFacts(_why(key, sessions), _label(session))
         for id_ in (session.session_id, _id_of(session.file)):
-            if not isinstance(id_, str) or not id_:
-                continue
-            if why is None:
-                kept.add(id_)
-            else:
-                found[id_] = why
-    return {id_: why for id_, why in found.items() if id_ not in kept}
+            if isinstance(id_, str) and id_:
+                found[id_] = _both(found[id_], own) if id_ in found else own
+    return found
+
+
+def _both(one: SessionFacts, other: SessionFacts) -> SessionFacts:
+    """Return the facts about a session with two keys."""
+    is_kept = one.reason is None or other.reason is None
+    return SessionFacts(None if is_kept else other.reason, one.label or other.label)
+
+
+def _label(session: _Session) -> str:
+    labels = (session.label, session.subject)
+    return next((label for label in labels if isinstance(label, str) and label.strip()), "")
 
 
 def _id_of(file: object) -> str:
