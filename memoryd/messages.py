@@ -206,6 +206,8 @@ class TranscriptState(msgspec.Struct, frozen=True):
     without a line end, which the next reading reads again. `session` and `owner` (an agent id) are
     "" if unknown. `reading` names the rules of reading: with others, all is read again. `first_at`
     and `last_at` are Unix times of the earliest and latest message, None if none has a time.
+    `first_record` is the id of the first message. `repeats` names the transcripts that have copies
+    of records, which are left out here, with their generations.
     """
 
     format: str
@@ -227,6 +229,8 @@ class TranscriptState(msgspec.Struct, frozen=True):
     last_at: float | None = None
     open_messages: int = 0
     topic: ConversationTopic = ConversationTopic()
+    first_record: str = ""
+    repeats: dict[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)

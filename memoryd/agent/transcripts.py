@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from memoryd.agent.factories import redactor
+from memoryd.agent.resumed import ResumedSessions
 from memoryd.chunk.transcript import Position, TranscriptChunker
 from memoryd.config.load import AgentConfig
 from memoryd.fs.safe_open import LinkError
@@ -28,6 +29,7 @@ from memoryd.messages import (
 )
 from memoryd.source.notes.read import NotMemoryError
 from memoryd.source.transcripts import openclaw_json5
+from memoryd.source.transcripts.claude import Claude, own_session
 from memoryd.source.transcripts.delta import (
     DeltaOptions,
     TranscriptDelta,
@@ -93,6 +95,11 @@ class Transcripts:
         )
         self.reading = self.options.rules.reading
         self._session_keys = SessionKeys(self.places.base)
+        self._resumed = ResumedSessions(
+            self.places,
+            lambda: {} if index is None else index.catalog.rows,
+            lambda name: ("path", stem(name)) in self.tombstones,
+        )
         self._without_people: frozenset[FileKey] = frozenset()
 
     def tombstone(self, text: str) -> tuple[str, str]:
@@ -119,6 +126,7 @@ class Transcripts:
         found = self.places.find()
         for key in [key for key in found.files if ("path", stem(key.path)) in self.tombstones]:
             del found.files[key]
+        self._resumed.look(found.files.keys())
         self._without_people = frozenset(
             key for key, (path, _) in found.files.items() if self._session_keys.facts(path).reason
         )
@@ -132,6 +140,7 @@ class Transcripts:
         """
         if self._index is None:
             return {}
+        self._resumed.settle(self._index.catalog.rows)
         return {
             key: (row.stat, row.transcript)
             if row.transcript is not None
@@ -143,18 +152,53 @@ class Transcripts:
         }
 
     def _is_current(self, state: TranscriptState) -> bool:
-        return state.reading == self.reading and family(state.format) in ("", *self._formats)
+        return (
+            state.reading == self.reading
+            and family(state.format) in ("", *self._formats)
+            and self._resumed.is_current(state)
+        )
 
     def read(self, path: Path, base: TranscriptState | None) -> TranscriptDelta:
         """Read the records of a transcript added since `base`. Blocking. Raises `OSError`."""
+        key = self.places.key(path)
+        try:
+            delta = self._read(path, base)
+        except OSError:
+            if key is not None:
+                self._resumed.note(key, None)
+            raise
+        if key is not None:
+            self._resumed.note(key, delta.state)
+        return delta
+
+    def read_as(self, path: Path, state: TranscriptState | None) -> TranscriptDelta | None:
+        """Read a whole transcript as it was when it reached a state. Blocking.
+
+        None if copies of records can't be told from others any more. Raises as `read` does.
+        """
+        if state is None or not state.repeats:
+            return self._read(path, None)
+        options = self._resumed.with_ids(state, self._options_for(path))
+        return None if options is None else read_delta(path, base=None, options=options)
+
+    def _read(self, path: Path, base: TranscriptState | None) -> TranscriptDelta:
         if path.name.endswith(openclaw_json5.SUFFIX):
             return self._read_chat(path)
         session = self._session_keys.facts(path)
         if session.reason is not None:
             raise LeftOutError(errno.EILSEQ, f"a {session.reason}")
-        delta = read_delta(path, base=base, options=self._options_for(path))
+        copies, options = self._resumed.reading(path, base, self._options_for(path))
+        delta = read_delta(path, base=base, options=options)
         topic = titled(delta.state.topic, Title(session.label, BY_A_PERSON), self.options.rules)
-        return replace(delta, state=msgspec.structs.replace(delta.state, topic=topic))
+        state = msgspec.structs.replace(
+            delta.state,
+            topic=topic,
+            session=copies.session or delta.state.session,
+            first_record=copies.first_record,
+            repeats=copies.repeats,
+        )
+        digest = f"{delta.hash}:{sorted(copies.repeats)}" if copies.repeats else delta.hash
+        return replace(delta, state=state, hash=digest)
 
     def _read_chat(self, path: Path) -> TranscriptDelta:
         """Read a whole chat of the older store; unchanged chunks keep their rows."""
@@ -249,12 +293,17 @@ class Transcripts:
             facts=delta.facts,
         )
 
-    def _detect(self, head: Sequence[Record], enabled: Collection[str]) -> TranscriptFormat | None:
+    def _detect(
+        self, head: Sequence[Record], enabled: Collection[str], name: str = ""
+    ) -> TranscriptFormat | None:
         """Return the format of a transcript. Raises `LeftOutError` for an excluded one."""
         if (reason := excluded(head)) is not None:
             raise LeftOutError(errno.EILSEQ, f"a {reason}")
         found = detect(head, enabled)
-        if found is not None and ("session", found.session(head)) in self.tombstones:
+        session = "" if found is None else found.session(head)
+        if isinstance(found, Claude) and name:
+            session = own_session(name, head)
+        if session and ("session", session) in self.tombstones:
             raise LeftOutError(errno.EILSEQ, "its session was forgotten")
         return found
 
@@ -293,7 +342,9 @@ class Transcripts:
         )
 
     def _options_for(self, path: Path) -> DeltaOptions:
-        return replace(self.options, owner=owner_of(path))
+        name = path.name.partition(".jsonl")[0]
+        detect = partial(self._detect, enabled=self._formats, name=name)
+        return replace(self.options, owner=owner_of(path), detect=detect)
 
 
 def stem(path: str) -> str:

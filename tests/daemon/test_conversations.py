@@ -127,7 +127,7 @@ def test_a_title_changes_no_rank(chats: Daemon) -> None:
     write(
         chats,
         "b.jsonl",
-        words | {"sessionId": "t"},
+        words | {"sessionId": "t", "uuid": "2"},
         {"type": "custom-title", "customTitle": "zebra"},
     )
     chats.start().sync()
@@ -162,3 +162,119 @@ def test_a_text_is_forgotten_in_titles_too(chats: Daemon) -> None:
     write(chats, "a.jsonl", claude("user", "The harbour is grey", "2"))
     chats.sync()
     assert found(chats, "harbour").title == "The harbour is grey"
+
+
+FIRST, SECOND = "11111111-0000-4000-8000-000000000001", "22222222-0000-4000-8000-000000000002"
+OLD = (("user", "How long is the pier?"), ("assistant", "About forty metres."))
+
+
+def session_of(session: str, **more: Any) -> list[dict[str, Any]]:
+    """Return the records of the first session, as one session or another has them."""
+    return [
+        claude(role, text, f"u{n}", day=n, sessionId=session, **more)
+        for n, (role, text) in enumerate(OLD, start=1)
+    ]
+
+
+def places(daemon: Daemon, query: str) -> list[str]:
+    """Return the transcripts in which a word is found."""
+    with daemon.client() as client:
+        hits = client.search(query, mode="keyword", sources=["sessions"]).results
+    return [hit.path.removeprefix("sessions/chats/") for hit in hits if query in hit.snippet]
+
+
+def resumed(daemon: Daemon, how: str, old: str = FIRST, new: str = SECOND) -> None:
+    """Write a session, and another one that goes on from it."""
+    fork = {"forkedFrom": {"sessionId": old, "messageUuid": "u1"}} if how == "forked" else {}
+    write(daemon, f"{old}.jsonl", *session_of(old))
+    copies = session_of(old if how == "kept" else new, **fork)
+    write(daemon, f"{new}.jsonl", *copies, claude("user", "And wide?", "u9", sessionId=new))
+
+
+@pytest.mark.parametrize("how", ["kept", "rewritten", "forked"])
+@pytest.mark.parametrize("names", [(FIRST, SECOND), ("old", "new")])
+def test_what_a_resumed_session_repeats_is_found_once(
+    chats: Daemon, how: str, names: tuple[str, str]
+) -> None:
+    old, new = names
+    write(chats, f"{old}.jsonl", *session_of(old))
+    chats.start().sync()
+    (chats.folder / "chats" / f"{old}.jsonl").unlink()
+    resumed(chats, how, old, new)
+    chats.sync()
+    assert places(chats, "forty") == [f"{old}.jsonl"]
+    assert places(chats, "wide") == [f"{new}.jsonl"]
+    write(chats, f"{new}.jsonl", claude("assistant", "Four metres.", "u10", sessionId=new))
+    write(chats, f"{old}.jsonl", claude("user", "And deep?", "u11", sessionId=old))
+    chats.sync()
+    assert places(chats, "Four") == [f"{new}.jsonl"]
+    assert places(chats, "deep") == places(chats, "forty") == [f"{old}.jsonl"]
+    chats.memctl("index", "--force")
+    assert places(chats, "forty") == [f"{old}.jsonl"]
+    with chats.client() as client:
+        sessions = {entry.path: entry for entry in client.sessions()}
+        assert sessions[f"sessions/chats/{new}.jsonl"].session == new
+        assert sessions[f"sessions/chats/{new}.jsonl"].messages == 2
+        whole = client.get(f"sessions/chats/{new}.jsonl").text
+        assert "forty metres" in whole
+    chats.assert_healthy()
+
+
+@pytest.mark.parametrize("how", ["kept", "rewritten", "forked"])
+def test_both_sessions_may_be_there_from_the_start(chats: Daemon, how: str) -> None:
+    resumed(chats, how)
+    chats.start().sync()
+    assert len(places(chats, "forty")) == 1
+    if how != "rewritten":
+        assert places(chats, "forty") == [f"{FIRST}.jsonl"]
+    assert places(chats, "wide") == [f"{SECOND}.jsonl"]
+    chats.assert_healthy()
+
+
+@pytest.mark.parametrize("how", ["kept", "rewritten", "forked"])
+def test_nothing_is_lost_with_the_session_that_was_resumed(chats: Daemon, how: str) -> None:
+    resumed(chats, how)
+    chats.start().sync()
+    (chats.folder / "chats" / f"{FIRST}.jsonl").unlink()
+    chats.sync()
+    chats.sync()
+    assert places(chats, "forty") == [f"{SECOND}.jsonl"]
+    assert places(chats, "wide") == [f"{SECOND}.jsonl"]
+    chats.assert_healthy()
+
+
+def test_a_session_may_be_resumed_again_and_again(chats: Daemon) -> None:
+    third = FIRST.replace("1", "3")
+    resumed(chats, "kept")
+    copies = [*session_of(FIRST), claude("user", "And wide?", "u9", sessionId=SECOND)]
+    write(chats, f"{third}.jsonl", *copies, claude("user", "And deep?", "u12", sessionId=third))
+    chats.start().sync()
+    found_in = [places(chats, word) for word in ("forty", "wide", "deep")]
+    assert found_in == [[f"{name}.jsonl"] for name in (FIRST, SECOND, third)]
+    for gone, left in ((FIRST, [SECOND, third]), (SECOND, [third])):
+        (chats.folder / "chats" / f"{gone}.jsonl").unlink()
+        chats.sync()
+        chats.sync()
+        chats.sync()
+        for word in ("forty", "wide", "deep"):
+            (name,) = places(chats, word)
+            assert name.removesuffix(".jsonl") in left
+    chats.assert_healthy()
+
+
+def test_what_was_forgotten_does_not_come_back_in_a_copy(chats: Daemon) -> None:
+    resumed(chats, "kept")
+    chats.start().sync()
+    chats.memctl("forget", "--session", FIRST, "--yes")
+    chats.sync()
+    chats.sync()
+    chats.memctl("index", "--force")
+    assert places(chats, "forty") == []
+    assert places(chats, "wide") == [f"{SECOND}.jsonl"]
+
+
+def test_equal_words_in_two_sessions_are_no_copies(chats: Daemon) -> None:
+    write(chats, f"{FIRST}.jsonl", claude("user", "Is the harbour free?", "a1", sessionId=FIRST))
+    write(chats, f"{SECOND}.jsonl", claude("user", "Is the harbour free?", "b1", sessionId=SECOND))
+    chats.start().sync()
+    assert sorted(places(chats, "harbour")) == [f"{FIRST}.jsonl", f"{SECOND}.jsonl"]

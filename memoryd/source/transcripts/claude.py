@@ -1,5 +1,6 @@
 """Claude Code format: `user` and `assistant` records with the API's messages, among others."""
 
+import re
 from collections.abc import Sequence
 
 from memoryd.source.transcripts.decisions import command, decided
@@ -14,6 +15,7 @@ from memoryd.source.transcripts.format import (
 from memoryd.source.transcripts.strip import block_text, own_words, said
 
 _SPOKEN = ("user", "assistant")
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _NOT_SPOKEN = ("isMeta", "isCompactSummary", "isSidechain", "isApiErrorMessage")
 
 
@@ -62,6 +64,25 @@ class Claude:
             case "summary":
                 return title_of(record.get("summary"), BY_A_PROGRAM, record.get("leafUuid"))
         return None
+
+
+def own_session(name: str, head: Sequence[Record]) -> str:
+    """Return the session of a transcript, which Claude Code names its file after.
+
+    Copied records of another session may come first.
+    """
+    ids = [id_ for record in head if isinstance(id_ := record.get("sessionId"), str)]
+    return name if name in ids or _UUID.fullmatch(name) else next(iter(ids), "")
+
+
+def source_sessions(head: Sequence[Record], own: str) -> set[str]:
+    """Return the other sessions that records were copied from."""
+    found: set[str] = set()
+    for record in head:
+        source = record.get("forkedFrom")
+        ids = record.get("sessionId"), source.get("sessionId") if isinstance(source, dict) else ""
+        found.update(id_ for id_ in ids if isinstance(id_, str))
+    return found - {own, ""}
 
 
 def _queued(record: Record) -> Message | None:

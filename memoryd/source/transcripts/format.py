@@ -74,6 +74,12 @@ def title_of(text: object, rank: int, leaf: object = "") -> Title | None:
     return Title(text, rank, leaf if isinstance(leaf, str) else "")
 
 
+def record_id(record: Record) -> str:
+    """Return the id of a record that copies of it share, "" if it has none."""
+    id_ = record.get("uuid")
+    return id_ if isinstance(id_, str) else ""
+
+
 class TranscriptFormat(Protocol):
     """Transcript format of an agent, one record a line. Stateless: any line may come first."""
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from memoryd.messages import ConversationTopic
-from memoryd.source.transcripts.format import Record, Title, TranscriptFormat
+from memoryd.source.transcripts.format import Record, Title, TranscriptFormat, record_id
 from memoryd.source.transcripts.spoken import ReadingRules, Spoken
 from memoryd.text.voice import ASSISTANT, first_words
 from memoryd_client.schema.search import Role
@@ -34,7 +34,7 @@ class TopicReader:
         """
         if self._format is None:
             return
-        if isinstance(id_ := record.get("uuid"), str):
+        if id_ := record_id(record):
             self.topic = replace(self.topic, last_record=id_)
             if (waiting := self._waiting.pop(id_, None)) is not None:
                 self.topic = titled(self.topic, waiting, self._rules)
