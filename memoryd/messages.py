@@ -207,7 +207,8 @@ class TranscriptState(msgspec.Struct, frozen=True):
     "" if unknown. `reading` names the rules of reading: with others, all is read again. `first_at`
     and `last_at` are Unix times of the earliest and latest message, None if none has a time.
     `first_record` is the id of the first message. `repeats` names the transcripts that have copies
-    of records, which are left out here, with their generations.
+    of records, which are left out here, with their generations. `chat_type` is `direct`, `group`,
+    `channel`, or "" if unknown.
     """
 
     format: str
@@ -231,6 +232,7 @@ class TranscriptState(msgspec.Struct, frozen=True):
     topic: ConversationTopic = ConversationTopic()
     first_record: str = ""
     repeats: dict[str, int] = {}
+    chat_type: str = ""
 
 
 @dataclass(frozen=True, slots=True)

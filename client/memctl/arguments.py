@@ -47,7 +47,7 @@ class Arguments(Struct):
     trusted: bool = False
     full: bool = False
     session: str | None = None
-    chat_type: str = "direct"
+    chat_type: str | None = None
     raw: bool = False
     match: str | None = None
     dry_run: bool = False

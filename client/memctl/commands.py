@@ -122,6 +122,7 @@ COMMANDS: dict[str, Command] = {
                 "--visibility", "visibility", "transcripts to search: self, agent or all", _SCOPE
             ),
             Option("--session", "session", "session that `self` refers to", _ID),
+            Option("--chat-type", "chat_type", "chat of the answer: direct, group, channel", _CHAT),
             Option("--mode", "mode", "hybrid, keyword or vector", _MODE),
             Option(
                 "--max-chars", "max_chars", "maximum characters of all snippets together", _WHOLE
@@ -140,6 +141,7 @@ COMMANDS: dict[str, Command] = {
             Option("--from", "start_line", "first line (default: 1)", _WHOLE),
             Option("--lines", "lines", "number of lines", _WHOLE),
             Option("--raw", "raw", "print a transcript's raw records"),
+            Option("--chat-type", "chat_type", "chat of the answer: direct, group, channel", _CHAT),
         ),
     ),
     "context": Command(

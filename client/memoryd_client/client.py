@@ -16,6 +16,7 @@ from memoryd_client.schema.memory import (
     Event,
     FileEntry,
     FilesResult,
+    GetBody,
     GetResult,
     IndexResult,
     PingResult,
@@ -118,6 +119,7 @@ class Client:
         trusted: bool = False,
         min_confidence: float | None = None,
         now: str | None = None,
+        chat_type: str | None = None,
         timeout_s: float | None = None,
     ) -> SearchResult:
         """Return cited snippets that answer `query`, best first; see `SearchBody`."""
@@ -138,6 +140,7 @@ class Client:
             trusted=trusted,
             min_confidence=min_confidence,
             now=now,
+            chat_type=chat_type,
         )
         return self._run(requests.search(body), timeout_s)
 
@@ -148,10 +151,12 @@ class Client:
         start_line: int = 1,
         lines: int | None = None,
         raw: bool = False,
+        chat_type: str | None = None,
         timeout_s: float | None = None,
     ) -> GetResult:
         """Return whole lines of a memory file, from `start_line` (1-based); see `GetBody`."""
-        return self._run(requests.get(path, start_line=start_line, lines=lines, raw=raw), timeout_s)
+        body = GetBody(path, start_line, lines, raw, chat_type)
+        return self._run(requests.get(body), timeout_s)
 
     def context(
         self,

@@ -196,6 +196,7 @@ class Transcripts:
             session=copies.session or delta.state.session,
             first_record=copies.first_record,
             repeats=copies.repeats,
+            chat_type=session.chat_type or delta.state.chat_type,
         )
         digest = f"{delta.hash}:{sorted(copies.repeats)}" if copies.repeats else delta.hash
         return replace(delta, state=state, hash=digest)
@@ -219,7 +220,11 @@ class Transcripts:
             chat, stat, inode, count, owner=options.owner, reading=self.reading
         )
         state = msgspec.structs.replace(
-            state, first_at=times.first, last_at=times.last, topic=topics.topic
+            state,
+            first_at=times.first,
+            last_at=times.last,
+            topic=topics.topic,
+            chat_type=openclaw_json5.registered_chat_type(path, chat, self.places.base(path)),
         )
         if ("session", state.session) in self.tombstones:
             raise LeftOutError(errno.EILSEQ, "its session was forgotten")

@@ -73,3 +73,32 @@ def test_no_store_is_too_strange(tmp_path_factory: pytest.TempPathFactory, value
     folder = tmp_path_factory.mktemp("store")
     for store in (value, {"agent:main:cron:a": value}, {"cron:a": {"sessionId": value}}):
         write(folder, store).facts(folder / "a.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("key", "stated", "kind"),
+    [
+        ("agent:main:main", None, "direct"),
+        ("agent:main:telegram:direct:7", None, "direct"),
+        ("agent:main:dm:ana", None, "direct"),
+        ("agent:main:telegram:group:-100", None, "group"),
+        ("agent:main:discord:channel:77:thread:9", None, "channel"),
+        ("agent:main:subagent:x", None, ""),
+        ("agent:group:x:y", None, ""),
+        ("agent:main:slack:group", None, ""),
+        ("agent:main:telegram:group:-100", "direct", "direct"),
+        ("agent:main:x", "channel", "channel"),
+        ("agent:main:telegram:group:-100", ["direct"], "group"),
+    ],
+)
+def test_a_session_tells_the_kind_of_its_chat(
+    tmp_path: Path, key: str, stated: object, kind: str
+) -> None:
+    keys = write(tmp_path, {key: {"sessionId": "a", "chatType": stated}})
+    assert keys.facts(tmp_path / "a.jsonl").chat_type == kind
+
+
+def test_a_session_that_is_direct_too_is_private(tmp_path: Path) -> None:
+    both = ("agent:main:telegram:group:-100", "agent:main:main")
+    keys = write(tmp_path, {key: {"sessionId": "a"} for key in both})
+    assert keys.facts(tmp_path / "a.jsonl").chat_type == "direct"

@@ -55,6 +55,8 @@ class SearchBody(Body):
     requests the positions of the query's words. `trusted` leaves out results whose `origin` is
     `untrusted`, `min_confidence` those whose `confidence` is below it. `now` is the asker's time
     with the offset from UTC (RFC 3339), from which "yesterday" is counted; None means the daemon's.
+    `chat_type` is `direct` (or None), `group` or `channel`: in the last two, neither MEMORY.md and
+    USER.md nor private conversations are found, and a warning says so.
     """
 
     query: str
@@ -73,6 +75,7 @@ class SearchBody(Body):
     trusted: bool = False
     min_confidence: float | None = None
     now: str | None = None
+    chat_type: str | None = None
 
 
 class Explanation(Body):

@@ -136,9 +136,9 @@ def search(body: SearchBody) -> Call[SearchResult]:
     return Call(Op.SEARCH, body, SearchResult)
 
 
-def get(path: str, *, start_line: int, lines: int | None, raw: bool) -> Call[GetResult]:
+def get(body: GetBody) -> Call[GetResult]:
     """Ask for lines of a memory file; see `GetBody`."""
-    body = GetBody(path=encodable(path), start_line=start_line, lines=lines, raw=raw)
+    body.path = encodable(body.path)
     return Call(Op.GET, body, GetResult)
 
 

@@ -25,7 +25,7 @@ from memoryd.messages import (
     file_stat,
 )
 from memoryd.source.transcripts.archive import opened
-from memoryd.source.transcripts.format import Record, TranscriptFormat, record_id
+from memoryd.source.transcripts.format import Record, TranscriptFormat, chat_type_of, record_id
 from memoryd.source.transcripts.locations import is_archive
 from memoryd.source.transcripts.spoken import ReadingRules, Spoken, spoken
 from memoryd.source.transcripts.times import Times
@@ -119,6 +119,7 @@ def read_delta(
         repeated = () if fmt is None else options.repeated(fmt, records)
         start = Position(0, 1) if base is None else Position(base.tail_offset, base.tail_line)
         end, messages, malformed, open_messages = start, 0, 0, 0
+        chat_type = "" if base is None else base.chat_type
         times = Times.of(base)
         topics = TopicReader(None if base is None else base.topic, fmt, options.rules)
         chunker = TranscriptChunker(tokens=options.tokens, max_bytes=options.max_bytes)
@@ -139,6 +140,7 @@ def read_delta(
                 messages += is_new
                 open_messages += line.is_open
                 times = times.with_message(message)
+                chat_type = chat_type_of(chat_type, message.chat_type)
                 said = list(spoken(message, options.rules))
                 topics.hear(said)
                 chunker.add(line.at, [(part.text, part.voice) for part in said])
@@ -167,6 +169,7 @@ def read_delta(
         first_at=times.first,
         last_at=times.last,
         topic=topics.topic,
+        chat_type=chat_type,
     )
     content = f"{head_hash}:{generation}:{end.offset}:{read_to}:{state.reading}"
     return TranscriptDelta(

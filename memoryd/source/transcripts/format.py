@@ -26,6 +26,16 @@ class Sender(Struct, frozen=True):
     has_others: bool = False
 
 
+DIRECT, GROUP, CHANNEL = "direct", "group", "channel"
+"""Kinds of chats."""
+
+
+def chat_type_of(*found: str) -> str:
+    """Return the kind of a chat by several signs; one that was ever direct is private."""
+    known = [kind for kind in found if kind in (DIRECT, GROUP, CHANNEL)]
+    return DIRECT if DIRECT in known else known[0] if known else ""
+
+
 class Part(Struct, frozen=True):
     """A part of a message: the sender's own words, or marked content from `outside`.
 
@@ -50,6 +60,11 @@ class Message(Struct, frozen=True):
     at: float | None = None
     sender: Sender = Sender()
     parts: tuple[Part, ...] = ()
+
+    @property
+    def chat_type(self) -> str:
+        """Return the kind of chat that the sender's metadata tell, "" for none."""
+        return GROUP if self.sender.in_group else DIRECT if self.sender.ids else ""
 
 
 class Title(NamedTuple):

@@ -13,11 +13,14 @@ import msgspec
 
 from memoryd.fs.safe_open import RegularFile
 from memoryd.source.transcripts.detect import excluded_key
+from memoryd.source.transcripts.format import CHANNEL, DIRECT, GROUP, chat_type_of
 
 NAME = "sessions.json"
 MAX_BYTES = 64 * 1024 * 1024
 _CRON = re.compile(r"(?:agent:[^:]*:)?cron:.")
 _MAX_GENERATIONS = 20
+_KINDS = {"direct": DIRECT, "dm": DIRECT, "group": GROUP, "channel": CHANNEL}
+"""Parts of keys that name the kind of a chat, as in `agent:main:telegram:group:-100`."""
 _TOPIC = "-topic-"
 """Between a session's id and the topic of its chat, in names of transcripts."""
 
@@ -29,16 +32,19 @@ class _Session(msgspec.Struct):
     parent: Any = msgspec.field(name="parentSessionKey", default=None)
     label: Any = None
     subject: Any = None
+    chat_type: Any = msgspec.field(name="chatType", default=None)
 
 
 class SessionFacts(NamedTuple):
     """Facts about a session. `reason`: why its transcript is left out, None if it is not.
 
-    `label` is the name that a person gave it, or else the subject of its group.
+    `label` is the name that a person gave it, or else the subject of its group. `chat_type` is as
+    in `TranscriptState`.
     """
 
     reason: str | None = None
     label: str = ""
+    chat_type: str = ""
 
 
 UNKNOWN_SESSION = SessionFacts()
@@ -81,7 +87,7 @@ def session_facts(sessions: dict[str, _Session]) -> dict[str, SessionFacts]:
     """Return the facts about sessions by their id. One that people use too is not left out."""
     found: dict[str, SessionFacts] = {}
     for key, session in sessions.items():
-        own = SessionFacts(_why(key, sessions), _label(session))
+        own = SessionFacts(_why(key, sessions), _label(session), _chat_type(key, session))
         for id_ in (session.session_id, _id_of(session.file)):
             if isinstance(id_, str) and id_:
                 found[id_] = _both(found[id_], own) if id_ in found else own
@@ -91,7 +97,23 @@ def session_facts(sessions: dict[str, _Session]) -> dict[str, SessionFacts]:
 def _both(one: SessionFacts, other: SessionFacts) -> SessionFacts:
     """Return the facts about a session with two keys."""
     is_kept = one.reason is None or other.reason is None
-    return SessionFacts(None if is_kept else other.reason, one.label or other.label)
+    return SessionFacts(
+        None if is_kept else other.reason,
+        one.label or other.label,
+        chat_type_of(one.chat_type, other.chat_type),
+    )
+
+
+def _chat_type(key: str, session: _Session) -> str:
+    """Return the kind of a session's chat: what it says, else what its key names."""
+    if session.chat_type in (DIRECT, GROUP, CHANNEL):
+        return str(session.chat_type)
+    # The last part may be the name that a person chose for the chat.
+    parts = key.split(":")[2:-1] if key.startswith("agent:") else key.split(":")[:-1]
+    kinds = (_KINDS.get(part, "") for part in parts)
+    if key.count(":") == 2 and key.endswith(":main"):
+        return DIRECT
+    return next(filter(None, kinds), "")
 
 
 def _label(session: _Session) -> str:
