@@ -208,7 +208,7 @@ class TranscriptState(msgspec.Struct, frozen=True):
     and `last_at` are Unix times of the earliest and latest message, None if none has a time.
     `first_record` is the id of the first message. `repeats` names the transcripts that have copies
     of records, which are left out here, with their generations. `chat_type` is `direct`, `group`,
-    `channel`, or "" if unknown.
+    `channel`, or "" if unknown. `spawned_by` has the keys and ids of the sessions above this one.
     """
 
     format: str
@@ -233,6 +233,7 @@ class TranscriptState(msgspec.Struct, frozen=True):
     first_record: str = ""
     repeats: dict[str, int] = {}
     chat_type: str = ""
+    spawned_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,6 +238,7 @@ def _get(client: Client, arguments: Arguments) -> GetResult:
         start_line=arguments.start_line,
         lines=arguments.lines,
         raw=arguments.raw,
+        session=arguments.session,
         chat_type=arguments.chat_type,
     )
     try:

@@ -141,11 +141,12 @@ class AsyncClient:
         start_line: int = 1,
         lines: int | None = None,
         raw: bool = False,
+        session: str | None = None,
         chat_type: str | None = None,
         timeout_s: float | None = None,
     ) -> GetResult:
         """Return whole lines of a memory file, from `start_line` (1-based); see `GetBody`."""
-        body = GetBody(path, start_line, lines, raw, chat_type)
+        body = GetBody(path, start_line, lines, raw, session, chat_type)
         return await self._run(requests.get(body), timeout_s)
 
     async def context(

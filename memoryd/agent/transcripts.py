@@ -197,6 +197,7 @@ class Transcripts:
             first_record=copies.first_record,
             repeats=copies.repeats,
             chat_type=session.chat_type or delta.state.chat_type,
+            spawned_by=session.spawned_by,
         )
         digest = f"{delta.hash}:{sorted(copies.repeats)}" if copies.repeats else delta.hash
         return replace(delta, state=state, hash=digest)

@@ -82,7 +82,7 @@ async def _read(agent: Agent, body: GetBody) -> GetResult:
     wanted = LINES if body.lines is None else body.lines
     body = replace(body, path=await as_named(agent, body.path))
     if agent.transcripts is not None and agent.transcripts.files.is_name(body.path):
-        check_transcript(agent, body.path, body.chat_type)
+        check_transcript(agent, body)
         transcripts = agent.transcripts.files
         place = transcripts.place_of(body.path)
         return await agent.look_up(transcripts.get, body, wanted, MAX_CHARS, at=place)

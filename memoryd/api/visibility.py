@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from memoryd.agent.agent import Agent
@@ -11,9 +11,11 @@ from memoryd.index.catalog import FileRow
 from memoryd.messages import FileKey
 from memoryd.source.filenames import ROOT_FILES
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
+from memoryd.source.transcripts.locations import owner_of
+from memoryd_client.schema.memory import GetBody
 from memoryd_client.wire.protocol import ErrorCode
 
-VISIBILITIES = ("self", "agent", "all")
+VISIBILITIES = ("self", "tree", "agent", "all")
 """Transcripts that a search sees, from few to all."""
 CHAT_TYPES = ("direct", "group", "channel")
 _PRIVATE_NOTES = frozenset(name.casefold() for name in ROOT_FILES)
@@ -21,12 +23,16 @@ _PRIVATE_NOTES = frozenset(name.casefold() for name in ROOT_FILES)
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Readers of an answer; `is_private`: nobody reads along but the owner."""
+    """Readers of an answer; `is_private`: nobody reads along but the owner.
+
+    `copied` are the transcripts that have the session's first messages, which its own leaves out.
+    """
 
     agent: str
     visibility: str
     session: str
     is_private: bool
+    copied: frozenset[str] = frozenset()
 
     def may_see(self, rows: Mapping[FileKey, FileRow], key: FileKey) -> bool:
         """Return whether a file may be shown: notes, and transcripts as `visibility` says.
@@ -41,9 +47,11 @@ class Audience:
             return False
         if self.visibility == "all":
             return True
-        if self.visibility == "self":
-            return bool(self.session) and state.session == self.session
-        return state.owner in ("", self.agent)
+        if self.visibility == "agent":
+            return state.owner in ("", self.agent)
+        is_own = state.session == self.session or key.path in self.copied
+        is_below = self.visibility == "tree" and self.session in state.spawned_by
+        return bool(self.session) and (is_own or is_below)
 
 
 def audience(
@@ -57,8 +65,12 @@ def audience(
     if VISIBILITIES.index(asked) > VISIBILITIES.index(most):
         message = f"visibility {asked} exceeds sessions.visibility, which is {most}"
         raise RequestFailedError(ErrorCode.DENIED, message)
-    is_private = is_direct(chat_type)
-    return Audience(agent.config.agent, asked, session or "", is_private)
+    copied: frozenset[str] = frozenset()
+    if session and asked in ("self", "tree"):
+        states = [row.transcript for row in agent.index.store.catalog.copy().values()]
+        own = (state for state in states if state is not None and state.session == session)
+        copied = frozenset(name for state in own for name in state.repeats)
+    return Audience(agent.config.agent, asked, session or "", is_direct(chat_type), copied)
 
 
 def is_direct(chat_type: str | None) -> bool:
@@ -92,13 +104,24 @@ def check_note(agent: Agent, path: str, chat_type: str | None) -> None:
         raise _refused(path, chat_type)
 
 
-def check_transcript(agent: Agent, path: str, chat_type: str | None) -> None:
-    """Raise `RequestFailedError` for a conversation that is not for this kind of chat."""
-    if is_direct(chat_type):
+def check_transcript(agent: Agent, body: GetBody) -> None:
+    """Raise `RequestFailedError` for a transcript that a search of the same request can't see."""
+    who = audience(agent, None, body.session, body.chat_type)
+    rows, key = agent.index.store.catalog.rows, FileKey(SESSIONS, body.path)
+    if who.may_see(rows, key):
         return
-    who = Audience(agent.config.agent, "all", "", is_private=False)
-    if not who.may_see(agent.index.store.catalog.rows, FileKey(SESSIONS, path)):
-        raise _refused(path, chat_type)
+    if not who.is_private and not replace(who, visibility="all").may_see(rows, key):
+        raise _refused(body.path, body.chat_type)
+    if key not in rows and who.is_private and agent.transcripts is not None:
+        path = agent.transcripts.files.places.real_path(key) or Path()
+        is_own = who.visibility == "agent" and owner_of(path) in ("", who.agent)
+        if is_own or who.visibility == "all":
+            return  # not indexed yet
+    raise RequestFailedError(
+        ErrorCode.DENIED,
+        f"{body.path} can't be seen: sessions.visibility is {who.visibility}",
+        "it is of another agent" if who.visibility == "agent" else "name the session that asks",
+    )
 
 
 def _refused(path: str, chat_type: str | None) -> RequestFailedError:

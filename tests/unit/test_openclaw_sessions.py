@@ -102,3 +102,15 @@ def test_a_session_that_is_direct_too_is_private(tmp_path: Path) -> None:
     both = ("agent:main:telegram:group:-100", "agent:main:main")
     keys = write(tmp_path, {key: {"sessionId": "a"} for key in both})
     assert keys.facts(tmp_path / "a.jsonl").chat_type == "direct"
+
+
+def test_the_sessions_above_one_are_named_by_key_and_id(tmp_path: Path) -> None:
+    keys = write(tmp_path, STORE)
+    assert keys.facts(tmp_path / "helper.jsonl").spawned_by == ("agent:main:main", "talk")
+    assert keys.facts(tmp_path / "grandchild.jsonl").spawned_by == (
+        "agent:main:subagent:a",
+        "child",
+        "agent:main:cron:daily:run:cron",
+        "cron",
+    )
+    assert keys.facts(tmp_path / "talk.jsonl").spawned_by == ()

@@ -30,13 +30,14 @@ class GetBody(Body):
     `path` may be a citation, such as `memory/a.md#L3-L7`: then 1 and None mean the cited lines.
 
     For a transcript, the messages of these records; with `raw`, the records themselves.
-    `chat_type` is as in `SearchBody`: what a search doesn't find there is refused.
+    `session` and `chat_type` are as in `SearchBody`: what such a search may not see is refused.
     """
 
     path: str
     start_line: int = 1
     lines: int | None = None
     raw: bool = False
+    session: str | None = None
     chat_type: str | None = None
 
 

@@ -49,9 +49,10 @@ class SearchBody(Body):
     `path_glob` is matched against result paths (`*` and `?` stay within a folder, `**` spans
     folders). `since` and `until` are inclusive dates `YYYY-MM-DD`, compared with a file's own date
     (of its name, its front matter or its records), else its modification time. `visibility` selects
-    the transcripts: `self` (only those of `session`), `agent` or `all`. `mode` is `hybrid`,
-    `keyword` or `vector`; `max_chars` limits all snippets together; `explain` requests an
-    `Explanation` per result. The query may contain operators: see docs/search.md. `highlight`
+    the transcripts: `self` (only those of `session`), `tree` (also those of the sessions that it
+    spawned), `agent` or `all`. `mode` is `hybrid`, `keyword` or `vector`; `max_chars` limits all
+    snippets together; `explain` requests an `Explanation` per result. The query may contain
+    operators: see docs/search.md. `highlight`
     requests the positions of the query's words. `trusted` leaves out results whose `origin` is
     `untrusted`, `min_confidence` those whose `confidence` is below it. `now` is the asker's time
     with the offset from UTC (RFC 3339), from which "yesterday" is counted; None means the daemon's.

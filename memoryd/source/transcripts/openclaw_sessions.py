@@ -5,7 +5,7 @@ A session without people has a transcript like any other; only its key tells.
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,13 +38,14 @@ class _Session(msgspec.Struct):
 class SessionFacts(NamedTuple):
     """Facts about a session. `reason`: why its transcript is left out, None if it is not.
 
-    `label` is the name that a person gave it, or else the subject of its group. `chat_type` is as
-    in `TranscriptState`.
+    `label` is the name that a person gave it, or else the subject of its group. `chat_type` and
+    `spawned_by` are as in `TranscriptState`.
     """
 
     reason: str | None = None
     label: str = ""
     chat_type: str = ""
+    spawned_by: tuple[str, ...] = ()
 
 
 UNKNOWN_SESSION = SessionFacts()
@@ -87,7 +88,10 @@ def session_facts(sessions: dict[str, _Session]) -> dict[str, SessionFacts]:
     """Return the facts about sessions by their id. One that people use too is not left out."""
     found: dict[str, SessionFacts] = {}
     for key, session in sessions.items():
-        own = SessionFacts(_why(key, sessions), _label(session), _chat_type(key, session))
+        parents = list(_ancestors(key, sessions))
+        own = SessionFacts(
+            _why(key, parents), _label(session), _chat_type(key, session), _names(parents, sessions)
+        )
         for id_ in (session.session_id, _id_of(session.file)):
             if isinstance(id_, str) and id_:
                 found[id_] = _both(found[id_], own) if id_ in found else own
@@ -101,6 +105,7 @@ def _both(one: SessionFacts, other: SessionFacts) -> SessionFacts:
         None if is_kept else other.reason,
         one.label or other.label,
         chat_type_of(one.chat_type, other.chat_type),
+        tuple(dict.fromkeys(one.spawned_by + other.spawned_by)),
     )
 
 
@@ -132,20 +137,30 @@ def _alone(key: str) -> str | None:
     return excluded_key(key) or ("cron run" if _CRON.match(key) else None)
 
 
-def _why(key: str, sessions: dict[str, _Session]) -> str | None:
+def _why(key: str, parents: Iterable[str]) -> str | None:
+    """Return why a session is left out: what it is, or what spawned it."""
     if own := _alone(key):
         return own
+    reason = next(filter(None, map(_alone, parents)), None)
+    return None if reason is None else f"session that a {reason} spawned"
+
+
+def _ancestors(key: str, sessions: dict[str, _Session]) -> Iterator[str]:
+    """Yield the keys of the sessions that spawned a session, the nearest first."""
     waiting, seen = [key], {key}
     for _ in range(_MAX_GENERATIONS):
         parents = []
         for child in waiting:
             session = sessions.get(child, _Session())
             for parent in (session.spawned_by, session.parent):
-                if not isinstance(parent, str) or parent in seen:
-                    continue
-                if reason := _alone(parent):
-                    return f"session that a {reason} spawned"
-                seen.add(parent)
-                parents.append(parent)
+                if isinstance(parent, str) and parent not in seen:
+                    seen.add(parent)
+                    parents.append(parent)
+        yield from parents
         waiting = parents
-    return None
+
+
+def _names(keys: Iterable[str], sessions: dict[str, _Session]) -> tuple[str, ...]:
+    """Return keys, each with the id of its session."""
+    found = ((key, sessions.get(key, _Session()).session_id) for key in keys)
+    return tuple(name for names in found for name in names if isinstance(name, str) and name)
