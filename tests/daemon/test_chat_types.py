@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from harness import Daemon
+from mcp_session import McpSession
 
 from memoryd_client import tools
 from memoryd_client.errors import BadRequestError, DeniedError
@@ -103,6 +104,21 @@ def test_memctl_and_the_tools_pass_it_on(chats: Daemon) -> None:
         answer = tools.call_json(client, tools.GET, {"path": "USER.md"}, chat_type="channel")
         assert answer["status"] == "error"
         assert "is private" in tools.call(client, tools.GET, {"path": "USER.md"}, chat_type="group")
+
+
+def test_an_mcp_client_names_its_chat(chats: Daemon) -> None:
+    def text(name: str, chat_type: str, **arguments: Any) -> str:
+        meta = {"memoryd/chatType": chat_type}
+        found = server.ask("tools/call", name=name, arguments=arguments, _meta=meta)
+        return str(found["content"][0]["text"])
+
+    with McpSession(environment=chats.environment, folder=chats.workspace) as server:
+        answer = text(tools.SEARCH, "group", query="quince", maxResults=20)
+        assert "memory/garden.md" in answer
+        assert "USER.md:" not in answer
+        assert WARNING in answer
+        assert "is private" in text(tools.GET, "channel", path="MEMORY.md")
+        assert "quince" in text(tools.GET, "direct", path="MEMORY.md")
 
 
 def test_senders_tell_what_a_chat_is(chats: Daemon) -> None:
