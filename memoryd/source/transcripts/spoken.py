@@ -10,8 +10,8 @@ import msgspec
 from memoryd.source.transcripts.format import Message, Part
 from memoryd.source.transcripts.sender import normal_id
 from memoryd.source.transcripts.strip import on_one_line
-from memoryd.text.redact import RULES
 from memoryd.source.transcripts.times import day_of
+from memoryd.text.redact import RULES
 from memoryd.text.voice import ASSISTANT, Voice, shown_name
 from memoryd_client.schema.search import Origin, Role
 

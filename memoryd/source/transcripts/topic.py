@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from memoryd.messages import ConversationTopic
 from memoryd.source.transcripts.format import Record, Title, TranscriptFormat, record_id
 from memoryd.source.transcripts.spoken import ReadingRules, Spoken
+from memoryd.source.transcripts.strip import on_one_line
 from memoryd.text.voice import ASSISTANT, first_words
 from memoryd_client.schema.search import Role
 
@@ -67,4 +68,4 @@ def titled(topic: ConversationTopic, title: Title, rules: ReadingRules) -> Conve
 def spoken_title(title: Title, rules: ReadingRules) -> Spoken:
     """Return a title as it is stored; its name for tombstones is that of no message."""
     words = first_words(rules.redact(title.text))
-    return Spoken(words, f"Title: {words}", ASSISTANT)
+    return Spoken(words, f"Title: {on_one_line(title.text)}", ASSISTANT)
