@@ -52,7 +52,7 @@ audit: $(VENV)/audit/.done
 
 # OPTIONS="--upgrade-package NAME" or OPTIONS=--upgrade; otherwise the pins stay as they are.
 lock: $(VENV)/lock/.done
-	$(LOCK) $(OPTIONS) pyproject.toml client/pyproject.toml --extra uvloop --extra zst \
+	$(LOCK) $(OPTIONS) pyproject.toml client/pyproject.toml --extra uvloop \
 		--no-emit-package memoryd-client -o requirements/runtime.txt
 	for group in build gguf dev long; do \
 		$(LOCK) $(OPTIONS) --group $$group -c requirements/runtime.txt \

@@ -50,7 +50,10 @@ class RebuildStages:
         known = self._store.known_files(without=SESSIONS)
         files = await loop.run_in_executor(self._threads, self._scan_notes, known)
         if self._transcripts is not None:
-            files |= (await loop.run_in_executor(self._threads, self._transcripts.find)).files
+            found = await loop.run_in_executor(self._threads, self._transcripts.find)
+            for problem in found.unreadable.values():
+                raise RebuildError(problem)
+            files |= found.files
         return files
 
     def _scan_notes(self, known: Collection[FileKey]) -> dict[FileKey, tuple[Path, FileStat]]:

@@ -56,6 +56,8 @@ from memoryd.source.transcripts.locations import (
 )
 from memoryd.source.transcripts.openclaw_sessions import SessionKeys
 from memoryd.source.transcripts.spoken import ReadingRules, Spoken, owner_ids, spoken
+from memoryd.source.transcripts.stored import conversation_id, is_stored
+from memoryd.source.transcripts.stores import StoredTranscripts
 from memoryd.source.transcripts.times import Times
 from memoryd.source.transcripts.topic import TopicReader, spoken_title, titled
 from memoryd.source.transcripts.tracker import Thresholds
@@ -100,6 +102,7 @@ class Transcripts:
             lambda: {} if index is None else index.catalog.rows,
             lambda name: ("path", stem(name)) in self.tombstones,
         )
+        self.stored = StoredTranscripts(self.places)
         self._without_people: frozenset[FileKey] = frozenset()
 
     def tombstone(self, text: str) -> tuple[str, str]:
@@ -124,6 +127,7 @@ class Transcripts:
     def find(self) -> Found:
         """Return all transcripts on disk except forgotten ones. Blocking."""
         found = self.places.find()
+        self.stored.add_to(found)
         for key in [key for key in found.files if ("path", stem(key.path)) in self.tombstones]:
             del found.files[key]
         self._resumed.look(found.files.keys())
@@ -160,7 +164,7 @@ class Transcripts:
 
     def read(self, path: Path, base: TranscriptState | None) -> TranscriptDelta:
         """Read the records of a transcript added since `base`. Blocking. Raises `OSError`."""
-        key = self.places.key(path)
+        key = None if is_stored(path) else self.places.key(path)
         try:
             delta = self._read(path, base)
         except OSError:
@@ -184,6 +188,10 @@ class Transcripts:
     def _read(self, path: Path, base: TranscriptState | None) -> TranscriptDelta:
         if path.name.endswith(openclaw_json5.SUFFIX):
             return self._read_chat(path)
+        if is_stored(path):
+            if ("session", conversation_id(path)) in self.tombstones:
+                raise LeftOutError(errno.EILSEQ, "its session was forgotten")
+            return self.stored.read(path, base, self._options_for(path))
         session = self._session_keys.facts(path)
         if session.reason is not None:
             raise LeftOutError(errno.EILSEQ, f"a {session.reason}")
@@ -251,6 +259,8 @@ class Transcripts:
         if path.name.endswith(openclaw_json5.SUFFIX):
             chat, *_ = openclaw_json5.load(path, self.places.base(path))
             yield from (part for _, said in self._spoken(chat) for part in said)
+        elif is_stored(path):
+            yield from self.stored.messages(path, self.options)
         else:
             if label := self._session_keys.facts(path).label:
                 yield spoken_title(Title(label, BY_A_PERSON), self.options.rules)
@@ -260,7 +270,8 @@ class Transcripts:
         self, path: Path, body: GetBody, max_lines: int, max_chars: int
     ) -> TranscriptExcerpt:
         if not path.name.endswith(openclaw_json5.SUFFIX):
-            return read_records(
+            read = self.stored.excerpt if is_stored(path) else read_records
+            return read(
                 path,
                 options=self.options,
                 start_line=body.start_line,
@@ -327,9 +338,12 @@ class Transcripts:
         Raises `NotMemoryError`, `FileNotFoundError` or another `OSError`.
         """
         path = self.places.real_path(FileKey(SOURCE, body.path))
+        if path is None:
+            self.find()  # a store may be new
+            path = self.places.real_path(FileKey(SOURCE, body.path))
         if (
             path is None
-            or not is_transcript(str(path))
+            or not (is_transcript(str(path)) or is_stored(path))
             or ("path", stem(body.path)) in self.tombstones
         ):
             raise NotMemoryError("it is not the name of a transcript")

@@ -24,6 +24,7 @@ from memoryd.index.tombstone_key import CHUNK, MESSAGE
 from memoryd.messages import FileKey, Forget, Hint
 from memoryd.source.notes.discover import SOURCE as NOTES
 from memoryd.source.transcripts.locations import SOURCE, is_transcript
+from memoryd.source.transcripts.stored import is_stored
 from memoryd.source.transcripts.strip import on_one_line
 from memoryd_client.schema.transcripts import ForgetBody, ForgetResult
 from memoryd_client.shared.humanize import counted
@@ -228,7 +229,7 @@ def _sources(transcripts: Transcripts, paths: Collection[str]) -> dict[Path, tup
     sources = {}
     for path in paths:
         real_path = transcripts.places.real_path(FileKey(SOURCE, path))
-        if real_path is not None and is_transcript(str(real_path)):
+        if real_path is not None and is_transcript(str(real_path)) and not is_stored(real_path):
             with suppress(OSError):
                 sources[real_path] = transcripts.places.identity(real_path)
     return sources

@@ -1,4 +1,4 @@
-"""Pages of the transcripts of an agent, with conversation stores that memoryd does not read."""
+"""Pages of the transcripts of an agent."""
 
 import bisect
 from pathlib import Path
@@ -8,13 +8,9 @@ from memoryd.agent.transcripts import Transcripts
 from memoryd.api.files import MAX_PAGE
 from memoryd.errors import bad_request
 from memoryd.fs.directories import shown_path
-from memoryd.fs.hang import tick
 from memoryd.messages import FileKey
 from memoryd.source.transcripts.locations import SOURCE, Found, owner_of
 from memoryd_client.schema.transcripts import SessionEntry, SessionsBody, SessionsResult
-
-OPENCLAW_STORE = "openclaw-agent.sqlite"
-"""Conversation store of newer OpenClaw, in the folder `agent` beside that of transcripts."""
 
 
 async def page(agent: Agent, body: SessionsBody) -> SessionsResult:
@@ -44,24 +40,8 @@ async def page(agent: Agent, body: SessionsBody) -> SessionsResult:
         elsewhere=[
             *(f"{shown_path(place.folder / place.pattern)}: no transcript" for place in unmatched),
             *(f"{path}: {why}" for path, why in sorted(found.skipped.items())),
-            *await agent.look_up(elsewhere, transcripts),
         ],
     )
-
-
-def elsewhere(transcripts: Transcripts) -> list[str]:
-    """Return the conversation stores that are not transcripts, beside the locations. Blocking."""
-    stores = (place.folder.parent / "agent" / OPENCLAW_STORE for place in transcripts.places.places)
-    return [
-        f"{shown_path(store)}: an OpenClaw store, which memoryd does not read"
-        for store in stores
-        if _exists(store)
-    ]
-
-
-def _exists(path: Path) -> bool:
-    tick(path)
-    return path.exists()
 
 
 def _entry(agent: Agent, transcripts: Transcripts, key: FileKey, found: Found) -> SessionEntry:

@@ -16,9 +16,9 @@ from typing import Any
 
 MODULES = (
     *("memoryd.app", "memoryd.doctor.examine", "memoryd.embed.vendors.remote", "pathspec"),
-    *("re2", "sqlite_vec", "memctl.main", "memctl.commands", "memctl.render"),
+    *("re2", "sqlite_vec", "memctl.main", "memctl.commands", "memctl.render", "zstandard"),
 )
-OPTIONAL_MODULES = ("pysqlite3.dbapi2", "uvloop", "zstandard")
+OPTIONAL_MODULES = ("pysqlite3.dbapi2", "uvloop")
 PROGRAMS = {"memoryd": "memoryd.__main__", "memctl": "memctl.entry"}
 REQUEST_BYTES = 65_536
 DESCRIPTORS = 3

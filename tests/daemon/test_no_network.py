@@ -28,7 +28,7 @@ for package in (memoryd, memoryd_client):
             importlib.import_module(module.name)
             count += 1
         except ModuleNotFoundError as error:
-            if error.name not in ("xllamacpp", "zstandard", "uvloop"):
+            if error.name not in ("xllamacpp", "uvloop"):
                 raise
 print(count)
 """

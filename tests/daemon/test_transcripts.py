@@ -506,7 +506,7 @@ def test_a_chat_of_the_older_store_is_compared_message_by_message(chats: Daemon)
     assert (entry.format, entry.session, entry.messages) == ("openclaw-store", "g1", 62)
 
 
-def test_conversations_that_are_kept_elsewhere_are_told(hybrid: Daemon) -> None:
+def test_stores_that_can_not_be_read_are_told(hybrid: Daemon) -> None:
     hybrid.settings += f"\n{ENABLED}"
     place = hybrid.folder / ".openclaw/agents/main"
     (place / "sessions").mkdir(parents=True)
@@ -520,7 +520,7 @@ def test_conversations_that_are_kept_elsewhere_are_told(hybrid: Daemon) -> None:
     assert page.missing == [], "locations of other agents are not searched"
     shown = hybrid.memctl("sessions")
     assert shown.stdout == "No transcripts.\n"
-    assert "an OpenClaw store, which memoryd does not read" in shown.stderr
+    assert "it has no transcript_events.event_json" in shown.stderr
 
 
 @pytest.mark.long

@@ -43,7 +43,7 @@ def wanted() -> Iterator[tuple[str, Requirement]]:
     runtime = [*daemon["project"]["dependencies"], *client["project"]["dependencies"]]
     extras = daemon["project"]["optional-dependencies"]
     groups = {
-        "runtime": [*runtime, *extras["uvloop"], *extras["zst"]],
+        "runtime": [*runtime, *extras["uvloop"]],
         "gguf": extras["gguf"],
         **daemon["dependency-groups"],
     }

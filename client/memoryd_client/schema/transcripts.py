@@ -16,7 +16,8 @@ class SessionEntry(Body):
     """One transcript. `state` is `indexed`, `pending`, `new`, `failed` or `left out`.
 
     `reason` explains the last two. `real_path` is its file, `pending_bytes` counts bytes that are
-    not indexed, `malformed` invalid lines. `session` and `owner` are "" if unknown.
+    not indexed, or records of a store, `malformed` invalid lines. `session` and `owner` are "" if
+    unknown.
     """
 
     path: str

@@ -37,11 +37,8 @@ def opened(
 
 
 def _unpack(packed: BinaryIO, unpacked: BinaryIO) -> int:
-    try:
-        import zstandard
-    except ImportError as error:
-        reason = "packed with zstd: install memoryd with the extra zst to read it"
-        raise OSError(errno.ENOPKG, reason) from error
+    import zstandard  # takes memory, so only when needed
+
     size = 0
     try:
         unpacker = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)

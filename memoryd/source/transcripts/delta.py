@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -25,7 +25,13 @@ from memoryd.messages import (
     file_stat,
 )
 from memoryd.source.transcripts.archive import opened
-from memoryd.source.transcripts.format import Record, TranscriptFormat, chat_type_of, record_id
+from memoryd.source.transcripts.format import (
+    Message,
+    Record,
+    TranscriptFormat,
+    chat_type_of,
+    record_id,
+)
 from memoryd.source.transcripts.locations import is_archive
 from memoryd.source.transcripts.spoken import ReadingRules, Spoken, spoken
 from memoryd.source.transcripts.times import Times
@@ -129,7 +135,7 @@ def read_delta(
             if not line.is_open:
                 end = Position(line.end, line.at.line + 1)
             is_new = base is None or line.at.line > base.lines
-            record = _record(line.data)
+            record = decoded(line.data)
             if record is None:
                 malformed += is_new and not _is_blank(line)
                 continue
@@ -190,22 +196,44 @@ def read_records(
 
     Secrets are masked in both. Raises `OSError` as `read_delta` does.
     """
-    taken: list[str] = []
-    room, next_line, total = max_chars, None, 0
     with opened(path, options.base(path), options.unpack_in) as (file, _, size):
         fmt, *_ = _recognized(file, size, None, options)
-        for line in _lines(file, Position(0, 1), size):
-            total = line.at.line
-            if total < start_line or next_line is not None:
-                continue
-            text = _shown(line, fmt, options, raw=raw)
-            if text is None:
-                continue
-            room -= len(text) + 1
-            if len(taken) == max_lines or (room < 0 and taken):
-                next_line = total
-            else:
-                taken.append(text[:max_chars])
+        message = _no_message if fmt is None else fmt.message
+        return excerpt(
+            ((line.at.line, line.data) for line in _lines(file, Position(0, 1), size)),
+            lambda data: shown(data, message, options.rules, raw=raw),
+            start_line=start_line,
+            max_lines=max_lines,
+            max_chars=max_chars,
+        )
+
+
+def _no_message(record: Record) -> None:
+    """Return no message: the format of the transcript is not known yet."""
+
+
+def excerpt(
+    records: Iterable[tuple[int, bytes | None]],
+    show: Callable[[bytes | None], str | None],
+    *,
+    start_line: int,
+    max_lines: int,
+    max_chars: int,
+) -> TranscriptExcerpt:
+    """Return the texts of numbered records from `start_line` on that show anything."""
+    taken: list[str] = []
+    room, next_line, total = max_chars, None, 0
+    for total, data in records:
+        if total < start_line or next_line is not None:
+            continue
+        text = show(data)
+        if text is None:
+            continue
+        room -= len(text) + 1
+        if len(taken) == max_lines or (room < 0 and taken):
+            next_line = total
+        else:
+            taken.append(text[:max_chars])
     return TranscriptExcerpt(taken, total, next_line)
 
 
@@ -214,7 +242,7 @@ def messages(path: Path, options: DeltaOptions) -> Iterator[Spoken]:
     with opened(path, options.base(path), options.unpack_in) as (file, _, size):
         fmt, *_ = _recognized(file, size, None, options)
         for line in _lines(file, Position(0, 1), size):
-            record = _record(line.data)
+            record = decoded(line.data)
             if record is None or fmt is None:
                 continue
             if (title := fmt.title(record)) is not None:
@@ -226,20 +254,25 @@ def messages(path: Path, options: DeltaOptions) -> Iterator[Spoken]:
 def record_ids(path: Path, options: DeltaOptions) -> set[str]:
     """Return the ids of the records of a transcript. Raises `OSError`."""
     with opened(path, options.base(path), options.unpack_in) as (file, _, size):
-        records = (_record(line.data) or {} for line in _lines(file, Position(0, 1), size))
+        records = (decoded(line.data) or {} for line in _lines(file, Position(0, 1), size))
         return set(map(record_id, records)) - {""}
 
 
-def _shown(
-    line: _Line, fmt: TranscriptFormat | None, options: DeltaOptions, *, raw: bool
+def shown(
+    data: bytes | None,
+    message_of: Callable[[Record], Message | None],
+    rules: ReadingRules,
+    *,
+    raw: bool,
 ) -> str | None:
-    record = _record(line.data)
-    message = None if record is None or fmt is None else fmt.message(record)
-    said = [] if message is None else list(spoken(message, options.rules))
+    """Return a record as text, or with `raw` as it is, secrets masked; None to show nothing."""
+    record = decoded(data)
+    message = None if record is None else message_of(record)
+    said = [] if message is None else list(spoken(message, rules))
     if message is not None and len(said) < (len(message.parts) or 1) and (raw or not said):
         return None  # forgotten; a raw record can't be shown without the forgotten part
     if raw:
-        return None if line.data is None else _raw(line.data, record, options.rules.redact)
+        return None if data is None else _raw(data, record, rules.redact)
     return "\n".join(part.text for part in said) or None
 
 
@@ -321,7 +354,7 @@ def _head(file: BinaryIO, size: int) -> tuple[list[Record], bool]:
     for line in islice(_lines(file, Position(0, 1), size), HEAD_LINES):
         is_blank = _is_blank(line)
         is_empty = is_empty and is_blank
-        if (record := _record(line.data)) is not None:
+        if (record := decoded(line.data)) is not None:
             head.append(record)
             held_bytes += line.end - line.at.offset
         well_formed += is_blank or record is not None
@@ -334,7 +367,8 @@ def _is_blank(line: _Line) -> bool:
     return line.data is not None and not line.data.removeprefix(BOM).strip()
 
 
-def _record(data: bytes | None) -> Record | None:
+def decoded(data: bytes | None) -> Record | None:
+    """Return the record in a line, None if it has none."""
     if data is None:
         return None
     data = data.removeprefix(BOM)
@@ -389,5 +423,5 @@ def _lines(file: BinaryIO, start: Position, size: int, *, closed: bool = False) 
             held.clear()
     if held_bytes:
         data = b"".join(held) if held_bytes <= MAX_RECORD_BYTES else None
-        if closed or _record(data) is not None:
+        if closed or decoded(data) is not None:
             yield _Line(at, data, at.offset + held_bytes, is_open=not closed)

@@ -15,6 +15,7 @@ from memoryd.fs.hang import DISK_LIMIT_S, within
 from memoryd.fs.safe_open import Descent, open_file, stat_file, unlink_file
 from memoryd.messages import FileKey, FileStat, file_stat
 from memoryd.source.filenames import NOT_UTF8, is_utf8, split_glob
+from memoryd.source.transcripts.stored import STORE_FILES, StoredNames, is_store, is_stored
 from memoryd.source.transcripts.walk import Glob
 
 SOURCE = "sessions"
@@ -24,13 +25,18 @@ USUAL = {
     "claude": ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/**/*.jsonl"),
     "codex": ("CODEX_HOME", "~/.codex", "sessions/**/rollout-*.jsonl"),
     "gemini": ("GEMINI_CLI_HOME", "~", ".gemini/tmp/*/chats/session-*.jsonl"),
+    "openclaw-sqlite": (
+        "OPENCLAW_STATE_DIR",
+        "~/.openclaw",
+        "agents/{agent}/agent/openclaw-agent.sqlite",
+    ),
 }
 """Usual location by format: an environment variable, its default, and a glob below it."""
 
 _TRANSCRIPT = re.compile(r"\.jsonl(?:\.(?:reset|deleted)\.[0-9TZ:.\-]+(?:\.zst)?)?\Z|\.json5\Z")
 _NEVER = re.compile(r"\.(?:checkpoint\.[^/]+|trajectory)\.jsonl|\.bak|(?:\A|/)registry\.json5\Z")
 _SUBAGENTS = f"{os.sep}subagents{os.sep}"
-_OWNER = re.compile(r"/agents/([^/]+)/sessions/")
+_OWNER = re.compile(r"/agents/([^/]+)/(?:sessions|agent)/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,8 @@ class Found:
     """All present transcripts. Nothing is known about the locations in `missing`.
 
     `unmatched` locations have none.
-    `places` has the (device, inode) of the other directories, for `Mounts`. `skipped` maps
+    `stores` are the stores of conversations, and `unreadable` those that can't be read, with the
+    reasons. `places` has the (device, inode) of the other directories, for `Mounts`. `skipped` maps
     displayable paths to reasons.
     """
 
@@ -60,6 +67,8 @@ class Found:
     places: dict[Path, tuple[int, int]] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     unmatched: list[TranscriptLocation] = field(default_factory=list)
+    stores: list[Path] = field(default_factory=list)
+    unreadable: dict[Path, str] = field(default_factory=dict)
 
     @property
     def roots(self) -> list[Path]:
@@ -68,8 +77,8 @@ class Found:
 
     @property
     def unread(self) -> list[Path]:
-        """The missing directories."""
-        return [place.folder for place in self.missing]
+        """The missing directories and the stores that can't be read."""
+        return [*(place.folder for place in self.missing), *self.unreadable]
 
     @property
     def stats(self) -> Collection[FileKey]:
@@ -90,6 +99,8 @@ class TranscriptLocations:
     ) -> None:
         """Use the configured globs, or else the usual ones of the formats. Blocking."""
         self.configured = bool(paths)
+        self._formats = formats
+        self.stored = StoredNames()
         globs = list(paths) or list(_usual(formats, agent, environ))
         self.places: list[TranscriptLocation] = []
         for text in globs:
@@ -116,7 +127,7 @@ class TranscriptLocations:
                     for name in Glob(place.pattern, whole=place.whole).find(
                         descent, str(place.folder)
                     )
-                    if is_transcript(str(place.folder / name))
+                    if is_transcript(str(place.folder / name)) or is_store(name)
                 ]
                 for name in names:
                     self._add(place, name, descent, found, inodes)
@@ -126,6 +137,8 @@ class TranscriptLocations:
 
     def real_path(self, key: FileKey) -> Path | None:
         """Return the path of a named transcript, None for an invalid name."""
+        if (stored := self.stored.path(key.path)) is not None:
+            return stored
         parts = key.path.split("/", 2)
         if len(parts) < 3 or parts[0] != SOURCE or ".." in parts[2].split("/"):
             return None
@@ -154,9 +167,17 @@ class TranscriptLocations:
         unlink_file(path, self.base(path), identity)
 
     def key(self, path: Path) -> FileKey | None:
-        """Return the name of a file, None if it is in no location."""
+        """Return the name of a file, None if it is in no location.
+
+        That of a store is the start of the names of its conversations.
+        """
         for place in self.places:
-            if path.is_relative_to(place.folder) and is_transcript(str(path)):
+            if not path.is_relative_to(place.folder):
+                continue
+            if is_store(str(path)) or is_stored(path):
+                store = path if is_store(str(path)) else path.parent
+                return FileKey(SOURCE, f"{SOURCE}/{STORE_FILES[store.name]}")
+            if is_transcript(str(path)):
                 name = path.relative_to(place.folder).as_posix()
                 return FileKey(SOURCE, f"{SOURCE}/{place.label}/{name}")
         return None
@@ -182,6 +203,10 @@ class TranscriptLocations:
             found.skipped[shown_path(path)] = NOT_UTF8
             return
         inodes.add(inode)
+        if is_store(name):
+            if STORE_FILES[path.name] in self._formats:
+                found.stores.append(path)
+            return
         key = FileKey(SOURCE, f"{SOURCE}/{place.label}/{Path(name).as_posix()}")
         found.files[key] = path, file_stat(stat)
 
@@ -197,7 +222,7 @@ def is_transcript(path: str) -> bool:
 
 def is_archive(path: str) -> bool:
     """Return whether a transcript was reset or deleted and no longer grows."""
-    return not path.endswith((".jsonl", ".json5"))
+    return not path.endswith((".jsonl", ".json5")) and not is_stored(Path(path))
 
 
 def owner_of(path: Path) -> str:
@@ -210,7 +235,7 @@ def _usual(formats: Collection[str], agent: str, environ: Mapping[str, str]) -> 
     return [
         os.path.join(environ.get(variable) or default, pattern.format(agent=agent))
         for name, (variable, default, pattern) in USUAL.items()
-        if name.removesuffix("-store") in formats
+        if name.partition("-")[0] in formats
     ]
 
 
@@ -231,7 +256,8 @@ def _split(path: str) -> tuple[Path, str]:
     if pattern:
         return Path(folder), pattern
     # Judged by its name if it is missing, because its disk may be unmounted.
-    if _is_there(folder, os.path.isdir) or not is_transcript(folder):
+    is_file = is_transcript(folder) or is_store(folder)
+    if _is_there(folder, os.path.isdir) or not is_file:
         return Path(folder), ""
     return Path(folder).parent, glob.escape(Path(folder).name)
 

@@ -25,7 +25,9 @@ _TOPIC = "-topic-"
 """Between a session's id and the topic of its chat, in names of transcripts."""
 
 
-class _Session(msgspec.Struct):
+class KeyedSession(msgspec.Struct):
+    """Entry of a session: its id and file, and the keys of the sessions that it comes from."""
+
     session_id: Any = msgspec.field(name="sessionId", default=None)
     file: Any = msgspec.field(name="sessionFile", default=None)
     spawned_by: Any = msgspec.field(name="spawnedBy", default=None)
@@ -74,7 +76,7 @@ class SessionKeys:
                 if folder in self._read and self._read[folder][0] == version:
                     return before
                 data = file.read() if stat.st_size <= MAX_BYTES else b"{}"
-            found = session_facts(msgspec.json.decode(data, type=dict[str, _Session]))
+            found = session_facts(msgspec.json.decode(data, type=dict[str, KeyedSession]))
         except FileNotFoundError:
             self._read.pop(folder, None)
             return {}
@@ -84,7 +86,7 @@ class SessionKeys:
         return found
 
 
-def session_facts(sessions: dict[str, _Session]) -> dict[str, SessionFacts]:
+def session_facts(sessions: dict[str, KeyedSession]) -> dict[str, SessionFacts]:
     """Return the facts about sessions by their id. One that people use too is not left out."""
     found: dict[str, SessionFacts] = {}
     for key, session in sessions.items():
@@ -109,7 +111,7 @@ def _both(one: SessionFacts, other: SessionFacts) -> SessionFacts:
     )
 
 
-def _chat_type(key: str, session: _Session) -> str:
+def _chat_type(key: str, session: KeyedSession) -> str:
     """Return the kind of a session's chat: what it says, else what its key names."""
     if session.chat_type in (DIRECT, GROUP, CHANNEL):
         return str(session.chat_type)
@@ -121,7 +123,7 @@ def _chat_type(key: str, session: _Session) -> str:
     return next(filter(None, kinds), "")
 
 
-def _label(session: _Session) -> str:
+def _label(session: KeyedSession) -> str:
     labels = (session.label, session.subject)
     return next((label for label in labels if isinstance(label, str) and label.strip()), "")
 
@@ -137,6 +139,11 @@ def _alone(key: str) -> str | None:
     return excluded_key(key) or ("cron run" if _CRON.match(key) else None)
 
 
+def why_without_people(key: str, sessions: dict[str, KeyedSession]) -> str | None:
+    """Return why no person takes part in the session with this key, None if one may."""
+    return _why(key, _ancestors(key, sessions))
+
+
 def _why(key: str, parents: Iterable[str]) -> str | None:
     """Return why a session is left out: what it is, or what spawned it."""
     if own := _alone(key):
@@ -145,13 +152,13 @@ def _why(key: str, parents: Iterable[str]) -> str | None:
     return None if reason is None else f"session that a {reason} spawned"
 
 
-def _ancestors(key: str, sessions: dict[str, _Session]) -> Iterator[str]:
+def _ancestors(key: str, sessions: dict[str, KeyedSession]) -> Iterator[str]:
     """Yield the keys of the sessions that spawned a session, the nearest first."""
     waiting, seen = [key], {key}
     for _ in range(_MAX_GENERATIONS):
         parents = []
         for child in waiting:
-            session = sessions.get(child, _Session())
+            session = sessions.get(child, KeyedSession())
             for parent in (session.spawned_by, session.parent):
                 if isinstance(parent, str) and parent not in seen:
                     seen.add(parent)
@@ -160,7 +167,7 @@ def _ancestors(key: str, sessions: dict[str, _Session]) -> Iterator[str]:
         waiting = parents
 
 
-def _names(keys: Iterable[str], sessions: dict[str, _Session]) -> tuple[str, ...]:
+def _names(keys: Iterable[str], sessions: dict[str, KeyedSession]) -> tuple[str, ...]:
     """Return keys, each with the id of its session."""
-    found = ((key, sessions.get(key, _Session()).session_id) for key in keys)
+    found = ((key, sessions.get(key, KeyedSession()).session_id) for key in keys)
     return tuple(name for names in found for name in names if isinstance(name, str) and name)

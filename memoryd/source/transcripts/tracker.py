@@ -32,9 +32,11 @@ from memoryd.messages import (
 )
 from memoryd.source.mounts import MEANT, Mounts, Verdict, cannot_be_seen
 from memoryd.source.transcripts.delta import TranscriptDelta
+from memoryd.source.transcripts.foreign_sqlite import StoreBusyError
 from memoryd.source.transcripts.format import LeftOutError
 from memoryd.source.transcripts.locations import SOURCE, Found, is_archive
 from memoryd.source.transcripts.openclaw_json5 import BeingWrittenError
+from memoryd.source.transcripts.stored import is_stored
 
 log = logging.getLogger(__name__)
 
@@ -250,7 +252,8 @@ class TranscriptTracker:
             seen = last if last is not None and last[0] == stat else (stat, self._clock())
             self._unchanged[key] = seen
             idle_s = self._idle_s(*seen)
-            if everything or path in wanted or self._is_due(path, what, idle_s):
+            is_wanted = path in wanted or (is_stored(path) and path.parent in wanted)
+            if everything or is_wanted or self._is_due(path, what, idle_s):
                 due.append(_Job(key, path, stat, state))
         gone, problems = self._gone(known.keys() - found.files.keys(), found, verdict, meant)
         # Newest first, because users ask about these.
@@ -268,7 +271,7 @@ class TranscriptTracker:
         self, unseen: Collection[FileKey], found: Found, verdict: Verdict, meant: bool
     ) -> tuple[list[FileKey], list[str]]:
         """Return the deleted ones of the unseen transcripts, and why others are kept."""
-        problems = dict(verdict.away)
+        problems = verdict.away | found.unreadable
         if not meant:  # nothing is known about a missing directory
             problems |= {
                 place.folder: f"{shown_path(place.folder)} {MISSING}" for place in found.missing
@@ -297,18 +300,20 @@ class TranscriptTracker:
         small = what.bytes < self._thresholds.delta_bytes
         return is_due(
             what,
-            messages=self._count_lines(path, what.offset) if small else 0,
+            messages=self._count(path, what) if small else 0,
             idle_s=idle_s,
             archive=is_archive(str(path)),
             thresholds=self._thresholds,
         )
 
-    def _count_lines(self, path: Path, offset: int) -> int:
-        """Return the number of complete lines after an offset, 0 if the file is unreadable."""
+    def _count(self, path: Path, what: Pending) -> int:
+        """Return the number of added records; of complete lines, 0 if the file is unreadable."""
+        if is_stored(path):
+            return what.bytes
         lines = 0
         try:
             with open(self._transcripts.open_file(path), "rb") as file:
-                file.seek(offset)
+                file.seek(what.offset)
                 while block := file.read(COUNT_BYTES):
                     tick()
                     lines += block.count(b"\n")
@@ -346,7 +351,7 @@ class TranscriptTracker:
                 )
         except FileNotFoundError:
             return  # the next poll reports it
-        except BeingWrittenError:
+        except (BeingWrittenError, StoreBusyError):
             return  # still pending for the next poll
         except OSError as error:
             self._refused[job.key] = job.stat

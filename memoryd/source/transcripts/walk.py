@@ -6,13 +6,15 @@ Matches as `glob.glob(…, recursive=True)` does, whose time has no bound where 
 import fnmatch
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from memoryd.fs.safe_open import Descent
+from memoryd.source.transcripts.stored import STORE_FILES
 
 _ANY_DEPTH = "**"
-_BELOW = ("**", "*.json*")
+_FILES = "|".join(("*.json*", *STORE_FILES))
+_BELOW = ("**", _FILES)
 """Glob of the transcripts in a directory that is taken whole."""
 _COPIES = frozenset({".git", ".snapshot", ".snapshots", ".stversions", ".Trash", ".zfs"})
 """Directories that hold old copies, which no wildcard matches."""
@@ -42,7 +44,7 @@ class Glob:
         self._parts = [*given, *_BELOW] if whole else given
         self._ends = {len(given) - 1, len(self._parts) - 1}
         self._with_dots = whole
-        self._matches = [re.compile(fnmatch.translate(part)).match for part in self._parts]
+        self._matches = [_matcher(part) for part in self._parts]
 
     def find(self, descent: Descent, top: str) -> list[str]:
         """Return the sorted paths, relative to `top`, of the files that match. Blocking.
@@ -112,3 +114,8 @@ class Glob:
                     break
                 number += 1
         return frozenset(found)
+
+
+def _matcher(part: str) -> Callable[[str], re.Match[str] | None]:
+    names = part.split("|") if part == _FILES else [part]
+    return re.compile("|".join(map(fnmatch.translate, names))).match

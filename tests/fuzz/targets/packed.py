@@ -3,29 +3,25 @@
 from contextlib import suppress
 from unittest import mock
 
+import zstandard
+
 from fuzz.scratch import folder
 from memoryd.fs.safe_open import BLOCK_BYTES
 from memoryd.source.transcripts import archive
 
-try:
-    import zstandard
-except ImportError:  # the extra `zst`
-    zstandard = None  # type: ignore[assignment]
-
 MOST_BYTES = 1024 * 1024
 """Maximum unpacked size for this target; 1 GiB takes too long."""
 LINE = b'{"role":"user","content":"hello"}\n'
-SEEDS = [LINE]
-if zstandard is not None:
-    SEEDS += [
-        zstandard.compress(LINE * 20),
-        zstandard.compress(LINE)[:-3],
-        zstandard.compress(LINE) * 3,
-        zstandard.compress(bytes(64 * 1024 * 1024), 3)[:3_000],
-        zstandard.ZstdCompressor(write_checksum=True).compress(LINE),
-        zstandard.ZstdCompressor(write_content_size=False).compress(LINE),
-        b"\x50\x2a\x4d\x18\x04\0\0\0abcd" + zstandard.compress(LINE),
-    ]
+SEEDS = [
+    LINE,
+    zstandard.compress(LINE * 20),
+    zstandard.compress(LINE)[:-3],
+    zstandard.compress(LINE) * 3,
+    zstandard.compress(bytes(64 * 1024 * 1024), 3)[:3_000],
+    zstandard.ZstdCompressor(write_checksum=True).compress(LINE),
+    zstandard.ZstdCompressor(write_content_size=False).compress(LINE),
+    b"\x50\x2a\x4d\x18\x04\0\0\0abcd" + zstandard.compress(LINE),
+]
 DICTIONARY = [b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18", b"\xff\xff\xff\xff", b"\x37\xa4\x30\xec"]
 MAX_BYTES = 4_096
 
@@ -44,7 +40,6 @@ def check(data: bytes) -> None:
                 raise
             return
     assert len(content) == size <= MOST_BYTES + BLOCK_BYTES
-    if zstandard is not None:
-        # It allocates the size that the frame header declares in one block.
-        with suppress(zstandard.ZstdError, MemoryError):
-            assert content.startswith(zstandard.decompress(data, MOST_BYTES))
+    # It allocates the size that the frame header declares in one block.
+    with suppress(zstandard.ZstdError, MemoryError):
+        assert content.startswith(zstandard.decompress(data, MOST_BYTES))
