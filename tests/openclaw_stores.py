@@ -88,6 +88,7 @@ class OpenClawWriter:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._now_ms = START_MS
+        self._tips: dict[str, str] = {}
         self.db = sqlite3.connect(path, isolation_level=None)
         self.db.executescript(SCHEMA if path.stat().st_size == 0 else "")
         self.db.execute("PRAGMA foreign_keys = ON")
@@ -137,6 +138,7 @@ class OpenClawWriter:
             "DELETE FROM session_transcript_active_events WHERE session_id = ? AND event_seq >= ?"
         )
         self.db.execute(query, (session, first))
+        self._tips[session] = f"{session}-{first - 1}"
         self._touch(session)
 
     def rewind(self, session: str, first: int, copy: str) -> None:
@@ -154,11 +156,82 @@ class OpenClawWriter:
             self._add(copy, json.loads(event), active=number < first)
         self._add(copy, {"type": "leaf"}, active=False)
 
-    def event(self, session: str, number: int) -> dict[str, Any]:
-        query = "SELECT event_json FROM transcript_events WHERE session_id = ? AND seq = ?"
-        (text,) = self.db.execute(query, (session, number)).fetchone()
-        found: dict[str, Any] = json.loads(text)
-        return found
+    def delete(self, session: str, *, packed: bool = True, reason: str = "deleted") -> None:
+        """Delete a session as the agent does: only its archive stays."""
+        data = b"".join(event.encode() + b"\n" for _, event in self._events(session))
+        key, generation = self.db.execute(
+            "SELECT session_key, generation FROM session_windows"
+            " JOIN transcript_rewrite_watermarks USING (session_id) WHERE session_id = ?",
+            (session,),
+        ).fetchone()
+        row = {
+            "session_id": session,
+            "generation": generation,
+            "session_key": key,
+            "reason": reason,
+            "encoding": "zstd" if packed else "identity",
+            "archive_blob": zstandard.compress(data) if packed else data,
+            "archive_sha256": "0" * 64,
+            "archive_name": f"{session}.jsonl.{reason}.{generation}",
+            "created_at": self._tick(),
+        }
+        self._insert("session_transcript_archives", row)
+        self.db.execute("DELETE FROM session_windows WHERE session_id = ?", (session,))
+
+    def cool(self, session: str, *, in_file: bool) -> None:
+        """Pack a session that nobody has used for long as the agent does."""
+        (generation,) = self.db.execute(
+            "SELECT generation FROM transcript_rewrite_watermarks WHERE session_id = ?", (session,)
+        ).fetchone()
+        events = self._events(session)
+        active = self.db.execute(
+            "SELECT active_position, event_seq FROM session_transcript_active_events"
+            " WHERE session_id = ?",
+            (session,),
+        ).fetchall()
+        lines = [
+            {"kind": "header", "sessionId": session, "generation": generation},
+            *(
+                {"kind": "event", "row": {"seq": number, "event_json": event}}
+                for number, event in events
+            ),
+            *(
+                {"kind": "active", "row": {"active_position": position, "event_seq": number}}
+                for position, number in active
+            ),
+        ]
+        data = zstandard.compress("".join(json.dumps(line) + "\n" for line in lines).encode())
+        name = f"{session}.jsonl.zst"
+        row = {
+            "session_id": session,
+            "generation": generation,
+            "archive_name": name,
+            "archive_sha256": "0" * 64,
+            "event_count": len(events),
+            "raw_bytes": len(data),
+            "archive_bytes": len(data),
+            "last_seq": events[-1][0],
+            "archived_at": self._tick(),
+            "storage": "file" if in_file else "sqlite",
+            "archive_blob": None if in_file else data,
+        }
+        if in_file:
+            folder = self.path.parents[1] / "sessions/cold"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+        self._insert("session_transcript_cold_archives", row)
+        self.db.execute("DELETE FROM transcript_events WHERE session_id = ?", (session,))
+
+    def forget(self, session: str) -> None:
+        """Forget a session in the agent's memory."""
+        row = {"session_id": session, "agent_id": "main", "reason": "user"}
+        self._insert("memory_session_tombstones", row | {"created_at": self._tick()})
+
+    def _events(self, session: str) -> list[tuple[int, str]]:
+        return self.db.execute(
+            "SELECT seq, event_json FROM transcript_events WHERE session_id = ? ORDER BY seq",
+            (session,),
+        ).fetchall()
 
     def _add(
         self, session: str, event: dict[str, Any], *, active: bool, packed: bool = False
@@ -169,7 +242,10 @@ class OpenClawWriter:
             (session,),
         ).fetchone()
         name = event.get("id", f"{session}-{number}")
-        text = json.dumps({"id": name, "parentId": None} | event, ensure_ascii=False)
+        parent = self._tips.get(session)
+        text = json.dumps({"id": name, "parentId": parent} | event, ensure_ascii=False)
+        if active:
+            self._tips[session] = name
         data = text.encode()
         row = {"session_id": session, "seq": number, "created_at": now}
         row |= (

@@ -56,7 +56,7 @@ from memoryd.source.transcripts.locations import (
 )
 from memoryd.source.transcripts.openclaw_sessions import SessionKeys
 from memoryd.source.transcripts.spoken import ReadingRules, Spoken, owner_ids, spoken
-from memoryd.source.transcripts.stored import conversation_id, is_stored
+from memoryd.source.transcripts.stored import is_stored
 from memoryd.source.transcripts.stores import StoredTranscripts
 from memoryd.source.transcripts.times import Times
 from memoryd.source.transcripts.topic import TopicReader, spoken_title, titled
@@ -189,7 +189,7 @@ class Transcripts:
         if path.name.endswith(openclaw_json5.SUFFIX):
             return self._read_chat(path)
         if is_stored(path):
-            if ("session", conversation_id(path)) in self.tombstones:
+            if ("session", self.stored.session(path)) in self.tombstones:
                 raise LeftOutError(errno.EILSEQ, "its session was forgotten")
             return self.stored.read(path, base, self._options_for(path))
         session = self._session_keys.facts(path)

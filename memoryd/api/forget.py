@@ -16,6 +16,7 @@ from memoryd.api.forget_notes import delete_note, find_note, lines_with
 from memoryd.api.get import as_named
 from memoryd.api.handlers import while_writable
 from memoryd.errors import RequestFailedError, bad_request
+from memoryd.fs.directories import shown_path
 from memoryd.index.driver import Error
 from memoryd.index.forget import chunk_hashes
 from memoryd.index.queries import find_text
@@ -118,7 +119,20 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
             "free as much disk space as the index takes, then run `memctl index --force`",
         )
     result.remains = _remains(agent)
+    if body.delete_source and transcripts is not None:
+        result.remains += _in_stores(transcripts, paths)
     return result
+
+
+def _in_stores(transcripts: Transcripts, paths: Collection[str]) -> list[str]:
+    """Return the stores of agents in which conversations remain."""
+    found = (transcripts.places.real_path(FileKey(SOURCE, path)) for path in paths)
+    stores = {path.parent for path in found if path is not None and is_stored(path)}
+    return [
+        f"the conversations are still in {shown_path(store)}, which belongs to the agent;"
+        " delete them with the agent"
+        for store in sorted(stores)
+    ]
 
 
 def _remains(agent: Agent) -> list[str]:

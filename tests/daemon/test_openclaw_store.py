@@ -261,3 +261,160 @@ def test_a_format_that_is_not_enabled_is_not_read(reader: Daemon, agent: OpenCla
     )
     reader.start().sync()
     assert listed(reader) == {}
+
+
+@pytest.mark.parametrize("way", ["deleted", "packed", "cold", "cold file"])
+def test_a_conversation_that_is_packed_away_stays_the_same(
+    reader: Daemon, agent: OpenClawWriter, way: str
+) -> None:
+    agent.begin("first")
+    agent.say("first", "a quiet apricot")
+    second = agent.say("first", "a loud quince")
+    agent.abandon("first", second)
+    agent.say("first", "a plum instead")
+    reader.start().sync()
+    shown = texts(reader, "sessions/openclaw/first")
+    embedded = reader.embedded()
+    if way.startswith("cold"):
+        agent.cool("first", in_file=way == "cold file")
+    else:
+        agent.delete("first", packed=way == "packed")
+    reader.sync()
+    assert reader.embedded() == embedded
+    assert texts(reader, "sessions/openclaw/first") == shown
+    assert shown == ["User: a quiet apricot", "User: a plum instead"]
+    assert found(reader, "plum") == ["sessions/openclaw/first"]
+    assert found(reader, "quince") == []
+    assert [*listed(reader)] == ["sessions/openclaw/first"]
+    reader.assert_healthy()
+
+
+def test_an_archive_of_a_session_that_goes_on_is_a_transcript_of_its_own(
+    reader: Daemon, agent: OpenClawWriter
+) -> None:
+    agent.begin("first")
+    agent.say("first", "a quince")
+    agent.delete("first", reason="reset")
+    agent.begin("first")
+    agent.say("first", "a plum")
+    reader.start().sync()
+    assert found(reader, "plum") == ["sessions/openclaw/first"]
+    (old,) = found(reader, "quince")
+    assert old.startswith("sessions/openclaw/first.")
+    assert {entry.session for entry in listed(reader).values()} == {"first"}
+    with reader.client() as client:
+        assert sorted(client.forget(session="first").paths) == sorted(
+            ["sessions/openclaw/first", old]
+        )
+    reader.sync()
+    assert found(reader, "quince") == found(reader, "plum") == []
+
+
+RUNS = [
+    ("agent:main:cron:daily:run:1", {"created_via": "cron"}, {}, "a cron run"),
+    ("agent:main:cron:daily", {}, {}, "a cron run"),
+    ("agent:main:main:a", {"created_via": "internal"}, {}, "an internal run"),
+    ("agent:main:subagent:a", {"created_via": "spawn"}, {}, "a spawned run"),
+    ("agent:main:x", {}, {"spawned_by": "agent:main:main"}, "a spawned run"),
+    (
+        "agent:main:y",
+        {"parent_session_key": "agent:main:cron:daily:run:1"},
+        {},
+        "a session that a cron run spawned",
+    ),
+    ("agent:main:dreaming-narrative-z", {}, {}, "a dreaming narrative"),
+]
+
+
+def test_sessions_without_people_are_left_out_with_the_reason(
+    reader: Daemon, agent: OpenClawWriter
+) -> None:
+    for number, (key, node, window, _) in enumerate(RUNS):
+        agent.begin(f"s{number}", key, node or {"created_via": None}, **window)
+        agent.say(f"s{number}", f"quince {number}")
+    agent.begin("kept", "agent:main:main", {"created_via": "run", "created_actor_type": "human"})
+    agent.say("kept", "a plum")
+    reader.start().sync()
+    entries = listed(reader)
+    kept = entries.pop("sessions/openclaw/kept")
+    assert kept.state == "indexed"
+    assert {entry.state for entry in entries.values()} == {"left out"}
+    reasons = [entries[f"sessions/openclaw/s{number}"].reason for number in range(len(RUNS))]
+    assert reasons == [reason for *_, reason in RUNS]
+    assert found(reader, "quince") == []
+
+
+def test_what_is_forgotten_in_the_agent_leaves_the_index(
+    reader: Daemon, agent: OpenClawWriter
+) -> None:
+    for name in ("first", "second"):
+        agent.begin(name)
+        agent.say(name, f"a quince of the {name}")
+    reader.start().sync()
+    agent.forget("first")
+    reader.sync()
+    assert found(reader, "quince") == ["sessions/openclaw/second"]
+    entry = listed(reader)["sessions/openclaw/first"]
+    assert (entry.state, entry.reason) == ("left out", "its session was forgotten in OpenClaw")
+    agent.forget("second")
+    agent.db.execute("DELETE FROM session_windows")
+    reader.sync()
+    assert found(reader, "quince") == []
+    reader.assert_healthy()
+
+
+def test_what_is_forgotten_here_stays_forgotten(reader: Daemon, agent: OpenClawWriter) -> None:
+    agent.begin("first")
+    agent.say("first", "a quince")
+    agent.say("first", "a plum")
+    agent.begin("second")
+    agent.say("second", "a medlar")
+    agent.begin("third")
+    agent.say("third", "a cherry")
+    reader.start().sync()
+    with reader.client() as client:
+        assert client.forget(match="quince").messages == 1
+        assert client.forget(session="second").paths == ["sessions/openclaw/second"]
+        result = client.forget(path="sessions/openclaw/third", delete_source=True)
+        assert (result.paths, result.deleted) == (["sessions/openclaw/third"], [])
+        assert result.remains == [
+            f"the conversations are still in {agent.path}, which belongs to the agent;"
+            " delete them with the agent"
+        ]
+        for name in ("first", "second", "third"):
+            agent.say(name, "a pear")
+        client.sync()
+        client.index(force=True)
+    assert found(reader, "quince") == found(reader, "medlar") == found(reader, "cherry") == []
+    assert found(reader, "plum") == found(reader, "pear") == ["sessions/openclaw/first"]
+    assert texts(reader, "sessions/openclaw/first") == ["User: a plum", "User: a pear"]
+    reader.assert_healthy()
+
+
+def origin_of(daemon: Daemon, words: str) -> str:
+    hits = daemon.search("quince", sources=["sessions"]).results
+    return next(hit.origin for hit in hits if words in hit.snippet)
+
+
+def test_words_of_others_are_untrusted(reader: Daemon, agent: OpenClawWriter) -> None:
+    agent.begin("hook", "agent:main:hook:gmail:1", hook_external_content_source="gmail")
+    agent.say("hook", "a quince by mail")
+    agent.begin("group", "agent:main:telegram:group:7", chat_type="group", channel="telegram")
+    agent.say("group", "a quince of a stranger", owner=None)
+    agent.say("group", "a quince of the owner")
+    agent.begin("own")
+    agent.say("own", "a quince at home")
+    reader.start().sync()
+
+    words = {
+        "by mail": "untrusted",
+        "a stranger": "untrusted",
+        "the owner": "owner",
+        "home": "owner",
+    }
+    assert {part: origin_of(reader, part) for part in words} == words
+    agent.delete("hook")
+    agent.delete("group")
+    reader.sync()
+    assert {part: origin_of(reader, part) for part in words} == words
+    reader.assert_healthy()

@@ -5,6 +5,7 @@ without the events behind it, and leaves the old one as it was.
 """
 
 import errno
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,13 +16,25 @@ from memoryd.messages import FileStat
 from memoryd.source.transcripts.foreign_sqlite import ForeignDatabase, columns
 from memoryd.source.transcripts.format import Message, Record
 from memoryd.source.transcripts.openclaw import OpenClaw
+from memoryd.source.transcripts.openclaw_archives import (
+    COLD,
+    Archive,
+    archived_records,
+    archives,
+    branch_of,
+    cold_records,
+)
 from memoryd.source.transcripts.openclaw_sessions import KeyedSession, why_without_people
 from memoryd.source.transcripts.stored import StoredConversation, StoredRecord, lineage
 
 MAX_EVENT_BYTES = 4 * 1024 * 1024
 """Maximum size of an unpacked event, which the schema sets."""
 _GROUPS = frozenset({"group", "channel"})
-_ALONE = {"cron": "cron run", "spawn": "spawned run", "internal": "internal run"}
+_IN_GROUP = re.compile(r":([^:]*):(?:group|channel):")
+_OF_HOOK = ":hook:"
+_SPAWNED = ":subagent:"
+"""Parts of the keys of sessions."""
+_ALONE = {"cron": "a cron run", "spawn": "a spawned run", "internal": "an internal run"}
 """Origins of sessions in which no person takes part."""
 _NEEDED = {
     "transcript_events": {"session_id", "seq", "event_json"},
@@ -65,6 +78,8 @@ class _Window(NamedTuple):
     node_spawned_by: str | None
     generation: str | None
     label: str | None
+    cold_last: int | None
+    cold_generation: str | None
     last: int | None
     last_active: int | None
     active: int | None
@@ -84,22 +99,40 @@ class OpenClawStore:
         windows = [_Window(*row) for row in connection.execute(_query(connection))]
         sessions = {window.key: _keyed(window) for window in windows}
         rewound = _rewound(connection, windows)
+        forgotten = _forgotten(connection)
         found: dict[str, StoredConversation] = {}
         for window in windows:
-            if window.last is None:
+            if window.last is None and window.cold_last is None:
                 continue
-            left_out = _why_left_out(window, sessions, rewound)
+            left_out = forgotten.get(window.session_id) or _why_left_out(window, sessions, rewound)
             token = (*window, left_out)
             known = before.get(window.session_id)
             if known is None or known.token != token:
                 known = _conversation(connection, window, left_out, token)
             found[window.session_id] = known
+        for archive in archives(connection):
+            left_out = forgotten.get(archive.session_id) or _why_key_left_out(archive.key, {})
+            known = before.get(archive.name)
+            if known is None or known.token != (*archive, left_out):
+                known = _archived(connection, archive, left_out)
+            found[archive.name] = known
+        # A conversation that OpenClaw has forgotten leaves the index also if it has no rows.
+        for name, left_out in forgotten.items():
+            unknown = StoredConversation(name, FileStat(0, 1, lineage(left_out)), left_out)
+            found.setdefault(name, unknown)
         return found
 
     def records(
         self, connection: ForeignDatabase, path: Path, name: str, start: int
     ) -> Iterator[StoredRecord]:
         """Yield the events of the current branch, from the number `start` on."""
+        archive = next((a for a in archives(connection) if a.name == name), None)
+        if archive is not None:
+            yield from archived_records(connection, archive, start)
+            return
+        if _is_cold(connection, name):
+            yield from cold_records(connection, path, name, start)
+            return
         packed = "event_zstd" in columns(connection, "transcript_events")
         branch = "TRUE"
         if _is_indexed(connection, name):
@@ -152,6 +185,8 @@ def _query(connection: ForeignDatabase) -> str:
         chosen += [f"{alias}.{n}" if alias and n in there[table] else "NULL" for n in names]
     active = "FROM session_transcript_active_events AS a WHERE a.session_id = w.session_id"
     has_branch = "active_position" in columns(connection, "session_transcript_active_events")
+    has_cold = {"last_seq", "archive_blob"} <= columns(connection, COLD)
+    chosen += ["x.last_seq", "x.generation"] if has_cold else ["NULL", "NULL"]
     chosen += [
         "(SELECT max(seq) FROM transcript_events AS e WHERE e.session_id = w.session_id)",
         f"(SELECT max(event_seq) {active})" if has_branch else "NULL",
@@ -162,6 +197,7 @@ def _query(connection: ForeignDatabase) -> str:
         " LEFT JOIN transcript_rewrite_watermarks AS g ON g.session_id = w.session_id"
         if has_marks
         else "",
+        f" LEFT JOIN {COLD} AS x ON x.session_id = w.session_id" if has_cold else "",
         " LEFT JOIN conversations AS c ON c.conversation_id = w.primary_conversation_id"
         if has_chats
         else "",
@@ -179,13 +215,28 @@ def _keyed(window: _Window) -> KeyedSession:
 def _why_left_out(
     window: _Window, sessions: Mapping[str, KeyedSession], rewound: Mapping[str, str]
 ) -> str:
-    if reason := why_without_people(window.key, sessions) or _ALONE.get(window.created_via or ""):
-        return f"a {reason}"
-    if sessions[window.key].spawned_by:
-        return "a spawned run"
+    if reason := _ALONE.get(window.created_via or ""):
+        return reason
+    if reason := _why_key_left_out(window.key, sessions):
+        return reason
     if window.session_id in rewound:
         return f"rewound; it continues as {rewound[window.session_id]}"
     return ""
+
+
+def _why_key_left_out(key: str, sessions: Mapping[str, KeyedSession]) -> str:
+    if reason := why_without_people(key, sessions):
+        return f"a {reason}"
+    is_spawned = _SPAWNED in key or sessions.get(key, KeyedSession()).spawned_by
+    return "a spawned run" if is_spawned else ""
+
+
+def _forgotten(connection: ForeignDatabase) -> dict[str, str]:
+    """Return the ids of the conversations that were forgotten in OpenClaw, with the reason."""
+    if "session_id" not in columns(connection, "memory_session_tombstones"):
+        return {}
+    rows = connection.execute("SELECT session_id FROM memory_session_tombstones")
+    return {name: "its session was forgotten in OpenClaw" for (name,) in rows}
 
 
 def _rewound(connection: ForeignDatabase, windows: list[_Window]) -> dict[str, str]:
@@ -214,7 +265,7 @@ def _rewound(connection: ForeignDatabase, windows: list[_Window]) -> dict[str, s
 def _conversation(
     connection: ForeignDatabase, window: _Window, left_out: str, token: tuple[Any, ...]
 ) -> StoredConversation:
-    last = window.last or 0
+    last = window.cold_last or 0 if window.last is None else window.last
     abandoned: list[int] = []
     if window.last_active is not None:
         last = window.last_active
@@ -227,10 +278,29 @@ def _conversation(
     outside = window.hook_source is not None
     is_group = window.chat_type in _GROUPS or window.scope in _GROUPS
     chat = (window.label or window.channel or "") if is_group else None
-    number = lineage(*(window.generation, abandoned, left_out, outside, chat is not None))
+    generation = window.cold_generation or window.generation
+    number = lineage(generation, abandoned, left_out, outside, chat)
     changed_ms = window.updated_at or window.created_at or 0
     stat = FileStat(changed_ms * 1_000_000, last + 1, number)
     return StoredConversation(window.session_id, stat, left_out, outside, chat, token)
+
+
+def _archived(connection: ForeignDatabase, archive: Archive, left_out: str) -> StoredConversation:
+    branch = branch_of(connection, archive)
+    outside = _OF_HOOK in archive.key
+    group = _IN_GROUP.search(archive.key)
+    chat = None if group is None else group[1]
+    number = lineage(archive.generation, branch.abandoned, left_out, outside, chat)
+    stat = FileStat(archive.created_at * 1_000_000, branch.last + 1, number)
+    token = (*archive, left_out)
+    return StoredConversation(archive.session_id, stat, left_out, outside, chat, token)
+
+
+def _is_cold(connection: ForeignDatabase, name: str) -> bool:
+    if not columns(connection, COLD):
+        return False
+    events = "SELECT 1 FROM transcript_events WHERE session_id = ? LIMIT 1"
+    return connection.execute(events, (name,)).fetchone() is None
 
 
 def _is_indexed(connection: ForeignDatabase, name: str) -> bool:

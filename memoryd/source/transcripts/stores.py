@@ -87,6 +87,10 @@ class StoredTranscripts:
         for path, stat in conversations.items():
             found.files[FileKey(SOURCE, names.name(path))] = path, stat
 
+    def session(self, path: Path) -> str:
+        """Return the session id of a conversation. Raises `OSError` as `read` does."""
+        return self._conversation(path).id
+
     def read(
         self, path: Path, base: TranscriptState | None, options: DeltaOptions
     ) -> TranscriptDelta:
