@@ -1,11 +1,13 @@
 /** memoryd in the memory slot of OpenClaw: two tools, a section of the prompt, and recall. */
 
 import { readFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { join } from "node:path";
 
 import { Memctl } from "./memctl.js";
 
 /** @typedef {{ name: string, description: string, parameters: object }} Tool */
-/** @typedef {{ workspaceDir?: string, sessionKey?: string, sessionId?: string }} Session */
+/** @typedef {{ agentId?: string, workspaceDir?: string, sessionKey?: string, sessionId?: string }} Session */
 /** @typedef {Session & { trigger?: string, inputProvenance?: { kind?: string } }} Turn */
 
 /** @type {Tool[]} */
@@ -17,6 +19,16 @@ const TOOLS = JSON.parse(readFileSync(new URL("tools.json", import.meta.url), "u
  */
 function isShared(session) {
   return /:(group|channel|thread):/.test(session.sessionKey ?? "");
+}
+
+/**
+ * Return the store that has the conversations of an agent.
+ * @param {string} agent
+ */
+function storeOf(agent) {
+  const { OPENCLAW_STATE_DIR, OPENCLAW_HOME } = process.env;
+  const state = OPENCLAW_STATE_DIR ?? join(OPENCLAW_HOME ?? homedir(), ".openclaw");
+  return join(state, "agents", agent, "agent", "openclaw-agent.sqlite");
 }
 
 /**
@@ -106,6 +118,9 @@ export default {
         },
       );
     }
+    api.on("agent_end", async (/** @type {unknown} */ _event, /** @type {Session} */ session) => {
+      await memory.index(storeOf(session.agentId ?? "main"), session.workspaceDir);
+    });
     api.on("gateway_stop", () => memory.close());
   },
 };

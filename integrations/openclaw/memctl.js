@@ -7,8 +7,8 @@ import { createInterface } from "node:readline";
 
 /** Milliseconds for an answer; the server itself gives up a little sooner. */
 const DEADLINE_MS = 20_000;
-/** Milliseconds for recall, after which the prompt goes on without it. */
-const RECALL_MS = 1_000;
+/** Milliseconds for a hook, after which the turn goes on without it. */
+const HOOK_MS = 1_000;
 const PROTOCOL = "2025-06-18";
 
 /** @typedef {{ content?: { type: string, text?: string }[], isError?: boolean }} ToolResult */
@@ -129,22 +129,39 @@ export class Memctl {
    * @param {string} message @param {string} [folder] @param {string} [session]
    * @returns {Promise<string>}
    */
-  recall(message, folder, session) {
+  async recall(message, folder, session) {
+    const payload = { session_id: session ?? "", prompt: message };
+    return contextOf(await this.hook("UserPromptSubmit", payload, folder));
+  }
+
+  /**
+   * Have new records of a conversation store indexed. Never fails.
+   * @param {string} store @param {string} [folder]
+   */
+  async index(store, folder) {
+    await this.hook("Stop", { transcript_path: store }, folder);
+  }
+
+  /**
+   * Return the answer of `memctl hook`, "" for none.
+   * @param {string} event @param {object} payload @param {string} [folder]
+   * @returns {Promise<string>}
+   */
+  hook(event, payload, folder) {
     const [program, ...options] = this.command;
-    const event = "UserPromptSubmit";
     return new Promise((resolve) => {
       const child = spawn(program, ["hook", "claude", event, ...options], {
         cwd: folder,
         stdio: ["pipe", "pipe", "ignore"],
-        timeout: RECALL_MS,
+        timeout: HOOK_MS,
       });
       let output = "";
       child.stdin.on("error", () => {});
       child.stdout.on("data", (data) => (output += data));
       child.on("error", () => resolve(""));
-      child.on("close", () => resolve(contextOf(output)));
-      const payload = { session_id: session ?? "", cwd: folder ?? process.cwd(), prompt: message };
-      child.stdin.end(JSON.stringify({ hook_event_name: event, ...payload }));
+      child.on("close", () => resolve(output));
+      const head = { hook_event_name: event, cwd: folder ?? process.cwd() };
+      child.stdin.end(JSON.stringify({ ...head, ...payload }));
     });
   }
 

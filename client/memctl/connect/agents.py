@@ -220,7 +220,6 @@ def _openclaw(setup: Setup) -> HostAgent:
         SessionsFile(setup.config, "openclaw"),
         [
             "memoryd must serve OpenClaw's workspace too: `memctl add ~/.openclaw/workspace`",
-            "memoryd does not read the SQLite transcripts of current OpenClaw versions yet",
             *_elsewhere(setup, "OPENCLAW_STATE_DIR"),
         ],
     )
