@@ -25,13 +25,17 @@ USUAL = {
     "claude": ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/**/*.jsonl"),
     "codex": ("CODEX_HOME", "~/.codex", "sessions/**/rollout-*.jsonl"),
     "gemini": ("GEMINI_CLI_HOME", "~", ".gemini/tmp/*/chats/session-*.jsonl"),
-    "openclaw-sqlite": (
+}
+"""Usual location by format: an environment variable, its default, and a glob below it."""
+STORED = {
+    "openclaw": (
         "OPENCLAW_STATE_DIR",
         "~/.openclaw",
         "agents/{agent}/agent/openclaw-agent.sqlite",
     ),
+    "opencode": ("XDG_DATA_HOME", "~/.local/share", "opencode/opencode.db"),
 }
-"""Usual location by format: an environment variable, its default, and a glob below it."""
+"""The same for stores."""
 
 _TRANSCRIPT = re.compile(r"\.jsonl(?:\.(?:reset|deleted)\.[0-9TZ:.\-]+(?:\.zst)?)?\Z|\.json5\Z")
 _NEVER = re.compile(r"\.(?:checkpoint\.[^/]+|trajectory)\.jsonl|\.bak|(?:\A|/)registry\.json5\Z")
@@ -234,8 +238,8 @@ def owner_of(path: Path) -> str:
 def _usual(formats: Collection[str], agent: str, environ: Mapping[str, str]) -> list[str]:
     return [
         os.path.join(environ.get(variable) or default, pattern.format(agent=agent))
-        for name, (variable, default, pattern) in USUAL.items()
-        if name.partition("-")[0] in formats
+        for name, (variable, default, pattern) in (*USUAL.items(), *STORED.items())
+        if name.removesuffix("-store") in formats
     ]
 
 

@@ -122,6 +122,10 @@ class OpenClawStore:
             found.setdefault(name, unknown)
         return found
 
+    def fingerprint(self, connection: ForeignDatabase, name: str, end: int) -> str:
+        """Return nothing: any change of earlier events changes the lineage."""
+        return ""
+
     def records(
         self, connection: ForeignDatabase, path: Path, name: str, start: int
     ) -> Iterator[StoredRecord]:

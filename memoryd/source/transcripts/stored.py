@@ -13,7 +13,7 @@ from memoryd.messages import FileStat
 from memoryd.source.transcripts.foreign_sqlite import ForeignDatabase
 from memoryd.source.transcripts.format import Message, Record
 
-STORE_FILES = {"openclaw-agent.sqlite": "openclaw"}
+STORE_FILES = {"openclaw-agent.sqlite": "openclaw", "opencode.db": "opencode"}
 """Formats by the names of the files that are stores."""
 
 
@@ -57,6 +57,9 @@ class TranscriptStore(Protocol):
         before: Mapping[str, StoredConversation],
     ) -> dict[str, StoredConversation]:
         """Return the conversations by id. Those in `before` with the same `token` are reused."""
+
+    def fingerprint(self, connection: ForeignDatabase, name: str, end: int) -> str:
+        """Return a digest of the records before the number `end`, "" if `lineage` has them."""
 
     def records(
         self, connection: ForeignDatabase, path: Path, name: str, start: int

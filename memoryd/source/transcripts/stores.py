@@ -32,6 +32,7 @@ from memoryd.source.transcripts.foreign_sqlite import (
 from memoryd.source.transcripts.format import LeftOutError
 from memoryd.source.transcripts.locations import SOURCE, Found, TranscriptLocations
 from memoryd.source.transcripts.openclaw_store import OpenClawStore
+from memoryd.source.transcripts.opencode_store import OpenCodeStore
 from memoryd.source.transcripts.spoken import Spoken, spoken
 from memoryd.source.transcripts.stored import (
     STORE_FILES,
@@ -43,7 +44,9 @@ from memoryd.source.transcripts.stored import (
 )
 from memoryd.source.transcripts.times import Times
 
-_KINDS: dict[str, TranscriptStore] = {OpenClawStore.format: OpenClawStore()}
+_KINDS: dict[str, TranscriptStore] = {
+    kind.format: kind for kind in (OpenClawStore(), OpenCodeStore())
+}
 BATCH_BYTES = 4 * 1024 * 1024
 """Bytes read in one transaction, because its program can't shorten its log meanwhile."""
 
@@ -103,7 +106,7 @@ class StoredTranscripts:
         if first.left_out:
             raise LeftOutError(errno.EILSEQ, first.left_out)
         generation = 0 if base is None else base.generation
-        if base is not None and not _is_same(base, first, store):
+        if base is not None and not self._is_same(base, first, path):
             base = None
             generation += 1
         start = 0 if base is None else base.tail_offset
@@ -124,7 +127,7 @@ class StoredTranscripts:
                 chunker.add(at, [(part.text, part.voice) for part in said])
         end = max(end, first.stat.size)
         chunks, tail = chunker.finish(Position(end, end))
-        head_hash = f"{first.stat.inode:x}"
+        head_hash = self._head_hash(path, first, end)
         state = TranscriptState(
             format=store.format,
             device=0,
@@ -189,6 +192,21 @@ class StoredTranscripts:
             message = None if record is None else store.message(record, conversation)
             if message is not None:
                 yield from spoken(message, options.rules)
+
+    def _is_same(self, base: TranscriptState, now: StoredConversation, path: Path) -> bool:
+        """Return whether records were only added since `base`."""
+        return (
+            base.format == _kind(path.parent).format
+            and base.inode == now.stat.inode
+            and base.offset <= now.stat.size
+            and base.head_hash == self._head_hash(path, now, base.offset)
+        )
+
+    def _head_hash(self, path: Path, now: StoredConversation, end: int) -> str:
+        store = path.parent
+        with reading(store, self._base(store)) as connection:
+            records = _kind(store).fingerprint(connection, conversation_id(path), end)
+        return f"{now.stat.inode:x}:{records}"
 
     def _base(self, store: Path) -> Path:
         return self._places.base(store)
@@ -257,11 +275,3 @@ class StoredTranscripts:
 
 def _kind(store: Path) -> TranscriptStore:
     return _KINDS[STORE_FILES[store.name]]
-
-
-def _is_same(base: TranscriptState, now: StoredConversation, store: TranscriptStore) -> bool:
-    return (
-        base.format == store.format
-        and base.inode == now.stat.inode
-        and base.offset <= now.stat.size
-    )

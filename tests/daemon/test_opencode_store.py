@@ -1,0 +1,180 @@
+"""Conversations in OpenCode's SQLite store, as OpenCode 1.18.33 writes them."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import Daemon
+
+from memoryd_client.schema.transcripts import SessionEntry
+
+STORE = ".local/share/opencode/opencode.db"
+SCHEMA = """
+PRAGMA journal_mode = WAL;
+CREATE TABLE session (
+    id text PRIMARY KEY, project_id text NOT NULL, parent_id text, directory text NOT NULL,
+    title text NOT NULL, version text NOT NULL, revert text, time_created integer NOT NULL,
+    time_updated integer NOT NULL
+);
+CREATE TABLE message (
+    id text PRIMARY KEY, session_id text NOT NULL, time_created integer NOT NULL,
+    time_updated integer NOT NULL, data text NOT NULL
+);
+CREATE INDEX message_session_time_created_id_idx ON message (session_id, time_created, id);
+CREATE TABLE part (
+    id text PRIMARY KEY, message_id text NOT NULL, session_id text NOT NULL,
+    time_created integer NOT NULL, time_updated integer NOT NULL, data text NOT NULL
+);
+CREATE INDEX part_message_id_id_idx ON part (message_id, id);
+"""
+
+
+class OpenCodeWriter:
+    """The agent: it adds a message first, and its parts later."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True)
+        self.path = path
+        self._now_ms = 1_795_983_457_902
+        self.db = sqlite3.connect(path, isolation_level=None)
+        self.db.executescript(SCHEMA)
+
+    def begin(self, session: str, parent: str | None = None) -> None:
+        row = (session, "global", parent, "/home", "Title", "1.18.33", None, *[self._tick()] * 2)
+        self.db.execute("INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+    def add(self, session: str, role: str, **info: Any) -> str:
+        """Add a message without parts; return its id."""
+        now = self._tick()
+        name, data = f"msg_{now:x}", {"role": role, "time": {"created": now}} | info
+        row = (name, session, now, now, json.dumps(data))
+        self.db.execute("INSERT INTO message VALUES (?, ?, ?, ?, ?)", row)
+        self.db.execute("UPDATE session SET time_updated = ? WHERE id = ?", (now, session))
+        return name
+
+    def fill(self, message: str, text: str, **rest: Any) -> None:
+        """Add a part to a message, and complete the message."""
+        now = self._tick()
+        data = json.dumps({"type": "text", "text": text} | rest)
+        self.db.execute(
+            "INSERT INTO part VALUES (?, ?, 's', ?, ?, ?)",
+            (f"prt_{now:x}", message, now, now, data),
+        )
+        completed = "json_set(data, '$.time.completed', 1)"
+        self.db.execute(f"UPDATE message SET data = {completed} WHERE id = ?", (message,))
+
+    def say(self, session: str, text: str, *, role: str = "user", **info: Any) -> str:
+        message = self.add(session, role, **info)
+        self.fill(message, text)
+        return message
+
+    def _tick(self) -> int:
+        self._now_ms += 1_000
+        return self._now_ms
+
+
+@pytest.fixture
+def agent(hybrid: Daemon) -> Iterator[OpenCodeWriter]:
+    hybrid.settings += "\nsessions = { enabled = true }"
+    hybrid.settings = hybrid.settings.replace(
+        "sync = { ", "sync = { sessions = { idle_seconds = 3600 }, "
+    )
+    writer = OpenCodeWriter(hybrid.folder / STORE)
+    yield writer
+    writer.db.close()
+
+
+def listed(daemon: Daemon) -> dict[str, SessionEntry]:
+    with daemon.client() as client:
+        return {entry.path: entry for entry in client.sessions()}
+
+
+def texts(daemon: Daemon, first: int = 1) -> list[str]:
+    with daemon.client() as client:
+        return client.get("sessions/opencode/ses_1", start_line=first).text.splitlines()
+
+
+def test_complete_messages_are_found_and_cited_by_their_numbers(
+    hybrid: Daemon, agent: OpenCodeWriter
+) -> None:
+    agent.begin("ses_1")
+    message = agent.say("ses_1", "when does the ferry leave?")
+    agent.fill(message, "an injected gooseberry", synthetic=True)
+    agent.fill(message, "an ignored gooseberry", ignored=True)
+    agent.fill(message, "a tool's gooseberry", type="tool")
+    answer = agent.add("ses_1", "assistant")
+    hybrid.start().sync()
+    assert texts(hybrid) == ["User: when does the ferry leave?"]
+    agent.fill(answer, "the ferry leaves at noon")
+    hybrid.sync()
+    name = "sessions/opencode/ses_1"
+    with hybrid.client() as client:
+        (hit,) = client.search("ferry noon", sources=["sessions"]).results
+        assert (hit.path, hit.start_line, hit.end_line, hit.date) == (name, 1, 2, "2026-11-29")
+        shown = client.get(name, start_line=2)
+        assert (shown.text, shown.total_lines) == ("Assistant: the ferry leaves at noon", 2)
+        raw = json.loads(client.get(name, start_line=2, raw=True).text)
+        assert raw["parts"] == [{"type": "text", "text": "the ferry leaves at noon"}]
+    entry = listed(hybrid)[name]
+    assert (entry.format, entry.messages, entry.session) == ("opencode", 2, "ses_1")
+    assert not any("gooseberry" in hit.snippet for hit in hybrid.search("gooseberry").results)
+    hybrid.assert_healthy()
+
+
+def test_only_additions_are_read_and_removed_messages_leave_the_index(
+    hybrid: Daemon, agent: OpenCodeWriter
+) -> None:
+    agent.begin("ses_1")
+    for number in range(40):
+        agent.say("ses_1", f"message {number} about topic{number} " + "words " * 60)
+    hybrid.start().sync()
+    before = hybrid.embedded()
+    quince = agent.say("ses_1", "a quince")
+    hybrid.sync()
+    added = hybrid.embedded()[len(before) :]
+    assert "quince" in added[-1]
+    assert not any("topic30" in text for text in added), "only the open chunk is replaced"
+    revert = json.dumps({"messageID": quince})
+    agent.db.execute("UPDATE session SET revert = ?, time_updated = time_updated + 1", (revert,))
+    hybrid.sync()
+    (last,) = texts(hybrid, 40)
+    assert "topic39" in last
+    agent.db.execute("DELETE FROM message WHERE id = ?", (quince,))
+    agent.db.execute("UPDATE session SET revert = NULL")
+    agent.say("ses_1", "a plum instead")
+    hybrid.sync()
+    assert texts(hybrid, 41) == ["User: a plum instead"]
+    assert not any("quince" in hit.snippet for hit in hybrid.search("quince").results)
+    hybrid.assert_healthy()
+
+
+def test_messages_replaced_between_two_polls_are_noticed(
+    hybrid: Daemon, agent: OpenCodeWriter
+) -> None:
+    agent.begin("ses_1")
+    agent.say("ses_1", "an apricot")
+    quince = agent.say("ses_1", "a quince")
+    hybrid.start().sync()
+    agent.db.execute("DELETE FROM message WHERE id = ?", (quince,))
+    agent.say("ses_1", "a plum")
+    agent.say("ses_1", "a pear")
+    hybrid.sync()
+    assert texts(hybrid) == ["User: an apricot", "User: a plum", "User: a pear"]
+    assert not any("quince" in hit.snippet for hit in hybrid.search("quince").results)
+    hybrid.assert_healthy()
+
+
+def test_subagents_and_summaries_are_left_out(hybrid: Daemon, agent: OpenCodeWriter) -> None:
+    agent.begin("ses_1")
+    agent.say("ses_1", "an apricot")
+    agent.say("ses_1", "a summary with a quince", role="assistant", summary=True)
+    agent.begin("ses_2", parent="ses_1")
+    agent.say("ses_2", "look for a quince")
+    hybrid.start().sync()
+    assert texts(hybrid) == ["User: an apricot"]
+    entry = listed(hybrid)["sessions/opencode/ses_2"]
+    assert (entry.state, entry.reason) == ("left out", "a subagent")
+    assert not any("quince" in hit.snippet for hit in hybrid.search("quince").results)
