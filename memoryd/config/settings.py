@@ -15,7 +15,7 @@ class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 Remotes = Literal["openai", "gemini", "voyage", "mistral", "ollama"]
 """Providers over HTTP."""
-Formats = Literal["openclaw", "claude", "codex", "gemini", "opencode", "plain"]
+Formats = Literal["openclaw", "claude", "codex", "gemini", "opencode", "pi", "plain"]
 """Formats of transcripts."""
 
 

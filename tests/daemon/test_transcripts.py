@@ -248,6 +248,7 @@ def test_every_format_of_the_fixtures_is_read(chats: Daemon) -> None:
         "codex-events",
         "codex-items",
         "gemini",
+        "pi",
         "plain",
     }
     assert all(entry.state == "indexed" and entry.messages > 1 for entry in found.values())

@@ -340,7 +340,7 @@ def test_lists_are_replaced_and_not_joined(home: Path) -> None:
         ("[agents.main.query.hybrid]\nfusion = 'x'", "value 'x'; valid values: evidence, weighted"),
         (
             "[defaults.sessions]\nformats = ['x']",
-            "valid values: openclaw, claude, codex, gemini, opencode, plain",
+            "valid values: openclaw, claude, codex, gemini, opencode, pi, plain",
         ),
         (
             "[defaults]\nextra_paths = ['~/a', { path = '~/b', origin = 'king' }]",

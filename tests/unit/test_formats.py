@@ -22,7 +22,7 @@ from memoryd.source.transcripts.format import Message, Record
 from memoryd.source.transcripts.strip import on_one_line
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "sessions"
-ALL = ("openclaw", "claude", "codex", "gemini", "plain")
+ALL = ("openclaw", "claude", "codex", "gemini", "pi", "plain")
 NAMES = [known.name for known in FORMATS]
 
 T = 1771280820.0
@@ -67,6 +67,11 @@ EXPECTED: dict[str, list[tuple[int, str, str, float | None]]] = {
         (11, "assistant", "It was turned on Friday.", T + 5),
         (14, "user", "And the other?", T + 60),
     ],
+    "pi": [
+        (5, "user", "Where is the 堆肥 plan? 🪱", T),
+        (6, "assistant", "It is in docs/compost.md.", T + 5),
+        (15, "user", "And the worms?", T + 65),
+    ],
     "plain": [
         (2, "user", "What did we call the cat? 🐈", T),
         (3, "assistant", "玉米, like the corn.", T + 5),
@@ -81,6 +86,7 @@ SESSIONS = {
     "codex-events": "old-thread",
     "codex-items": "item-thread",
     "gemini": "ge-11",
+    "pi": "01a228fc-5a5e",
     "plain": "own-7",
 }
 
@@ -320,6 +326,7 @@ def answer(name: str, text: str) -> Record:
             "payload": {"type": "agent_message", "message": text},
         },
         "gemini": {"id": "m", "type": "gemini", "content": text},
+        "pi": {"type": "message", "message": {"role": "assistant", "content": text}},
         "plain": {"role": "assistant", "content": text},
     }
     return answers[name]

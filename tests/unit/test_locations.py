@@ -64,12 +64,14 @@ def test_the_usual_places_of_each_agent(tmp_path: Path, monkeypatch: pytest.Monk
     )
     write(tmp_path, ".codex/sessions/2026/11/28/history.jsonl")
     write(tmp_path, ".gemini/tmp/work/chats/session-e.jsonl", ".gemini/tmp/work/logs/f.jsonl")
-    found = places(formats=("openclaw", "claude", "codex", "gemini")).find()
+    write(tmp_path, ".pi/agent/sessions/--home-me--/g.jsonl")
+    found = places(formats=("openclaw", "claude", "codex", "gemini", "pi")).find()
     assert [key.path for key in found.files] == [
         "sessions/openclaw/a.jsonl",
         "sessions/claude/-home-me/c.jsonl",
         "sessions/codex/2026/11/28/rollout-d.jsonl",
         "sessions/gemini/work/chats/session-e.jsonl",
+        "sessions/pi/--home-me--/g.jsonl",
     ]
 
 

@@ -11,9 +11,11 @@ from memoryd.source.transcripts.codex import Codex, CodexEvents, CodexItems
 from memoryd.source.transcripts.format import Record, TranscriptFormat
 from memoryd.source.transcripts.gemini import Gemini
 from memoryd.source.transcripts.openclaw import OpenClaw
+from memoryd.source.transcripts.pi import Pi
 from memoryd.source.transcripts.plain import Plain
 
 FORMATS: tuple[TranscriptFormat, ...] = (
+    Pi(),
     OpenClaw(),
     CodexEvents(),
     CodexItems(),
