@@ -215,6 +215,27 @@ def test_a_locked_or_unreadable_store_keeps_what_is_indexed(
     reader.assert_healthy()
 
 
+def test_a_store_whose_folder_is_missing_keeps_its_conversations(
+    reader: Daemon, agent: OpenClawWriter
+) -> None:
+    agent.begin("first")
+    agent.say("first", "a quince")
+    agent.close()
+    reader.start().sync()
+    folder, elsewhere = agent.path.parent, reader.folder / "elsewhere"
+    reader.stop()
+    folder.rename(elsewhere)
+    reader.start().sync()
+    assert found(reader, "quince") == ["sessions/openclaw/first"]
+    elsewhere.rename(folder)
+    reader.sync()
+    assert texts(reader, "sessions/openclaw/first") == ["User: a quince"]
+    agent.path.unlink()
+    reader.sync()
+    assert found(reader, "quince") == []
+    reader.assert_healthy()
+
+
 def test_links_to_stores_are_not_followed(reader: Daemon, tmp_path: Path) -> None:
     writer = OpenClawWriter(tmp_path / "elsewhere.sqlite")
     writer.begin("first")

@@ -105,7 +105,6 @@ class TranscriptLocations:
         """Use the configured globs, or else the usual ones of the formats. Blocking."""
         self.configured = bool(paths)
         self._formats = formats
-        self.stored = StoredNames()
         globs = list(paths) or list(_usual(formats, agent, environ))
         self.places: list[TranscriptLocation] = []
         for text in globs:
@@ -114,6 +113,14 @@ class TranscriptLocations:
             same = sum(place.label.partition("~")[0] == label for place in self.places)
             label = f"{label}~{same + 1}" if same else label
             self.places.append(TranscriptLocation(label, folder, pattern, self.configured))
+        self.stored = StoredNames(
+            [
+                place.folder / name
+                for place in self.places
+                for name, format_name in STORE_FILES.items()
+                if format_name in formats and (not place.pattern or place.pattern.endswith(name))
+            ]
+        )
 
     def find(self) -> Found:
         """Search all locations. Blocking; inaccessible files are left out."""

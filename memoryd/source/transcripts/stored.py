@@ -96,7 +96,9 @@ class StoredNames:
     If two stores have the same id, the name in the second one also has the store's agent.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, expected: list[Path]) -> None:
+        """Take where stores would be, also on a disk that is missing."""
+        self._expected = expected
         self._paths: dict[str, Path] = {}
         self._names: dict[Path, str] = {}
         self._stores: list[Path] = []
@@ -124,7 +126,9 @@ class StoredNames:
         parts = name.split("/")
         if len(parts) < 3 or parts[-1].endswith((".jsonl", ".json5")) or ".jsonl." in parts[-1]:
             return None
-        for store in self._stores:
+        # One that is not there may be on a missing disk, so that its conversations are kept.
+        absent = [store for store in self._expected if store not in self._stores]
+        for store in (*absent, *self._stores):
             is_meant = len(parts) == 3 or (len(parts) == 4 and parts[2] == _owner(store))
             if parts[:2] == ["sessions", STORE_FILES[store.name]] and is_meant:
                 return store / parts[-1]
