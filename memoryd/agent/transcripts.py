@@ -33,8 +33,6 @@ from memoryd.source.transcripts.claude import Claude, own_session
 from memoryd.source.transcripts.delta import (
     DeltaOptions,
     TranscriptDelta,
-    TranscriptExcerpt,
-    masked_json,
     messages,
     read_delta,
     read_records,
@@ -55,6 +53,7 @@ from memoryd.source.transcripts.locations import (
     owner_of,
 )
 from memoryd.source.transcripts.openclaw_sessions import SessionKeys
+from memoryd.source.transcripts.records import TranscriptExcerpt, masked_json
 from memoryd.source.transcripts.spoken import ReadingRules, Spoken, owner_ids, spoken
 from memoryd.source.transcripts.stored import is_stored
 from memoryd.source.transcripts.stores import StoredTranscripts

@@ -2,16 +2,13 @@
 
 import errno
 import hashlib
-import json
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
-
-import msgspec
+from typing import BinaryIO, NamedTuple
 
 from memoryd.chunk.transcript import Position, TranscriptChunker
 from memoryd.fs.hang import tick
@@ -26,13 +23,13 @@ from memoryd.messages import (
 )
 from memoryd.source.transcripts.archive import opened
 from memoryd.source.transcripts.format import (
-    Message,
     Record,
     TranscriptFormat,
     chat_type_of,
     record_id,
 )
 from memoryd.source.transcripts.locations import is_archive
+from memoryd.source.transcripts.records import BOM, TranscriptExcerpt, decoded, excerpt, shown
 from memoryd.source.transcripts.spoken import ReadingRules, Spoken, spoken
 from memoryd.source.transcripts.times import Times
 from memoryd.source.transcripts.topic import TopicReader, spoken_title
@@ -43,7 +40,6 @@ HEAD_RECORDS = 50
 """Maximum records from which the format is detected."""
 HEAD_LINES = 1_000
 """Maximum lines searched for these, so that a large file of another kind is not read whole."""
-BOM = b"\xef\xbb\xbf"
 
 
 Repeated = Callable[[TranscriptFormat, Sequence[Record]], Collection[str]]
@@ -85,14 +81,6 @@ class TranscriptDelta:
     from_line: int
     bytes_read: int
     facts: FileFacts = NO_FACTS
-
-
-class TranscriptExcerpt(NamedTuple):
-    """Messages or records as text, the number of lines, and the next line, if any."""
-
-    lines: list[str]
-    total_lines: int
-    next_line: int | None
 
 
 class _Line(NamedTuple):
@@ -212,31 +200,6 @@ def _no_message(record: Record) -> None:
     """Return no message: the format of the transcript is not known yet."""
 
 
-def excerpt(
-    records: Iterable[tuple[int, bytes | None]],
-    show: Callable[[bytes | None], str | None],
-    *,
-    start_line: int,
-    max_lines: int,
-    max_chars: int,
-) -> TranscriptExcerpt:
-    """Return the texts of numbered records from `start_line` on that show anything."""
-    taken: list[str] = []
-    room, next_line, total = max_chars, None, 0
-    for total, data in records:
-        if total < start_line or next_line is not None:
-            continue
-        text = show(data)
-        if text is None:
-            continue
-        room -= len(text) + 1
-        if len(taken) == max_lines or (room < 0 and taken):
-            next_line = total
-        else:
-            taken.append(text[:max_chars])
-    return TranscriptExcerpt(taken, total, next_line)
-
-
 def messages(path: Path, options: DeltaOptions) -> Iterator[Spoken]:
     """Yield every message of a transcript as `spoken` does, and its titles. Raises `OSError`."""
     with opened(path, options.base(path), options.unpack_in) as (file, _, size):
@@ -256,54 +219,6 @@ def record_ids(path: Path, options: DeltaOptions) -> set[str]:
     with opened(path, options.base(path), options.unpack_in) as (file, _, size):
         records = (decoded(line.data) or {} for line in _lines(file, Position(0, 1), size))
         return set(map(record_id, records)) - {""}
-
-
-def shown(
-    data: bytes | None,
-    message_of: Callable[[Record], Message | None],
-    rules: ReadingRules,
-    *,
-    raw: bool,
-) -> str | None:
-    """Return a record as text, or with `raw` as it is, secrets masked; None to show nothing."""
-    record = decoded(data)
-    message = None if record is None else message_of(record)
-    said = [] if message is None else list(spoken(message, rules))
-    if message is not None and len(said) < (len(message.parts) or 1) and (raw or not said):
-        return None  # forgotten; a raw record can't be shown without the forgotten part
-    if raw:
-        return None if data is None else _raw(data, record, rules.redact)
-    return "\n".join(part.text for part in said) or None
-
-
-def _raw(data: bytes, record: Record | None, redact: Callable[[str], str]) -> str | None:
-    """Return a line unchanged, or re-encoded if it contains secrets.
-
-    JSON may write any character of a secret as an escape, so masking the raw line is not enough.
-    """
-    text = data.decode("utf-8", "replace")
-    try:
-        masked = _masked(record, redact)
-        if masked != record:
-            text = json.dumps(masked, ensure_ascii=False)
-    except RecursionError:
-        return None
-    return redact(text)
-
-
-def masked_json(value: Any, redact: Callable[[str], str]) -> str:
-    """Return a value as JSON with secrets masked."""
-    return redact(json.dumps(_masked(value, redact), ensure_ascii=False))
-
-
-def _masked(value: Any, redact: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, list):
-        return [_masked(item, redact) for item in value]
-    if isinstance(value, dict):
-        return {redact(key): _masked(item, redact) for key, item in value.items()}
-    return value
 
 
 def _is_same(file: BinaryIO, found: os.stat_result, size: int, base: TranscriptState) -> bool:
@@ -365,31 +280,6 @@ def _head(file: BinaryIO, size: int) -> tuple[list[Record], bool]:
 
 def _is_blank(line: _Line) -> bool:
     return line.data is not None and not line.data.removeprefix(BOM).strip()
-
-
-def decoded(data: bytes | None) -> Record | None:
-    """Return the record in a line, None if it has none."""
-    if data is None:
-        return None
-    data = data.removeprefix(BOM)
-    try:
-        record = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        record = _repaired(data) if b"\\u" in data else None
-    return record if isinstance(record, dict) else None
-
-
-def _repaired(data: bytes) -> object:
-    """Decode a line with lone surrogates, replaced by U+FFFD; None if it is still invalid.
-
-    JavaScript writes these if it cuts a text within an emoji.
-    """
-    try:
-        text = json.dumps(json.loads(data.decode()), ensure_ascii=False)
-        whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        return msgspec.json.decode(whole)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _lines(file: BinaryIO, start: Position, size: int, *, closed: bool = False) -> Iterator[_Line]:

@@ -14,8 +14,8 @@ from typing import Any, BinaryIO, NamedTuple, cast
 from memoryd.fs.hang import tick
 from memoryd.fs.safe_open import RegularFile
 from memoryd.source.transcripts.archive import MAX_UNPACKED_BYTES, MAX_WINDOW_BYTES
-from memoryd.source.transcripts.delta import decoded
 from memoryd.source.transcripts.foreign_sqlite import ForeignDatabase, columns
+from memoryd.source.transcripts.records import decoded
 from memoryd.source.transcripts.stored import StoredRecord
 
 ARCHIVES = "session_transcript_archives"

@@ -5,7 +5,7 @@ A session without people has a transcript like any other; only its key tells.
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -86,7 +86,7 @@ class SessionKeys:
         return found
 
 
-def session_facts(sessions: dict[str, KeyedSession]) -> dict[str, SessionFacts]:
+def session_facts(sessions: Mapping[str, KeyedSession]) -> dict[str, SessionFacts]:
     """Return the facts about sessions by their id. One that people use too is not left out."""
     found: dict[str, SessionFacts] = {}
     for key, session in sessions.items():
@@ -139,7 +139,7 @@ def _alone(key: str) -> str | None:
     return excluded_key(key) or ("cron run" if _CRON.match(key) else None)
 
 
-def why_without_people(key: str, sessions: dict[str, KeyedSession]) -> str | None:
+def why_without_people(key: str, sessions: Mapping[str, KeyedSession]) -> str | None:
     """Return why no person takes part in the session with this key, None if one may."""
     return _why(key, _ancestors(key, sessions))
 
@@ -152,7 +152,7 @@ def _why(key: str, parents: Iterable[str]) -> str | None:
     return None if reason is None else f"session that a {reason} spawned"
 
 
-def _ancestors(key: str, sessions: dict[str, KeyedSession]) -> Iterator[str]:
+def _ancestors(key: str, sessions: Mapping[str, KeyedSession]) -> Iterator[str]:
     """Yield the keys of the sessions that spawned a session, the nearest first."""
     waiting, seen = [key], {key}
     for _ in range(_MAX_GENERATIONS):
@@ -167,7 +167,7 @@ def _ancestors(key: str, sessions: dict[str, KeyedSession]) -> Iterator[str]:
         waiting = parents
 
 
-def _names(keys: Iterable[str], sessions: dict[str, KeyedSession]) -> tuple[str, ...]:
+def _names(keys: Iterable[str], sessions: Mapping[str, KeyedSession]) -> tuple[str, ...]:
     """Return keys, each with the id of its session."""
     found = ((key, sessions.get(key, KeyedSession()).session_id) for key in keys)
     return tuple(name for names in found for name in names if isinstance(name, str) and name)

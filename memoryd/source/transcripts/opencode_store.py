@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from memoryd.messages import FileStat
-from memoryd.source.transcripts.delta import decoded
 from memoryd.source.transcripts.foreign_sqlite import ForeignDatabase, columns
 from memoryd.source.transcripts.format import Message, Record
+from memoryd.source.transcripts.records import decoded
 from memoryd.source.transcripts.stored import StoredConversation, StoredRecord, lineage
 from memoryd.source.transcripts.strip import said
 

@@ -17,10 +17,6 @@ from memoryd.messages import FileKey, FileStat, TranscriptState
 from memoryd.source.transcripts.delta import (
     DeltaOptions,
     TranscriptDelta,
-    TranscriptExcerpt,
-    decoded,
-    excerpt,
-    shown,
 )
 from memoryd.source.transcripts.foreign_sqlite import (
     ForeignDatabase,
@@ -33,6 +29,7 @@ from memoryd.source.transcripts.format import LeftOutError
 from memoryd.source.transcripts.locations import SOURCE, Found, TranscriptLocations
 from memoryd.source.transcripts.openclaw_store import OpenClawStore
 from memoryd.source.transcripts.opencode_store import OpenCodeStore
+from memoryd.source.transcripts.records import TranscriptExcerpt, decoded, excerpt, shown
 from memoryd.source.transcripts.spoken import Spoken, spoken
 from memoryd.source.transcripts.stored import (
     STORE_FILES,
