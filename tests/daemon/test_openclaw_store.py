@@ -259,7 +259,8 @@ def test_links_to_stores_are_not_followed(reader: Daemon, tmp_path: Path) -> Non
 def test_paths_name_the_store_or_a_folder_above_it(reader: Daemon, place: str) -> None:
     reader.settings = reader.settings.replace(
         "sessions = { enabled = true }",
-        f'sessions = {{ enabled = true, paths = ["~/.openclaw/agents{place}"] }}',
+        "sessions = { enabled = true, visibility = 'all', "
+        f'paths = ["~/.openclaw/agents{place}"] }}',
     )
     for name in ("main", "work"):
         path = reader.folder / STORE.replace("main", name)
@@ -426,7 +427,6 @@ def test_words_of_others_are_untrusted(reader: Daemon, agent: OpenClawWriter) ->
     agent.begin("own")
     agent.say("own", "a quince at home")
     reader.start().sync()
-
     words = {
         "by mail": "untrusted",
         "a stranger": "untrusted",

@@ -25,7 +25,7 @@ from memoryd.source.transcripts.foreign_sqlite import (
     reading,
     version,
 )
-from memoryd.source.transcripts.format import LeftOutError
+from memoryd.source.transcripts.format import LeftOutError, chat_type_of
 from memoryd.source.transcripts.locations import SOURCE, Found, TranscriptLocations
 from memoryd.source.transcripts.openclaw_store import OpenClawStore
 from memoryd.source.transcripts.opencode_store import OpenCodeStore
@@ -40,6 +40,7 @@ from memoryd.source.transcripts.stored import (
     conversation_path,
 )
 from memoryd.source.transcripts.times import Times
+from memoryd.source.transcripts.topic import TopicReader
 
 _KINDS: dict[str, TranscriptStore] = {
     kind.format: kind for kind in (OpenClawStore(), OpenCodeStore())
@@ -109,6 +110,8 @@ class StoredTranscripts:
         start = 0 if base is None else base.tail_offset
         end, messages, malformed = start, 0, 0
         times = Times.of(base)
+        topics = TopicReader(None if base is None else base.topic, None, options.rules)
+        kinds = [] if base is None else [base.chat_type]
         chunker = TranscriptChunker(tokens=options.tokens, max_bytes=options.max_bytes)
         for number, data in self._records(path, start, first):
             end = number + 1
@@ -119,7 +122,9 @@ class StoredTranscripts:
             elif (message := store.message(record, first)) is not None:
                 messages += is_new
                 times = times.with_message(message)
-                said = spoken(message, options.rules)
+                said = list(spoken(message, options.rules))
+                topics.hear(said)
+                kinds.append(message.chat_type)
                 at = Position(number, number)
                 chunker.add(at, [(part.text, part.voice) for part in said])
         end = max(end, first.stat.size)
@@ -143,6 +148,8 @@ class StoredTranscripts:
             reading=options.rules.reading,
             first_at=times.first,
             last_at=times.last,
+            topic=topics.topic,
+            chat_type=chat_type_of(*kinds),
         )
         content = f"{head_hash}:{generation}:{end}:{state.reading}"
         return TranscriptDelta(
