@@ -187,6 +187,7 @@ class TranscriptState(msgspec.Struct, frozen=True):
     without a line end, which the next reading reads again. `session` and `owner` (an agent id) are
     "" if unknown. `reading` names the rules of reading: with others, all is read again. `first_at`
     and `last_at` are Unix times of the earliest and latest message, None if none has a time.
+    `gone_at` is the Unix time at which its file was missed; None while it is there.
     """
 
     format: str
@@ -207,6 +208,7 @@ class TranscriptState(msgspec.Struct, frozen=True):
     first_at: float | None = None
     last_at: float | None = None
     open_messages: int = 0
+    gone_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

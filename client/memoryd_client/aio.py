@@ -241,12 +241,13 @@ class AsyncClient:
         session: str | None = None,
         path: str | None = None,
         match: str | None = None,
+        gone: bool = False,
         dry_run: bool = False,
         delete_source: bool = False,
         timeout_s: float | None = None,
     ) -> ForgetResult:
         """Permanently forget notes, transcripts or messages; see `ForgetBody`."""
-        body = ForgetBody(session, path, match, dry_run, delete_source)
+        body = ForgetBody(session, path, match, dry_run, delete_source, gone)
         return await self._run(requests.forget(body), timeout_s)
 
     async def probe(self, *, timeout_s: float | None = None) -> ProbeResult:

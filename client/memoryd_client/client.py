@@ -245,12 +245,13 @@ class Client:
         session: str | None = None,
         path: str | None = None,
         match: str | None = None,
+        gone: bool = False,
         dry_run: bool = False,
         delete_source: bool = False,
         timeout_s: float | None = None,
     ) -> ForgetResult:
         """Permanently forget notes, transcripts or messages; see `ForgetBody`."""
-        body = ForgetBody(session, path, match, dry_run, delete_source)
+        body = ForgetBody(session, path, match, dry_run, delete_source, gone)
         return self._run(requests.forget(body), timeout_s)
 
     def probe(self, *, timeout_s: float | None = None) -> ProbeResult:

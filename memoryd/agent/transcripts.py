@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from memoryd.agent.factories import redactor
+from memoryd.agent.kept_transcripts import DAY_S, KeepRules, KeptTranscripts
 from memoryd.chunk.transcript import Position, TranscriptChunker
 from memoryd.config.load import AgentConfig
 from memoryd.fs.safe_open import LinkError
@@ -38,7 +39,9 @@ from memoryd.source.transcripts.delta import (
     read_records,
 )
 from memoryd.source.transcripts.detect import by_name, detect, excluded, family
+from memoryd.source.transcripts.due import Thresholds
 from memoryd.source.transcripts.format import LeftOutError, Record, TranscriptFormat
+from memoryd.source.transcripts.kept import KeptCopies
 from memoryd.source.transcripts.locations import (
     SOURCE,
     Found,
@@ -49,7 +52,6 @@ from memoryd.source.transcripts.locations import (
 from memoryd.source.transcripts.openclaw_sessions import SessionKeys
 from memoryd.source.transcripts.spoken import ReadingRules, Spoken, owner_ids, spoken
 from memoryd.source.transcripts.times import Times
-from memoryd.source.transcripts.tracker import Thresholds
 from memoryd.text.first_masking import FirstMasking
 from memoryd_client.schema.memory import GetBody, GetResult
 
@@ -64,6 +66,7 @@ class Transcripts:
         sessions, sync = config.settings.sessions, config.settings.sync.sessions
         self.tombstones: set[tuple[str, str]] = set()
         self._first_masking: FirstMasking | None = None
+        self._has_forgotten_messages = False
         self._patterns = config.settings.redact.patterns
         self.key = TombstoneKey(Path()) if index is None else index.tombstone_key
         self.places = TranscriptLocations(
@@ -77,7 +80,7 @@ class Transcripts:
             rules=ReadingRules(
                 redactor(config.settings),
                 owner_ids(sessions.owners),
-                self._is_forgotten,
+                self._is_forgotten_message,
             ),
             base=self.places.base,
             unpack_in=config.db_path.parent,
@@ -87,19 +90,35 @@ class Transcripts:
         self.reading = self.options.rules.reading
         self._session_keys = SessionKeys(self.places.base)
         self._without_people: frozenset[FileKey] = frozenset()
+        keep_s = None if sessions.keep_days is None else sessions.keep_days * DAY_S
+        rules = KeepRules(keep_s, self._is_read, self._is_forgotten, self._is_missing)
+        self.kept = KeptTranscripts(KeptCopies(config.db_path), index, self.options, rules)
+        self.keep = self.kept.keep
 
     def tombstone(self, text: str) -> tuple[str, str]:
         """Return the tombstone of a message."""
         return MESSAGE, self.key.hashed(message_hash(text))
 
+    def tombstones_of(self, name: str) -> set[tuple[str, str]]:
+        """Return the tombstones of a message: of its words, and of what a copy has of them.
+
+        A copy has masked words in wrapped lines, so white space does not count there.
+        """
+        role, _, words = name.partition(": ")
+        masked = f"{role}:{''.join(self.options.rules.redact(words).split())}"
+        return {self.tombstone(name), self.tombstone(masked)}
+
     def add_tombstones(self, tombstones: Collection[tuple[str, str]]) -> None:
         """Keep out what was forgotten."""
         self.tombstones |= set(tombstones)
+        self._has_forgotten_messages |= any(kind == MESSAGE for kind, _ in tombstones)
         if any(kind == MASKED_MESSAGE for kind, _ in tombstones) and self._first_masking is None:
             self._first_masking = FirstMasking(self._patterns)
 
-    def _is_forgotten(self, name: str) -> bool:
-        if self.tombstone(name) in self.tombstones:
+    def _is_forgotten_message(self, name: str) -> bool:
+        if self._has_forgotten_messages and not self.tombstones.isdisjoint(
+            self.tombstones_of(name)
+        ):
             return True
         if self._first_masking is None:
             return False
@@ -108,8 +127,9 @@ class Transcripts:
         return (MASKED_MESSAGE, self.key.hashed(message_hash(masked))) in self.tombstones
 
     def find(self) -> Found:
-        """Return all transcripts on disk except forgotten ones. Blocking."""
+        """Return all transcripts on disk, and kept ones, except forgotten ones. Blocking."""
         found = self.places.find()
+        self.kept.add_to(found)
         for key in [key for key in found.files if ("path", stem(key.path)) in self.tombstones]:
             del found.files[key]
         self._without_people = frozenset(
@@ -136,10 +156,34 @@ class Transcripts:
         }
 
     def _is_current(self, state: TranscriptState) -> bool:
-        return state.reading == self.reading and family(state.format) in ("", *self._formats)
+        return state.reading == self.reading and self._is_read(state.format)
+
+    def _is_read(self, format_name: str) -> bool:
+        return family(format_name) in ("", *self._formats)
+
+    def _is_forgotten(self, path: str, session: str) -> bool:
+        return not self.tombstones.isdisjoint({("path", stem(path)), ("session", session)})
+
+    def _is_missing(self, key: FileKey) -> bool:
+        """Return whether a transcript's file is missing from its place, which is still read."""
+        path = self.places.real_path(key)
+        return path is not None and not os.path.lexists(path)
+
+    def path_of(self, key: FileKey) -> Path | None:
+        """Return the path of a transcript, or of its copy if the file is gone. Blocking.
+
+        None for an invalid name.
+        """
+        path = self.places.real_path(key)
+        copy = self.kept.copies.path(key.path)
+        if (path is None or not os.path.lexists(path)) and copy.exists():
+            return copy
+        return path
 
     def read(self, path: Path, base: TranscriptState | None) -> TranscriptDelta:
         """Read the records of a transcript added since `base`. Blocking. Raises `OSError`."""
+        if self.kept.copies.holds(path):
+            return self.kept.read(path)
         if path.name.endswith(openclaw_json5.SUFFIX):
             return self._read_chat(path)
         if (reason := self._session_keys.reason(path)) is not None:
@@ -184,7 +228,9 @@ class Transcripts:
 
     def messages(self, path: Path) -> Iterator[Spoken]:
         """Yield every message of a transcript as indexed. Blocking. Raises `OSError`."""
-        if path.name.endswith(openclaw_json5.SUFFIX):
+        if self.kept.copies.holds(path):
+            yield from self.kept.messages(path)
+        elif path.name.endswith(openclaw_json5.SUFFIX):
             chat, *_ = openclaw_json5.load(path, self.places.base(path))
             yield from (part for _, said in self._spoken(chat) for part in said)
         else:
@@ -255,15 +301,22 @@ class Transcripts:
 
         Raises `NotMemoryError`, `FileNotFoundError` or another `OSError`.
         """
-        path = self.places.real_path(FileKey(SOURCE, body.path))
+        path = self.path_of(FileKey(SOURCE, body.path))
+        is_kept = path is not None and self.kept.copies.holds(path)
         if (
             path is None
-            or not is_transcript(str(path))
+            or not (is_kept or is_transcript(str(path)))
             or ("path", stem(body.path)) in self.tombstones
         ):
             raise NotMemoryError("it is not the name of a transcript")
+        if is_kept and body.raw:
+            raise NotMemoryError("its file is gone; its messages are kept, and its records are not")
+        gone_at: float | None = None
         try:
-            excerpt = self._excerpt(path, body, max_lines, max_chars)
+            if is_kept:
+                excerpt, gone_at = self.kept.excerpt(path, body.start_line, max_lines, max_chars)
+            else:
+                excerpt = self._excerpt(path, body, max_lines, max_chars)
         except LinkError as error:
             raise NotMemoryError("symbolic links are not followed") from error
         return GetResult(
@@ -274,6 +327,7 @@ class Transcripts:
             total_lines=excerpt.total_lines,
             truncated=excerpt.next_line is not None and len(excerpt.lines) < max_lines,
             next_from=excerpt.next_line,
+            gone_at=gone_at,
         )
 
     def _options_for(self, path: Path) -> DeltaOptions:

@@ -1,6 +1,7 @@
 """Pages of the transcripts of an agent, with conversation stores that memoryd does not read."""
 
 import bisect
+from datetime import datetime
 from pathlib import Path
 
 from memoryd.agent.agent import Agent
@@ -66,11 +67,16 @@ def _exists(path: Path) -> bool:
 
 def _entry(agent: Agent, transcripts: Transcripts, key: FileKey, found: Found) -> SessionEntry:
     path = transcripts.places.real_path(key) or Path(key.path)
+    if key in found.files:
+        path = found.files[key][0]
     row = agent.index.store.catalog.rows.get(key)
     entry = SessionEntry(key.path, str(path), "new", owner=owner_of(path))
     if row is not None and row.transcript is not None:
         state = row.transcript
-        entry.state = "indexed"
+        entry.state, entry.gone_at = "indexed", state.gone_at
+        if state.gone_at is not None:
+            day = datetime.fromtimestamp(state.gone_at).date()
+            entry.state, entry.reason = "kept", f"its file is gone since {day}"
         entry.format, entry.session = state.format, state.session
         entry.messages, entry.malformed, entry.chunks = state.messages, state.malformed, row.chunks
     if key in found.files and (row is None or row.stat != found.files[key][1]):

@@ -39,7 +39,10 @@ class GetBody(Body):
 
 
 class GetResult(Body):
-    """Whole lines of the file, unchanged. `next_from` is set if there are more."""
+    """Whole lines of the file, unchanged. `next_from` is set if there are more.
+
+    `gone_at` is the Unix time at which the file of a kept transcript was missed.
+    """
 
     path: str
     text: str
@@ -48,6 +51,7 @@ class GetResult(Body):
     total_lines: int
     truncated: bool = False
     next_from: int | None = None
+    gone_at: float | None = None
 
 
 class SyncBody(Body):

@@ -13,10 +13,11 @@ class SessionsBody(Body):
 
 
 class SessionEntry(Body):
-    """One transcript. `state` is `indexed`, `pending`, `new`, `failed` or `left out`.
+    """One transcript. `state` is `indexed`, `pending`, `new`, `kept`, `failed` or `left out`.
 
-    `reason` explains the last two. `real_path` is its file, `pending_bytes` counts bytes that are
-    not indexed, `malformed` invalid lines. `session` and `owner` are "" if unknown.
+    `reason` explains the last three. `real_path` is its file; of a `kept` one, its copy, because
+    its file was missed at the Unix time `gone_at`. `pending_bytes` counts bytes that are not
+    indexed, `malformed` invalid lines. `session` and `owner` are "" if unknown.
     """
 
     path: str
@@ -30,6 +31,7 @@ class SessionEntry(Body):
     session: str = ""
     owner: str = ""
     reason: str | None = None
+    gone_at: float | None = None
 
 
 class SessionsResult(Body):
@@ -50,9 +52,9 @@ class SessionsResult(Body):
 class ForgetBody(Body):
     """Permanently forget the transcripts of a session, a note or transcript, or messages.
 
-    Exactly one of `session`, `path` and `match` (a text) is set. `delete_source` also deletes the
-    files (not with `match`), without which a note must be deleted already; `dry_run` changes
-    nothing.
+    Exactly one of `session`, `path`, `match` (a text) and `gone` (all transcripts whose files are
+    gone) is set. `delete_source` also deletes the files (not with `match`), without which a note
+    must be deleted already; `dry_run` changes nothing.
     """
 
     session: str | None = None
@@ -60,6 +62,7 @@ class ForgetBody(Body):
     match: str | None = None
     dry_run: bool = False
     delete_source: bool = False
+    gone: bool = False
 
 
 class ForgetResult(Body):
