@@ -256,6 +256,8 @@ async def _transcripts(base: _Base) -> TranscriptStages | None:
     store, queues = base.store, base.queues
     files = await asyncio.to_thread(Transcripts, base.config, store.wanted, store)
     files.add_tombstones(await store.readers.read(load_tombstones))
+    if store.writable:
+        await files.rename(base.threads)
     tracker = TranscriptTracker(
         queues.transcripts,
         queues.write,

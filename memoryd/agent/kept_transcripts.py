@@ -37,10 +37,11 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class KeepRules:
-    """Conditions for a transcript to stay. `keep_s` is the time after their files have vanished; None: forever.
+    """Conditions for a transcript to stay after its file has vanished.
 
-    `is_read` tells whether a format is enabled, `is_forgotten` whether a transcript of this name
-    and session was forgotten, and `is_missing` whether its file is missing from its place.
+    `keep_s` is the time for which it stays, None: forever. `is_read` tells whether a format is
+    enabled, `is_forgotten` whether a transcript of this name and session was forgotten, and
+    `is_missing` whether its file is missing from its place.
     """
 
     keep_s: float | None
@@ -130,14 +131,15 @@ class KeptTranscripts:
         keeping.problems += await in_thread(thread, self._tidy, set(inherited), found)
         return keeping
 
-    async def restore(self, key: FileKey, thread: Executor) -> str | None:
-        """Write the copy of a transcript again from its rows, if it has any.
+    async def restore(self, key: FileKey, thread: Executor | None = None) -> str | None:
+        """Write the copy of a transcript from its rows, if it has any and is to stay.
 
         Returns why that failed.
         """
         row, keeping = self._rows().get(key), Keeping()
-        if row is not None and row.transcript is not None and row.chunks:
-            await self._keep(key, row, row.transcript, keeping, thread)
+        state = None if row is None else row.transcript
+        if row is not None and row.chunks and state is not None and self._stays(key, state):
+            await self._keep(key, row, state, keeping, thread)
         return next(iter(keeping.problems), None)
 
     def _stays(self, key: FileKey, state: TranscriptState) -> bool:
@@ -154,7 +156,7 @@ class KeptTranscripts:
         row: FileRow,
         state: TranscriptState,
         keeping: Keeping,
-        thread: Executor,
+        thread: Executor | None,
     ) -> None:
         assert self._index is not None  # noqa: S101 - it has the row
         chunks = await self._index.readers.read(lambda c: read_chunks(c, key))

@@ -1,8 +1,10 @@
 """Transcripts of one agent: find, read and show them as its settings say."""
 
+import asyncio
 import errno
 import os
 from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +17,9 @@ from memoryd.chunk.transcript import Position, TranscriptChunker
 from memoryd.config.load import AgentConfig
 from memoryd.fs.safe_open import LinkError
 from memoryd.identity import Identity
+from memoryd.index.catalog import Catalog, load_catalog
 from memoryd.index.forget import message_hash
+from memoryd.index.rename import rename_files
 from memoryd.index.store import Store
 from memoryd.index.tombstone_key import MASKED_MESSAGE, MESSAGE, TombstoneKey
 from memoryd.messages import (
@@ -54,6 +58,9 @@ from memoryd.source.transcripts.spoken import ReadingRules, Spoken, owner_ids, s
 from memoryd.source.transcripts.times import Times
 from memoryd.text.first_masking import FirstMasking
 from memoryd_client.schema.memory import GetBody, GetResult
+
+RENAME_S = 10.0
+"""Maximum seconds for which a start waits for the disk of renamed transcripts."""
 
 
 class Transcripts:
@@ -129,13 +136,32 @@ class Transcripts:
     def find(self) -> Found:
         """Return all transcripts on disk, and kept ones, except forgotten ones. Blocking."""
         found = self.places.find()
+        if any(kind == "path" for kind, _ in self.tombstones):
+            for key, (path, _) in list(found.files.items()):
+                names = (key.path, *self.places.names.earlier_names(str(path)))
+                if any(("path", stem(name)) in self.tombstones for name in names):
+                    del found.files[key]
         self.kept.add_to(found)
-        for key in [key for key in found.files if ("path", stem(key.path)) in self.tombstones]:
-            del found.files[key]
         self._without_people = frozenset(
             key for key, (path, _) in found.files.items() if self._session_keys.reason(path)
         )
         return found
+
+    async def rename(self, thread: Executor) -> None:
+        """Give indexed transcripts their present names, if earlier versions gave them others."""
+        loop, index = asyncio.get_running_loop(), self._index
+        try:
+            async with asyncio.timeout(RENAME_S):
+                names = await loop.run_in_executor(thread, self.renamed)
+        except TimeoutError:
+            return  # a disk hangs; the next start renames
+        if index is None or not names:
+            return
+        renamed = await loop.run_in_executor(thread, self.kept.copies.rename, names)
+        await index.database.run(lambda c: rename_files(c, index.tables, names))
+        index.catalog = Catalog(await index.database.run(load_catalog))
+        for old in renamed:
+            await loop.run_in_executor(thread, self.kept.copies.remove, old)
 
     def known(self) -> dict[FileKey, tuple[FileStat, TranscriptState | None]]:
         """Return the stat and the reading state of each transcript in the index.
@@ -162,23 +188,45 @@ class Transcripts:
         return family(format_name) in ("", *self._formats)
 
     def _is_forgotten(self, path: str, session: str) -> bool:
-        return not self.tombstones.isdisjoint({("path", stem(path)), ("session", session)})
+        marks = {("session", session), ("path", stem(path))}
+        for place in self.places.names.paths(path):
+            marks |= {("path", stem(name)) for name in self.places.names.earlier_names(place)}
+        return not self.tombstones.isdisjoint(marks)
 
     def _is_missing(self, key: FileKey) -> bool:
         """Return whether a transcript's file is missing from its place, which is still read."""
-        path = self.places.real_path(key)
-        return path is not None and not os.path.lexists(path)
+        return self.places.real_path(key) is not None and self.places.present_path(key) is None
 
     def path_of(self, key: FileKey) -> Path | None:
         """Return the path of a transcript, or of its copy if the file is gone. Blocking.
 
         None for an invalid name.
         """
-        path = self.places.real_path(key)
+        if (path := self.places.present_path(key)) is not None:
+            return path
         copy = self.kept.copies.path(key.path)
-        if (path is None or not os.path.lexists(path)) and copy.exists():
-            return copy
-        return path
+        return copy if copy.exists() else self.places.real_path(key)
+
+    def present_name(self, path: str) -> str:
+        """Return the name by which a transcript is indexed, given one of an earlier version."""
+        rows = {} if self._index is None else self._index.catalog.rows
+        if FileKey(SOURCE, path) in rows:
+            return path
+        keys = (self.places.key(Path(place)) for place in self.places.names.paths(path))
+        return next((key.path for key in keys if key is not None and key in rows), path)
+
+    def renamed(self) -> dict[FileKey, FileKey]:
+        """Return the present names of indexed transcripts that have other names. Blocking."""
+        found: dict[FileKey, FileKey] = {}
+        rows = {} if self._index is None else self._index.catalog.rows
+        for key in [key for key in rows if key.source == SOURCE]:
+            if key in map(self.places.key, map(Path, self.places.names.paths(key.path))):
+                continue
+            path = self.places.present_path(key) or self.places.real_path(key)
+            name = None if path is None else self.places.key(path)
+            if name is not None and name != key and name not in rows:
+                found[key] = name
+        return found
 
     def read(self, path: Path, base: TranscriptState | None) -> TranscriptDelta:
         """Read the records of a transcript added since `base`. Blocking. Raises `OSError`."""
@@ -301,24 +349,32 @@ class Transcripts:
 
         Raises `NotMemoryError`, `FileNotFoundError` or another `OSError`.
         """
-        path = self.path_of(FileKey(SOURCE, body.path))
+        key = FileKey(SOURCE, self.present_name(body.path))
+        path = self.path_of(key)
         is_kept = path is not None and self.kept.copies.holds(path)
         if (
             path is None
             or not (is_kept or is_transcript(str(path)))
-            or ("path", stem(body.path)) in self.tombstones
+            or self._is_forgotten(body.path, "")
         ):
             raise NotMemoryError("it is not the name of a transcript")
         if is_kept and body.raw:
             raise NotMemoryError("its file is gone; its messages are kept, and its records are not")
         gone_at: float | None = None
+        kept = partial(self.kept.excerpt, start_line=body.start_line)
+        copy = self.kept.copies.path(key.path)
         try:
             if is_kept:
-                excerpt, gone_at = self.kept.excerpt(path, body.start_line, max_lines, max_chars)
+                excerpt, gone_at = kept(path, max_lines=max_lines, max_chars=max_chars)
             else:
                 excerpt = self._excerpt(path, body, max_lines, max_chars)
         except LinkError as error:
             raise NotMemoryError("symbolic links are not followed") from error
+        except OSError:
+            # What has come back may be damaged.
+            if is_kept or body.raw or not copy.exists():
+                raise
+            excerpt, gone_at = kept(copy, max_lines=max_lines, max_chars=max_chars)
         return GetResult(
             path=body.path,
             text="\n".join(excerpt.lines),

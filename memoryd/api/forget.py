@@ -142,7 +142,7 @@ async def _named(agent: Agent, transcripts: Transcripts | None, body: ForgetBody
     rows = agent.index.store.catalog.rows
     known = {key.path: row for key, row in rows.items() if key.source == SOURCE}
     if body.path is not None and _names_transcript(body.path) and transcripts is not None:
-        name = stem(body.path)
+        name = stem(transcripts.present_name(body.path))
         paths = [path for path in known if stem(path) == name]
         paths = paths or await agent.look_up(_on_disk, transcripts, name)
         return _Named(_keys(paths), {("path", name)})

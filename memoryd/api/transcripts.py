@@ -79,7 +79,8 @@ def _entry(agent: Agent, transcripts: Transcripts, key: FileKey, found: Found) -
             entry.state, entry.reason = "kept", f"its file is gone since {day}"
         entry.format, entry.session = state.format, state.session
         entry.messages, entry.malformed, entry.chunks = state.messages, state.malformed, row.chunks
-    if key in found.files and (row is None or row.stat != found.files[key][1]):
+    # A change of owner or name alone adds nothing.
+    if key in found.files and (row is None or row.stat[:3] != found.files[key][1][:3]):
         read = 0 if row is None or row.transcript is None else row.transcript.offset
         size = found.files[key][1].size
         entry.pending_bytes = size - read if size >= read else size

@@ -165,6 +165,17 @@ def test_a_transcript_that_comes_back_goes_on(chats: Daemon) -> None:
     assert "gooseberries" in content(copy)
 
 
+def test_a_transcript_is_shown_before_its_loss_is_noticed(chats: Daemon) -> None:
+    file = say(chats, "a.jsonl", "a fig")
+    chats.start().sync()
+    file.unlink()
+    with chats.client() as client:
+        assert client.get(NAME).text == "User: a fig"
+        assert client.get(f"{NAME}#L1").text == "User: a fig"
+        with pytest.raises(NotFoundError):
+            client.get("sessions/chats/b.jsonl")
+
+
 def test_an_archive_has_no_second_copy(chats: Daemon) -> None:
     file = say(chats, "a.jsonl", *LONG)
     chats.start().sync()

@@ -7,7 +7,7 @@ and then one line for each message. A copy is a source of the index like the fil
 import errno
 import hashlib
 import os
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import groupby
 from pathlib import Path
@@ -20,7 +20,7 @@ from memoryd.chunk.transcript import Position, TranscriptChunker
 from memoryd.fs.atomic_replace import rename_over
 from memoryd.fs.hang import tick
 from memoryd.fs.safe_open import BLOCK_BYTES, RegularFile, stat_file
-from memoryd.messages import Chunk, FileFacts, FileStat, TranscriptState, file_stat
+from memoryd.messages import Chunk, FileFacts, FileKey, FileStat, TranscriptState, file_stat
 from memoryd.source.transcripts.archive import MAX_WINDOW_BYTES
 from memoryd.text.voice import UNREAD, Voice, decode_voices
 
@@ -147,6 +147,20 @@ class KeptCopies:
                 new.unlink(missing_ok=True)
             raise
         return KeptCopy(path, file_stat(stat_file(path, self.folder)), header)
+
+    def rename(self, names: Mapping[FileKey, FileKey]) -> list[str]:
+        """Copy the copies of renamed transcripts under their new names.
+
+        Returns the old names of those that were copied.
+        """
+        done: list[str] = []
+        for old, new in names.items():
+            with suppress(OSError):
+                if self.find(old.path) is not None:
+                    header, messages, *_ = self.read(self.path(old.path))
+                    self.write(msgspec.structs.replace(header, name=new.path), messages)
+                    done.append(old.path)
+        return done
 
     def remove(self, name: str) -> bool:
         """Remove the copy of a transcript. Returns whether there was one. Raises `OSError`."""
