@@ -14,7 +14,6 @@ from memoryd.config.validate import ConfigError
 from memoryd.doctor.disk import (
     Difference,
     Differences,
-    IndexedFile,
     Notes,
     What,
     changed_since,
@@ -22,6 +21,7 @@ from memoryd.doctor.disk import (
     indexed_file,
 )
 from memoryd.doctor.finding import Finding, Tally, Topic
+from memoryd.doctor.kept import check_copies
 from memoryd.doctor.rows import read
 from memoryd.doctor.running import RunningDaemon, in_sync
 from memoryd.doctor.structure import REBUILD
@@ -96,6 +96,7 @@ def compare(
             return findings + topic.findings, notes.folders
         conversations = Conversations(connection, transcripts, identity)
         Settling(topic, daemon, agent).settle(conversations, "transcript")
+        check_copies(topic, transcripts.kept.copies, conversations.kept)
         counts = counted(conversations.files, "transcript")
         findings += topic.fine(f"{counts}: the index is up to date")
     return findings, notes.folders
@@ -165,6 +166,7 @@ class Conversations:
     ) -> None:
         self.files = 0
         self.problems: list[str] = []
+        self.kept: set[str] = set()
         self._connection = connection
         self._transcripts = transcripts
         self._identity = identity
@@ -175,10 +177,19 @@ class Conversations:
         found = self._transcripts.find()
         self.files = len(found.files)
         differences: Differences = {}
+        self.kept = {
+            name
+            for name, encoded in read(
+                self._connection, "SELECT path, transcript FROM files WHERE source = ?", SOURCE
+            )
+            if (state := _decoded(encoded)) is not None and state.gone_at is not None
+        }
         for key, (path, _) in found.files.items():
             if only is None or key in only:
                 difference = self._examine(key, path)
-                if difference is not None:
+                is_copy = self._transcripts.kept.copies.holds(path)
+                # `check_copies` reports damaged ones.
+                if difference is not None and not (is_copy and difference.what == "unreadable"):
                     differences[key] = difference
         places = self._transcripts.places
         rows = read(self._connection, "SELECT path FROM files WHERE source = ?", SOURCE)
@@ -191,6 +202,7 @@ class Conversations:
         for key in indexed:
             path = places.real_path(key) or Path("/")
             unknown = key in found.files or any(path.is_relative_to(folder) for folder in unseen)
+            unknown |= key.path in self.kept
             if not unknown and (only is None or key in only):
                 differences[key] = Difference("gone", path)
         return differences
@@ -203,7 +215,7 @@ class Conversations:
             return None if indexed is None else Difference("gone", path)
         except OSError as error:
             return Difference("unreadable", path, error.strerror or str(error))
-        if indexed is None or (state := _state(indexed)) is None:
+        if indexed is None or (state := _decoded(indexed.transcript)) is None:
             return Difference("new", path)
         now = delta.state
         # A chat in one document has no offset: its hash covers the whole document.
@@ -227,8 +239,8 @@ class Conversations:
         return None
 
 
-def _state(indexed: IndexedFile) -> TranscriptState | None:
+def _decoded(encoded: str | None) -> TranscriptState | None:
     try:
-        return decode_transcript(indexed.transcript)
+        return decode_transcript(encoded)
     except msgspec.MsgspecError:
         return None  # reported with the index

@@ -315,3 +315,36 @@ def test_a_place_that_is_no_longer_read_is_not_kept(chats: Daemon) -> None:
     chats.start().sync()
     assert list(listed(chats)) == [NAME]
     assert copies(chats) == []
+
+
+def test_the_doctor_reads_the_copies(chats: Daemon) -> None:
+    purged(chats)
+    chats.assert_healthy()
+    (copy,) = copies(chats)
+    whole = copy.read_bytes()
+
+    def findings() -> dict[str, str]:
+        found = chats.doctor()["findings"]
+        return {f["message"]: f["fix"] for f in found if f["check"] == "transcripts" and f["fix"]}
+
+    assert findings() == {}
+    chats.stop()
+    copy.write_bytes(whole[:-40])
+    ((message, fix),) = findings().items()
+    damage = "the copy of a transcript is damaged: it is incomplete"
+    assert message == f"damaged copies of transcripts: {NAME} ({damage})"
+    assert "`memctl index --force` writes them again" in fix
+    chats.start().sync()
+    assert findings() == {}
+    (copy.parent / "notes.txt").write_text("not ours")
+    stranger = copy.with_name(f"{'0' * 32}.jsonl.zst")
+    stranger.write_bytes(whole)
+    lost, other = findings().items()
+    assert str(stranger) in lost[0]
+    assert f"rm {stranger}" in lost[1]
+    assert "notes.txt" in other[0]
+    chats.stop()
+    for file in (stranger, copy.parent / "notes.txt", copy):
+        file.unlink()
+    ((message, _),) = findings().items()
+    assert message == f"transcripts without file and without copy: {NAME}"

@@ -80,6 +80,10 @@ class KeptCopies:
         """Return whether a path is that of a copy."""
         return path.parent == self.folder
 
+    def is_named(self, path: Path) -> bool:
+        """Return whether a path in the folder has the name of a copy."""
+        return path.name.endswith(_SUFFIX)
+
     def all(self) -> list[KeptCopy]:
         """Return all readable copies. `problems` has the reason for each of the others."""
         known, found = self._known, list[KeptCopy]()
@@ -179,7 +183,7 @@ class KeptCopies:
             names = os.listdir(self.folder)
         except (FileNotFoundError, NotADirectoryError):
             return []
-        return [self.folder / name for name in sorted(names) if name.endswith(_SUFFIX)]
+        return [self.folder / name for name in sorted(names) if self.is_named(Path(name))]
 
     def _header(self, path: Path) -> KeptHeader:
         with (
