@@ -185,6 +185,8 @@ COMMANDS: dict[str, Command] = {
             Option("--yes", "yes", "delete files without asking"),
         ),
     ),
+    "export": Command("Write the texts of all transcripts to an archive.", "FILE", 1),
+    "import": Command("Keep the transcripts of an archive from another machine.", "FILE", 1),
     "index": Command(
         "Bring the index up to date with the disk now.",
         options=(

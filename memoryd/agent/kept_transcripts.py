@@ -244,6 +244,15 @@ class KeptTranscripts:
         last = messages[-1].line if messages else 0
         return TranscriptExcerpt(lines, max(header.state.lines, last), next_line), header.gone_at
 
+    def adopt(self, header: KeptHeader, messages: list[KeptMessage]) -> None:
+        """Write the copy of a transcript from another machine. Blocking. Raises `OSError`."""
+        if not (rest := list(self._remaining(messages))):
+            return
+        gone_at = time.time() if self._rules.keep_s is not None else header.gone_at
+        # No file here is the one that was read there.
+        state = replace(header.state, device=0, inode=0, gone_at=None)
+        self.copies.write(replace(header, state=state, gone_at=gone_at, messages=len(rest)), rest)
+
     def erase(self, name: str) -> None:
         """Remove forgotten messages from the copy of a transcript, or all of it.
 

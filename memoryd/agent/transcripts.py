@@ -45,7 +45,7 @@ from memoryd.source.transcripts.delta import (
 from memoryd.source.transcripts.detect import by_name, detect, excluded, family
 from memoryd.source.transcripts.due import Thresholds
 from memoryd.source.transcripts.format import LeftOutError, Record, TranscriptFormat
-from memoryd.source.transcripts.kept import KeptCopies
+from memoryd.source.transcripts.kept import KeptCopies, KeptHeader
 from memoryd.source.transcripts.locations import (
     SOURCE,
     Found,
@@ -192,6 +192,12 @@ class Transcripts:
         for place in self.places.names.paths(path):
             marks |= {("path", stem(name)) for name in self.places.names.earlier_names(place)}
         return not self.tombstones.isdisjoint(marks)
+
+    def accepts(self, header: KeptHeader) -> bool:
+        """Return whether an imported transcript may be kept: neither forgotten nor disabled."""
+        return self._is_read(header.state.format) and not self._is_forgotten(
+            header.name, header.state.session
+        )
 
     def _is_missing(self, key: FileKey) -> bool:
         """Return whether a transcript's file is missing from its place, which is still read."""

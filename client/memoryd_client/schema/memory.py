@@ -7,7 +7,7 @@ from msgspec import field
 from memoryd_client.schema.agents import AddBody, DropBody
 from memoryd_client.schema.recall import ContextBody, RecallBody
 from memoryd_client.schema.search import SearchBody
-from memoryd_client.schema.transcripts import ForgetBody, SessionsBody
+from memoryd_client.schema.transcripts import ExportBody, ForgetBody, ImportBody, SessionsBody
 from memoryd_client.wire.protocol import Body, Op
 
 
@@ -248,6 +248,8 @@ BODY_OF_OP: dict[Op, type[Body]] = {
     Op.FILES: FilesBody,
     Op.SESSIONS: SessionsBody,
     Op.FORGET: ForgetBody,
+    Op.EXPORT: ExportBody,
+    Op.IMPORT: ImportBody,
     Op.PROBE: Empty,
     Op.SESSION_START: SessionStartBody,
     Op.TRANSCRIPT_UPDATED: TranscriptUpdatedBody,

@@ -81,3 +81,42 @@ class ForgetResult(Body):
     unread: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     remains: list[str] = field(default_factory=list)
+
+
+class ExportBody(Body):
+    """One page of transcripts, by name; `after` is the `next_after` of the previous page."""
+
+    after: str | None = None
+
+
+class ExportedTranscript(Body):
+    """The text of a transcript as indexed: JSON lines, packed with zstd."""
+
+    name: str
+    data: bytes
+
+
+class ExportResult(Body):
+    """A page of transcripts. `too_large` ones can't be exported."""
+
+    transcripts: list[ExportedTranscript]
+    next_after: str | None = None
+    too_large: list[str] = field(default_factory=list)
+
+
+class ImportBody(Body):
+    """Exported transcripts to keep, each packed; `dry_run` only checks them."""
+
+    transcripts: list[bytes] = field(default_factory=list)
+    dry_run: bool = False
+
+
+class ImportResult(Body):
+    """Names of the imported transcripts, of those `present` before, and of those left out.
+
+    A transcript is left out if it was forgotten here or if its format is not enabled.
+    """
+
+    imported: list[str]
+    present: list[str]
+    left_out: list[str]

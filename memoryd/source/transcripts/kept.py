@@ -29,6 +29,8 @@ FOLDER = ".kept"
 _SUFFIX = ".jsonl.zst"
 _UNFINISHED = ".new"
 _LEVEL = 9
+_READ_BYTES = 4 * 1024
+"""Bytes unpacked at once: they can't expand to more than 128 MiB."""
 _MAX_LINE_BYTES = 64 * 1024 * 1024
 _ADVICE = "restore it from a backup, or forget the transcript with `memctl forget --path`"
 
@@ -212,7 +214,7 @@ def unpacked(file: BinaryIO) -> Generator[bytes, None, None]:
     try:
         while not unpacker.eof:
             tick()
-            if not (block := file.read(64 * 1024)):
+            if not (block := file.read(_READ_BYTES)):
                 raise damaged("it is incomplete")
             *lines, held = (held + unpacker.decompress(block)).split(b"\n")
             if len(held) > _MAX_LINE_BYTES:
