@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -103,8 +104,12 @@ class KeptTranscripts:
         one in a place that is no longer read. `unread`: a renamed one need not have been read.
         """
         in_thread = asyncio.get_running_loop().run_in_executor
-        rows, keeping = self._rows(), Keeping()
-        heirs = _Heirs(rows, found, self.copies, unread=unread)
+        keeping = Keeping()
+        held = [key for key, (path, _) in found.files.items() if self.copies.holds(path)]
+        if not (gone or held or self.copies.listed() or self.copies.problems):
+            return keeping
+        rows = {} if self._index is None else self._index.catalog.copy()
+        heirs = await in_thread(thread, partial(_Heirs, rows, found, self.copies, unread=unread))
         for key in gone:
             row = rows.get(key)
             state = None if row is None else row.transcript
@@ -121,9 +126,8 @@ class KeptTranscripts:
                 await self._keep(key, row, state, keeping, thread)
         inherited = [
             key
-            for key, (path, _) in found.files.items()
-            if self.copies.holds(path)
-            and (row := rows.get(key)) is not None
+            for key in held
+            if (row := rows.get(key)) is not None
             and row.transcript is not None
             and heirs.of(key, row.transcript)
         ]
@@ -179,9 +183,8 @@ class KeptTranscripts:
     def _tidy(self, inherited: Collection[FileKey], found: Found) -> list[str]:
         """Remove copies that are expired, forgotten or superseded. Returns the problems."""
         rows = self._rows()
-        copies = self.copies.all()
         problems = list(self.copies.problems.values())
-        for copy in copies:
+        for copy in self.copies.listed():
             key = FileKey(SOURCE, copy.header.name)
             row, place = rows.get(key), found.files.get(key)
             is_back = (

@@ -97,6 +97,7 @@ class Transcripts:
         self.reading = self.options.rules.reading
         self._session_keys = SessionKeys(self.places.base)
         self._without_people: frozenset[FileKey] = frozenset()
+        self._has_forgotten_paths = True
         keep_s = None if sessions.keep_days is None else sessions.keep_days * DAY_S
         rules = KeepRules(keep_s, self._is_read, self._is_forgotten, self._is_missing)
         self.kept = KeptTranscripts(KeptCopies(config.db_path), index, self.options, rules)
@@ -136,7 +137,8 @@ class Transcripts:
     def find(self) -> Found:
         """Return all transcripts on disk, and kept ones, except forgotten ones. Blocking."""
         found = self.places.find()
-        if any(kind == "path" for kind, _ in self.tombstones):
+        self._has_forgotten_paths = any(kind == "path" for kind, _ in self.tombstones)
+        if self._has_forgotten_paths:
             for key, (path, _) in list(found.files.items()):
                 names = (key.path, *self.places.names.earlier_names(str(path)))
                 if any(("path", stem(name)) in self.tombstones for name in names):
@@ -189,7 +191,7 @@ class Transcripts:
 
     def _is_forgotten(self, path: str, session: str) -> bool:
         marks = {("session", session), ("path", stem(path))}
-        for place in self.places.names.paths(path):
+        for place in self.places.names.paths(path) if self._has_forgotten_paths else ():
             marks |= {("path", stem(name)) for name in self.places.names.earlier_names(place)}
         return not self.tombstones.isdisjoint(marks)
 

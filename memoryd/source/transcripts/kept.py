@@ -90,20 +90,23 @@ class KeptCopies:
         """Return all readable copies. `problems` has the reason for each of the others."""
         known, found = self._known, list[KeptCopy]()
         problems = dict[Path, str]()
-        for path in self._files():
+        for path, stat in self._files():
+            before = known.get(path)
+            if before is not None and before.stat == stat:
+                found.append(before)
+                continue
             try:
-                stat = file_stat(stat_file(path, self.folder))
-                before = known.get(path)
-                if before is not None and before.stat == stat:
-                    found.append(before)
-                else:
-                    found.append(KeptCopy(path, stat, self._header(path)))
+                found.append(KeptCopy(path, stat, self._header(path)))
             except FileNotFoundError:
                 continue
             except OSError as error:
                 problems[path] = f"{path}: {error.strerror or error}; {_ADVICE}"
         self._known, self.problems = {copy.path: copy for copy in found}, problems
         return found
+
+    def listed(self) -> list[KeptCopy]:
+        """Return the copies that `all` returned last."""
+        return list(self._known.values())
 
     def find(self, name: str) -> KeptCopy | None:
         """Return the copy of a transcript, None if there is none. Raises `OSError`."""
@@ -179,13 +182,18 @@ class KeptCopies:
                 continue
         return found
 
-    def _files(self) -> list[Path]:
+    def _files(self) -> list[tuple[Path, FileStat]]:
+        """Return the files of the folder with their stats, without following links."""
         tick(self.folder)
         try:
-            names = os.listdir(self.folder)
+            with os.scandir(self.folder) as listing:
+                return sorted(
+                    (self.folder / entry.name, file_stat(entry.stat(follow_symlinks=False)))
+                    for entry in listing
+                    if self.is_named(Path(entry.name)) and entry.is_file(follow_symlinks=False)
+                )
         except (FileNotFoundError, NotADirectoryError):
             return []
-        return [self.folder / name for name in sorted(names) if self.is_named(Path(name))]
 
     def _header(self, path: Path) -> KeptHeader:
         with (
