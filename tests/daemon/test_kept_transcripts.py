@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import zstandard
 from harness import Daemon
+from waiting import eventually
 
 from memoryd_client.errors import DeniedError, NotFoundError
 from memoryd_client.schema.transcripts import SessionEntry
@@ -300,6 +301,24 @@ def test_killed_after_the_copy_and_before_the_mark(chats: Daemon) -> None:
     chats.start().sync()
     assert rows(chats) == before
     assert listed(chats)[NAME].state == "kept"
+
+
+def test_killed_while_copies_are_written(chats: Daemon) -> None:
+    files = [say(chats, f"{number}.jsonl", f"ocelot {number}", *LONG[:9]) for number in range(40)]
+    chats.start().sync()
+    before, embedded = rows(chats), len(chats.embedded())
+    for file in files:
+        file.unlink()
+    with chats.client() as client:
+        client.session_start()
+    eventually(lambda: len(copies(chats)) >= 3)
+    chats.kill()
+    chats.start().sync()
+    assert rows(chats) == before
+    assert {entry.state for entry in listed(chats).values()} == {"kept"}
+    assert [copy.suffix for copy in copies(chats)] == [".zst"] * len(files)
+    assert [text for text in chats.embedded()[embedded:] if "several words" in text] == []
+    chats.assert_healthy()
 
 
 def test_a_place_that_is_no_longer_read_is_not_kept(chats: Daemon) -> None:
