@@ -82,11 +82,11 @@ async def _kept(agent: Agent, body: GetBody) -> GetResult | None:
     """Read a transcript whose file has just vanished; None if it is not kept."""
     cited = read_citation(body.path)
     name = body.path if cited is None else cited.path
-    if agent.transcripts is None or not agent.transcripts.files.is_name(name):
+    if body.raw or agent.transcripts is None or not agent.transcripts.files.is_name(name):
         return None
     files = agent.transcripts.files
     await files.kept.restore(FileKey(SESSIONS, files.present_name(name)))
-    with suppress(OSError):
+    with suppress(OSError, NotMemoryError):
         return await _read_cited(agent, body)
     return None
 
