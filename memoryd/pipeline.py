@@ -125,7 +125,7 @@ async def open_agent(
         base = _Base(config, store, events, _queues(events), threads, waits, restart)
         agent = await _agent(base, shared, resolved, recovered, lookups)
         if agent.transcripts is not None:
-            recovery.tombstones = agent.transcripts.files.tombstones
+            recovery.tombstones = agent.transcripts.files.forgotten.tombstones
         log.info("agent %s: workspace %s, index %s", config.agent, config.workspace, store.path)
         log_route(config, resolved, provider)
         actors = _actors(agent, Checker(store, found=recovery.report))
@@ -255,7 +255,7 @@ async def _transcripts(base: _Base) -> TranscriptStages | None:
         return None
     store, queues = base.store, base.queues
     files = await asyncio.to_thread(Transcripts, base.config, store.wanted, store)
-    files.add_tombstones(await store.readers.read(load_tombstones))
+    files.forgotten.add(await store.readers.read(load_tombstones))
     if store.writable:
         await files.rename(base.threads)
     tracker = TranscriptTracker(

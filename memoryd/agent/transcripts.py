@@ -12,16 +12,16 @@ from pathlib import Path
 import msgspec
 
 from memoryd.agent.factories import redactor
+from memoryd.agent.forgotten import ForgottenTalk
 from memoryd.agent.kept_transcripts import DAY_S, KeepRules, KeptTranscripts
 from memoryd.chunk.transcript import Position, TranscriptChunker
 from memoryd.config.load import AgentConfig
 from memoryd.fs.safe_open import LinkError
 from memoryd.identity import Identity
 from memoryd.index.catalog import Catalog, load_catalog
-from memoryd.index.forget import message_hash
 from memoryd.index.rename import rename_files
 from memoryd.index.store import Store
-from memoryd.index.tombstone_key import MASKED_MESSAGE, MESSAGE, TombstoneKey
+from memoryd.index.tombstone_key import TombstoneKey
 from memoryd.messages import (
     FileChanged,
     FileGone,
@@ -56,7 +56,6 @@ from memoryd.source.transcripts.locations import (
 from memoryd.source.transcripts.openclaw_sessions import SessionKeys
 from memoryd.source.transcripts.spoken import ReadingRules, Spoken, owner_ids, spoken
 from memoryd.source.transcripts.times import Times
-from memoryd.text.first_masking import FirstMasking
 from memoryd_client.schema.memory import GetBody, GetResult
 
 RENAME_S = 10.0
@@ -71,24 +70,22 @@ class Transcripts:
         self._index = index
         self._formats = config.settings.sessions.formats
         sessions, sync = config.settings.sessions, config.settings.sync.sessions
-        self.tombstones: set[tuple[str, str]] = set()
-        self._first_masking: FirstMasking | None = None
-        self._has_forgotten_messages = False
-        self._patterns = config.settings.redact.patterns
-        self.key = TombstoneKey(Path()) if index is None else index.tombstone_key
+        redact = redactor(config.settings)
         self.places = TranscriptLocations(
             sessions.paths, sessions.formats, agent=config.agent, environ=os.environ
         )
         self.open_file = self.places.open_file
+        self.forgotten = ForgottenTalk(
+            TombstoneKey(Path()) if index is None else index.tombstone_key,
+            redact,
+            config.settings.redact.patterns,
+            self.places.names,
+        )
         self.thresholds = Thresholds(sync.delta_bytes, sync.delta_messages, sync.idle_seconds)
         self.options = DeltaOptions(
             detect=partial(self._detect, enabled=sessions.formats),
             by_name=by_name,
-            rules=ReadingRules(
-                redactor(config.settings),
-                owner_ids(sessions.owners),
-                self._is_forgotten_message,
-            ),
+            rules=ReadingRules(redact, owner_ids(sessions.owners), self.forgotten.has_message),
             base=self.places.base,
             unpack_in=config.db_path.parent,
             tokens=identity.chunk_tokens,
@@ -97,52 +94,17 @@ class Transcripts:
         self.reading = self.options.rules.reading
         self._session_keys = SessionKeys(self.places.base)
         self._without_people: frozenset[FileKey] = frozenset()
-        self._has_forgotten_paths = True
         keep_s = None if sessions.keep_days is None else sessions.keep_days * DAY_S
-        rules = KeepRules(keep_s, self._is_read, self._is_forgotten, self._is_missing)
+        rules = KeepRules(keep_s, self._is_read, self.forgotten.has, self._is_missing)
         self.kept = KeptTranscripts(KeptCopies(config.db_path), index, self.options, rules)
         self.keep = self.kept.keep
-
-    def tombstone(self, text: str) -> tuple[str, str]:
-        """Return the tombstone of a message."""
-        return MESSAGE, self.key.hashed(message_hash(text))
-
-    def tombstones_of(self, name: str) -> set[tuple[str, str]]:
-        """Return the tombstones of a message: of its words, and of what a copy has of them.
-
-        A copy has masked words in wrapped lines, so white space does not count there.
-        """
-        role, _, words = name.partition(": ")
-        masked = f"{role}:{''.join(self.options.rules.redact(words).split())}"
-        return {self.tombstone(name), self.tombstone(masked)}
-
-    def add_tombstones(self, tombstones: Collection[tuple[str, str]]) -> None:
-        """Keep out what was forgotten."""
-        self.tombstones |= set(tombstones)
-        self._has_forgotten_messages |= any(kind == MESSAGE for kind, _ in tombstones)
-        if any(kind == MASKED_MESSAGE for kind, _ in tombstones) and self._first_masking is None:
-            self._first_masking = FirstMasking(self._patterns)
-
-    def _is_forgotten_message(self, name: str) -> bool:
-        if self._has_forgotten_messages and not self.tombstones.isdisjoint(
-            self.tombstones_of(name)
-        ):
-            return True
-        if self._first_masking is None:
-            return False
-        role, _, words = name.partition(": ")
-        masked = f"{role}: {self._first_masking(words)}"
-        return (MASKED_MESSAGE, self.key.hashed(message_hash(masked))) in self.tombstones
 
     def find(self) -> Found:
         """Return all transcripts on disk, and kept ones, except forgotten ones. Blocking."""
         found = self.places.find()
-        self._has_forgotten_paths = any(kind == "path" for kind, _ in self.tombstones)
-        if self._has_forgotten_paths:
-            for key, (path, _) in list(found.files.items()):
-                names = (key.path, *self.places.names.earlier_names(str(path)))
-                if any(("path", stem(name)) in self.tombstones for name in names):
-                    del found.files[key]
+        if self.forgotten.has_paths:
+            for key in [key for key in found.files if self.forgotten.has(key.path)]:
+                del found.files[key]
         self.kept.add_to(found)
         self._without_people = frozenset(
             key for key, (path, _) in found.files.items() if self._session_keys.reason(path)
@@ -189,15 +151,9 @@ class Transcripts:
     def _is_read(self, format_name: str) -> bool:
         return family(format_name) in ("", *self._formats)
 
-    def _is_forgotten(self, path: str, session: str) -> bool:
-        marks = {("session", session), ("path", stem(path))}
-        for place in self.places.names.paths(path) if self._has_forgotten_paths else ():
-            marks |= {("path", stem(name)) for name in self.places.names.earlier_names(place)}
-        return not self.tombstones.isdisjoint(marks)
-
     def accepts(self, header: KeptHeader) -> bool:
         """Return whether an imported transcript may be kept: neither forgotten nor disabled."""
-        return self._is_read(header.state.format) and not self._is_forgotten(
+        return self._is_read(header.state.format) and not self.forgotten.has(
             header.name, header.state.session
         )
 
@@ -263,7 +219,7 @@ class Transcripts:
             chat, stat, inode, count, owner=options.owner, reading=self.reading
         )
         state = msgspec.structs.replace(state, first_at=times.first, last_at=times.last)
-        if ("session", state.session) in self.tombstones:
+        if ("session", state.session) in self.forgotten.tombstones:
             raise LeftOutError(errno.EILSEQ, "its session was forgotten")
         chunks, _ = chunker.finish(Position(0, 1))
         digest = f"{digest}:{self.reading}"
@@ -340,7 +296,7 @@ class Transcripts:
         if (reason := excluded(head)) is not None:
             raise LeftOutError(errno.EILSEQ, f"a {reason}")
         found = detect(head, enabled)
-        if found is not None and ("session", found.session(head)) in self.tombstones:
+        if found is not None and ("session", found.session(head)) in self.forgotten.tombstones:
             raise LeftOutError(errno.EILSEQ, "its session was forgotten")
         return found
 
@@ -363,7 +319,7 @@ class Transcripts:
         if (
             path is None
             or not (is_kept or is_transcript(str(path)))
-            or self._is_forgotten(body.path, "")
+            or self.forgotten.has(body.path)
         ):
             raise NotMemoryError("it is not the name of a transcript")
         if is_kept and body.raw:
@@ -396,9 +352,3 @@ class Transcripts:
 
     def _options_for(self, path: Path) -> DeltaOptions:
         return replace(self.options, owner=owner_of(path))
-
-
-def stem(path: str) -> str:
-    """Return the name of a transcript without the suffix of an archive."""
-    name, ending, _ = path.partition(".jsonl")
-    return name + ending

@@ -11,7 +11,8 @@ from unicodedata import normalize
 from msgspec import structs
 
 from memoryd.agent.agent import Agent
-from memoryd.agent.transcripts import Transcripts, stem
+from memoryd.agent.forgotten import stem
+from memoryd.agent.transcripts import Transcripts
 from memoryd.api.forget_notes import delete_note, find_note, lines_with
 from memoryd.api.get import as_named
 from memoryd.api.handlers import while_writable
@@ -92,7 +93,7 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
     if of_note and body.delete_source:
         result.deleted = await delete_note(agent, body.path or "")
     if transcripts is not None:
-        transcripts.add_tombstones(named.tombstones)
+        transcripts.forgotten.add(named.tombstones)
     await agent.sync(vectors=False)
     kept = named.tombstones | {(CHUNK, store.tombstone_key.hashed(d)) for d in digests}
     message = Forget(named.keys, sorted(kept))
@@ -174,7 +175,7 @@ async def _named(agent: Agent, transcripts: Transcripts | None, body: ForgetBody
     if transcripts is not None:
         paths = await agent.index.store.readers.read(partial(find, source=SOURCE))
         names, paths, unread = await agent.look_up(_messages, transcripts, paths, text)
-        tombstones = set[tuple[str, str]]().union(*map(transcripts.tombstones_of, names))
+        tombstones = set[tuple[str, str]]().union(*map(transcripts.forgotten.of_message, names))
         named = _Named(_keys(paths), tombstones, unread, messages=len(names))
     notes = await agent.index.store.readers.read(partial(find, source=NOTES))
     named.notes = await lines_with(agent, notes, _pattern(text), _fold)

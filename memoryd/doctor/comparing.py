@@ -89,7 +89,7 @@ def compare(
     findings = disk.fine(f"{counted(notes.files, 'file')}: the index is up to date")
     if transcripts is not None:
         topic = Topic("transcripts", agent)
-        key = transcripts.key = TombstoneKey(Path(f"{config.db_path}{SUFFIX}"))
+        key = transcripts.forgotten.key = TombstoneKey(Path(f"{config.db_path}{SUFFIX}"))
         key.open(connection, convert=False)
         if key.problem is not None:
             topic.error(key.problem, KEY_ADVICE)
@@ -173,7 +173,7 @@ class Conversations:
 
     def compare(self, only: Mapping[FileKey, object] | None = None) -> Differences:
         """Read all transcripts, or `only` these, and return those that differ."""
-        self._transcripts.add_tombstones(load_tombstones(self._connection))
+        self._transcripts.forgotten.add(load_tombstones(self._connection))
         found = self._transcripts.find()
         self.files = len(found.files)
         differences: Differences = {}
