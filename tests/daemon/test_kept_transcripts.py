@@ -191,7 +191,10 @@ def test_an_archive_has_no_second_copy(chats: Daemon) -> None:
 
 @pytest.mark.parametrize("how", ["path", "session", "match", "gone"])
 def test_what_is_forgotten_leaves_the_copy_too(chats: Daemon, how: str) -> None:
-    file = say(chats, "a.jsonl", "the mulberry affair", "an innocent fig", session="s1")
+    affair = (
+        f"the mulberry affair {'東京' * 500} api_key=sk-proj-abcdefghijklmnop1234567890abcdefghij"
+    )
+    file = say(chats, "a.jsonl", affair, "an innocent fig", session="s1")
     say(chats, "b.jsonl", "a living fig")
     chats.start().sync()
     whole = file.read_bytes()
