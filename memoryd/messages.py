@@ -176,6 +176,25 @@ class FileGone:
     absent: Path | None = field(default=None, compare=False)
 
 
+class ConversationTopic(msgspec.Struct, frozen=True):
+    """Subject of a conversation: its title, or else the first words of its first question.
+
+    A title replaces one of the same `rank` or a lower one. `is_outside`: the question is a
+    stranger's, because the owner has said nothing yet. `last_record` is the id of the latest record
+    that has one. All are "" if unknown.
+    """
+
+    title: str = ""
+    rank: int = 0
+    question: str = ""
+    is_outside: bool = False
+    last_record: str = ""
+
+    def shown(self, *, trusted: bool) -> str:
+        """Return the subject for a result; a trusted one shows no stranger's question."""
+        return self.title or ("" if trusted and self.is_outside else self.question)
+
+
 class TranscriptState(msgspec.Struct, frozen=True):
     """Reading state of a transcript, so that the next reading covers only added records.
 
@@ -188,6 +207,9 @@ class TranscriptState(msgspec.Struct, frozen=True):
     "" if unknown. `reading` names the rules of reading: with others, all is read again. `first_at`
     and `last_at` are Unix times of the earliest and latest message, None if none has a time.
     `gone_at` is the Unix time at which its file was missed; None while it is there.
+    `first_record` is the id of the first message. `repeats` names the transcripts that have copies
+    of records, which are left out here, with their generations. `chat_type` is `direct`, `group`,
+    `channel`, or "" if unknown. `spawned_by` has the keys and ids of the sessions above this one.
     """
 
     format: str
@@ -209,6 +231,11 @@ class TranscriptState(msgspec.Struct, frozen=True):
     last_at: float | None = None
     open_messages: int = 0
     gone_at: float | None = None
+    topic: ConversationTopic = ConversationTopic()
+    first_record: str = ""
+    repeats: dict[str, int] = {}
+    chat_type: str = ""
+    spawned_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

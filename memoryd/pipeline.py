@@ -34,6 +34,7 @@ from memoryd.agent.index_lock import IndexLock
 from memoryd.agent.note_texts import NoteTexts
 from memoryd.agent.rebuild_stages import RebuildStages
 from memoryd.agent.recovery import Corruptions, Recovery
+from memoryd.agent.renaming import rename
 from memoryd.agent.transcripts import Transcripts
 from memoryd.api.status import Daemon
 from memoryd.chunk.parser import ChunkOptions, Parser
@@ -257,7 +258,7 @@ async def _transcripts(base: _Base) -> TranscriptStages | None:
     files = await asyncio.to_thread(Transcripts, base.config, store.wanted, store)
     files.forgotten.add(await store.readers.read(load_tombstones))
     if store.writable:
-        await files.rename(base.threads)
+        await rename(files.places, store, files.kept.copies, base.threads)
     tracker = TranscriptTracker(
         queues.transcripts,
         queues.write,

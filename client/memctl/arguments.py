@@ -47,7 +47,7 @@ class Arguments(Struct):
     trusted: bool = False
     full: bool = False
     session: str | None = None
-    chat_type: str = "direct"
+    chat_type: str | None = None
     raw: bool = False
     match: str | None = None
     dry_run: bool = False
@@ -58,6 +58,7 @@ class Arguments(Struct):
     start_line: int = 1
     lines: int | None = None
     state: str = "indexed"
+    why: str | None = None
     force: bool = False
     provider: str | None = None
     no_vectors: bool = False

@@ -82,7 +82,7 @@ _MODE = Kind("M", "must be hybrid, keyword or vector")
 _NAME = Kind("NAME", "needs a name")
 _PATH = Kind("PATH", "needs a path")
 _PROVIDER = Kind("NAME", "needs the name of a provider")
-_SCOPE = Kind("V", "must be self, agent or all")
+_SCOPE = Kind("V", "must be self, tree, agent or all")
 _SCORE = Kind("X", "must be a number", _finite)
 _SECONDS = Kind("SECONDS", "must be a number of seconds", _seconds)
 _SOURCE = Kind("NAME", "needs the name of a source", repeats=True)
@@ -118,10 +118,9 @@ COMMANDS: dict[str, Command] = {
             Option("--path", "path_glob", "search only paths that match", _GLOB),
             Option("--since", "since", "exclude anything before this day", _DATE),
             Option("--until", "until", "exclude anything after this day", _DATE),
-            Option(
-                "--visibility", "visibility", "transcripts to search: self, agent or all", _SCOPE
-            ),
-            Option("--session", "session", "session that `self` refers to", _ID),
+            Option("--visibility", "visibility", "transcripts: self, tree, agent or all", _SCOPE),
+            Option("--session", "session", "session that `self` and `tree` refer to", _ID),
+            Option("--chat-type", "chat_type", "chat of the answer: direct, group, channel", _CHAT),
             Option("--mode", "mode", "hybrid, keyword or vector", _MODE),
             Option(
                 "--max-chars", "max_chars", "maximum characters of all snippets together", _WHOLE
@@ -140,6 +139,8 @@ COMMANDS: dict[str, Command] = {
             Option("--from", "start_line", "first line (default: 1)", _WHOLE),
             Option("--lines", "lines", "number of lines", _WHOLE),
             Option("--raw", "raw", "print a transcript's raw records"),
+            Option("--session", "session", "session that asks", _ID),
+            Option("--chat-type", "chat_type", "chat of the answer: direct, group, channel", _CHAT),
         ),
     ),
     "context": Command(
@@ -170,6 +171,7 @@ COMMANDS: dict[str, Command] = {
                 value="failed",
             ),
             Option("--remarked", "state", "files with a remark", value="remarked"),
+            Option("--why", "why", "the state of one file, and why it is not indexed", _NAME),
         ),
     ),
     "sessions": Command("List transcripts and how much of each is not indexed yet."),

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from memctl.arguments import Arguments, UsageError, help_text, parse
@@ -175,13 +176,14 @@ def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
                 trusted=arguments.trusted,
                 now=_now(),
                 session=arguments.session,
+                chat_type=arguments.chat_type,
             )
         case "get":
             return _get(client, arguments)
         case "context":
             return client.context(
                 arguments.session or "",
-                chat_type=arguments.chat_type,
+                chat_type=arguments.chat_type or "direct",
                 max_chars=arguments.max_chars or CONTEXT_CHARS,
                 now=_now(),
             )
@@ -237,9 +239,16 @@ def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
 def _get(client: Client, arguments: Arguments) -> GetResult:
     """Read a path relative to the workspace, or else to the current folder."""
     path = arguments.words[0]
-    start_line, lines, raw = arguments.start_line, arguments.lines, arguments.raw
+    read = partial(
+        client.get,
+        start_line=arguments.start_line,
+        lines=arguments.lines,
+        raw=arguments.raw,
+        session=arguments.session,
+        chat_type=arguments.chat_type,
+    )
     try:
-        return client.get(path, start_line=start_line, lines=lines, raw=raw)
+        return read(path)
     except (NotFoundError, DeniedError):
         # DeniedError: no memory file of the workspace can have this name.
         from memoryd_client.shared.citation import read_citation
@@ -249,7 +258,7 @@ def _get(client: Client, arguments: Arguments) -> GetResult:
         file = absolute if cited is None else cited.path
         if absolute == path or not (os.path.isfile(absolute) or os.path.isfile(file)):
             raise
-    return client.get(absolute, start_line=start_line, lines=lines, raw=raw)
+    return read(absolute)
 
 
 def _drop(client: Client, word: str) -> DropResult:

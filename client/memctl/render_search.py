@@ -62,7 +62,7 @@ def _hit(number: int, hit: Hit, style: Style, most: float | None) -> str:
 
 
 def _which(hit: Hit) -> str:
-    """Return the title and the date of a note, without what its path or its title says already."""
+    """Return the title and the date of a result, without what its path or title says already."""
     name = hit.path.rpartition("/")[2].rpartition(".")[0]
     title = "" if hit.title == name else hit.title
     date = "" if hit.date in title or hit.date in name else hit.date

@@ -10,7 +10,7 @@ from memoryd_client.schema.status import (
     WatchStatus,
 )
 from memoryd_client.shared.humanize import counted, destination, duration, size
-from memoryd_client.shared.style import Style, printable_name
+from memoryd_client.shared.style import Style, one_line, printable_name
 
 Row = tuple[str, str | None]
 """A label and its value; a row without a value is not shown."""
@@ -216,6 +216,10 @@ def _trouble(result: StatusResult) -> list[Row]:
         ("Failure", _more(result.failure_count - len(result.failures))),
         *(("Skipped", f"{path.path} ({path.reason})") for path in result.skipped_paths),
         ("Skipped", _more(result.skipped_count - len(result.skipped_paths))),
+        *(
+            ("Hidden", f"{count:,} by the rule: {one_line(rule)}")
+            for rule, count in result.hidden.items()
+        ),
         *(("Remark", _failure(remark)) for remark in result.remarks),
         ("Remark", _more(result.remark_count - len(result.remarks))),
     ]

@@ -23,6 +23,9 @@ _NOUNS = {"indexed": "chunk", "embedded": "vector", "searched": "result", "misse
 def files(client: Client, arguments: Arguments) -> None:
     """Print the files of one state, page by page, or as one JSON document."""
     state = arguments.state
+    if arguments.why is not None:
+        _why(client, arguments.why, as_json=arguments.json)
+        return
     page = client.files_page(state=state, limit=PAGE_FILES)
     if arguments.json:
         entries = page.files
@@ -30,16 +33,28 @@ def files(client: Client, arguments: Arguments) -> None:
             page = client.files_page(state=state, after=page.next_after, limit=PAGE_FILES)
             entries += page.files
         found = [json_output.answer(entry) for entry in entries]
-        write(json_output.text({"files": found}))
+        write(json_output.text({"files": found, "hidden": page.hidden}))
         return
     look = style()
     if not page.files:
         write("No files.\n" if state == "indexed" else f"No {state} files.\n")
-        return
-    write(files_page(page.files, look, headed=True))
+    else:
+        write(files_page(page.files, look, headed=True))
     while page.next_after is not None:
         page = client.files_page(state=state, after=page.next_after, limit=PAGE_FILES)
         write(files_page(page.files, look, headed=False))
+    if state in ("indexed", "skipped"):
+        for rule, count in page.hidden.items():
+            write(look.dim(f"Hidden: {count:,} by the rule: {one_line(rule)}") + "\n")
+
+
+def _why(client: Client, path: str, *, as_json: bool) -> None:
+    entry = client.why(path)
+    if as_json:
+        write(json_output.text(json_output.answer(entry)))
+        return
+    reason = f": {one_line(entry.reason)}" if entry.reason else ""
+    write(f"{printable_name(entry.path)} is {entry.state}{reason}\n")
 
 
 def files_page(entries: list[FileEntry], look: Style, *, headed: bool) -> str:

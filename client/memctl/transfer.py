@@ -26,7 +26,7 @@ def export(client: Client, arguments: Arguments) -> None:
     path = arguments.words[0]
     part = f"{path}.part"
     count, too_large = 0, list[str]()
-    page = client.export_page()
+    page = client.export()
     try:
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
         with (
@@ -42,7 +42,7 @@ def export(client: Client, arguments: Arguments) -> None:
                 too_large += page.too_large
                 if page.next_after is None:
                     break
-                page = client.export_page(after=page.next_after)
+                page = client.export(after=page.next_after)
         os.link(part, path)
     except OSError as error:
         hint = "choose another file" if isinstance(error, FileExistsError) else ""

@@ -4,13 +4,19 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 
-from memoryd_client.errors import ConnectionLostError, DaemonNotRunningError, ShuttingDownError
+from memoryd_client.errors import (
+    ConnectionLostError,
+    DaemonNotRunningError,
+    RequestTimeoutError,
+    ShuttingDownError,
+)
 from memoryd_client.schema.agents import AddResult, AgentsResult, DropResult, ReloadResult
 from memoryd_client.schema.memory import (
     ConfigResult,
     Event,
     FileEntry,
     FilesResult,
+    GetBody,
     GetResult,
     IndexResult,
     PingResult,
@@ -34,7 +40,7 @@ from memoryd_client.shared import paths
 from memoryd_client.transport.async_link import AsyncLink, follow, open_streams
 from memoryd_client.transport.dial import Target
 from memoryd_client.wire import requests
-from memoryd_client.wire.codec import check_repeat, timed_out
+from memoryd_client.wire.codec import check_repeat, stopped, timed_out
 from memoryd_client.wire.requests import Call, ProgressCallback, ProgressReport, ResultT, TimeLimit
 
 
@@ -110,6 +116,7 @@ class AsyncClient:
         trusted: bool = False,
         min_confidence: float | None = None,
         now: str | None = None,
+        chat_type: str | None = None,
         timeout_s: float | None = None,
     ) -> SearchResult:
         """Return cited snippets that answer `query`, best first; see `SearchBody`."""
@@ -130,6 +137,7 @@ class AsyncClient:
             trusted=trusted,
             min_confidence=min_confidence,
             now=now,
+            chat_type=chat_type,
         )
         return await self._run(requests.search(body), timeout_s)
 
@@ -140,12 +148,13 @@ class AsyncClient:
         start_line: int = 1,
         lines: int | None = None,
         raw: bool = False,
+        session: str | None = None,
+        chat_type: str | None = None,
         timeout_s: float | None = None,
     ) -> GetResult:
         """Return whole lines of a memory file, from `start_line` (1-based); see `GetBody`."""
-        return await self._run(
-            requests.get(path, start_line=start_line, lines=lines, raw=raw), timeout_s
-        )
+        body = GetBody(path, start_line, lines, raw, session, chat_type)
+        return await self._run(requests.get(body), timeout_s)
 
     async def context(
         self,
@@ -224,6 +233,10 @@ class AsyncClient:
         """Return one page of files; `after` is the `next_after` of the previous page."""
         return await self._run(requests.files(state, after=after, limit=limit), timeout_s)
 
+    async def why(self, path: str, *, timeout_s: float | None = None) -> FileEntry:
+        """Return the state of one path, and the reason if it is not indexed; see `FileEntry`."""
+        return (await self._run(requests.why(path), timeout_s)).files[0]
+
     async def sessions(
         self, *, timeout_s: float | None = None
     ) -> AsyncGenerator[SessionEntry, None]:
@@ -257,7 +270,7 @@ class AsyncClient:
         body = ForgetBody(session, path, match, dry_run, delete_source, gone)
         return await self._run(requests.forget(body), timeout_s)
 
-    async def export_page(
+    async def export(
         self, *, after: str | None = None, timeout_s: float | None = None
     ) -> ExportResult:
         """Return one page of packed transcripts; `after` is the `next_after` of the previous."""
@@ -267,8 +280,7 @@ class AsyncClient:
         self, transcripts: list[bytes], *, dry_run: bool = False, timeout_s: float | None = None
     ) -> ImportResult:
         """Have exported transcripts kept, of which all are checked first; see `ImportBody`."""
-        call = requests.import_transcripts(transcripts, dry_run=dry_run)
-        return await self._run(call, timeout_s)
+        return await self._run(requests.import_transcripts(transcripts, dry_run=dry_run), timeout_s)
 
     async def probe(self, *, timeout_s: float | None = None) -> ProbeResult:
         """Test everything that a search needs and return the checks."""
@@ -330,10 +342,13 @@ class AsyncClient:
                 if loss is report.error or times_closed != self._times_closed:
                     raise
                 check_repeat(call, loss, was_repeated=was_repeated)
+                was_stopped = isinstance(loss, ShuttingDownError)
             was_repeated = True
-            link = await self._reconnected(call, limit)
+            link = await self._reconnected(call, limit, was_stopped=was_stopped)
 
-    async def _reconnected(self, call: Call[ResultT], limit: TimeLimit) -> AsyncLink:
+    async def _reconnected(
+        self, call: Call[ResultT], limit: TimeLimit, *, was_stopped: bool
+    ) -> AsyncLink:
         """Connect within the remaining time of a call."""
         left_s = limit.left_s()
         wait_s = self._wait_s if left_s is None else min(self._wait_s, left_s)
@@ -342,9 +357,16 @@ class AsyncClient:
                 return await self._connected(time.monotonic(), wait_s, left_s)
         except TimeoutError as error:
             raise timed_out(call, limit) from error
-        except (ConnectionLostError, DaemonNotRunningError, ShuttingDownError) as error:
+        except (
+            ConnectionLostError,
+            DaemonNotRunningError,
+            RequestTimeoutError,
+            ShuttingDownError,
+        ) as error:
             if limit.left_s() == 0:
                 raise timed_out(call, limit) from error
+            if was_stopped:
+                raise stopped(call) from error
             raise
 
     async def _connected(self, since: float, wait_s: float, limit_s: float | None) -> AsyncLink:

@@ -4,13 +4,19 @@ import time
 from _thread import allocate_lock
 from collections.abc import Generator
 
-from memoryd_client.errors import ConnectionLostError, DaemonNotRunningError, ShuttingDownError
+from memoryd_client.errors import (
+    ConnectionLostError,
+    DaemonNotRunningError,
+    RequestTimeoutError,
+    ShuttingDownError,
+)
 from memoryd_client.schema.agents import AddResult, AgentsResult, DropResult, ReloadResult
 from memoryd_client.schema.memory import (
     ConfigResult,
     Event,
     FileEntry,
     FilesResult,
+    GetBody,
     GetResult,
     IndexResult,
     PingResult,
@@ -34,7 +40,7 @@ from memoryd_client.shared import paths
 from memoryd_client.transport.blocking_link import BlockingLink, follow, open_link
 from memoryd_client.transport.dial import Target
 from memoryd_client.wire import requests
-from memoryd_client.wire.codec import check_repeat, timed_out
+from memoryd_client.wire.codec import check_repeat, stopped, timed_out
 from memoryd_client.wire.requests import Call, ProgressCallback, ProgressReport, ResultT, TimeLimit
 
 
@@ -120,6 +126,7 @@ class Client:
         trusted: bool = False,
         min_confidence: float | None = None,
         now: str | None = None,
+        chat_type: str | None = None,
         timeout_s: float | None = None,
     ) -> SearchResult:
         """Return cited snippets that answer `query`, best first; see `SearchBody`."""
@@ -140,6 +147,7 @@ class Client:
             trusted=trusted,
             min_confidence=min_confidence,
             now=now,
+            chat_type=chat_type,
         )
         return self._run(requests.search(body), timeout_s)
 
@@ -150,10 +158,13 @@ class Client:
         start_line: int = 1,
         lines: int | None = None,
         raw: bool = False,
+        session: str | None = None,
+        chat_type: str | None = None,
         timeout_s: float | None = None,
     ) -> GetResult:
         """Return whole lines of a memory file, from `start_line` (1-based); see `GetBody`."""
-        return self._run(requests.get(path, start_line=start_line, lines=lines, raw=raw), timeout_s)
+        body = GetBody(path, start_line, lines, raw, session, chat_type)
+        return self._run(requests.get(body), timeout_s)
 
     def context(
         self,
@@ -231,6 +242,10 @@ class Client:
         """Return one page of files; `after` is the `next_after` of the previous page."""
         return self._run(requests.files(state, after=after, limit=limit), timeout_s)
 
+    def why(self, path: str, *, timeout_s: float | None = None) -> FileEntry:
+        """Return the state of one path, and the reason if it is not indexed; see `FileEntry`."""
+        return self._run(requests.why(path), timeout_s).files[0]
+
     def sessions(self, *, timeout_s: float | None = None) -> Generator[SessionEntry, None, None]:
         """Yield all transcripts, by name. `timeout_s` applies to each page."""
         after: str | None = None
@@ -261,9 +276,7 @@ class Client:
         body = ForgetBody(session, path, match, dry_run, delete_source, gone)
         return self._run(requests.forget(body), timeout_s)
 
-    def export_page(
-        self, *, after: str | None = None, timeout_s: float | None = None
-    ) -> ExportResult:
+    def export(self, *, after: str | None = None, timeout_s: float | None = None) -> ExportResult:
         """Return one page of packed transcripts; `after` is the `next_after` of the previous."""
         return self._run(requests.export(after), timeout_s)
 
@@ -271,8 +284,7 @@ class Client:
         self, transcripts: list[bytes], *, dry_run: bool = False, timeout_s: float | None = None
     ) -> ImportResult:
         """Have exported transcripts kept, of which all are checked first; see `ImportBody`."""
-        call = requests.import_transcripts(transcripts, dry_run=dry_run)
-        return self._run(call, timeout_s)
+        return self._run(requests.import_transcripts(transcripts, dry_run=dry_run), timeout_s)
 
     def probe(self, *, timeout_s: float | None = None) -> ProbeResult:
         """Test everything that a search needs and return the checks."""
@@ -346,18 +358,28 @@ class Client:
                     raise
                 link.close()
                 check_repeat(call, loss, was_repeated=was_repeated)
+                was_stopped = isinstance(loss, ShuttingDownError)
             was_repeated = True
-            link = self._reconnected(call, limit)
+            link = self._reconnected(call, limit, was_stopped=was_stopped)
 
-    def _reconnected(self, call: Call[ResultT], limit: TimeLimit) -> BlockingLink:
+    def _reconnected(
+        self, call: Call[ResultT], limit: TimeLimit, *, was_stopped: bool
+    ) -> BlockingLink:
         """Connect within the remaining time of a call."""
         left_s = limit.left_s()
         wait_s = self._wait_s if left_s is None else min(self._wait_s, left_s)
         try:
             return self._connected(time.monotonic(), wait_s, left_s)
-        except (DaemonNotRunningError, ConnectionLostError, ShuttingDownError) as error:
+        except (
+            ConnectionLostError,
+            DaemonNotRunningError,
+            RequestTimeoutError,
+            ShuttingDownError,
+        ) as error:
             if limit.left_s() == 0:
                 raise timed_out(call, limit) from error
+            if was_stopped:
+                raise stopped(call) from error
             raise
 
     def _connected(self, since: float, wait_s: float, limit_s: float | None) -> BlockingLink:

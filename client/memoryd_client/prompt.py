@@ -38,10 +38,11 @@ def for_prompt(results: SearchResult | Iterable[Hit], *, max_chars: int = MAX_CH
     """Return the results as one text of at most `max_chars` characters, "" if none fits.
 
     The text begins with `PREFACE`. Each result is an element `<memory>`, or `<untrusted-memory>`
-    if its origin is untrusted or unknown, with the path and lines, the date of a dated file, role,
-    origin, speaker and channel as attributes. The last one may be cut, which ends with `…`; the
-    rest is left out. Control, bidirectional and invisible characters become U+FFFD, and `&`, `<`
-    and `>` entities, so no result can end its element or change an attribute.
+    if its origin is untrusted or unknown, with the path and lines, the title of a conversation,
+    the date of a dated file or a message, role, origin, speaker and channel as attributes. The last
+    one may be cut, which ends with `…`; the rest is left out. Control, bidirectional and invisible
+    characters become U+FFFD, and `&`, `<` and `>` entities, so no result can end its element or
+    change an attribute.
     """
     hits = results.results if isinstance(results, SearchResult) else results
     found: list[str] = []
@@ -102,6 +103,7 @@ def _element(hit: Hit, room: int) -> str | None:
     day = _DAY.search(hit.path)
     attributes = {
         "path": _place(hit.path, hit.snippet_start_line, hit.snippet_end_line),
+        "title": hit.title if hit.source == "sessions" else "",
         "date": hit.date or (day[1] if day else ""),
         "role": hit.role,
         "origin": hit.origin or "unknown",

@@ -155,45 +155,75 @@ def read_arguments(name: str, arguments: dict[str, Any]) -> SearchArguments | Ge
         raise BadRequestError(f"{name}: {problem}", hint=f"it takes {takes}") from error
 
 
+def _of_chat(chat_type: ChatType) -> dict[str, Any]:
+    return {} if chat_type == "direct" else {"chat_type": chat_type}
+
+
 def run(
-    client: "Client", name: str, arguments: dict[str, Any], *, timeout_s: float = DEADLINE_S
+    client: "Client",
+    name: str,
+    arguments: dict[str, Any],
+    *,
+    chat_type: ChatType = "direct",
+    timeout_s: float = DEADLINE_S,
 ) -> SearchResult | GetResult:
-    """Run a model's call. Raises `MemorydError`."""
+    """Run a model's call, in a group without private memory. Raises `MemorydError`."""
     wanted = read_arguments(name, arguments)
+    options = wanted.options() | _of_chat(chat_type)
     if isinstance(wanted, SearchArguments):
-        return client.search(**wanted.options(), timeout_s=timeout_s)
-    return client.get(**wanted.options(), timeout_s=timeout_s)
+        return client.search(**options, timeout_s=timeout_s)
+    return client.get(**options, timeout_s=timeout_s)
 
 
 async def run_async(
-    client: "AsyncClient", name: str, arguments: dict[str, Any], *, timeout_s: float = DEADLINE_S
+    client: "AsyncClient",
+    name: str,
+    arguments: dict[str, Any],
+    *,
+    chat_type: ChatType = "direct",
+    timeout_s: float = DEADLINE_S,
 ) -> SearchResult | GetResult:
-    """Run a model's call. Raises `MemorydError`."""
+    """Run a model's call, in a group without private memory. Raises `MemorydError`."""
     wanted = read_arguments(name, arguments)
+    options = wanted.options() | _of_chat(chat_type)
     if isinstance(wanted, SearchArguments):
-        return await client.search(**wanted.options(), timeout_s=timeout_s)
-    return await client.get(**wanted.options(), timeout_s=timeout_s)
+        return await client.search(**options, timeout_s=timeout_s)
+    return await client.get(**options, timeout_s=timeout_s)
 
 
 def call(
-    client: "Client", name: str, arguments: dict[str, Any], *, timeout_s: float = DEADLINE_S
+    client: "Client",
+    name: str,
+    arguments: dict[str, Any],
+    *,
+    chat_type: ChatType = "direct",
+    timeout_s: float = DEADLINE_S,
 ) -> str:
     """Answer a model's call with a text for it. A failure is a text too, with the next step.
 
     Results are labelled as data by `for_prompt`; see `tool_answers.text`.
     """
     try:
-        return tool_answers.text(run(client, name, arguments, timeout_s=timeout_s))
+        return tool_answers.text(
+            run(client, name, arguments, chat_type=chat_type, timeout_s=timeout_s)
+        )
     except MemorydError as error:
         return tool_answers.failure_text(error)
 
 
 async def call_async(
-    client: "AsyncClient", name: str, arguments: dict[str, Any], *, timeout_s: float = DEADLINE_S
+    client: "AsyncClient",
+    name: str,
+    arguments: dict[str, Any],
+    *,
+    chat_type: ChatType = "direct",
+    timeout_s: float = DEADLINE_S,
 ) -> str:
     """Answer a model's call as `call` does, with an `AsyncClient`."""
     try:
-        return tool_answers.text(await run_async(client, name, arguments, timeout_s=timeout_s))
+        return tool_answers.text(
+            await run_async(client, name, arguments, chat_type=chat_type, timeout_s=timeout_s)
+        )
     except MemorydError as error:
         return tool_answers.failure_text(error)
 
@@ -213,7 +243,7 @@ def call_json(
     """
     cited = shows_citations(citations, chat_type)
     try:
-        result = run(client, name, arguments, timeout_s=timeout_s)
+        result = run(client, name, arguments, chat_type=chat_type, timeout_s=timeout_s)
     except MemorydError as error:
         return tool_answers.failure_json(name, arguments, error)
     return tool_answers.json(result, citations=citations, cited=cited)

@@ -78,7 +78,8 @@ export default {
             const args = corpus ? { ...params, corpus } : params;
             let text;
             try {
-              text = await memory.call(tool.name, args, session.workspaceDir);
+              const chatType = isShared(session) ? "group" : "direct";
+              text = await memory.call(tool.name, args, chatType, session.workspaceDir);
             } catch (error) {
               const reason = error instanceof Error ? error.message : String(error);
               text = `Memory is unavailable: ${reason}. Say so if the answer needs it.`;

@@ -44,10 +44,14 @@ class Server {
     this.ready.catch(() => {});
   }
 
-  /** @param {string} name @param {unknown} args @returns {Promise<ToolResult>} */
-  async call(name, args) {
+  /**
+   * @param {string} name @param {unknown} args @param {string} chatType
+   * @returns {Promise<ToolResult>}
+   */
+  async call(name, args, chatType) {
     await this.ready;
-    return this.request("tools/call", { name, arguments: args });
+    const _meta = { "memoryd/chatType": chatType };
+    return this.request("tools/call", { name, arguments: args, _meta });
   }
 
   /** @param {string} method @param {unknown} params @returns {Promise<any>} */
@@ -104,17 +108,17 @@ export class Memctl {
   }
 
   /**
-   * Call a tool and return its text.
-   * @param {string} name @param {unknown} args @param {string} [folder]
+   * Call a tool and return its text, without private memory unless the chat is direct.
+   * @param {string} name @param {unknown} args @param {string} chatType @param {string} [folder]
    */
-  async call(name, args, folder) {
+  async call(name, args, chatType, folder) {
     const key = folder ?? "";
     let server = this.servers.get(key);
     if (!server || server.ended) {
       server = new Server(this.command, folder);
       this.servers.set(key, server);
     }
-    const result = await server.call(name, args);
+    const result = await server.call(name, args, chatType);
     return (result.content ?? []).map((part) => part.text ?? "").join("\n");
   }
 

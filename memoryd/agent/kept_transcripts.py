@@ -30,7 +30,7 @@ from memoryd.source.transcripts.locations import SOURCE, Found
 from memoryd.source.transcripts.spoken import Spoken
 from memoryd.source.transcripts.strip import on_one_line
 from memoryd.source.transcripts.tracker import Keeping
-from memoryd.text.voice import Voice
+from memoryd.text.voice import ASSISTANT, Voice
 from memoryd_client.schema.search import Role
 
 DAY_S = 86_400.0
@@ -210,11 +210,13 @@ class KeptTranscripts:
             raise LeftOutError(errno.EILSEQ, "it was forgotten")
         options, state = self._options, header.state
         messages = list(self._remaining(messages))
+        state = self._without_forgotten(state, messages)
         chunks, tail = chunked(messages, tokens=options.tokens, max_bytes=options.max_bytes)
         if tail != state.tail_line:
             state = replace(state, inode=0)  # cut in another way: nothing may be appended
         reading = options.rules.reading
-        state = replace(state, gone_at=header.gone_at, reading=reading)
+        # The copies of records that it left out may be gone.
+        state = replace(state, gone_at=header.gone_at, reading=reading, repeats={})
         return TranscriptDelta(
             *(stat, f"{digest}:{reading}", state, chunks),
             from_line=1,
@@ -224,7 +226,9 @@ class KeptTranscripts:
 
     def messages(self, path: Path) -> Iterator[Spoken]:
         """Yield the words of a copy that were not forgotten. Blocking. Raises `OSError`."""
-        _, messages, *_ = self.copies.read(path)
+        header, messages, *_ = self.copies.read(path)
+        if title := header.state.topic.title:
+            yield _title(title)
         for message in self._remaining(messages):
             yield from (self._spoken(text, voice) for text, voice in message.parts)
 
@@ -253,7 +257,8 @@ class KeptTranscripts:
             return
         gone_at = time.time() if self._rules.keep_s is not None else header.gone_at
         # No file here is the one that was read there.
-        state = replace(header.state, device=0, inode=0, gone_at=None)
+        state = self._without_forgotten(header.state, rest)
+        state = replace(state, device=0, inode=0, gone_at=None)
         self.copies.write(replace(header, state=state, gone_at=gone_at, messages=len(rest)), rest)
 
     def erase(self, name: str) -> None:
@@ -272,8 +277,10 @@ class KeptTranscripts:
         rest = list(self._remaining(messages))
         if not rest or self._rules.is_forgotten(name, header.state.session):
             self.copies.remove(name)
-        elif rest != messages:
-            self.copies.write(replace(header, messages=len(rest)), rest)
+        else:
+            state = self._without_forgotten(header.state, rest)
+            if (state, rest) != (header.state, messages):
+                self.copies.write(replace(header, state=state, messages=len(rest)), rest)
 
     def _remaining(self, messages: Collection[KeptMessage]) -> Iterator[KeptMessage]:
         """Yield messages without the forgotten parts, masked by the present rules."""
@@ -288,10 +295,28 @@ class KeptTranscripts:
             if parts:
                 yield KeptMessage(message.line, parts)
 
+    def _without_forgotten(
+        self, state: TranscriptState, rest: Collection[KeptMessage]
+    ) -> TranscriptState:
+        """Return the state without a title and a question that were forgotten."""
+        topic, rules = state.topic, self._options.rules
+        if topic.title and rules.forgotten(_title(topic.title).name):
+            topic = replace(topic, title="", rank=0)
+        words = on_one_line(topic.question.rstrip("….")).removesuffix("...")
+        if words and not any(
+            words in on_one_line(text) for message in rest for text, _ in message.parts
+        ):
+            topic = replace(topic, question="", is_outside=False)
+        return replace(state, topic=topic)
+
     def _spoken(self, text: str, voice: Voice) -> Spoken:
         role = "Assistant" if voice.role is Role.ASSISTANT else "User"
         words = on_one_line(text.removeprefix(f"{voice.label}: "))
         return Spoken(text, f"{role}: {words}", voice)
+
+
+def _title(title: str) -> Spoken:
+    return Spoken(title, f"Title: {on_one_line(title)}", ASSISTANT)
 
 
 class _Heirs:

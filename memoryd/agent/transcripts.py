@@ -1,10 +1,8 @@
 """Transcripts of one agent: find, read and show them as its settings say."""
 
-import asyncio
 import errno
 import os
 from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,12 +12,12 @@ import msgspec
 from memoryd.agent.factories import redactor
 from memoryd.agent.forgotten import ForgottenTalk
 from memoryd.agent.kept_transcripts import DAY_S, KeepRules, KeptTranscripts
+from memoryd.agent.renaming import present_name
+from memoryd.agent.resumed import ResumedSessions
 from memoryd.chunk.transcript import Position, TranscriptChunker
 from memoryd.config.load import AgentConfig
 from memoryd.fs.safe_open import LinkError
 from memoryd.identity import Identity
-from memoryd.index.catalog import Catalog, load_catalog
-from memoryd.index.rename import rename_files
 from memoryd.index.store import Store
 from memoryd.index.tombstone_key import TombstoneKey
 from memoryd.messages import (
@@ -33,6 +31,7 @@ from memoryd.messages import (
 )
 from memoryd.source.notes.read import NotMemoryError
 from memoryd.source.transcripts import openclaw_json5
+from memoryd.source.transcripts.claude import Claude, own_session
 from memoryd.source.transcripts.delta import (
     DeltaOptions,
     TranscriptDelta,
@@ -44,7 +43,13 @@ from memoryd.source.transcripts.delta import (
 )
 from memoryd.source.transcripts.detect import by_name, detect, excluded, family
 from memoryd.source.transcripts.due import Thresholds
-from memoryd.source.transcripts.format import LeftOutError, Record, TranscriptFormat
+from memoryd.source.transcripts.format import (
+    BY_A_PERSON,
+    LeftOutError,
+    Record,
+    Title,
+    TranscriptFormat,
+)
 from memoryd.source.transcripts.kept import KeptCopies, KeptHeader
 from memoryd.source.transcripts.locations import (
     SOURCE,
@@ -56,10 +61,8 @@ from memoryd.source.transcripts.locations import (
 from memoryd.source.transcripts.openclaw_sessions import SessionKeys
 from memoryd.source.transcripts.spoken import ReadingRules, Spoken, owner_ids, spoken
 from memoryd.source.transcripts.times import Times
+from memoryd.source.transcripts.topic import TopicReader, spoken_title, titled
 from memoryd_client.schema.memory import GetBody, GetResult
-
-RENAME_S = 10.0
-"""Maximum seconds for which a start waits for the disk of renamed transcripts."""
 
 
 class Transcripts:
@@ -93,6 +96,11 @@ class Transcripts:
         )
         self.reading = self.options.rules.reading
         self._session_keys = SessionKeys(self.places.base)
+        self._resumed = ResumedSessions(
+            self.places,
+            lambda: {} if index is None else index.catalog.rows,
+            self.forgotten.has,
+        )
         self._without_people: frozenset[FileKey] = frozenset()
         keep_s = None if sessions.keep_days is None else sessions.keep_days * DAY_S
         rules = KeepRules(keep_s, self._is_read, self.forgotten.has, self._is_missing)
@@ -106,26 +114,11 @@ class Transcripts:
             for key in [key for key in found.files if self.forgotten.has(key.path)]:
                 del found.files[key]
         self.kept.add_to(found)
+        self._resumed.look(found.files.keys())
         self._without_people = frozenset(
-            key for key, (path, _) in found.files.items() if self._session_keys.reason(path)
+            key for key, (path, _) in found.files.items() if self._session_keys.facts(path).reason
         )
         return found
-
-    async def rename(self, thread: Executor) -> None:
-        """Give indexed transcripts their present names, if earlier versions gave them others."""
-        loop, index = asyncio.get_running_loop(), self._index
-        try:
-            async with asyncio.timeout(RENAME_S):
-                names = await loop.run_in_executor(thread, self.renamed)
-        except TimeoutError:
-            return  # a disk hangs; the next start renames
-        if index is None or not names:
-            return
-        renamed = await loop.run_in_executor(thread, self.kept.copies.rename, names)
-        await index.database.run(lambda c: rename_files(c, index.tables, names))
-        index.catalog = Catalog(await index.database.run(load_catalog))
-        for old in renamed:
-            await loop.run_in_executor(thread, self.kept.copies.remove, old)
 
     def known(self) -> dict[FileKey, tuple[FileStat, TranscriptState | None]]:
         """Return the stat and the reading state of each transcript in the index.
@@ -135,6 +128,7 @@ class Transcripts:
         """
         if self._index is None:
             return {}
+        self._resumed.settle(self._index.catalog.rows)
         return {
             key: (row.stat, row.transcript)
             if row.transcript is not None
@@ -146,7 +140,11 @@ class Transcripts:
         }
 
     def _is_current(self, state: TranscriptState) -> bool:
-        return state.reading == self.reading and self._is_read(state.format)
+        return (
+            state.reading == self.reading
+            and self._is_read(state.format)
+            and self._resumed.is_current(state)
+        )
 
     def _is_read(self, format_name: str) -> bool:
         return family(format_name) in ("", *self._formats)
@@ -174,33 +172,55 @@ class Transcripts:
     def present_name(self, path: str) -> str:
         """Return the name by which a transcript is indexed, given one of an earlier version."""
         rows = {} if self._index is None else self._index.catalog.rows
-        if FileKey(SOURCE, path) in rows:
-            return path
-        keys = (self.places.key(Path(place)) for place in self.places.names.paths(path))
-        return next((key.path for key in keys if key is not None and key in rows), path)
-
-    def renamed(self) -> dict[FileKey, FileKey]:
-        """Return the present names of indexed transcripts that have other names. Blocking."""
-        found: dict[FileKey, FileKey] = {}
-        rows = {} if self._index is None else self._index.catalog.rows
-        for key in [key for key in rows if key.source == SOURCE]:
-            if key in map(self.places.key, map(Path, self.places.names.paths(key.path))):
-                continue
-            path = self.places.present_path(key) or self.places.real_path(key)
-            name = None if path is None else self.places.key(path)
-            if name is not None and name != key and name not in rows:
-                found[key] = name
-        return found
+        return present_name(path, self.places, rows.keys())
 
     def read(self, path: Path, base: TranscriptState | None) -> TranscriptDelta:
         """Read the records of a transcript added since `base`. Blocking. Raises `OSError`."""
         if self.kept.copies.holds(path):
             return self.kept.read(path)
+        key = self.places.key(path)
+        try:
+            delta = self._read(path, base)
+        except OSError:
+            if key is not None:
+                self._resumed.note(key, None)
+            raise
+        if key is not None:
+            self._resumed.note(key, delta.state)
+        return delta
+
+    def read_as(self, path: Path, state: TranscriptState | None) -> TranscriptDelta | None:
+        """Read a whole transcript as it was when it reached a state. Blocking.
+
+        None if copies of records can't be told from others any more. Raises as `read` does.
+        """
+        if self.kept.copies.holds(path):
+            return self.kept.read(path)
+        if state is None or not state.repeats:
+            return self._read(path, None)
+        options = self._resumed.with_ids(state, self._options_for(path))
+        return None if options is None else read_delta(path, base=None, options=options)
+
+    def _read(self, path: Path, base: TranscriptState | None) -> TranscriptDelta:
         if path.name.endswith(openclaw_json5.SUFFIX):
             return self._read_chat(path)
-        if (reason := self._session_keys.reason(path)) is not None:
-            raise LeftOutError(errno.EILSEQ, f"a {reason}")
-        return read_delta(path, base=base, options=self._options_for(path))
+        session = self._session_keys.facts(path)
+        if session.reason is not None:
+            raise LeftOutError(errno.EILSEQ, f"a {session.reason}")
+        copies, options = self._resumed.reading(path, base, self._options_for(path))
+        delta = read_delta(path, base=base, options=options)
+        topic = titled(delta.state.topic, Title(session.label, BY_A_PERSON), self.options.rules)
+        state = msgspec.structs.replace(
+            delta.state,
+            topic=topic,
+            session=copies.session or delta.state.session,
+            first_record=copies.first_record,
+            repeats=copies.repeats,
+            chat_type=session.chat_type or delta.state.chat_type,
+            spawned_by=session.spawned_by,
+        )
+        digest = f"{delta.hash}:{sorted(copies.repeats)}" if copies.repeats else delta.hash
+        return replace(delta, state=state, hash=digest)
 
     def _read_chat(self, path: Path) -> TranscriptDelta:
         """Read a whole chat of the older store; unchanged chunks keep their rows."""
@@ -212,13 +232,21 @@ class Transcripts:
             if (message := openclaw_json5.message(item)) is not None:
                 times = times.with_message(message)
         count = 0
+        topics = TopicReader(None, None, options.rules)
         for number, said in self._spoken(chat):
             count += 1
+            topics.hear(said)
             chunker.add(Position(0, number), [(part.text, part.voice) for part in said])
         state = openclaw_json5.state(
             chat, stat, inode, count, owner=options.owner, reading=self.reading
         )
-        state = msgspec.structs.replace(state, first_at=times.first, last_at=times.last)
+        state = msgspec.structs.replace(
+            state,
+            first_at=times.first,
+            last_at=times.last,
+            topic=topics.topic,
+            chat_type=openclaw_json5.registered_chat_type(path, chat, self.places.base(path)),
+        )
         if ("session", state.session) in self.forgotten.tombstones:
             raise LeftOutError(errno.EILSEQ, "its session was forgotten")
         chunks, _ = chunker.finish(Position(0, 1))
@@ -239,13 +267,15 @@ class Transcripts:
                     yield number, said
 
     def messages(self, path: Path) -> Iterator[Spoken]:
-        """Yield every message of a transcript as indexed. Blocking. Raises `OSError`."""
+        """Yield the messages of a transcript as indexed, and titles. Blocking. Raises `OSError`."""
         if self.kept.copies.holds(path):
             yield from self.kept.messages(path)
         elif path.name.endswith(openclaw_json5.SUFFIX):
             chat, *_ = openclaw_json5.load(path, self.places.base(path))
             yield from (part for _, said in self._spoken(chat) for part in said)
         else:
+            if label := self._session_keys.facts(path).label:
+                yield spoken_title(Title(label, BY_A_PERSON), self.options.rules)
             yield from messages(path, self.options)
 
     def _excerpt(
@@ -291,12 +321,17 @@ class Transcripts:
             facts=delta.facts,
         )
 
-    def _detect(self, head: Sequence[Record], enabled: Collection[str]) -> TranscriptFormat | None:
+    def _detect(
+        self, head: Sequence[Record], enabled: Collection[str], name: str = ""
+    ) -> TranscriptFormat | None:
         """Return the format of a transcript. Raises `LeftOutError` for an excluded one."""
         if (reason := excluded(head)) is not None:
             raise LeftOutError(errno.EILSEQ, f"a {reason}")
         found = detect(head, enabled)
-        if found is not None and ("session", found.session(head)) in self.forgotten.tombstones:
+        session = "" if found is None else found.session(head)
+        if isinstance(found, Claude) and name:
+            session = own_session(name, head)
+        if session and ("session", session) in self.forgotten.tombstones:
             raise LeftOutError(errno.EILSEQ, "its session was forgotten")
         return found
 
@@ -351,4 +386,6 @@ class Transcripts:
         )
 
     def _options_for(self, path: Path) -> DeltaOptions:
-        return replace(self.options, owner=owner_of(path))
+        name = path.name.partition(".jsonl")[0]
+        detect = partial(self._detect, enabled=self._formats, name=name)
+        return replace(self.options, owner=owner_of(path), detect=detect)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from memoryd.agent.agent import Agent
 from memoryd.agent.note_texts import NoteText
+from memoryd.api.visibility import is_direct
 from memoryd.chunk.sections import NoteSection
 from memoryd.errors import bad_request
 from memoryd.messages import FileStat
@@ -17,7 +18,6 @@ from memoryd_client.prompt import excerpt, injected, shown_text
 from memoryd_client.schema.recall import ContextBody, ContextResult, ContextSection
 from memoryd_client.shared.citation import cite
 
-CHAT_TYPES = ("direct", "group", "channel")
 MAX_CHARS = 100_000
 NOTES_A_DAY = 10
 """Notes of one day that are read."""
@@ -29,11 +29,10 @@ PREFACE = (
 
 async def context(agent: Agent, body: ContextBody) -> ContextResult:
     """Return what a session begins with. Raises `RequestFailedError` for an invalid request."""
-    if body.chat_type not in CHAT_TYPES:
-        raise bad_request(f"chat_type must be one of {', '.join(CHAT_TYPES)}")
+    is_private = is_direct(body.chat_type)
     if not 1 <= body.max_chars <= MAX_CHARS:
         raise bad_request(f"max_chars must be from 1 to {MAX_CHARS} (got {body.max_chars})")
-    if body.chat_type != "direct":
+    if not is_private:
         return ContextResult(text="", sections=[])
     try:
         today = day_of(body.now) or datetime.date.today()

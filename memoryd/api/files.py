@@ -2,9 +2,12 @@
 
 import bisect
 from collections.abc import Iterable
+from pathlib import Path
 
 from memoryd.agent.agent import Agent
+from memoryd.api.get import absolute, as_named
 from memoryd.errors import bad_request
+from memoryd.fs.directories import shown_path
 from memoryd.index.catalog import Catalog
 from memoryd.index.queries import SetAside, read_files, read_set_aside
 from memoryd.messages import FileKey
@@ -55,6 +58,8 @@ async def page(agent: Agent, body: FilesBody) -> FilesResult:
         raise bad_request(
             f"limit must be from 1 to {MAX_PAGE}, and state one of {', '.join(STATES)}"
         )
+    if body.path is not None:
+        return FilesResult([await _one(agent, body.path)], 1)
     if body.state == "indexed":
         return await _indexed(agent, body)
     found: Iterable[tuple[str, str, str]]
@@ -74,7 +79,7 @@ async def page(agent: Agent, body: FilesBody) -> FilesResult:
     start = 0
     if body.after is not None:
         start = bisect.bisect_right(entries, body.after, key=lambda entry: entry.path)
-    return _page(entries[start : start + body.limit + 1], len(entries), body)
+    return _page(agent, entries[start : start + body.limit + 1], len(entries), body)
 
 
 async def _indexed(agent: Agent, body: FilesBody) -> FilesResult:
@@ -85,10 +90,55 @@ async def _indexed(agent: Agent, body: FilesBody) -> FilesResult:
         FileEntry(path, body.state, source, size, chunks, known.get(FileKey(source, path)))
         for path, source, size, chunks in found
     ]
-    return _page(entries, len(agent.index.store.catalog.rows), body)
+    return _page(agent, entries, len(agent.index.store.catalog.rows), body)
 
 
-def _page(entries: list[FileEntry], total: int, body: FilesBody) -> FilesResult:
+async def _one(agent: Agent, named: str) -> FileEntry:
+    """Return the state of one path. Raises `RequestFailedError`."""
+    if not named or "\0" in named:
+        raise bad_request("the path is empty or has a NUL")
+    path = await as_named(agent, named)
+    real_path = absolute(agent.notes.discovery.workspace, path)
+    rows = agent.index.store.catalog.rows
+    note, transcript = agent.notes.discovery.key(real_path), FileKey(SESSIONS, path)
+    key = transcript if transcript in rows else note
+    set_aside = await agent.index.store.readers.read(read_set_aside)
+    if problems := failed(agent, set_aside).get(key):
+        return FileEntry(key.path, "failed", key.source, reason="; ".join(problems))
+    if (row := rows.get(key)) is not None:
+        remark = "; ".join(row.remarks) or None
+        state = "indexed" if remark is None else "remarked"
+        return FileEntry(key.path, state, key.source, row.stat.size, row.chunks, remark)
+    state, reason = await _why_not_indexed(agent, real_path, path)
+    return FileEntry(key.path, state, key.source, reason=reason)
+
+
+async def _why_not_indexed(agent: Agent, real_path: Path, path: str) -> tuple[str, str]:
+    """Return the state of a path that is not in the index, and the reason."""
+    discovery = agent.notes.discovery
+    passed_over = {shown: why for _, shown, why in skipped(agent)}
+    if (why := passed_over.get(path, passed_over.get(shown_path(real_path)))) is not None:
+        return "skipped", why
+    for parent in map(shown_path, real_path.parents):
+        if parent in passed_over:
+            return "skipped", f"{parent}: {passed_over[parent]}"
+    try:
+        rule = await agent.look_up(discovery.why_not, real_path, at=real_path)
+        if rule is not None:
+            return "hidden", rule
+        found = await agent.look_up(discovery.stat, real_path, at=real_path)
+    except OSError as error:
+        return "failed", f"can't be read: {error.strerror or error}"
+    if found is None or (stat := found[1]) is None:
+        return "missing", "there is no such file"
+    for other, row in agent.index.store.catalog.rows.items():
+        if row.stat.inode == stat.inode:
+            return "skipped", f"the same file as {other.path}"
+    return "pending", "it is not read yet"
+
+
+def _page(agent: Agent, entries: list[FileEntry], total: int, body: FilesBody) -> FilesResult:
     """Return a page of entries; one entry more than the limit means that another page follows."""
     shown = entries[: body.limit]
-    return FilesResult(shown, total, shown[-1].path if len(entries) > len(shown) else None)
+    next_after = shown[-1].path if len(entries) > len(shown) else None
+    return FilesResult(shown, total, next_after, agent.notes.reconciler.stats().hidden)

@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from memoryd.agent.agent import Agent
+from memoryd.api.visibility import check_note, check_transcript, is_direct
 from memoryd.errors import ECHO_CHARS, RequestFailedError, bad_request, unavailable
 from memoryd.messages import FileKey
 from memoryd.source.notes.read import NoteExcerpt, NotMemoryError, read_lines
@@ -40,6 +41,7 @@ async def get(agent: Agent, body: GetBody) -> GetResult:
         )
     if body.start_line < 1 or (body.lines is not None and not 1 <= body.lines <= MAX_LINES):
         raise bad_request(f"start_line must be at least 1, and lines from 1 to {MAX_LINES}")
+    is_direct(body.chat_type)  # refuses an unknown one, whatever the path
     shown = body.path[:ECHO_CHARS]
     try:
         return await _read_cited(agent, body)
@@ -74,7 +76,7 @@ async def _read_cited(agent: Agent, body: GetBody) -> GetResult:
     except (NotMemoryError, FileNotFoundError):
         start = cited.first if body.start_line == 1 else body.start_line
         lines = min(MAX_LINES, cited.last - cited.first + 1) if body.lines is None else body.lines
-        named = GetBody(path=cited.path, start_line=start, lines=lines, raw=body.raw)
+        named = replace(body, path=cited.path, start_line=start, lines=lines)
         return await _read(agent, named)
 
 
@@ -95,9 +97,11 @@ async def _read(agent: Agent, body: GetBody) -> GetResult:
     wanted = LINES if body.lines is None else body.lines
     body = replace(body, path=await as_named(agent, body.path))
     if agent.transcripts is not None and agent.transcripts.files.is_name(body.path):
+        check_transcript(agent, body)
         transcripts = agent.transcripts.files
         place = transcripts.place_of(body.path)
         return await agent.look_up(transcripts.get, body, wanted, MAX_CHARS, at=place)
+    check_note(agent, body.path, body.chat_type)
     read = partial(
         read_lines,
         agent.notes.discovery,

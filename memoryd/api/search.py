@@ -3,24 +3,20 @@
 import asyncio
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from memoryd.agent.agent import EVERYWHERE, Agent
+from memoryd.api.visibility import audience, narrowed, visible_files
 from memoryd.errors import ECHO_CHARS, RequestFailedError, bad_request
-from memoryd.index.catalog import FileRow
 from memoryd.messages import FileKey, Hint
 from memoryd.search.engine import BadQueryError
 from memoryd.source.notes.discover import SOURCE
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
 from memoryd_client.schema.search import SearchBody, SearchResult
 from memoryd_client.shared.humanize import duration
-from memoryd_client.wire.protocol import ErrorCode
 
-VISIBILITIES = ("self", "agent", "all")
-"""Transcripts that a search sees, from few to all."""
 CATCH_UP_S = 0.005
 NO_TRANSCRIPTS = (
     "this memory has no past conversations: transcripts are not enabled (`sessions.enabled`)"
@@ -40,6 +36,7 @@ async def search(
     A search waits a moment for the first index, unless it has to answer within `deadline_s`.
     Raises `RequestFailedError` for an invalid request.
     """
+    who = audience(agent, body.visibility, body.session, body.chat_type)
     under_way = await _first_index(agent, deadline_s)
     sync = agent.config.settings.sync
     if sync.on_search and agent.notes.watcher is not None:
@@ -48,7 +45,7 @@ async def search(
     late: list[str] = []
     gone = partial(gone_from_disk, agent, late)
     try:
-        result = await agent.engine.search(body, _visible(agent, body), gone)
+        result = await agent.engine.search(body, visible_files(agent, who), gone)
     except BadQueryError as error:
         raise bad_request(str(error)) from error
     result.pending_files = agent.pending_files()
@@ -69,6 +66,7 @@ async def search(
     if agent.transcripts is not None and (to_read := agent.transcripts.tracker.stats().to_read):
         result.stale = True
         result.warnings.append(f"memoryd is reading transcripts, {to_read} remaining")
+    result.warnings += narrowed(body.chat_type)
     if agent.transcripts is None and SESSIONS in (body.sources or ()):
         result.warnings.append(NO_TRANSCRIPTS)
     result.warnings += late[:1] + agent.warnings()
@@ -175,35 +173,3 @@ def _is_hidden(agent: Agent, path: Path) -> bool:
     with suppress(OSError):
         return agent.notes.discovery.hides(path)
     return False
-
-
-def _visible(agent: Agent, body: SearchBody) -> Callable[[FileKey], bool] | None:
-    """Return the rule for the files that a search may see, None for all.
-
-    Raises `RequestFailedError`.
-    """
-    most = agent.config.settings.sessions.visibility
-    asked = body.visibility or most
-    if asked not in VISIBILITIES:
-        raise bad_request(f"visibility must be one of {', '.join(VISIBILITIES)}")
-    if VISIBILITIES.index(asked) > VISIBILITIES.index(most):
-        message = f"visibility {asked} exceeds sessions.visibility, which is {most}"
-        raise RequestFailedError(ErrorCode.DENIED, message)
-    if agent.transcripts is None or asked == "all":
-        return None
-    rows = agent.index.store.catalog.rows
-    return partial(is_visible, rows, asked, agent.config.agent, body.session or "")
-
-
-def is_visible(
-    rows: Mapping[FileKey, FileRow], visibility: str, agent: str, session: str, key: FileKey
-) -> bool:
-    """Return whether a search may see a file: notes always, transcripts as `visibility` says."""
-    if key.source != SESSIONS:
-        return True
-    state = rows[key].transcript if key in rows else None
-    if state is None:
-        return False
-    if visibility == "self":
-        return bool(session) and state.session == session
-    return state.owner in ("", agent)

@@ -12,6 +12,8 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from memoryd import __version__
 from memoryd.agent.agent import Agent
 from memoryd.api.files import failed, remarks, skipped
@@ -133,6 +135,7 @@ async def status(
         source_counts=sources,
         skipped_paths=[wire.SkippedPath(path, why) for _, path, why in passed_over[:LISTED]],
         skipped_count=len(passed_over),
+        hidden=scanned.hidden,
         cache=wire.CacheStatus(
             enabled=settings.cache.enabled,
             entries=index.cached,
@@ -167,11 +170,19 @@ async def status(
 
 def _batch(agent: Agent) -> wire.BatchStatus:
     provider, batches = agent.embedding.provider, agent.embedding.batches
+    settings = agent.config.settings.remote.batch
+    configured = wire.BatchStatus(
+        enabled=False,
+        supported=provider is not None and provider.name in BATCH_APIS,
+        concurrency=settings.concurrency,
+        poll_interval_ms=settings.poll_interval_ms,
+        timeout_ms=round(settings.timeout_minutes * 60_000),
+    )
     if batches is None:
-        supported = provider is not None and provider.name in BATCH_APIS
-        return wire.BatchStatus(enabled=False, supported=supported)
+        return configured
     mode, files = batches.mode, batches.files.stats()
-    return wire.BatchStatus(
+    return replace(
+        configured,
         enabled=mode.off_reason is None,
         supported=True,
         failures=mode.failures,
@@ -181,6 +192,7 @@ def _batch(agent: Agent) -> wire.BatchStatus:
         jobs=[wire.BatchJob(*astuple(job)) for job in batches.stats()],
         undeleted=files.jobs,
         undeleted_error=files.last_error,
+        last_provider=provider.name if provider is not None and mode.last_error else None,
     )
 
 

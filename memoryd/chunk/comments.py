@@ -4,8 +4,9 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from memoryd.chunk.fences import Fences
+
 _OPEN, _CLOSE = "<!--", "-->"
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 
 
@@ -27,10 +28,10 @@ def without_comments(lines: Sequence[str]) -> Uncommented:
     shown: list[str | None] = []
     comments: list[tuple[int, str]] = []
     inside: list[str] | None = None
-    fence = ""
+    fences = Fences()
     for number, line in enumerate(lines):
-        if inside is None and (_OPEN not in line or fence):
-            fence = _after(fence, line)
+        if inside is None and (_OPEN not in line or fences.is_open):
+            fences.read(line)
             shown.append(line)
             continue
         kept, at, hid = "", 0, inside is not None
@@ -48,7 +49,8 @@ def without_comments(lines: Sequence[str]) -> Uncommented:
             if end < 0:
                 break
             at, inside = end + len(_CLOSE), None
-        fence = fence if inside is not None else _after(fence, kept)
+        if inside is None:
+            fences.read(kept)
         shown.append(None if hid and not kept.strip() else kept.rstrip() if hid else kept)
     return Uncommented(shown, comments)
 
@@ -60,13 +62,3 @@ def _begin(line: str, at: int) -> int:
     while begin >= 0 and any(first <= begin < last for first, last in spans):
         begin = line.find(_OPEN, begin + 1)
     return begin
-
-
-def _after(fence: str, line: str) -> str:
-    """Return the fence of code that is open behind a line, "" for none."""
-    if (found := _FENCE.match(line)) is None:
-        return fence
-    mark, rest = found.groups()
-    if not fence:
-        return "" if mark[0] == "`" and "`" in rest else mark
-    return "" if mark.startswith(fence) and not rest.strip() else fence

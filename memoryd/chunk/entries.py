@@ -14,7 +14,6 @@ MOST_TRIGGERS, TRIGGER_CHARS = 50, 100
 IMPORTANCE = 5.0
 """Importance, 0 to 10, of an entry that does not say."""
 _ITEM = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])(?:[ \t]+|$)")
-_FENCE = re.compile(r"[ \t]*(?:`{3}|~{3})")
 _TRIGGER = re.compile(r"(?i)triggers?\s*:\s*(.+)", re.DOTALL)
 _IMPORTANCE = re.compile(r"(?i)importance\s*:\s*(\d{1,2}(?:\.\d+)?)")
 _SEPARATORS = re.compile(r"[,;、，；\n]")
@@ -71,16 +70,14 @@ class _Splitter:
         self._lines: list[tuple[int, str]] = []
         self._indent = -1
         """Indent of the list item that is open, -1 in a paragraph."""
-        self._in_code = False
 
     def read(self, number: int, line: str | None) -> None:
         if line is None:
             return
-        if self._in_code or _FENCE.match(line):
-            self._in_code ^= _FENCE.match(line) is not None
-            self._outline.read(line)
+        is_heading = self._outline.read(line)
+        if self._outline.fence:
             self._lines.append((number, line))
-        elif self._outline.read(line):
+        elif is_heading:
             self._close()
             self._title = self._outline.path
         elif not line.strip():

@@ -19,8 +19,9 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from memoryd.config.reference_keys import reference_hint
 from memoryd.config.settings import Section, Settings, SocketSettings
-from memoryd.config.validate import ConfigError, choices, mistakes, socket_mistakes
+from memoryd.config.validate import AGENT_ID, ConfigError, choices, mistakes, socket_mistakes
 from memoryd.fs.directories import shown_path
 from memoryd.fs.hang import DISK_LIMIT_S, within
 from memoryd_client.shared import ownership, paths, toml
@@ -113,7 +114,7 @@ def load(
             raise ConfigError(
                 f"{source.file}: agents {other} and {config.agent} have the same index"
                 f" {config.db_path}",
-                "set store.path of one of them",
+                f"set store.path of one of them, or use {AGENT_ID} in it",
             )
     return configs
 
@@ -364,7 +365,8 @@ def _check_keys(
         if key not in fields:
             origin = next((o for k, o in origins.items() if f"{k}.".startswith(f"{dotted}.")), file)
             near = difflib.get_close_matches(dotted, known, n=1, cutoff=0.6)
-            hint = f"did you mean {near[0]}?" if near else ""
+            hint = reference_hint(dotted, known)
+            hint = hint or (f"did you mean {near[0]}?" if near else "")
             raise ConfigError(f"{origin}: unknown key {dotted}", hint)
         if isinstance(fields[key], type) and issubclass(fields[key], Section):
             if not isinstance(value, dict):
@@ -381,7 +383,7 @@ def _all_keys(section: type[Section], at: str = "") -> Iterator[str]:
 
 def _db_path(settings: Settings, name: str) -> Path:
     if settings.store.path is not None:
-        path = Path(settings.store.path).expanduser()
+        path = Path(settings.store.path.replace(AGENT_ID, name)).expanduser()
     else:
         path = Path(paths.state_dir()) / f"{name}.sqlite"
     # An index needs one name: the lock is beside it, and a rebuild replaces the file itself.

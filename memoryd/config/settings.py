@@ -188,14 +188,15 @@ class Cache(Section, frozen=True):
 class Sessions(Section, frozen=True):
     """Transcripts as a source. Without `paths`, they are read from the usual places of `formats`.
 
-    `visibility` is the maximum for a search: the transcripts of its session, of its agent, or all.
+    `visibility` is the maximum for a request: the transcripts of its session, also those of the
+    sessions that it spawned, of its agent, or all.
     `owners` are the ids of the person whom memoryd serves: account ids, numbers like +4917…, and
     user names like @ana. In a group, all others are untrusted; with `owners`, in direct chats too.
     `keep_days` is the time for which a transcript stays after its file has vanished; None: forever.
     """
 
     enabled: bool = False
-    visibility: Literal["self", "agent", "all"] = "agent"
+    visibility: Literal["self", "tree", "agent", "all"] = "agent"
     paths: tuple[str, ...] = ()
     formats: tuple[Formats, ...] = get_args(Formats)
     owners: tuple[str, ...] = ()

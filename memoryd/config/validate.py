@@ -17,6 +17,11 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """RFC 9110, 5.6.2."""
 
 
+AGENT_ID = "{agentId}"
+"""Placeholder in `store.path` for the id of the agent, as OpenClaw's configurations have it."""
+_PLACEHOLDER = re.compile(r"\{\w[\w.-]*\}")
+
+
 class ConfigError(HintedError):
     """The configuration can't be used; the message names the file and the key."""
 
@@ -109,6 +114,9 @@ def _homes(settings: Settings) -> Iterator[Mistake]:
         if wrong := _unusable(path):
             yield key, wrong
     yield from _blanks(settings)
+    for found in _PLACEHOLDER.findall(settings.store.path or ""):
+        if found != AGENT_ID:
+            yield "store.path", f"{found} is no placeholder; {AGENT_ID} is the only one"
 
 
 def _blanks(settings: Settings) -> Iterator[Mistake]:

@@ -209,14 +209,17 @@ class Conversations:
 
     def _examine(self, key: FileKey, path: Path) -> Difference | None:
         indexed = indexed_file(self._connection, key)
+        state = None if indexed is None else _decoded(indexed.transcript)
         try:
-            delta = self._transcripts.read(path, None)
+            delta = self._transcripts.read_as(path, state)
         except (FileNotFoundError, LeftOutError):
             return None if indexed is None else Difference("gone", path)
         except OSError as error:
             return Difference("unreadable", path, error.strerror or str(error))
-        if indexed is None or (state := _decoded(indexed.transcript)) is None:
+        if indexed is None or state is None:
             return Difference("new", path)
+        if delta is None:
+            return None
         now = delta.state
         # A chat in one document has no offset: its hash covers the whole document.
         is_same = (

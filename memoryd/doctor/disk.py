@@ -16,6 +16,7 @@ from memoryd.source.mounts import Mounts
 from memoryd.source.notes.discover import SOURCE as NOTES
 from memoryd.source.notes.discover import Discovery
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
+from memoryd.text.voice import without_days
 
 What = Literal["new", "changed", "gone", "wrong", "unreadable"]
 
@@ -126,7 +127,11 @@ def indexed_file(connection: Connection, key: FileKey) -> IndexedFile | None:
     ).fetchall()
     if not rows:
         return None
-    chunks = {id_: tuple(columns) for _, _, id_, *columns in rows if id_ is not None}
+    chunks = {
+        id_: (heading, origin, without_days(voices))
+        for _, _, id_, heading, origin, voices in rows
+        if id_ is not None
+    }
     return IndexedFile(rows[0][0], rows[0][1], chunks)
 
 
@@ -136,7 +141,7 @@ def expected(key: FileKey, chunks: list[Chunk], model: str) -> dict[str, tuple[s
         chunk_id(key, chunk, text_hash(chunk.text), model): (
             chunk.heading,
             str(chunk.origin),
-            chunk.voices,
+            without_days(chunk.voices),
         )
         for chunk in reversed(chunks)  # the first of equal ids wins
     }

@@ -145,7 +145,22 @@ def load_extension(connection: Connection, path: str) -> str:
         # Some files load but register nothing.
         return str(one_value(connection, "SELECT vec_version()"))
     except Error as error:
-        raise ExtensionError(f"{path}: {error}") from error
+        raise ExtensionError(f"{path}: {_load_problem(path, str(error))}") from error
+
+
+def _load_problem(path: str, problem: str) -> str:
+    """Return why a file does not load. SQLite tries more endings, and reports only the last one."""
+    if not problem.startswith(f"{path}."):
+        return problem.removeprefix(f"{path}: ")
+    if not os.path.exists(path):
+        return "there is no such file"
+    try:
+        import ctypes  # 5 ms, for an error alone
+
+        ctypes.CDLL(path)
+    except OSError as error:
+        return str(error).removeprefix(f"{path}: ")
+    return problem
 
 
 def has_module(connection: Connection, name: str) -> bool:

@@ -96,11 +96,14 @@ def find_text(connection: Connection, text: str, *, source: str = "sessions") ->
 def _messages(connection: Connection, source: str) -> Iterator[tuple[str, list[str]]]:
     """Yield (path, normalized parts) of each message; short messages share one part.
 
-    The parts of a note are all its chunks and the values of its properties.
+    The parts of a note are all its chunks and the values of its properties. The title of a
+    transcript counts as a message.
     """
     rows = connection.execute(
         "SELECT path, CASE source WHEN 'sessions' THEN start_line END, start_line, text, '{}'"
         " FROM chunks JOIN files USING (file_id) WHERE source = ?1 UNION ALL"
+        " SELECT path, 0, 0, json_extract(transcript, '$.topic.title'), '{}' FROM files"
+        " WHERE source = ?1 AND json_extract(transcript, '$.topic.title') <> '' UNION ALL"
         " SELECT path, NULL, 0, '', properties FROM files"
         " WHERE source = ?1 AND properties <> '{}' ORDER BY 1, 3",
         (source,),

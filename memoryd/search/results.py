@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from memoryd.index.catalog import decode_transcript
 from memoryd.index.driver import Connection
 from memoryd.messages import FileKey
 from memoryd.search.diversify import Runs, is_copy, runs_of
@@ -29,7 +30,7 @@ from memoryd.search.query import SOURCES
 from memoryd.search.text_match import Finder, TermPosition, terms_by_line
 from memoryd.text.fold import fold
 from memoryd.text.tokenize import NO_FORMS, Term
-from memoryd.text.voice import NOTE, UNREAD, Voice, decode_voices, least_trusted
+from memoryd.text.voice import NOTE, UNREAD, Voice, day_of, decode_voices, least_trusted
 from memoryd_client.schema.search import Explanation, Hit, Origin
 from memoryd_client.shared.citation import cite
 
@@ -110,13 +111,15 @@ class Loader:
     def load(self, connection: Connection, candidate: Candidate) -> Hit | None:
         """Return the result for a candidate; None if its chunk is gone, or not trusted."""
         row = connection.execute(
-            "SELECT path, source, title, date, start_line, end_line, text, line_map, origin, voices"
+            "SELECT path, source, title, date, transcript,"
+            " start_line, end_line, text, line_map, origin, voices"
             " FROM chunks JOIN files USING (file_id) WHERE row_id = ?",
             (candidate.row_id,),
         ).fetchone()
         if row is None:
             return None
-        path, source, title, date, start_line, end_line, text, line_map, origin, voices = row
+        path, source, title, date, transcript, *place = row
+        start_line, end_line, text, line_map, origin, voices = place
         lines: Sequence[int] = range(start_line, end_line + 1)
         if line_map:  # the file's line of each line of the text
             lines = [int(line) for line in line_map.split(",")]
@@ -129,10 +132,15 @@ class Loader:
             match = read.folded, read.places
         shown = cut_snippet(text, 1, len(lines), self.reader, self.max_chars, near, match)
         first, last = lines[shown.start_line - 1], lines[shown.end_line - 1]
-        voice = _voice(source, origin, voices, shown.best)
+        of_lines = _voices(source, origin, voices)
+        voice = of_lines[min(shown.best, len(of_lines) - 1)]
         origin = least_trusted([voice.origin, self.origin_of(FileKey(source, path))])
         if self.trusted and origin is Origin.UNTRUSTED:
             return None
+        if (state := decode_transcript(transcript)) is not None:
+            title = state.topic.shown(trusted=origin is not Origin.UNTRUSTED)
+            cited = of_lines[shown.start_line - 1 : shown.end_line]
+            date = day_of([voice, *cited]) or date.partition("/")[0]
         return Hit(
             path=path,
             start_line=start_line,
@@ -198,16 +206,17 @@ def _only(text: str, numbers: Sequence[int], cited: tuple[int, int]) -> str:
     return "\n".join(kept) if any(map(str.strip, kept)) else text
 
 
-def _voice(source: str, origin: str, voices: str, line: int) -> Voice:
-    """Return the voice of a line of a chunk, by what the index has about it."""
-    voice = NOTE if source == NOTES else UNREAD
+def _voices(source: str, origin: str, voices: str) -> list[Voice]:
+    """Return the voices of a chunk's lines by what the index has, only one if it has none."""
+    of_lines = [NOTE if source == NOTES else UNREAD]
     if voices:
         try:
             of_lines = decode_voices(voices)
-            voice = of_lines[min(line, len(of_lines) - 1)]
         except msgspec.MsgspecError:
-            return UNREAD  # corrupt: the checker finds it
-    return voice if origin in _TRUSTED else voice._replace(origin=Origin.UNTRUSTED)
+            return [UNREAD]  # corrupt: the checker finds it
+    if origin in _TRUSTED:
+        return of_lines
+    return [voice._replace(origin=Origin.UNTRUSTED) for voice in of_lines]
 
 
 def explained(candidate: Candidate, text_rank: int | None, vector_rank: int | None) -> Explanation:

@@ -7,9 +7,16 @@ from memoryd.fs.hang import tick
 
 ROOT_FILES = ("MEMORY.md", "memory.md", "USER.md")
 MEMORY_FOLDER = "memory"
+DREAMING_FOLDER = "dreaming"
+"""Directory in the memory folder for the reports that OpenClaw writes about its own notes."""
 IGNORE_FILE = ".memoryignore"
 SUFFIX = ".md"
+OTHER_SUFFIXES = (".markdown", ".mdown", ".mdwn", ".mkd", ".mkdn", ".mkdown")
+"""Other endings of Markdown files; such files are not memory, but counted as hidden."""
 NOT_UTF8 = "its name is not UTF-8"
+DOT_RULE = "names that begin with a dot"
+DREAMING_RULE = f"OpenClaw's reports in {MEMORY_FOLDER}/{DREAMING_FOLDER}"
+IGNORE_RULE = f"{IGNORE_FILE} files"
 TOOL_FOLDERS = {"node_modules", "bower_components", "__pycache__", "site-packages", "venv"}
 
 
@@ -21,6 +28,22 @@ def is_markdown(name: str) -> bool:
 def is_tool_folder(name: str) -> bool:
     """Return whether a directory is hidden or a tool's, and so neither walked nor watched."""
     return name.startswith(".") or name in TOOL_FOLDERS
+
+
+def hiding_rule(name: str, *, folder: bool) -> str | None:
+    """Return the built-in rule that hides a directory or a Markdown file, None if none does.
+
+    Rules are in the plural, because they are shown with a count. Other files are no candidates.
+    """
+    if folder:
+        if name.startswith("."):
+            return DOT_RULE
+        return f"folders called {name}" if name in TOOL_FOLDERS else None
+    lowered = name.lower()
+    other = next((suffix for suffix in OTHER_SUFFIXES if lowered.endswith(suffix)), None)
+    if name.startswith("."):
+        return DOT_RULE if other or lowered.endswith(SUFFIX) else None
+    return None if other is None else f"names that end in {other}, not in {SUFFIX}"
 
 
 def is_utf8(name: str) -> bool:

@@ -92,6 +92,12 @@ def function_words(language: str) -> frozenset[str]:
 
 
 @cache
+def every_function_word() -> frozenset[str]:
+    """Return the function words of all languages as they are written."""
+    return frozenset().union(*_listed().values())
+
+
+@cache
 def _values() -> dict[str, dict[str, float]]:
     """Return what each word says for each language that has it."""
     values: dict[str, dict[str, float]] = {}

@@ -1,4 +1,4 @@
-"""Voices, which say whose words each line of a chunk is. Pure."""
+"""Voices, which say whose words each line of a chunk is, and of which day. Pure."""
 
 import re
 from collections.abc import Iterable
@@ -22,12 +22,16 @@ _LIKE_A_LABEL = re.compile(r":(?= |$)")
 
 
 class Voice(NamedTuple):
-    """Role, origin, speaker and channel of a line. `speaker` and `channel` are "" if unknown."""
+    """Role, origin, speaker, channel and day of a line; the last three are "" if unknown.
+
+    `day`, `YYYY-MM-DD`, is the local day of a message.
+    """
 
     role: Role
     origin: Origin
     speaker: str = ""
     channel: str = ""
+    day: str = ""
 
     @property
     def trusted(self) -> bool:
@@ -41,7 +45,7 @@ class Voice(NamedTuple):
             return "Assistant"
         if self.trusted:
             return "User"
-        speaker, channel = (_LIKE_A_LABEL.sub("", name) for name in self[2:])
+        speaker, channel = (_LIKE_A_LABEL.sub("", name) for name in self[2:4])
         if speaker and channel:
             return f"{speaker} ({channel})"
         name = speaker or channel or "Unknown"
@@ -60,18 +64,48 @@ class _Run(NamedTuple):
     origin: Origin
     speaker: str
     channel: str
+    day: str = ""
 
 
 def shown_name(value: object) -> str:
     """Return a name on one line without invisible characters, "" for anything but a text."""
     if not isinstance(value, str):
         return ""
-    return _UNSEEN.sub(" ", value[: 4 * MAX_NAME_CHARS]).strip()[:MAX_NAME_CHARS].strip()
+    return _on_a_line(value)[:MAX_NAME_CHARS].strip()
+
+
+def first_words(text: str) -> str:
+    """Return the first words of a text, shown like a name; `…` ends those of a longer one."""
+    line = _on_a_line(text)
+    if len(line) <= MAX_NAME_CHARS:
+        return line
+    words = line[: MAX_NAME_CHARS - 1]
+    if line[len(words)] != " " and " " in words:
+        words = words.rpartition(" ")[0]
+    return words.rstrip() + "…"
+
+
+def _on_a_line(text: str) -> str:
+    return _UNSEEN.sub(" ", text[: 4 * MAX_NAME_CHARS]).strip()
 
 
 def least_trusted(origins: Iterable[Origin]) -> Origin:
     """Return the least trusted of one or more origins."""
     return max(origins, key=_TRUST.__getitem__)
+
+
+def without_days(encoded: str) -> str:
+    """Return encoded voices without days, which depend on the time zone of the reading."""
+    try:
+        voices = decode_voices(encoded) if encoded else []
+    except msgspec.MsgspecError:
+        return encoded
+    return encode_voices(voice._replace(day="") for voice in voices) if voices else ""
+
+
+def day_of(voices: Iterable[Voice]) -> str:
+    """Return the first known day, "" if none is."""
+    return next((voice.day for voice in voices if voice.day), "")
 
 
 def is_consistent(origin: str, encoded: str, lines: int) -> bool:
@@ -88,9 +122,12 @@ def is_consistent(origin: str, encoded: str, lines: int) -> bool:
 def encode_voices(voices: Iterable[Voice]) -> str:
     """Return the voices of a chunk's lines as the index stores them.
 
-    A JSON array with an array for each run of lines: their number, then the fields of `Voice`.
+    A JSON array with an array for each run of lines: their number, then the fields of `Voice`, of
+    which the day is left out if it is unknown.
     """
-    runs = [(len(list(same)), *voice) for voice, same in groupby(voices)]
+    runs = [
+        (len(list(same)), *(voice if voice.day else voice[:4])) for voice, same in groupby(voices)
+    ]
     return msgspec.json.encode(runs).decode()
 
 

@@ -91,7 +91,7 @@ CASES: list[tuple[Callable[[Client], object], Body, Body]] = [
     (lambda client: client.ping(), Empty(), PONG),
     (lambda client: client.status(), Empty(), STATUS),
     (lambda client: client.config(), Empty(), CONFIG),
-    (lambda client: client.export_page(after="a"), ExportBody("a"), EXPORTED),
+    (lambda client: client.export(after="a"), ExportBody("a"), EXPORTED),
     (
         lambda client: client.import_transcripts([b"x"], dry_run=True),
         ImportBody([b"x"], True),

@@ -207,6 +207,33 @@ def gone_for_good() -> FakeDaemon:
     return daemon
 
 
+@pytest.mark.parametrize("end", [stop, say_goodbye])
+@pytest.mark.parametrize("greets", [True, False])
+def test_a_daemon_that_was_stopped_is_told(
+    connect: Connect, end: End, greets: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its socket takes connections until its agents have stopped."""
+
+    def stop_later(peer: Peer, request: Request) -> None:
+        monkeypatch.setattr("memoryd_client.transport.dial.HELLO_TIMEOUT_S", SHORT_S)
+        end(peer, request)
+
+    def hang(peer: Peer) -> None:
+        peer.next(Hello)
+        assert peer.hung_up()
+
+    def goodbye(peer: Peer) -> None:
+        peer.send(Error("shutting_down", "memoryd is stopping"))
+
+    with (
+        FakeDaemon(ending(stop_later), goodbye if greets else hang) as daemon,
+        connect(daemon.path, wait_s=0, timeout_s=None) as client,
+        pytest.raises(errors.DaemonNotRunningError, match="was stopped before index was") as caught,
+    ):
+        client.index()
+    assert "memctl start" in caught.value.hint
+
+
 def test_a_daemon_that_stays_away_is_told_as_such(connect: Connect) -> None:
     with (
         gone_for_good() as daemon,

@@ -7,7 +7,7 @@ import pytest
 
 from memoryd_client import errors
 from memoryd_client.schema.agents import AddBody, DropBody
-from memoryd_client.schema.memory import TranscriptUpdatedBody
+from memoryd_client.schema.memory import GetBody, TranscriptUpdatedBody
 from memoryd_client.schema.search import SearchBody
 from memoryd_client.schema.transcripts import ForgetBody
 from memoryd_client.wire import requests
@@ -25,13 +25,14 @@ ALL: list[Call[Any]] = [
     requests.STATUS,
     requests.CONFIG,
     search("tea"),
-    requests.get("MEMORY.md", start_line=1, lines=None, raw=False),
+    requests.get(GetBody("MEMORY.md")),
     requests.context("", chat_type="direct", max_chars=8_000, now=None),
     requests.recall("tea", max_chars=1_500, now=None),
     requests.sync(vectors=True),
     requests.index(force=False, provider=None),
     requests.index(force=True, provider=None),
     requests.files("indexed", after=None, limit=200),
+    requests.why("MEMORY.md"),
     requests.sessions(after=None, limit=200),
     requests.forget(ForgetBody(match="x")),
     requests.export(None),

@@ -156,6 +156,12 @@ def test_what_is_not_there_is_refused(alone: McpSession) -> None:
     code, message = alone.refused("tools/call", name="memory_drop", arguments={})
     assert (code, "memory_search, memory_get" in message) == (-32602, True)
     assert alone.refused("tools/call", name="memory_search", arguments=[1])[0] == -32602
+    meta = {"memoryd/chatType": "crowd"}
+    code, message = alone.refused("tools/call", name="memory_search", arguments={}, _meta=meta)
+    assert (code, message) == (
+        -32602,
+        "memoryd/chatType must be one of direct, group, channel",
+    )
     assert alone.refused("resources/read", uri="file:///etc/passwd")[0] == -32002
     assert alone.refused("resources/read", uri="file:///etc/passwd", _meta=MODERN)[0] == -32602
     assert alone.refused("resources/list", cursor=7)[0] == -32602

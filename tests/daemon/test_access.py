@@ -186,6 +186,30 @@ def test_an_ignore_file_without_permission_hides_its_folder(
     assert daemon.paths("olives") == ["memory/a.md"]
 
 
+@pytest.mark.parametrize("watch", ["true", "false"])
+def test_an_indexed_note_that_becomes_unreadable_is_told_and_kept(
+    daemon: Daemon, environment: dict[str, str], watch: str
+) -> None:
+    """As another user, because root may read everything."""
+    daemon.settings = f"sync = {{ watch = {watch}, watch_debounce_ms = 20, interval_minutes = 0 }}"
+    note = daemon.write("memory/a.md", "olives\n")
+    subprocess.run(["chown", "-R", f"{THEM}:{THEM}", str(daemon.folder)], check=True)
+    daemon.start(before=become(THEM)).sync()
+    for _ in range(2):
+        assert daemon.memctl("files", "--failed").stdout == "No failed files.\n"
+        note.chmod(0)
+        if watch == "false":
+            daemon.sync()
+        with daemon.client() as client:
+            eventually(lambda: client.files_page("failed").total == 1)
+            assert client.why("memory/a.md").state == "failed"
+        shown = daemon.memctl("files", "--failed").stdout
+        assert shown.splitlines()[1].split(maxsplit=1)[1] == "memory/a.md  (Permission denied)"
+        assert daemon.paths("olives") == ["memory/a.md"], "what was indexed stays"
+        note.chmod(0o600)
+        daemon.sync()
+
+
 @pytest.fixture
 def shared() -> Iterator[Path]:
     """A folder that everybody may enter, and where another user may create a socket."""

@@ -241,7 +241,12 @@ def test_two_failures_turn_it_off_until_a_probe(daemon: Daemon, openai: OpenAiDo
     eventually(lambda: batch(daemon).off_reason is not None)
     shown = batch(daemon)
     assert (shown.enabled, shown.failures) == (False, 2)
-    assert "memctl probe" in (shown.off_reason or "")
+    reason = shown.last_error
+    fix = "`memctl probe` turns it on again if it works"
+    assert reason is not None
+    assert (shown.wait, shown.last_provider) == (False, "openai")
+    assert shown.timeout_ms == 60 * 60_000
+    assert shown.off_reason == f"{reason.rstrip('.')}; {fix}"
     assert any("the batch API is disabled" in line for line in status(daemon).degraded)
     eventually(all_embedded(daemon))
     daemon.write("memory/1.md", "the plumber of house 1 is called Bob\n")
@@ -284,7 +289,7 @@ def test_a_job_that_takes_too_long_is_run_once_more(daemon: Daemon, openai: Open
     assert all(job.status == "cancelled" for job in openai.batch.jobs)
     shown = batch(daemon)
     assert shown.off_reason is not None
-    assert "It was not done in 0.002 minutes, twice." in shown.off_reason
+    assert "It was not done in 0.002 minutes, twice; " in shown.off_reason
 
 
 def test_what_a_cancelled_job_has_done_is_kept(daemon: Daemon, openai: OpenAiDouble) -> None:

@@ -49,7 +49,7 @@ def test_encodings_and_line_ends(daemon: Daemon) -> None:
         assert client.status().files == 7
     assert listed(daemon, "remarked") == {
         "memory/utf16.md": "UTF-16, not UTF-8; it is read anyway",
-        "memory/latin.md": "not UTF-8: 1 byte can't be read; save it as UTF-8",
+        "memory/latin.md": "not UTF-8: 1 line in Windows-1252; read anyway",
         "memory/nul.md": "1 NUL byte, read as U+FFFD",
     }
     assert listed(daemon, "failed") == {"memory/image.md": "not text"}

@@ -232,3 +232,120 @@ def test_a_private_part_without_an_end_hides_the_rest_and_says_so(daemon: Daemon
     daemon.start().sync()
     with daemon.client() as client:
         assert client.status().remark_count == 1, "the remark survives a restart"
+
+
+HIDDEN = (
+    "memory/node_modules/x/a.md",
+    "memory/node_modules/b.md",
+    "memory/deep/node_modules/c.md",
+    "memory/venv/d.md",
+    "memory/.obsidian/e.md",
+    "memory/.draft.md",
+    "memory/talk.markdown",
+    "memory/deep/Talk.MKD",
+    "memory/secret/f.md",
+    "memory/g.private.md",
+)
+
+
+def test_what_rules_hide_is_counted_by_rule(daemon: Daemon) -> None:
+    for name in (*HIDDEN, "memory/a.md", "memory/picture.png", "notes.md"):
+        daemon.write(name, "a note about figs\n")
+    daemon.write("memory/.memoryignore", "secret/\n*.private.md\n")
+    counts = {
+        ".memoryignore files": 2,
+        "folders called node_modules": 2,
+        "folders called venv": 1,
+        "names that begin with a dot": 2,
+        "names that end in .markdown, not in .md": 1,
+        "names that end in .mkd, not in .md": 1,
+    }
+    daemon.start().sync()
+    with daemon.client() as client:
+        assert client.files_page().hidden == counts
+        assert client.status().hidden == counts
+    listed = daemon.memctl("files", "--skipped").stdout
+    assert listed.startswith("No skipped files.\n")
+    assert "Hidden: 2 by the rule: folders called node_modules\n" in listed
+    status = " ".join(daemon.memctl("status").stdout.split())
+    assert "1 by the rule: names that end in .markdown, not in .md" in status
+    assert "f.md" not in listed + status, "nothing tells the names that an ignore file hides"
+
+
+@pytest.mark.parametrize(
+    ("path", "state", "reason"),
+    [
+        ("memory/a.md", "indexed", None),
+        ("memory/a.md/../a.md", "indexed", None),
+        ("memory/node_modules/x/a.md", "hidden", "memoryd leaves out folders called node_modules"),
+        ("memory/.draft.md", "hidden", "memoryd leaves out names that begin with a dot"),
+        (
+            "memory/talk.markdown",
+            "hidden",
+            "memoryd leaves out names that end in .markdown, not in .md",
+        ),
+        ("memory/secret/f.md", "hidden", "hidden by a .memoryignore file"),
+        ("memory/secret/no such.md", "hidden", "hidden by a .memoryignore file"),
+        ("memory/a.txt", "hidden", "not a Markdown file (.md)"),
+        ("a.md", "hidden", "neither the workspace's memory nor one of the extra_paths"),
+        ("/etc/passwd", "hidden", "neither the workspace's memory nor one of the extra_paths"),
+        ("../vault/drafts/x.md", "hidden", "the pattern or an exclusion of"),
+        ("../vault/b.md", "indexed", None),
+        ("memory/none.md", "missing", "there is no such file"),
+        ("memory/link.md", "skipped", "a symbolic link; links are not followed"),
+        ("memory/linked/a.md", "skipped", "linked: a symbolic link; links are not followed"),
+        ("memory/second.md", "skipped", "the same file as memory/first.md"),
+        ("memory/nul.md", "remarked", "1 NUL byte, read as U+FFFD"),
+        ("memory/image.md", "failed", "not text"),
+    ],
+)
+def test_why_names_the_state_of_a_path(
+    daemon: Daemon, path: str, state: str, reason: str | None
+) -> None:
+    for name in (*HIDDEN, "memory/a.md", "memory/first.md", "../vault/b.md"):
+        daemon.write(name, f"a note about {name}\n")
+    daemon.write("memory/.memoryignore", "secret/\n*.private.md\n")
+    daemon.write("memory/nul.md", b"a NUL \0 in a note\n")
+    daemon.write("memory/image.md", bytes(range(256)) * 100)
+    memory = daemon.workspace / "memory"
+    os.link(memory / "first.md", memory / "second.md")
+    (memory / "link.md").symlink_to("a.md")
+    (memory / "linked").symlink_to(".")
+    daemon.settings += '\nextra_paths = [{ path = "../vault", exclude = ["drafts/"] }]'
+    daemon.start().sync()
+    found = daemon.memctl_json("files", "--why", path)
+    assert found["state"] == state
+    assert (found["reason"] is None) if reason is None else (reason in found["reason"])
+    if reason is None:
+        shown = daemon.memctl("files", f"--why={path}").stdout
+        assert shown.endswith("is indexed\n")
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_memory"),
+    [
+        ("", False),
+        ('extra_paths = ["."]', False),
+        ('extra_paths = [{ path = ".", pattern = "*.md" }]', False),
+        ('extra_paths = ["memory/dreaming"]', True),
+        ('extra_paths = ["memory/dreaming/deep"]', True),
+        ('extra_paths = ["memory/dreaming/*/*.md"]', True),
+        ('extra_paths = [{ path = ".", pattern = "/memory/dreaming/**/*.md" }]', True),
+    ],
+)
+def test_reports_of_dreaming_are_memory_only_if_asked_for(
+    daemon: Daemon, settings: str, is_memory: bool
+) -> None:
+    daemon.write("memory/dreaming/deep/2026-08-14.md", "a report about figs\n")
+    daemon.write("memory/projects/dreaming/a.md", "a note about figs\n")
+    daemon.settings += f"\n{settings}"
+    daemon.start().sync()
+    reports = ["2026-08-14.md"] * is_memory
+    assert found(daemon, "figs") == [*reports, "a.md"]
+    with daemon.client() as client:
+        entry = client.why("memory/dreaming/deep/2026-08-14.md")
+        assert entry.state == ("indexed" if is_memory else "hidden")
+        rule = "OpenClaw's reports in memory/dreaming"
+        assert client.status().hidden == ({} if is_memory else {rule: 1})
+        if not is_memory:
+            assert entry.reason == f"memoryd leaves out {rule}"

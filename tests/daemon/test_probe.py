@@ -59,8 +59,13 @@ def test_a_model_that_is_not_there_is_told_with_what_to_do(hybrid: Daemon) -> No
     assert check.hint
 
 
-@pytest.mark.parametrize("content", [b"no library at all", None])
-def test_an_extension_that_does_not_load_is_told(hybrid: Daemon, content: bytes | None) -> None:
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(b"no library at all", "vec0.so: "), (None, "vec0.so: there is no such file")],
+)
+def test_an_extension_that_does_not_load_is_told(
+    hybrid: Daemon, content: bytes | None, reason: str
+) -> None:
     path = hybrid.folder / "vec0.so"
     if content is not None:
         path.write_bytes(content)
@@ -69,7 +74,9 @@ def test_an_extension_that_does_not_load_is_told(hybrid: Daemon, content: bytes 
     hybrid.start()
     check = checks(hybrid)["vector"]
     assert (check.ok, check.required) == (False, True)
-    assert "vec0" in (check.reason or "")
+    assert reason in (check.reason or "")
+    assert "vec0.so.so" not in (check.reason or "")
+    assert (check.reason or "").count("vec0.so") == 1
     assert check.hint
     assert hybrid.paths("one") == ["memory/a.md"], "search continues without it"
 

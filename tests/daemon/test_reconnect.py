@@ -52,6 +52,19 @@ def test_a_sync_goes_on_with_the_next_daemon(stuck: Daemon, end: End) -> None:
     assert (result.files, result.pending_vectors) == (20, 0)
 
 
+def test_a_wait_for_a_daemon_that_is_stopped_says_so(stuck: Daemon) -> None:
+    asked = threading.Event()
+    with (
+        Client(str(stuck.socket), wait_s=0, timeout_s=PATIENCE_S) as client,
+        ThreadPoolExecutor(max_workers=1) as threads,
+    ):
+        call = threads.submit(client.index, on_progress=lambda *_: asked.set())
+        assert asked.wait(PATIENCE_S)
+        stuck.stop()
+        with pytest.raises(errors.DaemonNotRunningError, match="stopped before index was answered"):
+            call.result(PATIENCE_S)
+
+
 @any_end
 async def test_so_do_those_of_many_tasks(stuck: Daemon, end: End) -> None:
     reached: set[int] = set()

@@ -126,7 +126,7 @@ def test_without_transcripts_nothing_is_exported(daemon: Daemon, tmp_path: Path)
     daemon.start()
     with daemon.client() as client:
         with pytest.raises(BadRequestError, match="disabled"):
-            client.export_page()
+            client.export()
         with pytest.raises(BadRequestError, match="disabled"):
             client.import_transcripts([b"x"])
     daemon.memctl("export", str(tmp_path / "x.tar"), code=1)

@@ -492,3 +492,88 @@ def test_headings_alone_fill_chunks() -> None:
     assert [(chunk.start_line, chunk.end_line) for chunk in chunks] == [
         (first, min(first + 199, 1000)) for first in range(1, 1001, 200)
     ]
+
+
+BLOCKS = {
+    "fence": ["```python", *["x = 'some code'"] * 40, "", "# no heading", "```"],
+    "tildes": ["~~~", *["```", "code", "```"] * 20, "~~~"],
+    "in a list": ["   ```", *["   a line of code"] * 30, "   ```"],
+    "deep in a list": ["      ```sh", *["      run this"] * 40, "      ```"],
+    "table": ["| a | b |", "|---|:-:|", *["| some cell | another one |"] * 30],
+    "plain table": ["a | b", "--|--", *["a cell | another one"] * 40],
+}
+
+
+def holders(lines: list[str], first: int, last: int, *, overlap: int = 80) -> int:
+    """Return the number of chunks that hold all of these lines."""
+    chunks = chunk_markdown(lines, overlap=overlap)
+    return sum(chunk.start_line <= first and chunk.end_line >= last for chunk in chunks)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize("overlap", [0, 80])
+@pytest.mark.parametrize("between", [[], [""], ["", "## B", ""]])
+def test_code_or_a_table_that_fits_is_not_cut(name: str, overlap: int, between: list[str]) -> None:
+    block = BLOCKS[name]
+    for before in range(0, 120, 3):
+        lines = ["# A", *["a line of text"] * before, *between, *block, "", "text"]
+        first = 2 + before + len(between)
+        assert holders(lines, first, first + len(block) - 1, overlap=overlap), before
+
+
+@pytest.mark.parametrize("size", range(1560, 1601, 4))
+def test_code_with_hardly_any_room_for_its_heading_is_not_cut(size: int) -> None:
+    line = "c" * 39
+    count = (size - 8) // 40
+    block = ["```", *[line] * count, "```"]
+    for before in range(0, 40, 5):
+        lines = ["text " * 7] * before + ["## A heading that is long", "", *block]
+        assert holders(lines, before + 3, before + 2 + len(block))
+
+
+def test_code_that_fits_into_no_chunk_fills_the_one_before() -> None:
+    lines = ["text", "```", *["c" * 39] * 60, "```"]
+    assert chunk_markdown(lines)[0].end_line > 30
+
+
+def test_two_codes_without_a_line_between_are_two() -> None:
+    block = ["```", *["c" * 39] * 30, "```"]
+    lines = ["text", *block, *block]
+    assert [(chunk.start_line, chunk.end_line) for chunk in chunk_markdown(lines, overlap=0)] == [
+        (1, 33),
+        (34, 65),
+    ]
+
+
+def test_text_without_code_or_table_is_cut_where_it_was() -> None:
+    lines = [f"a line | of text {number}" for number in range(200)]
+    plain = [line.replace("|", "/") for line in lines]
+    assert [(chunk.start_line, chunk.end_line) for chunk in chunk_markdown(lines)] == [
+        (chunk.start_line, chunk.end_line) for chunk in chunk_markdown(plain)
+    ]
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["      ```", "  ```", "- next"],
+    ids=["closed", "closed further out", "the item ends"],
+)
+def test_a_fence_in_a_list_item_ends_with_it(end: str) -> None:
+    found = headings("# Yes", "- item", "", "      ```", "  # no", end, "# After", "end")
+    assert found["end"] == "After"
+    assert "no" not in found.values()
+
+
+LINE = st.sampled_from(
+    ["", "text", "# H", "## H", "```", "~~~", "    ```", "| a | b |", "|--|--|", "- item", "a" * 90]
+)
+
+
+@given(st.lists(LINE, max_size=60), st.sampled_from([0, 10, 40]), st.sampled_from([8, 60, 100]))
+def test_every_line_is_in_a_chunk_whatever_the_blocks(
+    lines: list[str], overlap: int, tokens: int
+) -> None:
+    chunks = chunk_markdown(lines, tokens=tokens, overlap=overlap)
+    shown = {line for chunk in chunks for line in range(chunk.start_line, chunk.end_line + 1)}
+    assert {number for number, line in enumerate(lines, 1) if line.strip()} <= shown
+    assert all(weigh(chunk.text) <= max(8, tokens) * 4 for chunk in chunks)

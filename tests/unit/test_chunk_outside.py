@@ -9,7 +9,7 @@ from memoryd.chunk.markdown import chunk_markdown
 from memoryd.chunk.parser import ChunkOptions, parse
 from memoryd.messages import Chunk, FileChanged, FileContent, FileKey, FileStat, ParsedFile
 from memoryd.text.outside import outside_lines
-from memoryd.text.voice import decode_voices, is_consistent
+from memoryd.text.voice import Voice, decode_voices, is_consistent
 from memoryd_client.schema.search import Origin, Role
 
 START, END = (f'<<<{end}EXTERNAL_UNTRUSTED_CONTENT id="a">>>' for end in ("", "END_"))
@@ -56,7 +56,7 @@ def test_outside_content_names_its_sender_and_its_headings_are_its_own() -> None
     assert (own.text, own.heading, own.origin) == ("# House\nmine", "House", Origin.OWNER)
     assert theirs.origin is Origin.UNTRUSTED
     assert set(decode_voices(theirs.voices)) == {
-        (Role.NOTE, Origin.UNTRUSTED, "eve@example.org", "Email")
+        Voice(Role.NOTE, Origin.UNTRUSTED, "eve@example.org", "Email")
     }
     assert (theirs.start_line, theirs.end_line) == (3, 10)
     assert (after.text, after.heading, after.origin) == ("mine again", "House", Origin.OWNER)

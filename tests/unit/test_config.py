@@ -1,5 +1,6 @@
 """The configuration file: accepted content, precedence, and messages about mistakes."""
 
+import re
 import textwrap
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from memoryd.config import load as config
 from memoryd.config.load import AgentConfig
+from memoryd.config.reference_keys import NO_KEYS, OTHER_KEYS
 from memoryd.config.settings import Settings
 from memoryd.config.validate import ConfigError
 
@@ -243,6 +245,57 @@ def test_the_path_of_the_index_can_be_set(home: Path) -> None:
     assert values(loaded)["store.path"][0] == str(home / "x/index.sqlite")
 
 
+def test_the_agents_id_is_filled_into_the_path_of_the_index(home: Path) -> None:
+    write(home, "[defaults.store]\npath = '~/x/{agentId}/{agentId}.db'\n[agents.a]\n[agents.b]")
+    folder = home / "x"
+    assert [loaded.db_path for loaded in config.load()] == [folder / "a/a.db", folder / "b/b.db"]
+
+
+def test_an_agent_without_a_name_fills_in_the_name_of_its_index(home: Path) -> None:
+    plain = load().db_path.stem
+    write(home, "[defaults.store]\npath = '~/{agentId}.db'")
+    assert load().db_path == home / f"{plain}.db"
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("enabled = true", "there is no such key: memory is on while the daemon runs"),
+        ("sources = ['memory']", "notes are always searched; transcripts with sessions.enabled"),
+        ("extraPaths = []", "use extra_paths"),
+        ("query.maxResults = 3", "use query.max_results"),
+        ("query.hybrid.temporalDecay.halfLifeDays = 3", "use query.hybrid.temporal_decay"),
+        ("remote.baseUrl = 'x'", "use remote.base_url"),
+        ("remote.apiKey = 'x'", "remote.api_key_file"),
+        ("remote.batch.wait = true", "there is no such key: nothing waits for batch jobs"),
+        ("remote.batch.pollIntervalMs = 1", "use remote.batch.poll_interval_ms"),
+        ("experimental.sessionMemory = true", "sessions.enabled = true"),
+        ("outputDimensionality = 768", "use output_dimensionality"),
+        ("local.contextSize = 1", "use local.context_tokens"),
+        ("store.driver = 'sqlite'", "there is no such key: the index is always an SQLite file"),
+        ("memorySearch = { enabled = true }", "put its keys into [defaults]"),
+        ("provder = 'none'", "did you mean provider?"),
+    ],
+)
+def test_a_key_of_the_reference_leads_to_ours(home: Path, line: str, hint: str) -> None:
+    write(home, f"[defaults]\n{line}")
+    with pytest.raises(ConfigError) as caught:
+        load()
+    assert "unknown key" in str(caught.value)
+    assert hint in caught.value.hint
+
+
+def test_hints_about_keys_of_the_reference_name_ours() -> None:
+    keys = {key for key, _, _ in load().values()}
+    tables = {key[:at] for key in keys for at in range(len(key)) if key[at] == "."}
+    for old, hint in OTHER_KEYS.items():
+        assert old not in keys
+        named = re.findall(r"[a-z]+(?:[._][a-z]+)+", hint)
+        assert named
+        assert set(named) <= keys
+    assert not NO_KEYS.keys() & (keys | tables)
+
+
 # --- merging
 
 
@@ -368,6 +421,10 @@ def test_a_whole_number_is_a_number(home: Path) -> None:
         ),
         ("[agents.main]\nworkspace = ' '", ["[agents.main]: workspace: is blank"]),
         ("[defaults.store]\npath = ''", ["[defaults]: store.path: is blank"]),
+        (
+            "[defaults.store]\npath = '/x/{agent_id}.db'",
+            ["[defaults]: store.path: {agent_id} is no placeholder; {agentId} is the only one"],
+        ),
         ("[defaults.sessions]\npaths = ['a', '']", ["sessions.paths[1]: is blank"]),
         (
             "[defaults]\nremote.max_tokens_per_day = 100",

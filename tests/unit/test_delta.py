@@ -16,7 +16,14 @@ from hypothesis import strategies as st
 from memoryd.messages import Chunk, TranscriptState
 from memoryd.source.transcripts import delta as delta_module
 from memoryd.source.transcripts.delta import DeltaOptions, TranscriptDelta, read_delta, read_records
-from memoryd.source.transcripts.format import Message, Record, TranscriptFormat
+from memoryd.source.transcripts.format import (
+    BY_A_PROGRAM,
+    Message,
+    Record,
+    Title,
+    TranscriptFormat,
+    title_of,
+)
 from memoryd.source.transcripts.spoken import ReadingRules
 
 
@@ -32,6 +39,9 @@ class Stub:
     def message(self, record: Record) -> Message | None:
         said = record.get("say")
         return Message("user", said, record.get("at")) if isinstance(said, str) else None
+
+    def title(self, record: Record) -> Title | None:
+        return title_of(record.get("title"), record.get("rank", BY_A_PROGRAM), record.get("leaf"))
 
 
 STUB = Stub()

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memoryd.source.transcripts.claude import own_session, source_sessions
 from memoryd.source.transcripts.detect import (
     FORMATS,
     by_name,
@@ -247,6 +248,7 @@ WORDS = st.sampled_from(
     [
         *("message", "session", "custom", "user", "assistant", "text", "session_meta", "event_msg"),
         *("response_item", "user_message", "agent_message", "item_completed", "UserMessage"),
+        *("custom-title", "ai-title", "summary", "session_info", "thread_name_updated"),
     ]
 )
 KEYS = st.sampled_from(
@@ -264,7 +266,17 @@ KEYS = st.sampled_from(
             "uuid",
         ),
         *("kind", "origin", "provenance", "sessionId", "parentId", "data", "runId", "sessionKey"),
-        *("source", "isMeta", "session_id"),
+        *(
+            "source",
+            "forkedFrom",
+            "isMeta",
+            "session_id",
+            "title",
+            "name",
+            "summary",
+            "$set",
+            "leafUuid",
+        ),
     ]
 )
 VALUES = st.recursive(
@@ -279,9 +291,13 @@ RECORDS: st.SearchStrategy[dict[str, Any]] = st.dictionaries(KEYS, VALUES, max_s
 def test_no_record_is_too_strange(records: list[Record]) -> None:
     excluded(records)
     detect(records, ALL)
+    own = own_session("x", records)
+    assert isinstance(own, str)
+    assert all(isinstance(source, str) for source in source_sessions(records, own))
     for known in FORMATS:
         assert isinstance(known.session(records), str)
         for record in records:
+            known.title(record)
             said = known.message(record)
             assert said is None or (
                 isinstance(said, Message) and said.text.strip() == said.text != ""
@@ -316,6 +332,19 @@ def test_no_answer_is_dropped_for_what_came_before_it(name: str, before: Record,
     for record in (before, *head(name)):
         known.message(record)
         assert known.message(answer(name, text)) == Message("assistant", " ".join(text.split()))
+
+
+def test_a_resumed_session_has_records_of_others() -> None:
+    new, old, older = (f"{n}0000000-0000-4000-8000-000000000000" for n in "123")
+    head: list[Record] = [
+        {"sessionId": old},
+        {"sessionId": new, "forkedFrom": {"sessionId": older}},
+        {"sessionId": 7, "forkedFrom": "x"},
+    ]
+    assert own_session(new, head[:1]) == own_session(new, head) == new
+    assert own_session("chat", head) == old
+    assert own_session("chat", [{"sessionId": "chat2"}, {"sessionId": "chat"}]) == "chat"
+    assert source_sessions(head, new) == {old, older}
 
 
 @pytest.mark.parametrize("name", ["openclaw", "plain"])

@@ -12,14 +12,17 @@ from memoryd.text.voice import (
     Voice,
     decode_voices,
     encode_voices,
+    first_words,
     is_consistent,
     least_trusted,
     shown_name,
+    without_days,
 )
 from memoryd_client.schema.search import Origin, Role
 
 names = st.text(max_size=200).map(shown_name)
-voices = st.builds(Voice, st.sampled_from(Role), st.sampled_from(Origin), names, names)
+days = st.just("") | st.dates().map(str)
+voices = st.builds(Voice, st.sampled_from(Role), st.sampled_from(Origin), names, names, days)
 
 
 def stranger(speaker: str = "", channel: str = "") -> Voice:
@@ -50,6 +53,38 @@ def test_the_label_before_a_message(voice: Voice, label: str) -> None:
 def test_no_name_looks_like_the_owner_or_the_assistant(speaker: str, channel: str) -> None:
     line = f"{stranger(speaker, channel).label}: text".casefold()
     assert not line.startswith(("user:", "assistant:"))
+
+
+@given(st.lists(voices, min_size=1, max_size=5), days)
+def test_days_are_left_out_where_the_time_zone_must_not_count(given: list[Voice], day: str) -> None:
+    moved = encode_voices(voice._replace(day=day) for voice in given)
+    assert without_days(moved) == without_days(encode_voices(given))
+    assert (without_days(""), without_days("[")) == ("", "[")
+
+
+@given(st.text())
+def test_first_words_are_short_and_visible_and_on_one_line(text: str) -> None:
+    words = first_words(text)
+    assert len(words) <= MAX_NAME_CHARS
+    assert words == words.strip()
+    assert not any(c in words for c in "\n\r\t\0\x1b\u202e\u2066\u200b\u2028")
+    if not words.endswith("…"):
+        assert words == " ".join(shown_name(text).split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("How long is\nthe pier?", "How long is the pier?"),
+        ("word " * 16 + "and more", ("word " * 16).strip() + "…"),
+        ("words " * 16, ("words " * 13).strip() + "…"),
+        ("a" * 80, "a" * 80),
+        ("a" * 81, "a" * 79 + "…"),
+        ("", ""),
+    ],
+)
+def test_the_first_words_end_where_a_word_ends(text: str, shown: str) -> None:
+    assert first_words(text) == shown
 
 
 @given(st.text())

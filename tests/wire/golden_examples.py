@@ -339,6 +339,7 @@ BODIES: dict[str, Body] = {
     ),
     "files_body": FilesBody(state="failed", after="memory/huge.md", limit=2),
     "files_body_defaults": FilesBody(),
+    "files_body_of_a_path": FilesBody(path="memory/todo.markdown"),
     "files_result": FilesResult(
         files=[
             FileEntry(
@@ -352,6 +353,7 @@ BODIES: dict[str, Body] = {
         ],
         total=345,
         next_after="memory/scan.pdf",
+        hidden={"folders called node_modules": 2, "names that begin with a dot": 7},
     ),
     "probe_result": ProbeResult(
         chosen_because="no key of another provider was found",
@@ -458,6 +460,10 @@ BODIES: dict[str, Body] = {
             off_reason="it is expired",
             last_error="it is expired",
             jobs=[BatchJob("batch_1", state="in_progress", texts=2_000, age_s=61.5)],
+            concurrency=2,
+            poll_interval_ms=2_000,
+            timeout_ms=3_600_000,
+            last_provider="openai",
         ),
         embedding=EmbeddingStatus(
             provider="openai",
@@ -498,5 +504,6 @@ BODIES: dict[str, Body] = {
         notices=[NOTICE],
         restricted_socket="/run/user/1000/memoryd/memoryd-agent/memoryd.sock",
         allowed=["search", "get", "status"],
+        hidden={"names that begin with a dot": 7},
     ),
 }

@@ -1,7 +1,7 @@
 """Methods of the MCP server: introductions, lists, tools, notes as resources, and one prompt."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from memctl.mcp.jsonrpc import (
     HANDSHAKE_VERSIONS,
@@ -29,6 +29,8 @@ STATIC_MS = 300_000
 PAGE_NOTES = 200
 MAX_NOTE_CHARS = 100_000
 """Maximum characters of a note that a client reads whole."""
+CHAT_TYPE_KEY = "memoryd/chatType"
+"""Key in the `_meta` of a tool call: the kind of chat in which the answer is read."""
 URI_PREFIX = "memory://note/"
 CONTEXT_URI = "memory://context"
 RECALL_PREFIX = "memory://recall/"
@@ -124,6 +126,7 @@ def check(call: RpcCall) -> None:
             if params.get("name") not in names:
                 raise RpcError(INVALID_PARAMS, f"Unknown tool; the tools are {', '.join(names)}")
             _arguments(call)
+            _chat_type(call)
         case "resources/read":
             uri = params.get("uri")
             prefixes = (URI_PREFIX, RECALL_PREFIX)
@@ -148,11 +151,25 @@ def _arguments(call: RpcCall) -> dict[str, Any]:
     return arguments
 
 
+def _chat_type(call: RpcCall) -> tools.ChatType:
+    """Return the kind of chat in which an answer is read. Raises `RpcError` for an unknown one."""
+    meta = call.params.get("_meta")
+    found = meta.get(CHAT_TYPE_KEY, "direct") if isinstance(meta, dict) else "direct"
+    kinds: tuple[tools.ChatType, ...] = get_args(tools.ChatType)
+    for known in kinds:
+        if found == known:
+            return known
+    raise RpcError(INVALID_PARAMS, f"{CHAT_TYPE_KEY} must be one of {', '.join(kinds)}")
+
+
 def _call_tool(client: Client, call: RpcCall, timeout_s: float) -> RpcResult:
     """Return the text of a tool; a failure is a text for the model too."""
     name = call.params["name"]
     try:
-        text = tool_answers.text(tools.run(client, name, _arguments(call), timeout_s=timeout_s))
+        found = tools.run(
+            client, name, _arguments(call), chat_type=_chat_type(call), timeout_s=timeout_s
+        )
+        text = tool_answers.text(found)
     except MemorydError as error:
         return failed_tool(error)
     return RpcResult({"content": [{"type": "text", "text": text}], "isError": False})

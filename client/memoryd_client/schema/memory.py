@@ -30,12 +30,15 @@ class GetBody(Body):
     `path` may be a citation, such as `memory/a.md#L3-L7`: then 1 and None mean the cited lines.
 
     For a transcript, the messages of these records; with `raw`, the records themselves.
+    `session` and `chat_type` are as in `SearchBody`: what such a search may not see is refused.
     """
 
     path: str
     start_line: int = 1
     lines: int | None = None
     raw: bool = False
+    session: str | None = None
+    chat_type: str | None = None
 
 
 class GetResult(Body):
@@ -120,15 +123,22 @@ class FilesBody(Body):
     `state` is `indexed`, `remarked` (indexed, with a remark), `skipped` (found or configured, but
     not memory) or `failed` (unreadable). `after` is the `next_after` of the previous page; `limit`
     is 1 to 1,000.
+
+    With `path`, the answer has one entry, for this path, whatever `state` and `after` are.
     """
 
     state: str = "indexed"
     after: str | None = None
     limit: int = 200
+    path: str | None = None
 
 
 class FileEntry(Body):
-    """One file. `reason` is the reason why it is not indexed, or its remark."""
+    """One file. `reason` is the reason why it is not indexed, or its remark.
+
+    If it was asked for by its path, `state` may also be `pending` (found, but not read yet),
+    `missing` or `hidden` (a rule excludes it).
+    """
 
     path: str
     state: str
@@ -139,11 +149,15 @@ class FileEntry(Body):
 
 
 class FilesResult(Body):
-    """A page of files; `total` counts those on all pages, `next_after` names the next page."""
+    """A page of files; `total` counts those on all pages, `next_after` names the next page.
+
+    `hidden` counts what each rule hid at the last scan. A hidden folder counts as one.
+    """
 
     files: list[FileEntry]
     total: int
     next_after: str | None = None
+    hidden: dict[str, int] = field(default_factory=dict)
 
 
 class Check(Body):

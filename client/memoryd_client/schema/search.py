@@ -49,12 +49,15 @@ class SearchBody(Body):
     `path_glob` is matched against result paths (`*` and `?` stay within a folder, `**` spans
     folders). `since` and `until` are inclusive dates `YYYY-MM-DD`, compared with a file's own date
     (of its name, its front matter or its records), else its modification time. `visibility` selects
-    the transcripts: `self` (only those of `session`), `agent` or `all`. `mode` is `hybrid`,
-    `keyword` or `vector`; `max_chars` limits all snippets together; `explain` requests an
-    `Explanation` per result. The query may contain operators: see docs/search.md. `highlight`
+    the transcripts: `self` (only those of `session`), `tree` (also those of the sessions that it
+    spawned), `agent` or `all`. `mode` is `hybrid`, `keyword` or `vector`; `max_chars` limits all
+    snippets together; `explain` requests an `Explanation` per result. The query may contain
+    operators: see docs/search.md. `highlight`
     requests the positions of the query's words. `trusted` leaves out results whose `origin` is
     `untrusted`, `min_confidence` those whose `confidence` is below it. `now` is the asker's time
     with the offset from UTC (RFC 3339), from which "yesterday" is counted; None means the daemon's.
+    `chat_type` is `direct` (or None), `group` or `channel`: in the last two, neither MEMORY.md and
+    USER.md nor private conversations are found, and a warning says so.
     """
 
     query: str
@@ -73,6 +76,7 @@ class SearchBody(Body):
     trusted: bool = False
     min_confidence: float | None = None
     now: str | None = None
+    chat_type: str | None = None
 
 
 class Explanation(Body):
@@ -108,8 +112,10 @@ class Hit(Body):
     does, or the sender and the kind of quoted content; "" if unknown.
 
     `title` is the title of a note: of its front matter, else its first heading, else its file name.
-    `date` is the day that the file is of, `YYYY-MM-DD`, or its first and last day as in
-    `2026-11-23/2026-11-29`. Both are "" for a file without one. `confidence` is the calibrated
+    For a transcript it is that of the conversation, else the first words of its first question.
+    `date` is the day of the note, `YYYY-MM-DD`, or its first and last day as in
+    `2026-11-23/2026-11-29`; for a transcript it is the day of the message that answers, else the
+    first one of the conversation. Both are "" if unknown. `confidence` is the calibrated
     probability that the result answers the query; None if the daemon does not estimate it.
     """
 

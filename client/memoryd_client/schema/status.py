@@ -70,6 +70,9 @@ class BatchStatus(Body):
 
     After `limit` failures in a row it is off, for `off_reason`, until a probe succeeds. `undeleted`
     counts ended jobs whose files are still at the vendor, `undeleted_error` says why.
+
+    `wait` is always false: `sync` and `index` wait for no job. `concurrency`, `poll_interval_ms`
+    and `timeout_ms` are the settings; `last_provider` is the provider of `last_error`.
     """
 
     enabled: bool
@@ -81,6 +84,11 @@ class BatchStatus(Body):
     jobs: list[BatchJob] = field(default_factory=list)
     undeleted: int = 0
     undeleted_error: str | None = None
+    wait: bool = False
+    concurrency: int = 0
+    poll_interval_ms: int = 0
+    timeout_ms: int = 0
+    last_provider: str | None = None
 
 
 class EmbeddingStatus(Body):
@@ -231,3 +239,4 @@ class StatusResult(Body):
     restricted: bool = False
     restricted_socket: str | None = None
     allowed: list[str] = field(default_factory=list)
+    hidden: dict[str, int] = field(default_factory=dict)

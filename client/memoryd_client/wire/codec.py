@@ -175,6 +175,14 @@ def no_greeting(path: str, limit_s: float) -> errors.RequestTimeoutError:
     )
 
 
+def stopped(call: Call[ResultT]) -> errors.DaemonNotRunningError:
+    """Return the error for a call during which the daemon was stopped, and not started again."""
+    return errors.DaemonNotRunningError(
+        f"memoryd was stopped before {call.op} was answered",
+        hint="start it with `memctl start`; it resumes unfinished work",
+    )
+
+
 def lost(detail: object = None) -> errors.ConnectionLostError:
     """Return the error for a connection that ended before the answer."""
     reason = f": {detail}" if detail else ""

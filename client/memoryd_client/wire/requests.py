@@ -145,9 +145,9 @@ def search(body: SearchBody) -> Call[SearchResult]:
     return Call(Op.SEARCH, body, SearchResult)
 
 
-def get(path: str, *, start_line: int, lines: int | None, raw: bool) -> Call[GetResult]:
+def get(body: GetBody) -> Call[GetResult]:
     """Ask for lines of a memory file; see `GetBody`."""
-    body = GetBody(path=encodable(path), start_line=start_line, lines=lines, raw=raw)
+    body.path = encodable(body.path)
     return Call(Op.GET, body, GetResult)
 
 
@@ -200,6 +200,11 @@ def files(state: str, *, after: str | None, limit: int) -> Call[FilesResult]:
     """Ask for one page of files; see `FilesBody`."""
     after = None if after is None else encodable(after)
     return Call(Op.FILES, FilesBody(encodable(state), after, limit), FilesResult)
+
+
+def why(path: str) -> Call[FilesResult]:
+    """Ask for the state of one path; see `FilesBody`."""
+    return Call(Op.FILES, FilesBody(path=encodable(path)), FilesResult)
 
 
 def session_start(session: str) -> Call[SessionStartResult]:

@@ -77,7 +77,7 @@ class BatchMode:
         """Stop creating jobs."""
         self.last_error = reason
         if self.off_reason is None:
-            self.off_reason = f"{reason} `memctl probe` turns it on again if it works."
+            self.off_reason = f"{reason.rstrip('.')}; `memctl probe` turns it on again if it works"
             log.warning("the batch API is turned off: %s", reason)
 
     def reset(self) -> None:

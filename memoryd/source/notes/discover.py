@@ -8,7 +8,7 @@ from memoryd.config.settings import ExtraPath
 from memoryd.fs.hang import DISK_LIMIT_S, within
 from memoryd.fs.safe_open import LinkError, stat_file
 from memoryd.messages import FileKey, FileStat, file_stat
-from memoryd.source.filenames import is_utf8
+from memoryd.source.filenames import IGNORE_FILE, is_utf8
 from memoryd.source.notes.ignore import IgnoreFile, IgnoreFiles
 from memoryd.source.notes.roots import Root, extra_root, workspace_roots
 from memoryd.source.notes.walk import Scan, Walk
@@ -47,6 +47,7 @@ class Discovery:
         for root in self._roots():
             walk.visit(root)
         walk.scan.skip_ignore_files()
+        walk.scan.unhide()
         self._special = walk.scan.ignore_files
         return walk.scan
 
@@ -74,6 +75,19 @@ class Discovery:
     def hides(self, path: Path) -> bool:
         """Return whether an ignore file hides a file. Blocking. Raises `OSError` if unknown."""
         return self._hidden(path, folder=False)
+
+    def why_not(self, path: Path) -> str | None:
+        """Return the rule because of which a path can't be memory, None if it can. Blocking.
+
+        Looks at no file except ignore files. Raises `OSError` if that is unknown.
+        """
+        roots = [root for root in self._roots() if path.is_relative_to(root.path)]
+        reasons = [root.why_not(path) for root in roots]
+        if not roots:
+            return "neither the workspace's memory nor one of the extra_paths"
+        if self.hides(path):
+            return f"hidden by a {IGNORE_FILE} file"
+        return None if None in reasons else reasons[0]
 
     def concerns(self, folder: Path) -> bool:
         """Return whether a directory may contain memory or lead to it. Blocking.

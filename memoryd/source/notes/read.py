@@ -1,12 +1,11 @@
-"""Reader of memory files: decoding, private blocks, and access checks for clients."""
+"""Reader of memory files: private blocks, and access checks for clients."""
 
-import codecs
 import errno
 import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from memoryd.fs.hang import idle
 from memoryd.fs.safe_open import BLOCK_BYTES, LinkError, RegularFile
 from memoryd.messages import FileContent, file_stat
 from memoryd.source.mounts import Mounts
+from memoryd.source.notes.decode import Decoder
 from memoryd.source.notes.discover import Discovery
 from memoryd.text.redact import Redactor
 
@@ -82,128 +82,6 @@ def _tags(line: str) -> Iterator[_Tag]:
             quoted = line[at - 1 : at] == "`" == line[match.end() : match.end() + 1]
             yield _Tag(at, match.end(), depth, quoted)
         at = line.find("<", at + 1)
-
-
-_UTF8_BOM = codecs.BOM_UTF8
-_CONTROLS = bytes(set(range(32)) - set(b"\b\t\n\v\f\r\x1b"))
-"""Control bytes that text files don't contain; in packed files, every tenth byte is one."""
-_REPLACEMENT = "\ufffd"
-
-
-class Lines:
-    """Incremental `split_lines`."""
-
-    def __init__(self) -> None:
-        self._lines: list[str] = []
-        self._open: list[str] = []
-        self._carriage_return = ""
-
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    def feed(self, text: str) -> None:
-        """Add the next piece."""
-        text = self._carriage_return + text
-        self._carriage_return = "\r" if text.endswith("\r") else ""
-        text = text.removesuffix("\r")  # perhaps half of a line end
-        first, *others = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        self._open.append(first)
-        if others:
-            self._lines.append("".join(self._open))
-            self._open = [others.pop()]
-            self._lines += others
-
-    def finish(self) -> list[str]:
-        """Return all lines."""
-        if self._carriage_return:
-            self.feed("\n")
-        if last := "".join(self._open):
-            self._lines.append(last)
-        return self._lines
-
-
-class Decoder:
-    """Decoder of UTF-8, and of UTF-16 with a byte order mark, which is dropped.
-
-    Replaces invalid bytes by U+FFFD, and NUL too, because SQLite takes it for the end of a text.
-    """
-
-    def __init__(self) -> None:
-        self.lines = Lines()
-        self._begun = False
-        self._decode: Callable[[bytes, str, bool], tuple[str, int]] = codecs.utf_8_decode
-        self._encoding = "UTF-8"
-        self._rest = b""
-        self._bytes = 0
-        self._controls = 0
-        self._nuls = 0
-        self._bad = 0
-
-    def feed(self, block: bytes, *, last: bool = False) -> None:
-        """Decode the next bytes; `last` marks the end."""
-        data = self._rest + block
-        if not self._begun:
-            if len(data) < len(_UTF8_BOM) and not last:
-                self._rest = data
-                return
-            data = self._begin(data)
-        text, used = self._decode(data, "replace", last)
-        self._rest = data[used:]
-        self._count(text, data[:used])
-        self.lines.feed(text.replace("\0", _REPLACEMENT))
-
-    def is_text(self) -> bool:
-        """Return whether the bytes so far look like text in some encoding."""
-        if self._encoding != "UTF-8":
-            # One in 32 random pairs of bytes is a lone surrogate.
-            return self._bad * 100 <= self._bytes and self._controls * 3 <= self._bytes
-        # Text in an old encoding may be mostly invalid bytes, but has no controls.
-        return self._controls * 50 <= self._bytes or (self._controls + self._bad) * 3 <= self._bytes
-
-    def remarks(self) -> tuple[str, ...]:
-        """Return remarks about the encoding for the user."""
-        found: list[str] = []
-        if self._encoding != "UTF-8":
-            found.append(f"{self._encoding}, not UTF-8; it is read anyway")
-            if self._bad:
-                found.append(f"{_counted(self._bad, 'character')} can't be read")
-        elif self._bad:
-            found.append(
-                f"not UTF-8: {_counted(self._bad, 'byte')} can't be read; save it as UTF-8"
-            )
-        if self._nuls:
-            found.append(f"{_counted(self._nuls, 'NUL byte')}, read as U+FFFD")
-        return tuple(found)
-
-    def _begin(self, data: bytes) -> bytes:
-        self._begun = True
-        if data.startswith(_UTF8_BOM):
-            return data[len(_UTF8_BOM) :]
-        for mark, decode in (
-            (codecs.BOM_UTF16_LE, codecs.utf_16_le_decode),
-            (codecs.BOM_UTF16_BE, codecs.utf_16_be_decode),
-        ):
-            if data.startswith(mark):
-                self._decode, self._encoding = decode, "UTF-16"
-                return data[len(mark) :]
-        return data
-
-    def _count(self, text: str, data: bytes) -> None:
-        replaced = text.count(_REPLACEMENT)
-        if self._encoding != "UTF-8":
-            self._bad += replaced
-            data = text.encode()
-        elif replaced:
-            # Valid bytes keep their length; a replacement has three.
-            good = data.count(_REPLACEMENT.encode())
-            self._bad += len(data) - len(text.encode()) + 3 * (replaced - good)
-        self._bytes += len(data)
-        self._nuls += data.count(0)
-        self._controls += len(data) - len(data.translate(None, _CONTROLS))
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 MAX_BYTES = 256 * 1024 * 1024
@@ -297,12 +175,17 @@ def _decode_file(file: RegularFile) -> tuple[str, Decoder]:
             raise _too_large()
         digest.update(block)
         decoder.feed(block)
-        if not decoder.is_text():
-            raise OSError(errno.EILSEQ, "not text")
-        if len(decoder.lines) > MAX_LINES:
-            raise OSError(errno.EFBIG, f"more than {MAX_LINES:,} lines; split it")
+        _check_text(decoder)
     decoder.feed(b"", last=True)
+    _check_text(decoder)
     return digest.hexdigest(), decoder
+
+
+def _check_text(decoder: Decoder) -> None:
+    if not decoder.is_text():
+        raise OSError(errno.EILSEQ, "not text")
+    if len(decoder.lines) > MAX_LINES:
+        raise OSError(errno.EFBIG, f"more than {MAX_LINES:,} lines; split it")
 
 
 def _too_large() -> OSError:

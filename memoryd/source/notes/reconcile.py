@@ -9,6 +9,7 @@ import contextlib
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Set
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
@@ -94,14 +95,15 @@ LARGE_BYTES = 4_000_000
 class ReconcileStats:
     """Result of the last full scan.
 
-    `away`: some indexed files may be on an unmounted disk. `waiting` counts changed large files
-    that were read recently. `left_out` has a message for each directory whose ignore file can't be
-    used.
+    `hidden` counts the paths that each rule hides. `away`: some indexed files may be on an
+    unmounted disk. `waiting` counts changed large files that were read recently. `left_out` has a
+    message for each directory whose ignore file can't be used.
     """
 
     scans: int = 0
     last_scan_s_ago: float | None = None
     skipped: list[tuple[str, str]] = field(default_factory=list)
+    hidden: dict[str, int] = field(default_factory=dict)
     problem: str | None = None
     away: bool = False
     waiting: int = 0
@@ -347,6 +349,7 @@ class Reconciler:
         stats = ReconcileStats(
             self._stats.scans + 1,
             skipped=list(scan.skipped.items()),
+            hidden=dict(sorted(Counter(scan.hidden.values()).items())),
             problem=problem,
             away=bool(verdict.away),
             left_out=tuple(scan.left_out()),

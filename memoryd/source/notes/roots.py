@@ -9,9 +9,12 @@ from memoryd.config.settings import ExtraPath
 from memoryd.config.validate import ConfigError
 from memoryd.fs.hang import tick
 from memoryd.source.filenames import (
+    DREAMING_FOLDER,
+    DREAMING_RULE,
     MEMORY_FOLDER,
     ROOT_FILES,
     SUFFIX,
+    hiding_rule,
     is_markdown,
     is_tool_folder,
     split_glob,
@@ -55,6 +58,10 @@ class Selection:
         on_the_way = leading is None or self._ways[depth - 1].verdict(name, folder=True)
         return False if on_the_way else None
 
+    def names(self, parts: tuple[str, ...]) -> bool:
+        """Return whether the pattern begins with these directories."""
+        return self._leading[: len(parts)] == list(parts)
+
     def takes(self, path: str, *, taken: bool) -> bool:
         """Return whether a file is taken; `taken` is the result for its directory."""
         path = _any_case(path)
@@ -71,7 +78,8 @@ class Root:
     """One root: a file or a directory. A missing `optional` root is not reported.
 
     `selection` None takes every Markdown file. `shown` is the path with its pattern, if any.
-    `origin` is that of its notes.
+    `origin` is that of its notes. The directory `dreaming` is only entered if `path` is in it, or
+    if the pattern names it.
     """
 
     path: Path
@@ -79,9 +87,19 @@ class Root:
     optional: bool = False
     selection: Selection | None = None
     origin: Origin = Origin.OWNER
+    dreaming: Path | None = None
+
+    def folder_rule(self, parts: tuple[str, ...]) -> str | None:
+        """Return the built-in rule that hides a directory from this root, None if none does."""
+        if parts[-1] == DREAMING_FOLDER and self.path.joinpath(*parts) == self.dreaming:
+            named = self.selection is not None and self.selection.names(parts)
+            return None if named else DREAMING_RULE
+        return hiding_rule(parts[-1], folder=True)
 
     def enters(self, parts: tuple[str, ...], *, taken: bool) -> bool | None:
         """Return whether everything below a directory is taken, None if nothing can be."""
+        if parts[-1] == DREAMING_FOLDER and self.folder_rule(parts) is not None:
+            return None
         if self.selection is not None:
             return self.selection.enters(parts, taken=taken)
         return None if is_tool_folder(parts[-1]) else True
@@ -96,6 +114,21 @@ class Root:
         if (taken := self._taken(parts[:-1])) is None:
             return False
         return self.selection is None or self.selection.takes("/".join(parts), taken=taken)
+
+    def why_not(self, path: Path) -> str | None:
+        """Return why a file below this root is not taken, apart from ignore files; None: it is."""
+        if self.holds(path):
+            return None
+        *folders, name = path.relative_to(self.path).parts or (path.name,)
+        parents = tuple(folders)
+        rules = [self.folder_rule(parents[: depth + 1]) for depth in range(len(parents))]
+        rules.append(hiding_rule(name, folder=False))
+        hidden = next((rule for rule in rules if rule is not None), None)
+        if hidden is not None:
+            return f"memoryd leaves out {hidden}"
+        if not is_markdown(name):
+            return f"not a Markdown file ({SUFFIX})"
+        return f"the pattern or an exclusion of {self.shown} leaves it out"
 
     def leads_to(self, folder: Path) -> bool:
         """Return whether a directory may contain memory or lead to it."""
@@ -116,7 +149,11 @@ class Root:
 def workspace_roots(workspace: Path) -> list[Root]:
     """Return the workspace's own roots, all optional."""
     names = (*ROOT_FILES, MEMORY_FOLDER)
-    return [Root(workspace / name, str(workspace / name), optional=True) for name in names]
+    dreaming = workspace / MEMORY_FOLDER / DREAMING_FOLDER
+    return [
+        Root(workspace / name, str(workspace / name), optional=True, dreaming=dreaming)
+        for name in names
+    ]
 
 
 def extra_root(workspace: Path, extra: str | ExtraPath, *, look: bool = True) -> Root:
@@ -129,10 +166,13 @@ def extra_root(workspace: Path, extra: str | ExtraPath, *, look: bool = True) ->
     if isinstance(extra, str):
         head, tail = split_glob(extra)
         if tail and not (look and _is_there(expand(extra))):
-            return _root(expand(head), f"/{tail}", ())
-        return _root(expand(extra), ALL, ())
-    root = _root(expand(extra.path), extra.pattern, extra.exclude)
-    return replace(root, origin=Origin(extra.origin))
+            root = _root(expand(head), f"/{tail}", ())
+        else:
+            root = _root(expand(extra), ALL, ())
+    else:
+        root = _root(expand(extra.path), extra.pattern, extra.exclude)
+        root = replace(root, origin=Origin(extra.origin))
+    return replace(root, dreaming=workspace / MEMORY_FOLDER / DREAMING_FOLDER)
 
 
 def _root(path: Path, pattern: str, exclude: tuple[str, ...]) -> Root:

@@ -17,7 +17,15 @@ from memoryd.fs.directories import shown_path
 from memoryd.fs.hang import tick
 from memoryd.fs.safe_open import Descent
 from memoryd.messages import FileKey, FileStat, file_stat
-from memoryd.source.filenames import IGNORE_FILE, NOT_UTF8, is_markdown, is_utf8
+from memoryd.source.filenames import (
+    IGNORE_FILE,
+    IGNORE_RULE,
+    NOT_UTF8,
+    SUFFIX,
+    hiding_rule,
+    is_markdown,
+    is_utf8,
+)
 from memoryd.source.notes.ignore import IgnoreFile, IgnoreFiles, Rules
 from memoryd.source.notes.roots import Root
 
@@ -29,16 +37,19 @@ class Scan:
     """Result of a walk.
 
     `folders` maps each directory to watch (walked, or parent of a missing root) to its (device,
-    inode). `skipped` maps displayable paths to reasons. Nothing is known below `unread` paths, so
-    nothing there may be pruned. `roots` are all roots, present or not; `places` are their
-    directories, and those at which another file system begins. `doubled` are files with a second
-    name, which is ignored as long as they exist. `ignore_files` are the special ones, by path.
+    inode). `skipped` maps displayable paths to reasons, `hidden` other paths to the rules that hide
+    them; a hidden directory counts as one path, because the walk does not enter it. Nothing is
+    known below `unread` paths, so nothing there may be pruned. `roots` are all roots, present or
+    not; `places` are their directories, and those at which another file system begins. `doubled`
+    are files with a second name, which is ignored as long as they exist. `ignore_files` are the
+    special ones, by path.
     """
 
     workspace: Path
     stats: dict[FileKey, FileStat] = field(default_factory=dict)
     folders: dict[Path, tuple[int, int]] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
+    hidden: dict[str, str] = field(default_factory=dict)
     unread: list[Path] = field(default_factory=list)
     roots: list[Path] = field(default_factory=list)
     places: dict[Path, tuple[int, int]] = field(default_factory=dict)
@@ -71,6 +82,14 @@ class Scan:
                     f" memoryd leaves out {folder} until it can"
                 )
         return found
+
+    def unhide(self) -> None:
+        """Drop hidden paths that another root takes."""
+        root = str(self.workspace).rstrip("/") + "/"
+        notes = {key.path for key in self.stats} if self.hidden else set()
+        for path in [*self.hidden]:
+            if path.removeprefix(root) in notes or Path(path) in self.folders:
+                del self.hidden[path]
 
     def skip_ignore_files(self) -> None:
         """Note the problems of the ignore files."""
@@ -167,6 +186,7 @@ class Walk:
             self.scan.unreadable(str(root.path), error)
             return
         if hidden:
+            self.scan.hidden[str(root.path)] = IGNORE_RULE
             if not root.optional:
                 self.scan.skip(root.shown, f"hidden by a {IGNORE_FILE} file")
         elif folder:
@@ -268,7 +288,10 @@ class Walk:
         link = entry.is_symlink()
         if entry.is_dir(follow_symlinks=False) or (link and _leads_to_folder(entry)):
             taken = root.enters(parts, taken=folder.taken)
-            if taken is None or _hidden(path, folder, is_folder=not link):
+            if taken is None:
+                self._note_rule(path, root.folder_rule(parts))
+                return
+            if self._is_ignored(path, folder, is_folder=not link):
                 return
             if link:
                 self.scan.skip(path, LINK)
@@ -280,8 +303,22 @@ class Walk:
         elif is_markdown(entry.name):
             selection = root.selection
             taken = selection is None or selection.takes("/".join(parts), taken=folder.taken)
-            if taken and not _hidden(path, folder, is_folder=False):
+            if taken and not self._is_ignored(path, folder, is_folder=False):
                 self._add(path, entry.stat(follow_symlinks=False))
+        elif (rule := hiding_rule(entry.name, folder=False)) is not None:
+            as_note = os.path.splitext("/".join(parts))[0] + SUFFIX
+            if root.selection is None or root.selection.takes(as_note, taken=folder.taken):
+                self._note_rule(path, rule)
+
+    def _is_ignored(self, path: str, folder: _Folder, *, is_folder: bool) -> bool:
+        if folder.rules is None or not folder.rules.hide(path, folder=is_folder):
+            return False
+        self._note_rule(path, IGNORE_RULE)
+        return True
+
+    def _note_rule(self, path: str, rule: str | None) -> None:
+        if rule is not None:
+            self.scan.hidden[path] = rule
 
     def _add(self, path: str, found: os.stat_result) -> None:
         if not stat_module.S_ISREG(found.st_mode):
@@ -297,10 +334,6 @@ class Walk:
             self.scan.stats[key] = file_stat(found)
         elif first != key:
             self.scan.doubled.add(first)
-
-
-def _hidden(path: str, folder: _Folder, *, is_folder: bool) -> bool:
-    return folder.rules is not None and folder.rules.hide(path, folder=is_folder)
 
 
 def _leads_to_folder(link: os.DirEntry[str]) -> bool:

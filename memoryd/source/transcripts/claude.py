@@ -1,12 +1,21 @@
 """Claude Code format: `user` and `assistant` records with the API's messages, among others."""
 
+import re
 from collections.abc import Sequence
 
 from memoryd.source.transcripts.decisions import command, decided
-from memoryd.source.transcripts.format import Message, Record
+from memoryd.source.transcripts.format import (
+    BY_A_PERSON,
+    BY_A_PROGRAM,
+    Message,
+    Record,
+    Title,
+    title_of,
+)
 from memoryd.source.transcripts.strip import block_text, own_words, said
 
 _SPOKEN = ("user", "assistant")
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _NOT_SPOKEN = ("isMeta", "isCompactSummary", "isSidechain", "isApiErrorMessage")
 
 
@@ -41,6 +50,39 @@ class Claude:
         elif message.get("model") == "<synthetic>":
             return None
         return said(role, content, record.get("timestamp"))
+
+    def title(self, record: Record) -> Title | None:
+        """Return the name that a person gave, else the program's title, else its summary.
+
+        A summary may be that of another conversation, which its leaf tells.
+        """
+        match record.get("type"):
+            case "custom-title":
+                return title_of(record.get("customTitle"), BY_A_PERSON)
+            case "ai-title":
+                return title_of(record.get("aiTitle"), BY_A_PROGRAM + 1)
+            case "summary":
+                return title_of(record.get("summary"), BY_A_PROGRAM, record.get("leafUuid"))
+        return None
+
+
+def own_session(name: str, head: Sequence[Record]) -> str:
+    """Return the session of a transcript, which Claude Code names its file after.
+
+    Copied records of another session may come first.
+    """
+    ids = [id_ for record in head if isinstance(id_ := record.get("sessionId"), str)]
+    return name if name in ids or _UUID.fullmatch(name) else next(iter(ids), "")
+
+
+def source_sessions(head: Sequence[Record], own: str) -> set[str]:
+    """Return the other sessions that records were copied from."""
+    found: set[str] = set()
+    for record in head:
+        source = record.get("forkedFrom")
+        ids = record.get("sessionId"), source.get("sessionId") if isinstance(source, dict) else ""
+        found.update(id_ for id_ in ids if isinstance(id_, str))
+    return found - {own, ""}
 
 
 def _queued(record: Record) -> Message | None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from memoryd.source.transcripts.format import Message, Record
+from memoryd.source.transcripts.format import BY_A_PERSON, Message, Record, Title, title_of
 from memoryd.source.transcripts.strip import own_words, said
 
 _TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
@@ -40,6 +40,12 @@ class Codex:
     def message(self, record: Record) -> Message | None:
         """Return a user's message from an event, the assistant's from an item."""
         return _answered(record) or _typed(record)
+
+    def title(self, record: Record) -> Title | None:
+        """Return the name of the thread."""
+        payload = _payload(record, "event_msg")
+        named = payload.get("type") == "thread_name_updated"
+        return title_of(payload.get("thread_name"), BY_A_PERSON) if named else None
 
 
 class CodexEvents(Codex):

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -25,10 +25,11 @@ from memoryd.messages import (
     file_stat,
 )
 from memoryd.source.transcripts.archive import opened
-from memoryd.source.transcripts.format import Record, TranscriptFormat
+from memoryd.source.transcripts.format import Record, TranscriptFormat, chat_type_of, record_id
 from memoryd.source.transcripts.locations import is_archive
 from memoryd.source.transcripts.spoken import ReadingRules, Spoken, spoken
 from memoryd.source.transcripts.times import Times
+from memoryd.source.transcripts.topic import TopicReader, spoken_title
 
 MAX_RECORD_BYTES = 16 * 1024 * 1024
 HEAD_BYTES = 4_096
@@ -39,9 +40,15 @@ HEAD_LINES = 1_000
 BOM = b"\xef\xbb\xbf"
 
 
+Repeated = Callable[[TranscriptFormat, Sequence[Record]], Collection[str]]
+
+
 @dataclass(frozen=True, slots=True)
 class DeltaOptions:
     """Options for reading transcripts. `owner` is the owning agent.
+
+    `repeated` returns the ids of records that another transcript has, and that are left out, from
+    the first records, which are empty if they were read before.
 
     `base` returns the directory below which no links are allowed; `unpack_in` is the one for
     unpacked archives.
@@ -55,6 +62,7 @@ class DeltaOptions:
     tokens: int
     max_bytes: int
     owner: str = ""
+    repeated: Repeated = lambda fmt, head: ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +110,18 @@ def read_delta(
         # Read first, so that a file rewritten meanwhile differs at the next check.
         first = os.pread(file.fileno(), HEAD_BYTES, 0)
         is_same = base is not None and _is_same(file, found, size, base)
-        fmt, session = _recognized(file, size, base if is_same else None, options)
+        fmt, session, records = _recognized(file, size, base if is_same else None, options)
         name = "" if fmt is None else fmt.name
         generation = 0 if base is None else base.generation
         if base is not None and (not is_same or base.format not in ("", name)):
             base = None
             generation += 1
+        repeated = () if fmt is None else options.repeated(fmt, records)
         start = Position(0, 1) if base is None else Position(base.tail_offset, base.tail_line)
         end, messages, malformed, open_messages = start, 0, 0, 0
+        chat_type = "" if base is None else base.chat_type
         times = Times.of(base)
+        topics = TopicReader(None if base is None else base.topic, fmt, options.rules)
         chunker = TranscriptChunker(tokens=options.tokens, max_bytes=options.max_bytes)
         closed, read_to = is_archive(path.name), start.offset
         for line in _lines(file, start, size, closed=closed) if fmt is not None else ():
@@ -121,11 +132,17 @@ def read_delta(
             record = _record(line.data)
             if record is None:
                 malformed += is_new and not _is_blank(line)
-            elif fmt is not None and (message := fmt.message(record)) is not None:
+                continue
+            if repeated and record_id(record) in repeated:
+                continue
+            topics.read(record)
+            if fmt is not None and (message := fmt.message(record)) is not None:
                 messages += is_new
                 open_messages += line.is_open
                 times = times.with_message(message)
-                said = spoken(message, options.rules)
+                chat_type = chat_type_of(chat_type, message.chat_type)
+                said = list(spoken(message, options.rules))
+                topics.hear(said)
                 chunker.add(line.at, [(part.text, part.voice) for part in said])
         if base is not None and end.offset < base.offset:
             raise OSError(errno.ESTALE, "it was truncated while it was read")
@@ -151,6 +168,8 @@ def read_delta(
         reading=options.rules.reading,
         first_at=times.first,
         last_at=times.last,
+        topic=topics.topic,
+        chat_type=chat_type,
     )
     content = f"{head_hash}:{generation}:{end.offset}:{read_to}:{state.reading}"
     return TranscriptDelta(
@@ -174,7 +193,7 @@ def read_records(
     taken: list[str] = []
     room, next_line, total = max_chars, None, 0
     with opened(path, options.base(path), options.unpack_in) as (file, _, size):
-        fmt, _ = _recognized(file, size, None, options)
+        fmt, *_ = _recognized(file, size, None, options)
         for line in _lines(file, Position(0, 1), size):
             total = line.at.line
             if total < start_line or next_line is not None:
@@ -191,14 +210,24 @@ def read_records(
 
 
 def messages(path: Path, options: DeltaOptions) -> Iterator[Spoken]:
-    """Yield every message of a transcript as `spoken` does. Raises `OSError`."""
+    """Yield every message of a transcript as `spoken` does, and its titles. Raises `OSError`."""
     with opened(path, options.base(path), options.unpack_in) as (file, _, size):
-        fmt, _ = _recognized(file, size, None, options)
+        fmt, *_ = _recognized(file, size, None, options)
         for line in _lines(file, Position(0, 1), size):
             record = _record(line.data)
-            message = None if record is None or fmt is None else fmt.message(record)
-            if message is not None:
+            if record is None or fmt is None:
+                continue
+            if (title := fmt.title(record)) is not None:
+                yield spoken_title(title, options.rules)
+            if (message := fmt.message(record)) is not None:
                 yield from spoken(message, options.rules)
+
+
+def record_ids(path: Path, options: DeltaOptions) -> set[str]:
+    """Return the ids of the records of a transcript. Raises `OSError`."""
+    with opened(path, options.base(path), options.unpack_in) as (file, _, size):
+        records = (_record(line.data) or {} for line in _lines(file, Position(0, 1), size))
+        return set(map(record_id, records)) - {""}
 
 
 def _shown(
@@ -265,21 +294,21 @@ def _is_same(file: BinaryIO, found: os.stat_result, size: int, base: TranscriptS
 
 def _recognized(
     file: BinaryIO, size: int, base: TranscriptState | None, options: DeltaOptions
-) -> tuple[TranscriptFormat | None, str]:
-    """Return a transcript's format and session; no format if it has only blank lines so far.
+) -> tuple[TranscriptFormat | None, str, list[Record]]:
+    """Return a transcript's format, session and head; no format if it has only blank lines so far.
 
-    Both are detected again until the head is complete, because the first line alone may fit another
+    They are detected again until the head is complete, because the first line alone may fit another
     format. Raises `OSError` if no format fits.
     """
     if base is not None and (
         base.lines >= HEAD_LINES or base.lines - base.malformed >= HEAD_RECORDS
     ):
-        return options.by_name(base.format), base.session
+        return options.by_name(base.format), base.session, []
     head, is_empty = _head(file, size)
     fmt = None if is_empty else options.detect(head)
     if fmt is None and not is_empty:
         raise OSError(errno.EILSEQ, "not a transcript of a known format")
-    return fmt, "" if fmt is None else fmt.session(head)
+    return fmt, "" if fmt is None else fmt.session(head), head
 
 
 def _head(file: BinaryIO, size: int) -> tuple[list[Record], bool]:

@@ -1,7 +1,7 @@
 """Protocol of a transcript format, and its messages."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -24,6 +24,16 @@ class Sender(Struct, frozen=True):
     is_owner: bool | None = None
     uncertain: bool = False
     has_others: bool = False
+
+
+DIRECT, GROUP, CHANNEL = "direct", "group", "channel"
+"""Kinds of chats."""
+
+
+def chat_type_of(*found: str) -> str:
+    """Return the kind of a chat by several signs; one that was ever direct is private."""
+    known = [kind for kind in found if kind in (DIRECT, GROUP, CHANNEL)]
+    return DIRECT if DIRECT in known else known[0] if known else ""
 
 
 class Part(Struct, frozen=True):
@@ -51,6 +61,39 @@ class Message(Struct, frozen=True):
     sender: Sender = Sender()
     parts: tuple[Part, ...] = ()
 
+    @property
+    def chat_type(self) -> str:
+        """Return the kind of chat that the sender's metadata tell, "" for none."""
+        return GROUP if self.sender.in_group else DIRECT if self.sender.ids else ""
+
+
+class Title(NamedTuple):
+    """Title of a conversation; the latest of the highest `rank` counts.
+
+    `leaf` is the last record of the conversation that it is of, "" for that of the transcript.
+    """
+
+    text: str
+    rank: int
+    leaf: str = ""
+
+
+BY_A_PROGRAM, BY_A_PERSON = 1, 3
+"""Ranks of titles by their author."""
+
+
+def title_of(text: object, rank: int, leaf: object = "") -> Title | None:
+    """Return a title, None for anything but a text with words."""
+    if not isinstance(text, str) or not text.strip():
+        return None
+    return Title(text, rank, leaf if isinstance(leaf, str) else "")
+
+
+def record_id(record: Record) -> str:
+    """Return the id of a record that copies of it share, "" if it has none."""
+    id_ = record.get("uuid")
+    return id_ if isinstance(id_, str) else ""
+
 
 class TranscriptFormat(Protocol):
     """Transcript format of an agent, one record a line. Stateless: any line may come first."""
@@ -65,6 +108,9 @@ class TranscriptFormat(Protocol):
 
     def message(self, record: Record) -> Message | None:
         """Return the message of a record, None if it has none. Never raises."""
+
+    def title(self, record: Record) -> Title | None:
+        """Return the title of a conversation that a record gives, None if none. Never raises."""
 
 
 class LeftOutError(OSError):

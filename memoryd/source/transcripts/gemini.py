@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from memoryd.source.transcripts.format import Message, Record
+from memoryd.source.transcripts.format import BY_A_PROGRAM, Message, Record, Title, title_of
 from memoryd.source.transcripts.strip import said
 
 _ROLES = {"user": "user", "gemini": "assistant"}
@@ -35,6 +35,12 @@ class Gemini:
             parts = [p for p in content if isinstance(p, dict) and not p.get("thought")]
             content = [{"type": "text", "text": part.get("text")} for part in parts]
         return said(_ROLES[record["type"]], content, record.get("timestamp"))
+
+    def title(self, record: Record) -> Title | None:
+        """Return the summary in the header, or in a change of it."""
+        change = record.get("$set")
+        part = change if isinstance(change, dict) else record if _is_header(record) else {}
+        return title_of(part.get("summary"), BY_A_PROGRAM)
 
 
 def _is_header(record: Record) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from memoryd.source.transcripts.format import Message, Record
+from memoryd.source.transcripts.format import BY_A_PROGRAM, Message, Record, Title, title_of
 from memoryd.source.transcripts.strip import said
 
 
@@ -34,6 +34,11 @@ class OpenClaw:
             record.get("timestamp"),
             record=message.get("__openclaw"),
         )
+
+    def title(self, record: Record) -> Title | None:
+        """Return the name of the session."""
+        named = record.get("type") == "session_info"
+        return title_of(record.get("name"), BY_A_PROGRAM) if named else None
 
 
 def _is_header(record: Record) -> bool:

@@ -17,7 +17,7 @@ import pyjson5
 from memoryd.fs.hang import idle, tick
 from memoryd.fs.safe_open import RegularFile
 from memoryd.messages import FileStat, TranscriptState, file_stat
-from memoryd.source.transcripts.format import Message, Record
+from memoryd.source.transcripts.format import DIRECT, GROUP, Message, Record, chat_type_of
 from memoryd.source.transcripts.openclaw import is_from_a_session
 from memoryd.source.transcripts.strip import said
 
@@ -27,6 +27,10 @@ MAX_BYTES = 64 * 1024 * 1024
 LOCK_SUFFIX = ".lock"
 STALE_LOCK_S = 10.0
 """Age of a lock whose holder has died, because a holder refreshes its time."""
+REGISTRY = "registry.json5"
+_FOLDERS = {"groups": GROUP, "chats": DIRECT}
+_NAMES = ("id", "chatId", "sessionId", "sessionKey", "key", "file", "path")
+_REGISTRY_DEPTH = 4
 _SUMMARIES = ("compactions", "compactedHistory")
 
 
@@ -57,6 +61,43 @@ def load(path: Path, base: Path) -> tuple[Record, FileStat, str, tuple[int, int]
         raise OSError(errno.EILSEQ, "not a chat of OpenClaw's session store")
     inode = found.st_dev, found.st_ino
     return chat, file_stat(found), hashlib.sha256(data).hexdigest(), inode
+
+
+def registered_chat_type(path: Path, chat: Record, base: Path) -> str:
+    """Return the kind of a chat, by the `registry.json5` above it, else by its folder. Blocking.
+
+    An entry of the registry with a `groupId` is a group, one with a `channel` alone a direct chat.
+    """
+    names = {path.stem, str(chat.get("id", "")), str(chat.get("sessionId", ""))} - {""}
+    for folder in (path.parent, path.parent.parent):
+        try:
+            with RegularFile(folder / REGISTRY, min(base, folder)) as file:
+                data = file.read() if os.fstat(file.fileno()).st_size <= MAX_BYTES else b""
+            registry = pyjson5.decode(data.decode("utf-8-sig"))
+        except (OSError, pyjson5.Json5Exception, UnicodeDecodeError, RecursionError):
+            continue
+        kinds = [
+            GROUP if entry.get("groupId") else DIRECT
+            for name, entry in _entries(registry, _REGISTRY_DEPTH)
+            if names & {name, *(_stem(entry.get(field)) for field in _NAMES)}
+        ]
+        if kinds:
+            return chat_type_of(*kinds)
+    return _FOLDERS.get(path.parent.name, "")
+
+
+def _entries(value: Any, depth: int, name: str = "") -> Iterator[tuple[str, Record]]:
+    """Yield the entries of a registry with their names."""
+    if isinstance(value, dict) and ("groupId" in value or "channel" in value):
+        yield name, value
+    elif depth and isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            yield from _entries(item, depth - 1, _stem(key))
+
+
+def _stem(name: object) -> str:
+    return Path(name).name.removesuffix(SUFFIX) if isinstance(name, str) else ""
 
 
 def numbered(chat: Record) -> Iterator[tuple[int, Any]]:

@@ -1,23 +1,26 @@
-"""OpenClaw's `sessions.json`: the keys of sessions, and which sessions spawned them.
+"""OpenClaw's `sessions.json`: the keys and labels of sessions, and which sessions spawned them.
 
 A session without people has a transcript like any other; only its key tells.
 """
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from memoryd.fs.safe_open import RegularFile
 from memoryd.source.transcripts.detect import excluded_key
+from memoryd.source.transcripts.format import CHANNEL, DIRECT, GROUP, chat_type_of
 
 NAME = "sessions.json"
 MAX_BYTES = 64 * 1024 * 1024
 _CRON = re.compile(r"(?:agent:[^:]*:)?cron:.")
 _MAX_GENERATIONS = 20
+_KINDS = {"direct": DIRECT, "dm": DIRECT, "group": GROUP, "channel": CHANNEL}
+"""Parts of keys that name the kind of a chat, as in `agent:main:telegram:group:-100`."""
 _TOPIC = "-topic-"
 """Between a session's id and the topic of its chat, in names of transcripts."""
 
@@ -27,22 +30,41 @@ class _Session(msgspec.Struct):
     file: Any = msgspec.field(name="sessionFile", default=None)
     spawned_by: Any = msgspec.field(name="spawnedBy", default=None)
     parent: Any = msgspec.field(name="parentSessionKey", default=None)
+    label: Any = None
+    subject: Any = None
+    chat_type: Any = msgspec.field(name="chatType", default=None)
+
+
+class SessionFacts(NamedTuple):
+    """Facts about a session. `reason`: why its transcript is left out, None if it is not.
+
+    `label` is the name that a person gave it, or else the subject of its group. `chat_type` and
+    `spawned_by` are as in `TranscriptState`.
+    """
+
+    reason: str | None = None
+    label: str = ""
+    chat_type: str = ""
+    spawned_by: tuple[str, ...] = ()
+
+
+UNKNOWN_SESSION = SessionFacts()
 
 
 class SessionKeys:
-    """Reasons why transcripts are left out, as the `sessions.json` beside them says."""
+    """Facts about the sessions of transcripts, as the `sessions.json` beside them says."""
 
     def __init__(self, base: Callable[[Path], Path]) -> None:
         """Take the function that returns the directory below which no links are allowed."""
         self._base = base
-        self._read: dict[Path, tuple[tuple[int, int, int], dict[str, str]]] = {}
+        self._read: dict[Path, tuple[tuple[int, int, int], dict[str, SessionFacts]]] = {}
 
-    def reason(self, path: Path) -> str | None:
-        """Return why a transcript is left out, None if it is not. Blocking."""
-        return self._reasons(path.parent).get(_id_of(path.name))
+    def facts(self, path: Path) -> SessionFacts:
+        """Return what is known about the session of a transcript. Blocking."""
+        return self._of_folder(path.parent).get(_id_of(path.name), UNKNOWN_SESSION)
 
-    def _reasons(self, folder: Path) -> dict[str, str]:
-        """Return the reasons by session id; those of the last reading while it can't be read."""
+    def _of_folder(self, folder: Path) -> dict[str, SessionFacts]:
+        """Return the facts by session id; those of the last reading while it can't be read."""
         _, before = self._read.get(folder, (None, {}))
         path = folder / NAME
         try:
@@ -52,7 +74,7 @@ class SessionKeys:
                 if folder in self._read and self._read[folder][0] == version:
                     return before
                 data = file.read() if stat.st_size <= MAX_BYTES else b"{}"
-            found = reasons(msgspec.json.decode(data, type=dict[str, _Session]))
+            found = session_facts(msgspec.json.decode(data, type=dict[str, _Session]))
         except FileNotFoundError:
             self._read.pop(folder, None)
             return {}
@@ -62,20 +84,46 @@ class SessionKeys:
         return found
 
 
-def reasons(sessions: dict[str, _Session]) -> dict[str, str]:
-    """Return why sessions are left out, by their id. One that people use too is not."""
-    found: dict[str, str] = {}
-    kept: set[str] = set()
+def session_facts(sessions: dict[str, _Session]) -> dict[str, SessionFacts]:
+    """Return the facts about sessions by their id. One that people use too is not left out."""
+    found: dict[str, SessionFacts] = {}
     for key, session in sessions.items():
-        why = _why(key, sessions)
+        parents = list(_ancestors(key, sessions))
+        own = SessionFacts(
+            _why(key, parents), _label(session), _chat_type(key, session), _names(parents, sessions)
+        )
         for id_ in (session.session_id, _id_of(session.file)):
-            if not isinstance(id_, str) or not id_:
-                continue
-            if why is None:
-                kept.add(id_)
-            else:
-                found[id_] = why
-    return {id_: why for id_, why in found.items() if id_ not in kept}
+            if isinstance(id_, str) and id_:
+                found[id_] = _both(found[id_], own) if id_ in found else own
+    return found
+
+
+def _both(one: SessionFacts, other: SessionFacts) -> SessionFacts:
+    """Return the facts about a session with two keys."""
+    is_kept = one.reason is None or other.reason is None
+    return SessionFacts(
+        None if is_kept else other.reason,
+        one.label or other.label,
+        chat_type_of(one.chat_type, other.chat_type),
+        tuple(dict.fromkeys(one.spawned_by + other.spawned_by)),
+    )
+
+
+def _chat_type(key: str, session: _Session) -> str:
+    """Return the kind of a session's chat: what it says, else what its key names."""
+    if session.chat_type in (DIRECT, GROUP, CHANNEL):
+        return str(session.chat_type)
+    # The last part may be the name that a person chose for the chat.
+    parts = key.split(":")[2:-1] if key.startswith("agent:") else key.split(":")[:-1]
+    kinds = (_KINDS.get(part, "") for part in parts)
+    if key.count(":") == 2 and key.endswith(":main"):
+        return DIRECT
+    return next(filter(None, kinds), "")
+
+
+def _label(session: _Session) -> str:
+    labels = (session.label, session.subject)
+    return next((label for label in labels if isinstance(label, str) and label.strip()), "")
 
 
 def _id_of(file: object) -> str:
@@ -89,20 +137,30 @@ def _alone(key: str) -> str | None:
     return excluded_key(key) or ("cron run" if _CRON.match(key) else None)
 
 
-def _why(key: str, sessions: dict[str, _Session]) -> str | None:
+def _why(key: str, parents: Iterable[str]) -> str | None:
+    """Return why a session is left out: what it is, or what spawned it."""
     if own := _alone(key):
         return own
+    reason = next(filter(None, map(_alone, parents)), None)
+    return None if reason is None else f"session that a {reason} spawned"
+
+
+def _ancestors(key: str, sessions: dict[str, _Session]) -> Iterator[str]:
+    """Yield the keys of the sessions that spawned a session, the nearest first."""
     waiting, seen = [key], {key}
     for _ in range(_MAX_GENERATIONS):
         parents = []
         for child in waiting:
             session = sessions.get(child, _Session())
             for parent in (session.spawned_by, session.parent):
-                if not isinstance(parent, str) or parent in seen:
-                    continue
-                if reason := _alone(parent):
-                    return f"session that a {reason} spawned"
-                seen.add(parent)
-                parents.append(parent)
+                if isinstance(parent, str) and parent not in seen:
+                    seen.add(parent)
+                    parents.append(parent)
+        yield from parents
         waiting = parents
-    return None
+
+
+def _names(keys: Iterable[str], sessions: dict[str, _Session]) -> tuple[str, ...]:
+    """Return keys, each with the id of its session."""
+    found = ((key, sessions.get(key, _Session()).session_id) for key in keys)
+    return tuple(name for names in found for name in names if isinstance(name, str) and name)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from memoryd.source.transcripts.format import Message, Record
+from memoryd.source.transcripts.format import BY_A_PERSON, Message, Record, Title, title_of
 from memoryd.source.transcripts.openclaw import is_from_a_session
 from memoryd.source.transcripts.strip import said
 
@@ -10,7 +10,8 @@ from memoryd.source.transcripts.strip import said
 class Plain:
     """`{"role", "content", "timestamp"?}`, or `{"type": "message", "message": {…}}` around it.
 
-    `content` is a text or blocks of type `text`; `session_id` or `sessionId` names the session.
+    `content` is a text or blocks of type `text`; `session_id` or `sessionId` names the session,
+    `title` in a record without a message the conversation.
     """
 
     name = "plain"
@@ -34,6 +35,11 @@ class Plain:
         return said(
             inner.get("role"), inner.get("content"), inner.get("timestamp"), record.get("timestamp")
         )
+
+    def title(self, record: Record) -> Title | None:
+        """Return the title in a record that is no message."""
+        is_message = isinstance(_inner(record).get("role"), str)
+        return None if is_message else title_of(record.get("title"), BY_A_PERSON)
 
 
 def _inner(record: Record) -> Record:

@@ -10,11 +10,12 @@ import msgspec
 from memoryd.source.transcripts.format import Message, Part
 from memoryd.source.transcripts.sender import normal_id
 from memoryd.source.transcripts.strip import on_one_line
+from memoryd.source.transcripts.times import day_of
 from memoryd.text.redact import RULES
 from memoryd.text.voice import ASSISTANT, Voice, shown_name
 from memoryd_client.schema.search import Origin, Role
 
-_READING = 3
+_READING = 4
 """Number of the rules that decide what is read; a new one has all transcripts read again."""
 _LIKE_A_SPEAKER = re.compile(r"\n(?=(?:User|Assistant):)")
 _FURTHER_LINE = re.compile(r"\n(?!\n)")
@@ -58,11 +59,11 @@ def spoken(message: Message, rules: ReadingRules) -> Iterator[Spoken]:
     if rules.forgotten(_name(message, message.text)):
         return
     own = voice_of(message, rules.owners)
-    own = own._replace(speaker=shown_name(rules.redact(own.speaker)))
+    own = own._replace(speaker=shown_name(rules.redact(own.speaker)), day=day_of(message))
     for part in message.parts or (Part(message.text),):
         name = _name(message, part.text)
         if not rules.forgotten(name):
-            voice = _outside(part) if part.outside and own.trusted else own
+            voice = _outside(part, own.day) if part.outside and own.trusted else own
             yield Spoken(_labelled(voice, _masked(part.text, rules.redact)), name, voice)
 
 
@@ -84,8 +85,8 @@ def voice_of(message: Message, owners: frozenset[str]) -> Voice:
     return Voice(Role.USER, origin, sender.name, sender.channel)
 
 
-def _outside(part: Part) -> Voice:
-    return Voice(Role.USER, Origin.UNTRUSTED, part.speaker, part.channel)
+def _outside(part: Part, day: str) -> Voice:
+    return Voice(Role.USER, Origin.UNTRUSTED, part.speaker, part.channel, day)
 
 
 def _name(message: Message, text: str) -> str:

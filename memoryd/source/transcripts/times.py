@@ -24,8 +24,7 @@ class Times(NamedTuple):
 
     def with_message(self, message: Message) -> "Times":
         """Return the times with those of another message."""
-        at = message.at
-        if at is None or not 0 < at < LATEST_S:
+        if (at := _known(message)) is None:
             return self
         first, last = self.first or at, self.last or at
         return Times(min(first, at), max(last, at))
@@ -36,3 +35,13 @@ class Times(NamedTuple):
             return NO_FACTS
         days = (datetime.fromtimestamp(at).date() for at in (self.first, self.last))
         return FileFacts(date=str(Period(*days)))
+
+
+def day_of(message: Message) -> str:
+    """Return the local day of a message, "" if its time is unknown."""
+    at = _known(message)
+    return "" if at is None else datetime.fromtimestamp(at).date().isoformat()
+
+
+def _known(message: Message) -> float | None:
+    return message.at if message.at is not None and 0 < message.at < LATEST_S else None

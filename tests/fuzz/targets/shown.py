@@ -14,7 +14,7 @@ import msgspec
 from memctl import json_output, render, render_transcripts, streams
 from memctl.progress import progress_text
 from memoryd_client.errors import MemorydError
-from memoryd_client.schema.memory import FilesResult
+from memoryd_client.schema.memory import FilesResult, GetBody
 from memoryd_client.schema.search import SearchBody, SearchResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.schema.transcripts import ForgetBody, ForgetResult, SessionsResult
@@ -30,7 +30,7 @@ CALLS: list[Callable[[], Call[Any]]] = [
     lambda: requests.PING,
     lambda: requests.STATUS,
     lambda: requests.CONFIG,
-    lambda: requests.get("x", start_line=1, lines=None, raw=False),
+    lambda: requests.get(GetBody("x")),
     lambda: requests.sync(vectors=True),
     lambda: requests.index(force=False, provider=None),
     lambda: requests.sessions(after=None, limit=1),

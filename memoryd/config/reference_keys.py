@@ -1,0 +1,42 @@
+"""Settings of OpenClaw's memory search that memoryd has under another name, or not at all."""
+
+import re
+
+OTHER_KEYS = {
+    "experimental": "transcripts are searched with sessions.enabled = true",
+    "experimental.session_memory": "transcripts are searched with sessions.enabled = true",
+    "local.context_size": "use local.context_tokens",
+    "remember_across_conversations": "use sessions.enabled and sessions.visibility",
+    "remote.api_key": "name a file with the key: remote.api_key_file",
+    "sources": "notes are always searched; transcripts with sessions.enabled = true",
+    "sync.embedding_batch_timeout_seconds": "use remote.batch.timeout_minutes for batch jobs",
+}
+"""Hints for keys that have another name here, by the reference's key in snake case."""
+
+NO_KEYS = {
+    "backend": "memoryd itself is the backend",
+    "citations": "each client decides whether to show citations",
+    "enabled": "memory is on while the daemon runs",
+    "local.model_cache_dir": "memoryd download-model says where it puts a model",
+    "memory": "put its keys into [defaults] or [agents.<id>]",
+    "memory_search": "put its keys into [defaults] or [agents.<id>]",
+    "multimodal": "memoryd reads Markdown and transcripts only",
+    "qmd": "memoryd runs no QMD",
+    "remote.batch.wait": "nothing waits for batch jobs; status shows them",
+    "search": "put its keys into [defaults] or [agents.<id>]",
+    "store.driver": "the index is always an SQLite file",
+    "store.fts": "the tokenizer is fixed",
+    "store.fts.tokenizer": "the tokenizer is fixed",
+    "sync.sessions.post_compaction_force": "call transcript_updated after a compaction",
+}
+"""Reasons why there is no such key here."""
+
+
+def reference_hint(dotted: str, known: list[str]) -> str | None:
+    """Return what to do about a key of the reference; None if it has no such key."""
+    key = re.sub(r"(?<=[a-z0-9])[A-Z]", lambda found: f"_{found[0]}", dotted).lower()
+    if key in OTHER_KEYS:
+        return OTHER_KEYS[key]
+    if key in NO_KEYS:
+        return f"there is no such key: {NO_KEYS[key]}"
+    return f"use {key}" if key != dotted and key in known else None

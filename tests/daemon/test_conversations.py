@@ -1,0 +1,280 @@
+"""Conversations as search results show them: their day, and what they were about."""
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import Daemon
+
+from memoryd_client import for_prompt, tool_answers
+from memoryd_client.schema.search import Hit
+
+
+@pytest.fixture
+def chats(hybrid: Daemon) -> Daemon:
+    """A daemon, not started yet, that reads `~/chats`, without automatic scans for an hour."""
+    hybrid.settings += '\nsessions = { enabled = true, paths = ["~/chats"] }'
+    hybrid.settings = hybrid.settings.replace(
+        "sync = { ", "sync = { sessions = { idle_seconds = 3600 }, "
+    )
+    (hybrid.folder / "chats").mkdir()
+    return hybrid
+
+
+def at(day: int) -> str:
+    """Return noon of a day in March 2026, in the time zone of the machine."""
+    return datetime(2026, 3, day, 12).astimezone().isoformat()
+
+
+def claude(
+    role: str, text: str, uuid: str, *, day: int | None = None, **more: Any
+) -> dict[str, Any]:
+    """Return a record of Claude Code."""
+    message = {"role": role, "content": [{"type": "text", "text": text}]}
+    record = {"type": role, "uuid": uuid, "sessionId": "s", "message": message}
+    return record | ({} if day is None else {"timestamp": at(day)}) | more
+
+
+def write(daemon: Daemon, name: str, *records: dict[str, Any]) -> Path:
+    """Append records to a transcript."""
+    file = daemon.folder / "chats" / name
+    file.parent.mkdir(exist_ok=True)
+    with file.open("a", encoding="utf-8") as chat:
+        chat.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    return file
+
+
+def found(daemon: Daemon, query: str) -> Hit:
+    """Return the best result among the transcripts."""
+    with daemon.client() as client:
+        return client.search(query, sources=["sessions"]).results[0]
+
+
+def test_a_result_shows_its_day_and_the_first_question(chats: Daemon) -> None:
+    filler = "some more words to fill this chunk of the conversation " * 30
+    write(
+        chats,
+        "a.jsonl",
+        claude("user", "How long is the pier?\nIn metres, please", "1", day=2),
+        claude("assistant", "About forty metres.", "2", day=2),
+        claude("assistant", filler, "3", day=3),
+        claude("user", "The lighthouse is white", "4", day=5),
+        claude("user", "The harbour is grey", "5"),
+    )
+    chats.start().sync()
+    hit = found(chats, "lighthouse white")
+    assert (hit.title, hit.date) == ("How long is the pier? In metres, please", "2026-03-05")
+    hit = found(chats, "forty metres")
+    assert (hit.title, hit.date) == ("How long is the pier? In metres, please", "2026-03-02")
+    shown = chats.memctl("search", "lighthouse", "white")
+    assert "   How long is the pier? In metres, please · 2026-03-05\n" in shown.stdout
+    (first, *_) = json.loads(chats.memctl("search", "lighthouse", "--json").stdout)["results"]
+    assert (first["title"], first["date"]) == (hit.title, "2026-03-05")
+    with chats.client() as client:
+        result = client.search("lighthouse white")
+    attributes = 'title="How long is the pier? In metres, please" date="2026-03-05"'
+    assert attributes in for_prompt(result)
+    assert attributes in tool_answers.text(result)
+    answer = tool_answers.json(result, citations="on", cited=True)["results"][0]
+    assert (answer["title"], answer["date"]) == (hit.title, "2026-03-05")
+    chats.assert_healthy()
+
+
+def test_a_message_without_a_time_is_of_the_first_day(chats: Daemon) -> None:
+    write(
+        chats,
+        "a.jsonl",
+        claude("user", "How long is the pier?", "1", day=2),
+        claude("user", "word " * 400, "2", day=3),
+        *(claude("assistant", "more " * 90, str(n)) for n in range(5)),
+        claude("user", "The lighthouse is white", "3"),
+    )
+    write(chats, "b.jsonl", claude("user", "The harbour is grey", "4"))
+    chats.start().sync()
+    assert found(chats, "lighthouse").date == "2026-03-02"
+    assert (found(chats, "harbour").title, found(chats, "harbour").date) == (
+        "The harbour is grey",
+        "",
+    )
+
+
+def test_additions_keep_the_title_and_bring_a_better_one(chats: Daemon) -> None:
+    write(chats, "a.jsonl", claude("user", "How long is the pier?", "1", day=2))
+    chats.start().sync()
+    write(chats, "a.jsonl", claude("user", "The lighthouse is white", "2", day=3))
+    chats.sync()
+    before = chats.embedded()
+    assert found(chats, "lighthouse").title == "How long is the pier?"
+    write(chats, "a.jsonl", {"type": "ai-title", "aiTitle": "Pier length", "sessionId": "s"})
+    chats.sync()
+    assert found(chats, "lighthouse").title == "Pier length"
+    write(chats, "a.jsonl", {"type": "custom-title", "customTitle": "My pier", "sessionId": "s"})
+    write(chats, "a.jsonl", claude("user", "The harbour is grey", "3", day=4))
+    chats.stop()
+    chats.start().sync()
+    assert found(chats, "lighthouse").title == "My pier"
+    chats.memctl("index", "--force")
+    assert found(chats, "lighthouse").title == "My pier"
+    assert sum("User" in text for text in chats.embedded()[len(before) :]) == 1
+    chats.assert_healthy()
+
+
+def test_a_title_changes_no_rank(chats: Daemon) -> None:
+    words = claude("user", "The lighthouse is white", "1")
+    write(chats, "a.jsonl", words)
+    write(
+        chats,
+        "b.jsonl",
+        words | {"sessionId": "t", "uuid": "2"},
+        {"type": "custom-title", "customTitle": "zebra"},
+    )
+    chats.start().sync()
+    with chats.client() as client:
+        one, other = client.search("lighthouse", explain=True).results
+        assert one.score == other.score
+        assert {one.title, other.title} == {"The lighthouse is white", "zebra"}
+        assert all(hit.text_score is None for hit in client.search("zebra").results)
+        assert client.search("zebra", mode="keyword").results == []
+
+
+def test_labels_of_openclaw_are_titles(chats: Daemon) -> None:
+    store = {"agent:main:main": {"sessionId": "a", "label": "Harbour plans"}}
+    (chats.folder / "chats" / "sessions.json").write_text(json.dumps(store))
+    message = {"role": "user", "content": "The lighthouse is white"}
+    header = {"type": "session", "version": 3, "id": "a"}
+    write(chats, "a.jsonl", header, {"type": "message", "parentId": None, "message": message})
+    chats.start().sync()
+    assert found(chats, "lighthouse").title == "Harbour plans"
+
+
+def test_a_text_is_forgotten_in_titles_too(chats: Daemon) -> None:
+    title = {"type": "custom-title", "customTitle": "Plans for the Zanzibar", "sessionId": "s"}
+    write(chats, "a.jsonl", claude("user", "The lighthouse is white", "1"), title)
+    chats.start().sync()
+    assert found(chats, "lighthouse").title == "Plans for the Zanzibar"
+    chats.memctl("forget", "--match", "zanzibar", "--yes")
+    chats.sync()
+    assert found(chats, "lighthouse").title == "The lighthouse is white"
+    chats.memctl("forget", "--match", "lighthouse", "--yes")
+    chats.sync()
+    write(chats, "a.jsonl", claude("user", "The harbour is grey", "2"))
+    chats.sync()
+    assert found(chats, "harbour").title == "The harbour is grey"
+
+
+FIRST, SECOND = "11111111-0000-4000-8000-000000000001", "22222222-0000-4000-8000-000000000002"
+OLD = (("user", "How long is the pier?"), ("assistant", "About forty metres."))
+
+
+def session_of(session: str, **more: Any) -> list[dict[str, Any]]:
+    """Return the records of the first session, as one session or another has them."""
+    return [
+        claude(role, text, f"u{n}", day=n, sessionId=session, **more)
+        for n, (role, text) in enumerate(OLD, start=1)
+    ]
+
+
+def places(daemon: Daemon, query: str) -> list[str]:
+    """Return the transcripts in which a word is found."""
+    with daemon.client() as client:
+        hits = client.search(query, mode="keyword", sources=["sessions"]).results
+    return [hit.path.removeprefix("sessions/chats/") for hit in hits if query in hit.snippet]
+
+
+def resumed(daemon: Daemon, how: str, old: str = FIRST, new: str = SECOND) -> None:
+    """Write a session, and another one that goes on from it."""
+    fork = {"forkedFrom": {"sessionId": old, "messageUuid": "u1"}} if how == "forked" else {}
+    write(daemon, f"{old}.jsonl", *session_of(old))
+    copies = session_of(old if how == "kept" else new, **fork)
+    write(daemon, f"{new}.jsonl", *copies, claude("user", "And wide?", "u9", sessionId=new))
+
+
+@pytest.mark.parametrize("how", ["kept", "rewritten", "forked"])
+@pytest.mark.parametrize("names", [(FIRST, SECOND), ("old", "new")])
+def test_what_a_resumed_session_repeats_is_found_once(
+    chats: Daemon, how: str, names: tuple[str, str]
+) -> None:
+    old, new = names
+    write(chats, f"{old}.jsonl", *session_of(old))
+    chats.start().sync()
+    (chats.folder / "chats" / f"{old}.jsonl").unlink()
+    resumed(chats, how, old, new)
+    chats.sync()
+    assert places(chats, "forty") == [f"{old}.jsonl"]
+    assert places(chats, "wide") == [f"{new}.jsonl"]
+    write(chats, f"{new}.jsonl", claude("assistant", "Four metres.", "u10", sessionId=new))
+    write(chats, f"{old}.jsonl", claude("user", "And deep?", "u11", sessionId=old))
+    chats.sync()
+    assert places(chats, "Four") == [f"{new}.jsonl"]
+    assert places(chats, "deep") == places(chats, "forty") == [f"{old}.jsonl"]
+    chats.memctl("index", "--force")
+    assert places(chats, "forty") == [f"{old}.jsonl"]
+    with chats.client() as client:
+        sessions = {entry.path: entry for entry in client.sessions()}
+        assert sessions[f"sessions/chats/{new}.jsonl"].session == new
+        assert sessions[f"sessions/chats/{new}.jsonl"].messages == 2
+        whole = client.get(f"sessions/chats/{new}.jsonl").text
+        assert "forty metres" in whole
+    chats.assert_healthy()
+
+
+@pytest.mark.parametrize("how", ["kept", "rewritten", "forked"])
+def test_both_sessions_may_be_there_from_the_start(chats: Daemon, how: str) -> None:
+    resumed(chats, how)
+    chats.start().sync()
+    assert len(places(chats, "forty")) == 1
+    if how != "rewritten":
+        assert places(chats, "forty") == [f"{FIRST}.jsonl"]
+    assert places(chats, "wide") == [f"{SECOND}.jsonl"]
+    chats.assert_healthy()
+
+
+@pytest.mark.parametrize("how", ["kept", "rewritten", "forked"])
+def test_nothing_is_lost_with_the_session_that_was_resumed(chats: Daemon, how: str) -> None:
+    resumed(chats, how)
+    chats.start().sync()
+    (chats.folder / "chats" / f"{FIRST}.jsonl").unlink()
+    chats.sync()
+    chats.sync()
+    assert places(chats, "forty") == [f"{SECOND}.jsonl"]
+    assert places(chats, "wide") == [f"{SECOND}.jsonl"]
+    chats.assert_healthy()
+
+
+def test_a_session_may_be_resumed_again_and_again(chats: Daemon) -> None:
+    third = FIRST.replace("1", "3")
+    resumed(chats, "kept")
+    copies = [*session_of(FIRST), claude("user", "And wide?", "u9", sessionId=SECOND)]
+    write(chats, f"{third}.jsonl", *copies, claude("user", "And deep?", "u12", sessionId=third))
+    chats.start().sync()
+    found_in = [places(chats, word) for word in ("forty", "wide", "deep")]
+    assert found_in == [[f"{name}.jsonl"] for name in (FIRST, SECOND, third)]
+    for gone, left in ((FIRST, [SECOND, third]), (SECOND, [third])):
+        (chats.folder / "chats" / f"{gone}.jsonl").unlink()
+        chats.sync()
+        chats.sync()
+        chats.sync()
+        for word in ("forty", "wide", "deep"):
+            (name,) = places(chats, word)
+            assert name.removesuffix(".jsonl") in left
+    chats.assert_healthy()
+
+
+def test_what_was_forgotten_does_not_come_back_in_a_copy(chats: Daemon) -> None:
+    resumed(chats, "kept")
+    chats.start().sync()
+    chats.memctl("forget", "--session", FIRST, "--yes")
+    chats.sync()
+    chats.sync()
+    chats.memctl("index", "--force")
+    assert places(chats, "forty") == []
+    assert places(chats, "wide") == [f"{SECOND}.jsonl"]
+
+
+def test_equal_words_in_two_sessions_are_no_copies(chats: Daemon) -> None:
+    write(chats, f"{FIRST}.jsonl", claude("user", "Is the harbour free?", "a1", sessionId=FIRST))
+    write(chats, f"{SECOND}.jsonl", claude("user", "Is the harbour free?", "b1", sessionId=SECOND))
+    chats.start().sync()
+    assert sorted(places(chats, "harbour")) == [f"{FIRST}.jsonl", f"{SECOND}.jsonl"]
