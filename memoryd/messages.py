@@ -206,6 +206,7 @@ class TranscriptState(msgspec.Struct, frozen=True):
     without a line end, which the next reading reads again. `session` and `owner` (an agent id) are
     "" if unknown. `reading` names the rules of reading: with others, all is read again. `first_at`
     and `last_at` are Unix times of the earliest and latest message, None if none has a time.
+    `gone_at` is the Unix time at which its file was missed; None while it is there.
     `first_record` is the id of the first message. `repeats` names the transcripts that have copies
     of records, which are left out here, with their generations. `chat_type` is `direct`, `group`,
     `channel`, or "" if unknown. `spawned_by` has the keys and ids of the sessions above this one.
@@ -229,6 +230,7 @@ class TranscriptState(msgspec.Struct, frozen=True):
     first_at: float | None = None
     last_at: float | None = None
     open_messages: int = 0
+    gone_at: float | None = None
     topic: ConversationTopic = ConversationTopic()
     first_record: str = ""
     repeats: dict[str, int] = {}

@@ -34,6 +34,7 @@ from memoryd.agent.index_lock import IndexLock
 from memoryd.agent.note_texts import NoteTexts
 from memoryd.agent.rebuild_stages import RebuildStages
 from memoryd.agent.recovery import Corruptions, Recovery
+from memoryd.agent.renaming import rename
 from memoryd.agent.transcripts import Transcripts
 from memoryd.api.status import Daemon
 from memoryd.chunk.parser import ChunkOptions, Parser
@@ -125,7 +126,7 @@ async def open_agent(
         base = _Base(config, store, events, _queues(events), threads, waits, restart)
         agent = await _agent(base, shared, resolved, recovered, lookups)
         if agent.transcripts is not None:
-            recovery.tombstones = agent.transcripts.files.tombstones
+            recovery.tombstones = agent.transcripts.files.forgotten.tombstones
         log.info("agent %s: workspace %s, index %s", config.agent, config.workspace, store.path)
         log_route(config, resolved, provider)
         actors = _actors(agent, Checker(store, found=recovery.report))
@@ -255,7 +256,9 @@ async def _transcripts(base: _Base) -> TranscriptStages | None:
         return None
     store, queues = base.store, base.queues
     files = await asyncio.to_thread(Transcripts, base.config, store.wanted, store)
-    files.add_tombstones(await store.readers.read(load_tombstones))
+    files.forgotten.add(await store.readers.read(load_tombstones))
+    if store.writable:
+        await rename(files.places, store, files.kept.copies, base.threads)
     tracker = TranscriptTracker(
         queues.transcripts,
         queues.write,

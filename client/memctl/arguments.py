@@ -52,6 +52,7 @@ class Arguments(Struct):
     match: str | None = None
     dry_run: bool = False
     delete_source: bool = False
+    gone: bool = False
     yes: bool = False
     open_hit: int | None = None
     start_line: int = 1

@@ -181,11 +181,14 @@ COMMANDS: dict[str, Command] = {
             Option("--session", "session", "forget this session", _ID),
             Option("--path", "path_glob", "forget this note or transcript", _NAME),
             Option("--match", "match", "forget messages that contain this text", _TEXT),
+            Option("--gone", "gone", "forget all transcripts whose files are gone"),
             Option("--dry-run", "dry_run", "only list what would be forgotten"),
             Option("--delete-source", "delete_source", "also delete the files"),
             Option("--yes", "yes", "delete files without asking"),
         ),
     ),
+    "export": Command("Write the texts of all transcripts to an archive.", "FILE", 1),
+    "import": Command("Keep the transcripts of an archive from another machine.", "FILE", 1),
     "index": Command(
         "Bring the index up to date with the disk now.",
         options=(

@@ -85,4 +85,6 @@ def _get(result: GetResult) -> dict[str, object]:
         values["truncated"] = True
     if result.next_from is not None:
         values["nextFrom"] = result.next_from
+    if result.gone_at is not None:
+        values["goneAt"] = result.gone_at
     return values

@@ -221,6 +221,12 @@ def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
 
             render_transcripts.forget(client, arguments)
             return None
+        case "export" | "import":
+            from memctl import transfer
+
+            work = transfer.export if arguments.command == "export" else transfer.import_
+            work(client, arguments)
+            return None
         case "events":
             from memctl import streams
 

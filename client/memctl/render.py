@@ -1,5 +1,7 @@
 """Text output of `memctl`, from results. Pure."""
 
+from datetime import date
+
 import msgspec
 
 from memoryd_client.schema.agents import (
@@ -92,10 +94,20 @@ def remarks(result: Renderable) -> list[str]:
             # The row of a failed agent shows its reason.
             troubles = [(a, reason) for a in result.agents for reason in a.degraded]
             return _warnings([f"{a.agent}: {why}" for a, why in troubles if why != a.reason])
-        case GetResult() if result.next_from is not None:
-            return [f"more: memctl get {_shell_word(result.path)} --from {result.next_from}"]
+        case GetResult():
+            return _rest(result)
         case _:
             return []
+
+
+def _rest(result: GetResult) -> list[str]:
+    lines = []
+    if result.gone_at is not None:
+        day = date.fromtimestamp(result.gone_at)
+        lines.append(f"note: the file of this transcript is gone since {day}; memoryd has kept it")
+    if result.next_from is not None:
+        lines.append(f"more: memctl get {_shell_word(result.path)} --from {result.next_from}")
+    return lines
 
 
 def _shell_word(path: str) -> str:

@@ -84,6 +84,7 @@ def _forget(client: Client, arguments: Arguments, *, dry_run: bool) -> ForgetRes
         session=arguments.session,
         path=arguments.path_glob,
         match=arguments.match,
+        gone=arguments.gone,
         dry_run=dry_run,
         delete_source=arguments.delete_source,
     )

@@ -50,7 +50,14 @@ if TYPE_CHECKING:
     )
     from memoryd_client.schema.search import Confidence, Hit, Origin, Role, SearchResult
     from memoryd_client.schema.status import StatusResult
-    from memoryd_client.schema.transcripts import ForgetResult, SessionEntry, SessionsResult
+    from memoryd_client.schema.transcripts import (
+        ExportedTranscript,
+        ExportResult,
+        ForgetResult,
+        ImportResult,
+        SessionEntry,
+        SessionsResult,
+    )
 
 __version__ = "0.1.0"
 
@@ -68,11 +75,14 @@ __all__ = [
     "ContextSection",
     "DropResult",
     "Event",
+    "ExportResult",
+    "ExportedTranscript",
     "FileEntry",
     "FilesResult",
     "ForgetResult",
     "GetResult",
     "Hit",
+    "ImportResult",
     "IndexResult",
     "MemorydError",
     "Origin",
@@ -103,7 +113,14 @@ _NAMES_OF_MODULE = {
     "schema.recall": ("ContextResult", "ContextSection", "RecallEntry", "RecallResult"),
     "schema.search": ("Confidence", "Hit", "Origin", "Role", "SearchResult"),
     "schema.status": ("StatusResult",),
-    "schema.transcripts": ("ForgetResult", "SessionEntry", "SessionsResult"),
+    "schema.transcripts": (
+        "ExportResult",
+        "ExportedTranscript",
+        "ForgetResult",
+        "ImportResult",
+        "SessionEntry",
+        "SessionsResult",
+    ),
 }
 """Everything else in `__all__` lives in `schema.memory`."""
 

@@ -28,7 +28,14 @@ from memoryd_client.schema.memory import (
 from memoryd_client.schema.recall import ContextResult, RecallResult
 from memoryd_client.schema.search import SearchBody, SearchResult
 from memoryd_client.schema.status import StatusResult
-from memoryd_client.schema.transcripts import ForgetBody, ForgetResult, SessionEntry, SessionsResult
+from memoryd_client.schema.transcripts import (
+    ExportResult,
+    ForgetBody,
+    ForgetResult,
+    ImportResult,
+    SessionEntry,
+    SessionsResult,
+)
 from memoryd_client.shared import paths
 from memoryd_client.transport.blocking_link import BlockingLink, follow, open_link
 from memoryd_client.transport.dial import Target
@@ -260,13 +267,24 @@ class Client:
         session: str | None = None,
         path: str | None = None,
         match: str | None = None,
+        gone: bool = False,
         dry_run: bool = False,
         delete_source: bool = False,
         timeout_s: float | None = None,
     ) -> ForgetResult:
         """Permanently forget notes, transcripts or messages; see `ForgetBody`."""
-        body = ForgetBody(session, path, match, dry_run, delete_source)
+        body = ForgetBody(session, path, match, dry_run, delete_source, gone)
         return self._run(requests.forget(body), timeout_s)
+
+    def export(self, *, after: str | None = None, timeout_s: float | None = None) -> ExportResult:
+        """Return one page of packed transcripts; `after` is the `next_after` of the previous."""
+        return self._run(requests.export(after), timeout_s)
+
+    def import_transcripts(
+        self, transcripts: list[bytes], *, dry_run: bool = False, timeout_s: float | None = None
+    ) -> ImportResult:
+        """Have exported transcripts kept, of which all are checked first; see `ImportBody`."""
+        return self._run(requests.import_transcripts(transcripts, dry_run=dry_run), timeout_s)
 
     def probe(self, *, timeout_s: float | None = None) -> ProbeResult:
         """Test everything that a search needs and return the checks."""

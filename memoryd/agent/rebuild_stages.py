@@ -13,7 +13,7 @@ from memoryd.fs.hang import retrieve_error
 from memoryd.index.rebuild.rebuild import RebuildError
 from memoryd.index.store import Store
 from memoryd.index.tombstone_key import KEY_ADVICE
-from memoryd.messages import FileChanged, FileKey, FileStat
+from memoryd.messages import FileChanged, FileKey, FileStat, Unreadable
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
 
 
@@ -50,11 +50,22 @@ class RebuildStages:
         known = self._store.known_files(without=SESSIONS)
         files = await loop.run_in_executor(self._threads, self._scan_notes, known)
         if self._transcripts is not None:
-            found = await loop.run_in_executor(self._threads, self._transcripts.find)
-            for problem in found.unreadable.values():
-                raise RebuildError(problem)
-            files |= found.files
+            files |= await self._scan_transcripts(self._transcripts)
         return files
+
+    async def _scan_transcripts(
+        self, transcripts: Transcripts
+    ) -> dict[FileKey, tuple[Path, FileStat]]:
+        """Return all transcripts, and first write the copies of those whose files are gone."""
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self._threads, transcripts.find)
+        for problem in found.unreadable.values():
+            raise RebuildError(problem)
+        unseen = [key for key in transcripts.known() if key not in found.files]
+        kept = await transcripts.keep(unseen, found, self._threads, unread=True)
+        if set(unseen) - kept.copies.keys() - set(kept.removed):
+            raise RebuildError(kept.problems[0])
+        return found.files | kept.copies
 
     def _scan_notes(self, known: Collection[FileKey]) -> dict[FileKey, tuple[Path, FileStat]]:
         scan = self._notes.discovery.scan()
@@ -66,8 +77,16 @@ class RebuildStages:
         """Read and chunk one file of any source."""
         if self._transcripts is None or change.key.source != SESSIONS:
             return await self._notes.parser.parse(change)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self._transcripts.parse, change)
+        loop, transcripts = asyncio.get_running_loop(), self._transcripts
+        parsed = await loop.run_in_executor(self._threads, transcripts.parse, change)
+        if not isinstance(parsed, Unreadable) or not transcripts.kept.copies.holds(
+            change.real_path
+        ):
+            return parsed
+        # The copy is damaged, but the old index still has the text.
+        if (problem := await transcripts.kept.restore(change.key, self._threads)) is not None:
+            raise RebuildError(problem)
+        return await loop.run_in_executor(self._threads, transcripts.parse, change)
 
     async def embed(
         self, texts: list[tuple[str, str]]

@@ -10,14 +10,16 @@ from pathlib import Path
 import msgspec
 
 from memoryd.agent.factories import redactor
+from memoryd.agent.forgotten import ForgottenTalk
+from memoryd.agent.kept_transcripts import DAY_S, KeepRules, KeptTranscripts
+from memoryd.agent.renaming import present_name
 from memoryd.agent.resumed import ResumedSessions
 from memoryd.chunk.transcript import Position, TranscriptChunker
 from memoryd.config.load import AgentConfig
 from memoryd.fs.safe_open import LinkError
 from memoryd.identity import Identity
-from memoryd.index.forget import message_hash
 from memoryd.index.store import Store
-from memoryd.index.tombstone_key import MASKED_MESSAGE, MESSAGE, TombstoneKey
+from memoryd.index.tombstone_key import TombstoneKey
 from memoryd.messages import (
     FileChanged,
     FileGone,
@@ -38,6 +40,7 @@ from memoryd.source.transcripts.delta import (
     read_records,
 )
 from memoryd.source.transcripts.detect import by_name, detect, excluded, family
+from memoryd.source.transcripts.due import Thresholds
 from memoryd.source.transcripts.format import (
     BY_A_PERSON,
     LeftOutError,
@@ -45,6 +48,7 @@ from memoryd.source.transcripts.format import (
     Title,
     TranscriptFormat,
 )
+from memoryd.source.transcripts.kept import KeptCopies, KeptHeader
 from memoryd.source.transcripts.locations import (
     SOURCE,
     Found,
@@ -59,8 +63,6 @@ from memoryd.source.transcripts.stored import is_stored
 from memoryd.source.transcripts.stores import StoredTranscripts
 from memoryd.source.transcripts.times import Times
 from memoryd.source.transcripts.topic import TopicReader, spoken_title, titled
-from memoryd.source.transcripts.tracker import Thresholds
-from memoryd.text.first_masking import FirstMasking
 from memoryd_client.schema.memory import GetBody, GetResult
 
 
@@ -72,23 +74,22 @@ class Transcripts:
         self._index = index
         self._formats = config.settings.sessions.formats
         sessions, sync = config.settings.sessions, config.settings.sync.sessions
-        self.tombstones: set[tuple[str, str]] = set()
-        self._first_masking: FirstMasking | None = None
-        self._patterns = config.settings.redact.patterns
-        self.key = TombstoneKey(Path()) if index is None else index.tombstone_key
+        redact = redactor(config.settings)
         self.places = TranscriptLocations(
             sessions.paths, sessions.formats, agent=config.agent, environ=os.environ
         )
         self.open_file = self.places.open_file
+        self.forgotten = ForgottenTalk(
+            TombstoneKey(Path()) if index is None else index.tombstone_key,
+            redact,
+            config.settings.redact.patterns,
+            self.places.names,
+        )
         self.thresholds = Thresholds(sync.delta_bytes, sync.delta_messages, sync.idle_seconds)
         self.options = DeltaOptions(
             detect=partial(self._detect, enabled=sessions.formats),
             by_name=by_name,
-            rules=ReadingRules(
-                redactor(config.settings),
-                owner_ids(sessions.owners),
-                self._is_forgotten,
-            ),
+            rules=ReadingRules(redact, owner_ids(sessions.owners), self.forgotten.has_message),
             base=self.places.base,
             unpack_in=config.db_path.parent,
             tokens=identity.chunk_tokens,
@@ -99,36 +100,23 @@ class Transcripts:
         self._resumed = ResumedSessions(
             self.places,
             lambda: {} if index is None else index.catalog.rows,
-            lambda name: ("path", stem(name)) in self.tombstones,
+            self.forgotten.has,
         )
         self.stored = StoredTranscripts(self.places)
         self._without_people: frozenset[FileKey] = frozenset()
-
-    def tombstone(self, text: str) -> tuple[str, str]:
-        """Return the tombstone of a message."""
-        return MESSAGE, self.key.hashed(message_hash(text))
-
-    def add_tombstones(self, tombstones: Collection[tuple[str, str]]) -> None:
-        """Keep out what was forgotten."""
-        self.tombstones |= set(tombstones)
-        if any(kind == MASKED_MESSAGE for kind, _ in tombstones) and self._first_masking is None:
-            self._first_masking = FirstMasking(self._patterns)
-
-    def _is_forgotten(self, name: str) -> bool:
-        if self.tombstone(name) in self.tombstones:
-            return True
-        if self._first_masking is None:
-            return False
-        role, _, words = name.partition(": ")
-        masked = f"{role}: {self._first_masking(words)}"
-        return (MASKED_MESSAGE, self.key.hashed(message_hash(masked))) in self.tombstones
+        keep_s = None if sessions.keep_days is None else sessions.keep_days * DAY_S
+        rules = KeepRules(keep_s, self._is_read, self.forgotten.has, self._is_missing)
+        self.kept = KeptTranscripts(KeptCopies(config.db_path), index, self.options, rules)
+        self.keep = self.kept.keep
 
     def find(self) -> Found:
-        """Return all transcripts on disk except forgotten ones. Blocking."""
+        """Return all transcripts on disk, and kept ones, except forgotten ones. Blocking."""
         found = self.places.find()
         self.stored.add_to(found)
-        for key in [key for key in found.files if ("path", stem(key.path)) in self.tombstones]:
-            del found.files[key]
+        if self.forgotten.has_paths:
+            for key in [key for key in found.files if self.forgotten.has(key.path)]:
+                del found.files[key]
+        self.kept.add_to(found)
         self._resumed.look(found.files.keys())
         self._without_people = frozenset(
             key for key, (path, _) in found.files.items() if self._session_keys.facts(path).reason
@@ -157,12 +145,42 @@ class Transcripts:
     def _is_current(self, state: TranscriptState) -> bool:
         return (
             state.reading == self.reading
-            and family(state.format) in ("", *self._formats)
+            and self._is_read(state.format)
             and self._resumed.is_current(state)
         )
 
+    def _is_read(self, format_name: str) -> bool:
+        return family(format_name) in ("", *self._formats)
+
+    def accepts(self, header: KeptHeader) -> bool:
+        """Return whether an imported transcript may be kept: neither forgotten nor disabled."""
+        return self._is_read(header.state.format) and not self.forgotten.has(
+            header.name, header.state.session
+        )
+
+    def _is_missing(self, key: FileKey) -> bool:
+        """Return whether a transcript's file is missing from its place, which is still read."""
+        return self.places.real_path(key) is not None and self.places.present_path(key) is None
+
+    def path_of(self, key: FileKey) -> Path | None:
+        """Return the path of a transcript, or of its copy if the file is gone. Blocking.
+
+        None for an invalid name.
+        """
+        if (path := self.places.present_path(key)) is not None:
+            return path
+        copy = self.kept.copies.path(key.path)
+        return copy if copy.exists() else self.places.real_path(key)
+
+    def present_name(self, path: str) -> str:
+        """Return the name by which a transcript is indexed, given one of an earlier version."""
+        rows = {} if self._index is None else self._index.catalog.rows
+        return present_name(path, self.places, rows.keys())
+
     def read(self, path: Path, base: TranscriptState | None) -> TranscriptDelta:
         """Read the records of a transcript added since `base`. Blocking. Raises `OSError`."""
+        if self.kept.copies.holds(path):
+            return self.kept.read(path)
         key = None if is_stored(path) else self.places.key(path)
         try:
             delta = self._read(path, base)
@@ -179,6 +197,8 @@ class Transcripts:
 
         None if copies of records can't be told from others any more. Raises as `read` does.
         """
+        if self.kept.copies.holds(path):
+            return self.kept.read(path)
         if state is None or not state.repeats:
             return self._read(path, None)
         options = self._resumed.with_ids(state, self._options_for(path))
@@ -188,8 +208,7 @@ class Transcripts:
         if path.name.endswith(openclaw_json5.SUFFIX):
             return self._read_chat(path)
         if is_stored(path):
-            if ("session", self.stored.session(path)) in self.tombstones:
-                raise LeftOutError(errno.EILSEQ, "its session was forgotten")
+            self.forgotten.check(self.stored.session(path))
             return self.stored.read(path, base, self._options_for(path))
         session = self._session_keys.facts(path)
         if session.reason is not None:
@@ -234,8 +253,7 @@ class Transcripts:
             topic=topics.topic,
             chat_type=openclaw_json5.registered_chat_type(path, chat, self.places.base(path)),
         )
-        if ("session", state.session) in self.tombstones:
-            raise LeftOutError(errno.EILSEQ, "its session was forgotten")
+        self.forgotten.check(state.session)
         chunks, _ = chunker.finish(Position(0, 1))
         digest = f"{digest}:{self.reading}"
         return TranscriptDelta(
@@ -255,7 +273,9 @@ class Transcripts:
 
     def messages(self, path: Path) -> Iterator[Spoken]:
         """Yield the messages of a transcript as indexed, and titles. Blocking. Raises `OSError`."""
-        if path.name.endswith(openclaw_json5.SUFFIX):
+        if self.kept.copies.holds(path):
+            yield from self.kept.messages(path)
+        elif path.name.endswith(openclaw_json5.SUFFIX):
             chat, *_ = openclaw_json5.load(path, self.places.base(path))
             yield from (part for _, said in self._spoken(chat) for part in said)
         elif is_stored(path):
@@ -319,8 +339,7 @@ class Transcripts:
         session = "" if found is None else found.session(head)
         if isinstance(found, Claude) and name:
             session = own_session(name, head)
-        if session and ("session", session) in self.tombstones:
-            raise LeftOutError(errno.EILSEQ, "its session was forgotten")
+        self.forgotten.check(session)
         return found
 
     def is_name(self, path: str) -> bool:
@@ -336,20 +355,35 @@ class Transcripts:
 
         Raises `NotMemoryError`, `FileNotFoundError` or another `OSError`.
         """
-        path = self.places.real_path(FileKey(SOURCE, body.path))
+        key = FileKey(SOURCE, self.present_name(body.path))
+        path = self.path_of(key)
         if path is None:
             self.find()  # a store may be new
-            path = self.places.real_path(FileKey(SOURCE, body.path))
+            path = self.path_of(key)
+        is_kept = path is not None and self.kept.copies.holds(path)
         if (
             path is None
-            or not (is_transcript(str(path)) or is_stored(path))
-            or ("path", stem(body.path)) in self.tombstones
+            or not (is_kept or is_stored(path) or is_transcript(str(path)))
+            or self.forgotten.has(body.path)
         ):
             raise NotMemoryError("it is not the name of a transcript")
+        if is_kept and body.raw:
+            raise NotMemoryError("its file is gone; its messages are kept, and its records are not")
+        gone_at: float | None = None
+        kept = partial(self.kept.excerpt, start_line=body.start_line)
+        copy = self.kept.copies.path(key.path)
         try:
-            excerpt = self._excerpt(path, body, max_lines, max_chars)
+            if is_kept:
+                excerpt, gone_at = kept(path, max_lines=max_lines, max_chars=max_chars)
+            else:
+                excerpt = self._excerpt(path, body, max_lines, max_chars)
         except LinkError as error:
             raise NotMemoryError("symbolic links are not followed") from error
+        except OSError:
+            # What has come back may be damaged.
+            if is_kept or body.raw or not copy.exists():
+                raise
+            excerpt, gone_at = kept(copy, max_lines=max_lines, max_chars=max_chars)
         return GetResult(
             path=body.path,
             text="\n".join(excerpt.lines),
@@ -358,15 +392,9 @@ class Transcripts:
             total_lines=excerpt.total_lines,
             truncated=excerpt.next_line is not None and len(excerpt.lines) < max_lines,
             next_from=excerpt.next_line,
+            gone_at=gone_at,
         )
 
     def _options_for(self, path: Path) -> DeltaOptions:
-        name = path.name.partition(".jsonl")[0]
-        detect = partial(self._detect, enabled=self._formats, name=name)
+        detect = partial(self._detect, enabled=self._formats, name=path.name.split(".jsonl")[0])
         return replace(self.options, owner=owner_of(path), detect=detect)
-
-
-def stem(path: str) -> str:
-    """Return the name of a transcript without the suffix of an archive."""
-    name, ending, _ = path.partition(".jsonl")
-    return name + ending

@@ -11,7 +11,8 @@ from unicodedata import normalize
 from msgspec import structs
 
 from memoryd.agent.agent import Agent
-from memoryd.agent.transcripts import Transcripts, stem
+from memoryd.agent.forgotten import stem
+from memoryd.agent.transcripts import Transcripts
 from memoryd.api.forget_notes import delete_note, find_note, lines_with
 from memoryd.api.get import as_named
 from memoryd.api.handlers import while_writable
@@ -21,7 +22,7 @@ from memoryd.index.driver import Error
 from memoryd.index.forget import chunk_hashes
 from memoryd.index.queries import find_text
 from memoryd.index.repair.recover import remove_copies
-from memoryd.index.tombstone_key import CHUNK, MESSAGE
+from memoryd.index.tombstone_key import CHUNK
 from memoryd.messages import FileKey, Forget, Hint
 from memoryd.source.notes.discover import SOURCE as NOTES
 from memoryd.source.transcripts.locations import SOURCE, is_transcript
@@ -47,19 +48,20 @@ class _Named:
     tombstones: Tombstones = field(default_factory=set)
     unread: list[str] = field(default_factory=list)
     notes: list[tuple[str, int]] = field(default_factory=list)
+    messages: int = 0
 
 
 async def forget(agent: Agent, body: ForgetBody) -> ForgetResult:
     """Forget notes, transcripts, or messages in them, permanently. Raises `RequestFailedError`."""
     named = [name for name in (body.session, body.path, body.match) if name is not None]
-    if len(named) != 1 or not named[0].strip():
-        raise bad_request("give exactly one of session, path and match")
-    if len(named[0]) > MAX_NAMED_CHARS:
+    if len(named) + body.gone != 1 or not all(name.strip() for name in named):
+        raise bad_request("give exactly one of session, path, match and gone")
+    if named and len(named[0]) > MAX_NAMED_CHARS:
         raise bad_request(
             f"session, path and match may have at most {MAX_NAMED_CHARS} characters",
             "a part of the text is enough",
         )
-    of_transcripts = body.session is not None or _names_transcript(body.path)
+    of_transcripts = body.gone or body.session is not None or _names_transcript(body.path)
     if of_transcripts and agent.transcripts is None:
         raise bad_request("transcripts are disabled", "the path of a note can be forgotten too")
     return await while_writable(agent.index.store.outage, _forget(agent, body))
@@ -79,8 +81,7 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
         await agent.look_up(store.tombstone_key.create)
     named = await _named(agent, transcripts, body)
     paths = [key.path for key in named.keys]
-    count = sum(kind == MESSAGE for kind, _ in named.tombstones)
-    result = ForgetResult(paths, count, body.dry_run, unread=named.unread)
+    result = ForgetResult(paths, named.messages, body.dry_run, unread=named.unread)
     result.notes = [f"{path}:{line}" for path, line in named.notes]
     of_note = body.path is not None and not _names_transcript(body.path)
     # Without a transcript, only what deleted notes have left behind is removed.
@@ -94,7 +95,7 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
     if of_note and body.delete_source:
         result.deleted = await delete_note(agent, body.path or "")
     if transcripts is not None:
-        transcripts.add_tombstones(named.tombstones)
+        transcripts.forgotten.add(named.tombstones)
     await agent.sync(vectors=False)
     kept = named.tombstones | {(CHUNK, store.tombstone_key.hashed(d)) for d in digests}
     message = Forget(named.keys, sorted(kept))
@@ -104,8 +105,10 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
         await message.done
     except (Error, OSError) as error:
         not_wiped = error
-    # Copies of a corrupt index hold its texts.
+    # Copies of a corrupt index hold its texts, and so do those of transcripts.
     await agent.look_up(remove_copies, store.path)
+    if transcripts is not None:
+        await agent.look_up(_erase, transcripts, paths)
     agent.index.recovered = None
     if body.delete_source and body.match is None and transcripts is not None:
         result.deleted += await agent.look_up(_delete, transcripts, sources)
@@ -155,13 +158,20 @@ async def _named(agent: Agent, transcripts: Transcripts | None, body: ForgetBody
     rows = agent.index.store.catalog.rows
     known = {key.path: row for key, row in rows.items() if key.source == SOURCE}
     if body.path is not None and _names_transcript(body.path) and transcripts is not None:
-        name = stem(body.path)
+        name = stem(transcripts.present_name(body.path))
         paths = [path for path in known if stem(path) == name]
         paths = paths or await agent.look_up(_on_disk, transcripts, name)
         return _Named(_keys(paths), {("path", name)})
     if body.path is not None:
         key = await find_note(agent, body.path, may_exist=body.delete_source)
         return _Named([] if key is None else [key])
+    if body.gone:
+        paths = [
+            path
+            for path, row in known.items()
+            if row.transcript is not None and row.transcript.gone_at is not None
+        ]
+        return _Named(_keys(paths), {("path", stem(path)) for path in paths})
     if body.session is not None:
         paths = [
             path
@@ -179,8 +189,9 @@ async def _named(agent: Agent, transcripts: Transcripts | None, body: ForgetBody
     named = _Named()
     if transcripts is not None:
         paths = await agent.index.store.readers.read(partial(find, source=SOURCE))
-        tombstones, paths, unread = await agent.look_up(_messages, transcripts, paths, text)
-        named = _Named(_keys(paths), tombstones, unread)
+        names, paths, unread = await agent.look_up(_messages, transcripts, paths, text)
+        tombstones = set[tuple[str, str]]().union(*map(transcripts.forgotten.of_message, names))
+        named = _Named(_keys(paths), tombstones, unread, messages=len(names))
     notes = await agent.index.store.readers.read(partial(find, source=NOTES))
     named.notes = await lines_with(agent, notes, _pattern(text), _fold)
     return named
@@ -200,28 +211,28 @@ def _on_disk(transcripts: Transcripts, name: str) -> list[str]:
 
 def _messages(
     transcripts: Transcripts, paths: Collection[str], text: str
-) -> tuple[Tombstones, list[str], list[str]]:
-    """Return the tombstones of the messages that contain a text, and the rest as `_named` does."""
+) -> tuple[set[str], list[str], list[str]]:
+    """Return the names of the messages that contain a text, and the rest as `_named` does."""
     pattern = _pattern(text)
-    tombstones: Tombstones = set()
+    names = set[str]()
     concerned, unread = [], []
     for path in paths:
-        real_path = transcripts.places.real_path(FileKey(SOURCE, path))
+        real_path = transcripts.path_of(FileKey(SOURCE, path))
         try:
             if real_path is None:
                 raise FileNotFoundError(path)
             found = {
-                transcripts.tombstone(said.name)
+                said.name
                 for said in transcripts.messages(real_path)
                 if pattern.search(_fold(on_one_line(said.text)))
             }
         except OSError:
             unread.append(path)
         else:
-            tombstones |= found
+            names |= found
         if path in unread or found:
             concerned.append(path)
-    return tombstones, concerned, unread
+    return names, concerned, unread
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -247,6 +258,12 @@ def _sources(transcripts: Transcripts, paths: Collection[str]) -> dict[Path, tup
             with suppress(OSError):
                 sources[real_path] = transcripts.places.identity(real_path)
     return sources
+
+
+def _erase(transcripts: Transcripts, paths: Collection[str]) -> None:
+    """Remove what was forgotten from the copies of transcripts."""
+    for path in paths:
+        transcripts.kept.erase(path)
 
 
 def _delete(transcripts: Transcripts, sources: dict[Path, tuple[int, int]]) -> list[str]:

@@ -54,6 +54,8 @@ async def get(agent: Agent, body: GetBody) -> GetResult:
     except FileNotFoundError as error:
         if (reason := await _missing_disk_reason(agent, body.path)) is not None:
             raise unavailable(f"{shown} is unavailable: {reason}", HINT) from error
+        if (kept := await _kept(agent, body)) is not None:
+            return kept
         raise RequestFailedError(ErrorCode.NOT_FOUND, f"not in memory: {shown}") from error
     except (OSError, ValueError) as error:
         reason = str(error)
@@ -76,6 +78,19 @@ async def _read_cited(agent: Agent, body: GetBody) -> GetResult:
         lines = min(MAX_LINES, cited.last - cited.first + 1) if body.lines is None else body.lines
         named = replace(body, path=cited.path, start_line=start, lines=lines)
         return await _read(agent, named)
+
+
+async def _kept(agent: Agent, body: GetBody) -> GetResult | None:
+    """Read a transcript whose file has just vanished; None if it is not kept."""
+    cited = read_citation(body.path)
+    name = body.path if cited is None else cited.path
+    if body.raw or agent.transcripts is None or not agent.transcripts.files.is_name(name):
+        return None
+    files = agent.transcripts.files
+    await files.kept.restore(FileKey(SESSIONS, files.present_name(name)))
+    with suppress(OSError, NotMemoryError):
+        return await _read_cited(agent, body)
+    return None
 
 
 async def _read(agent: Agent, body: GetBody) -> GetResult:

@@ -1,6 +1,7 @@
 """Pages of the transcripts of an agent."""
 
 import bisect
+from datetime import datetime
 from pathlib import Path
 
 from memoryd.agent.agent import Agent
@@ -46,14 +47,20 @@ async def page(agent: Agent, body: SessionsBody) -> SessionsResult:
 
 def _entry(agent: Agent, transcripts: Transcripts, key: FileKey, found: Found) -> SessionEntry:
     path = transcripts.places.real_path(key) or Path(key.path)
+    if key in found.files:
+        path = found.files[key][0]
     row = agent.index.store.catalog.rows.get(key)
     entry = SessionEntry(key.path, str(path), "new", owner=owner_of(path))
     if row is not None and row.transcript is not None:
         state = row.transcript
-        entry.state = "indexed"
+        entry.state, entry.gone_at = "indexed", state.gone_at
+        if state.gone_at is not None:
+            day = datetime.fromtimestamp(state.gone_at).date()
+            entry.state, entry.reason = "kept", f"its file is gone since {day}"
         entry.format, entry.session = state.format, state.session
         entry.messages, entry.malformed, entry.chunks = state.messages, state.malformed, row.chunks
-    if key in found.files and (row is None or row.stat != found.files[key][1]):
+    # A change of owner or name alone adds nothing.
+    if key in found.files and (row is None or row.stat[:3] != found.files[key][1][:3]):
         read = 0 if row is None or row.transcript is None else row.transcript.offset
         size = found.files[key][1].size
         entry.pending_bytes = size - read if size >= read else size

@@ -27,6 +27,8 @@ EFFECTS: Mapping[Op, Effect] = {
     Op.TRANSCRIPT_UPDATED: "changes",  # makes memoryd check any path
     Op.INDEX: "changes",
     Op.FORGET: "changes",
+    Op.EXPORT: "changes",  # shows whole conversations, of any agent and chat, whatever is visible
+    Op.IMPORT: "changes",
     Op.ADD: "changes",
     Op.DROP: "changes",
     Op.RELOAD: "changes",

@@ -192,6 +192,7 @@ class Sessions(Section, frozen=True):
     sessions that it spawned, of its agent, or all.
     `owners` are the ids of the person whom memoryd serves: account ids, numbers like +4917…, and
     user names like @ana. In a group, all others are untrusted; with `owners`, in direct chats too.
+    `keep_days` is the time for which a transcript stays after its file has vanished; None: forever.
     """
 
     enabled: bool = False
@@ -199,6 +200,7 @@ class Sessions(Section, frozen=True):
     paths: tuple[str, ...] = ()
     formats: tuple[Formats, ...] = get_args(Formats)
     owners: tuple[str, ...] = ()
+    keep_days: Annotated[float, Meta(ge=0)] | None = None
 
 
 class Redact(Section, frozen=True):

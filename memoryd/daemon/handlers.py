@@ -13,7 +13,7 @@ from typing import Any
 
 from memoryd import __version__
 from memoryd.agent.agent import Agent
-from memoryd.api import files, handlers, probe, transcripts
+from memoryd.api import files, handlers, probe, transcripts, transfer
 from memoryd.api.context import context
 from memoryd.api.forget import forget
 from memoryd.api.get import get
@@ -76,6 +76,8 @@ class DaemonOperations:
             Op.FILES: of_agent(Op.FILES, files.page),
             Op.SESSIONS: of_agent(Op.SESSIONS, transcripts.page),
             Op.FORGET: of_agent(Op.FORGET, forget, limit_s=None),
+            Op.EXPORT: of_agent(Op.EXPORT, transfer.export, limit_s=None),
+            Op.IMPORT: of_agent(Op.IMPORT, transfer.import_, limit_s=None),
             Op.PROBE: of_agent(Op.PROBE, probe.run, limit_s=None),
             Op.SESSION_START: of_agent(Op.SESSION_START, handlers.session_start),
             Op.TRANSCRIPT_UPDATED: of_agent(Op.TRANSCRIPT_UPDATED, handlers.transcript_updated),

@@ -15,9 +15,10 @@ from memoryd.fs.atomic_replace import SIDE_FILES
 from memoryd.index.rebuild.leftovers import unfinished
 from memoryd.index.repair.recover import copies
 from memoryd.index.tombstone_key import SUFFIX as KEY_SUFFIX
+from memoryd.source.transcripts.kept import FOLDER
 from memoryd_client.shared import paths
 
-_OWN = ("", "-wal", "-shm", "-journal", ".lock", KEY_SUFFIX)
+_OWN = ("", "-wal", "-shm", "-journal", ".lock", KEY_SUFFIX, FOLDER)
 
 
 def check_agent(config: AgentConfig, daemon: RunningDaemon | None) -> tuple[list[Finding], int]:
@@ -58,6 +59,9 @@ def _check_permissions(config: AgentConfig) -> list[Finding]:
     if str(index.parent) != paths.state_dir():  # checked for all agents
         permissions.check_folder(topic, index.parent, private=False)
     permissions.check_private(topic, [path for path in beside(index) if not path.is_dir()])
+    kept = Path(f"{index}{FOLDER}")
+    if kept.is_dir():
+        permissions.check_folder(topic, kept, private=True)
     for path in key_files(config.settings, os.environ):
         permissions.check_readable(topic, path, secret=True, what="the key file")
     return topic.fine(f"only its owner can read {index}")

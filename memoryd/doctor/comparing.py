@@ -14,7 +14,6 @@ from memoryd.config.validate import ConfigError
 from memoryd.doctor.disk import (
     Difference,
     Differences,
-    IndexedFile,
     Notes,
     What,
     changed_since,
@@ -22,6 +21,7 @@ from memoryd.doctor.disk import (
     indexed_file,
 )
 from memoryd.doctor.finding import Finding, Tally, Topic
+from memoryd.doctor.kept import check_copies
 from memoryd.doctor.rows import read
 from memoryd.doctor.running import RunningDaemon, in_sync
 from memoryd.doctor.structure import REBUILD
@@ -89,13 +89,14 @@ def compare(
     findings = disk.fine(f"{counted(notes.files, 'file')}: the index is up to date")
     if transcripts is not None:
         topic = Topic("transcripts", agent)
-        key = transcripts.key = TombstoneKey(Path(f"{config.db_path}{SUFFIX}"))
+        key = transcripts.forgotten.key = TombstoneKey(Path(f"{config.db_path}{SUFFIX}"))
         key.open(connection, convert=False)
         if key.problem is not None:
             topic.error(key.problem, KEY_ADVICE)
             return findings + topic.findings, notes.folders
         conversations = Conversations(connection, transcripts, identity)
         Settling(topic, daemon, agent).settle(conversations, "transcript")
+        check_copies(topic, transcripts.kept.copies, conversations.kept)
         counts = counted(conversations.files, "transcript")
         findings += topic.fine(f"{counts}: the index is up to date")
     return findings, notes.folders
@@ -165,20 +166,30 @@ class Conversations:
     ) -> None:
         self.files = 0
         self.problems: list[str] = []
+        self.kept: set[str] = set()
         self._connection = connection
         self._transcripts = transcripts
         self._identity = identity
 
     def compare(self, only: Mapping[FileKey, object] | None = None) -> Differences:
         """Read all transcripts, or `only` these, and return those that differ."""
-        self._transcripts.add_tombstones(load_tombstones(self._connection))
+        self._transcripts.forgotten.add(load_tombstones(self._connection))
         found = self._transcripts.find()
         self.files = len(found.files)
         differences: Differences = {}
+        self.kept = {
+            name
+            for name, encoded in read(
+                self._connection, "SELECT path, transcript FROM files WHERE source = ?", SOURCE
+            )
+            if (state := _decoded(encoded)) is not None and state.gone_at is not None
+        }
         for key, (path, _) in found.files.items():
             if only is None or key in only:
                 difference = self._examine(key, path)
-                if difference is not None:
+                is_copy = self._transcripts.kept.copies.holds(path)
+                # `check_copies` reports damaged ones.
+                if difference is not None and not (is_copy and difference.what == "unreadable"):
                     differences[key] = difference
         places = self._transcripts.places
         rows = read(self._connection, "SELECT path FROM files WHERE source = ?", SOURCE)
@@ -191,13 +202,14 @@ class Conversations:
         for key in indexed:
             path = places.real_path(key) or Path("/")
             unknown = key in found.files or any(path.is_relative_to(folder) for folder in unseen)
+            unknown |= key.path in self.kept
             if not unknown and (only is None or key in only):
                 differences[key] = Difference("gone", path)
         return differences
 
     def _examine(self, key: FileKey, path: Path) -> Difference | None:
         indexed = indexed_file(self._connection, key)
-        state = None if indexed is None else _state(indexed)
+        state = None if indexed is None else _decoded(indexed.transcript)
         try:
             delta = self._transcripts.read_as(path, state)
         except (FileNotFoundError, LeftOutError):
@@ -230,8 +242,8 @@ class Conversations:
         return None
 
 
-def _state(indexed: IndexedFile) -> TranscriptState | None:
+def _decoded(encoded: str | None) -> TranscriptState | None:
     try:
-        return decode_transcript(indexed.transcript)
+        return decode_transcript(encoded)
     except msgspec.MsgspecError:
         return None  # reported with the index

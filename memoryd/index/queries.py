@@ -15,6 +15,8 @@ from memoryd.index.catalog import decode_properties
 from memoryd.index.driver import Connection, Database, Error, one_value
 from memoryd.index.file_identity import has_log
 from memoryd.index.schema import get_choice, get_identity, get_note
+from memoryd.messages import Chunk, FileKey
+from memoryd_client.schema.search import Origin
 
 
 class StoredIdentity(NamedTuple):
@@ -56,6 +58,20 @@ def read_files(
         " FROM files WHERE ?1 IS NULL OR path > ?1 ORDER BY path LIMIT ?2",
         (after, limit),
     ).fetchall()
+
+
+def read_chunks(connection: Connection, key: FileKey) -> list[Chunk]:
+    """Return all chunks of a file in order."""
+    found = connection.execute(
+        "SELECT start_line, end_line, text, heading, line_map, origin, voices"
+        " FROM chunks JOIN files USING (file_id) WHERE source = ? AND path = ?"
+        " ORDER BY start_line, end_line, row_id",
+        key,
+    )
+    return [
+        Chunk(first, last, text, heading, line_map, Origin(origin), voices)
+        for first, last, text, heading, line_map, origin, voices in found.fetchall()
+    ]
 
 
 def read_untrusted(connection: Connection) -> list[int]:

@@ -42,6 +42,7 @@ from memoryd_client.schema.memory import (
 from memoryd_client.schema.recall import ContextBody, ContextResult, RecallBody, RecallResult
 from memoryd_client.schema.search import SearchBody, SearchResult
 from memoryd_client.schema.status import StatusResult
+from memoryd_client.schema.transcripts import ExportBody, ExportResult, ImportBody, ImportResult
 from memoryd_client.wire.framing import HEADER_BYTES
 from memoryd_client.wire.protocol import Body, Error, Hello, Op, Result, raw
 from memoryd_client.wire.requests import ProgressCallback
@@ -59,6 +60,8 @@ SYNCED = golden("sync_result", SyncResult)
 INDEXED = golden("index_result", IndexResult)
 FILES = golden("files_result", FilesResult)
 PROBED = golden("probe_result", ProbeResult)
+EXPORTED = golden("export_result", ExportResult)
+IMPORTED = golden("import_result", ImportResult)
 STARTED = golden("session_start_result", SessionStartResult)
 UPDATED = golden("transcript_updated_result", TranscriptUpdatedResult)
 AGENTS = golden("agents_result", AgentsResult)
@@ -88,6 +91,12 @@ CASES: list[tuple[Callable[[Client], object], Body, Body]] = [
     (lambda client: client.ping(), Empty(), PONG),
     (lambda client: client.status(), Empty(), STATUS),
     (lambda client: client.config(), Empty(), CONFIG),
+    (lambda client: client.export(after="a"), ExportBody("a"), EXPORTED),
+    (
+        lambda client: client.import_transcripts([b"x"], dry_run=True),
+        ImportBody([b"x"], True),
+        IMPORTED,
+    ),
     (lambda client: client.search("tea"), SearchBody("tea"), FOUND),
     (
         lambda client: client.search(

@@ -35,6 +35,8 @@ ALL: list[Call[Any]] = [
     requests.why("MEMORY.md"),
     requests.sessions(after=None, limit=200),
     requests.forget(ForgetBody(match="x")),
+    requests.export(None),
+    requests.import_transcripts([b"x"], dry_run=True),
     requests.PROBE,
     requests.session_start(""),
     requests.transcript_updated("/1.jsonl"),
@@ -56,7 +58,7 @@ def test_only_what_changes_nothing_more_may_be_sent_twice() -> None:
 def test_what_takes_long_has_its_own_time() -> None:
     own = {call.op: call.patience_s for call in ALL if call.patience_s is not None}
     assert own == {
-        **dict.fromkeys((Op.SYNC, Op.INDEX, Op.EVENTS, Op.FORGET), FOREVER_S),
+        **dict.fromkeys((Op.SYNC, Op.INDEX, Op.EVENTS, Op.FORGET, Op.EXPORT, Op.IMPORT), FOREVER_S),
         Op.PROBE: 120.0,
     }
 

@@ -18,7 +18,7 @@ OF_OTHERS = {
         f"memctl.{name}"
         for name in (
             *("editor", "json_output", "offline", "progress", "render_agents"),
-            *("render_status", "render_transcripts", "streams"),
+            *("render_status", "render_transcripts", "transfer", "streams"),
         )
     ),
 }

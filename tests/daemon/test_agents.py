@@ -87,7 +87,8 @@ def test_agents_with_the_same_settings_share_one_model(hybrid: Daemon) -> None:
             client.sync()
             assert client.search("note").mode == "hybrid"
     # The agents share one process: the model was loaded once, and their query was embedded once.
-    texts = ["Load the weights and the vocabulary.", "note"]
+    assert hybrid.model_log.read_text().count("Load the weights") == 1
+    texts = ["note"]
     texts += [f"the note of {agent}" for agent in ("main", "bee", "cow")]
     assert sorted(hybrid.embedded()) == sorted(map(repr, texts))
 

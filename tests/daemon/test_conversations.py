@@ -233,6 +233,7 @@ def test_both_sessions_may_be_there_from_the_start(chats: Daemon, how: str) -> N
 
 @pytest.mark.parametrize("how", ["kept", "rewritten", "forked"])
 def test_nothing_is_lost_with_the_session_that_was_resumed(chats: Daemon, how: str) -> None:
+    chats.settings = chats.settings.replace("enabled = true", "enabled = true, keep_days = 0")
     resumed(chats, how)
     chats.start().sync()
     (chats.folder / "chats" / f"{FIRST}.jsonl").unlink()
@@ -244,6 +245,7 @@ def test_nothing_is_lost_with_the_session_that_was_resumed(chats: Daemon, how: s
 
 
 def test_a_session_may_be_resumed_again_and_again(chats: Daemon) -> None:
+    chats.settings = chats.settings.replace("enabled = true", "enabled = true, keep_days = 0")
     third = FIRST.replace("1", "3")
     resumed(chats, "kept")
     copies = [*session_of(FIRST), claude("user", "And wide?", "u9", sessionId=SECOND)]

@@ -136,7 +136,7 @@ def test_a_session_start_takes_what_waits_and_starts_the_model(hybrid: Daemon) -
         assert client.session_start("my session").syncing is True
         assert next(events).path == "memory/a.md"
         events.close()
-    eventually(lambda: repr("Load the weights and the vocabulary.") in hybrid.embedded())
+    eventually(lambda: "Load the weights" in hybrid.model_log.read_text())
 
 
 def test_a_session_start_may_be_switched_off(daemon: Daemon) -> None:

@@ -232,7 +232,11 @@ def test_a_store_whose_folder_is_missing_keeps_its_conversations(
     assert texts(reader, "sessions/openclaw/first") == ["User: a quince"]
     agent.path.unlink()
     reader.sync()
-    assert found(reader, "quince") == []
+    assert found(reader, "quince") == ["sessions/openclaw/first"]
+    assert texts(reader, "sessions/openclaw/first") == ["User: a quince"]
+    with reader.client() as client:
+        (entry,) = client.sessions()
+    assert (entry.state, entry.gone_at is None) == ("kept", False)
     reader.assert_healthy()
 
 

@@ -338,7 +338,7 @@ def test_permissions_that_are_taken_and_given_back(daemon: Daemon) -> None:
     said = '{"role": "user", "content": "an ocelot was seen"}\n'
     (transcripts / "a.jsonl").write_text(said)
     daemon.settings += (
-        f'\nsessions = {{ enabled = true, formats = ["plain"],'
+        f'\nsessions = {{ enabled = true, keep_days = 0, formats = ["plain"],'
         f' paths = ["{daemon.folder}/chats/**/*.jsonl"], visibility = "all" }}'
     )
     daemon.write("memory/locked/inside.md", "an ocelot in here\n")
@@ -375,7 +375,7 @@ def test_transcripts_on_a_disk_that_is_unplugged(daemon: Daemon, disks: Disks) -
     (chats / "a.jsonl").write_text(said)
     daemon.settings += (
         f'\nsessions = {{ enabled = true, formats = ["plain"], paths = ["{chats}/*.jsonl"],'
-        ' visibility = "all" }'
+        ' visibility = "all", keep_days = 0 }'
     )
     daemon.start()
     paths = {"sessions/chats/a.jsonl"}

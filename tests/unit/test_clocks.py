@@ -24,8 +24,9 @@ from memoryd.embed.batch.jobs import Batches, BatchMode
 from memoryd.messages import NO_FACTS, BatchJobRow, FileFacts, FileKey, FileStat, JobChange
 from memoryd.search.ageing import age_factor, ageing_date
 from memoryd.search.query import Filters
+from memoryd.source.transcripts.due import Thresholds
 from memoryd.source.transcripts.locations import Found
-from memoryd.source.transcripts.tracker import Thresholds, TranscriptTracker
+from memoryd.source.transcripts.tracker import TranscriptTracker
 
 YEAR_S = 365 * 86_400.0
 NOW_S = 1_800_000_000.0

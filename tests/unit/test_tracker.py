@@ -3,7 +3,7 @@
 import pytest
 
 from memoryd.messages import FileStat, TranscriptState
-from memoryd.source.transcripts.tracker import Pending, Thresholds, is_due, pending
+from memoryd.source.transcripts.due import Pending, Thresholds, is_due, pending
 
 LIMITS = Thresholds(delta_bytes=100, delta_messages=5, idle_s=60.0)
 

@@ -61,8 +61,13 @@ from memoryd_client.schema.status import (
     WatchStatus,
 )
 from memoryd_client.schema.transcripts import (
+    ExportBody,
+    ExportedTranscript,
+    ExportResult,
     ForgetBody,
     ForgetResult,
+    ImportBody,
+    ImportResult,
     SessionEntry,
     SessionsBody,
     SessionsResult,
@@ -303,6 +308,12 @@ BODIES: dict[str, Body] = {
         deleted=["/x/a.jsonl"],
         unread=["sessions/x/a.jsonl"],
     ),
+    "export_body": ExportBody(after="sessions/x/a.jsonl"),
+    "export_result": ExportResult(
+        [ExportedTranscript("sessions/x/b.jsonl", b"packed")], "sessions/x/b.jsonl", ["c"]
+    ),
+    "import_body": ImportBody([b"packed"], dry_run=True),
+    "import_result": ImportResult(["sessions/x/b.jsonl"], ["a"], ["c"]),
     "sessions_body": SessionsBody(after="sessions/claude/a.jsonl", limit=2),
     "sessions_body_defaults": SessionsBody(),
     "sessions_result": SessionsResult(

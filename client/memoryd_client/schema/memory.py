@@ -7,7 +7,7 @@ from msgspec import field
 from memoryd_client.schema.agents import AddBody, DropBody
 from memoryd_client.schema.recall import ContextBody, RecallBody
 from memoryd_client.schema.search import SearchBody
-from memoryd_client.schema.transcripts import ForgetBody, SessionsBody
+from memoryd_client.schema.transcripts import ExportBody, ForgetBody, ImportBody, SessionsBody
 from memoryd_client.wire.protocol import Body, Op
 
 
@@ -42,7 +42,10 @@ class GetBody(Body):
 
 
 class GetResult(Body):
-    """Whole lines of the file, unchanged. `next_from` is set if there are more."""
+    """Whole lines of the file, unchanged. `next_from` is set if there are more.
+
+    `gone_at` is the Unix time at which the file of a kept transcript was missed.
+    """
 
     path: str
     text: str
@@ -51,6 +54,7 @@ class GetResult(Body):
     total_lines: int
     truncated: bool = False
     next_from: int | None = None
+    gone_at: float | None = None
 
 
 class SyncBody(Body):
@@ -258,6 +262,8 @@ BODY_OF_OP: dict[Op, type[Body]] = {
     Op.FILES: FilesBody,
     Op.SESSIONS: SessionsBody,
     Op.FORGET: ForgetBody,
+    Op.EXPORT: ExportBody,
+    Op.IMPORT: ImportBody,
     Op.PROBE: Empty,
     Op.SESSION_START: SessionStartBody,
     Op.TRANSCRIPT_UPDATED: TranscriptUpdatedBody,

@@ -13,10 +13,11 @@ class SessionsBody(Body):
 
 
 class SessionEntry(Body):
-    """One transcript. `state` is `indexed`, `pending`, `new`, `failed` or `left out`.
+    """One transcript. `state` is `indexed`, `pending`, `new`, `kept`, `failed` or `left out`.
 
-    `reason` explains the last two. `real_path` is its file, `pending_bytes` counts bytes that are
-    not indexed, or records of a store, `malformed` invalid lines. `session` and `owner` are "" if
+    `reason` explains the last three. `real_path` is its file; of a `kept` one, its copy, because
+    its file was missed at the Unix time `gone_at`. `pending_bytes` counts bytes that are not
+    indexed, or records of a store, `malformed` invalid lines. `session` and `owner` are "" if
     unknown.
     """
 
@@ -31,6 +32,7 @@ class SessionEntry(Body):
     session: str = ""
     owner: str = ""
     reason: str | None = None
+    gone_at: float | None = None
 
 
 class SessionsResult(Body):
@@ -51,9 +53,9 @@ class SessionsResult(Body):
 class ForgetBody(Body):
     """Permanently forget the transcripts of a session, a note or transcript, or messages.
 
-    Exactly one of `session`, `path` and `match` (a text) is set. `delete_source` also deletes the
-    files (not with `match`), without which a note must be deleted already; `dry_run` changes
-    nothing.
+    Exactly one of `session`, `path`, `match` (a text) and `gone` (all transcripts whose files are
+    gone) is set. `delete_source` also deletes the files (not with `match`), without which a note
+    must be deleted already; `dry_run` changes nothing.
     """
 
     session: str | None = None
@@ -61,6 +63,7 @@ class ForgetBody(Body):
     match: str | None = None
     dry_run: bool = False
     delete_source: bool = False
+    gone: bool = False
 
 
 class ForgetResult(Body):
@@ -79,3 +82,42 @@ class ForgetResult(Body):
     unread: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     remains: list[str] = field(default_factory=list)
+
+
+class ExportBody(Body):
+    """One page of transcripts, by name; `after` is the `next_after` of the previous page."""
+
+    after: str | None = None
+
+
+class ExportedTranscript(Body):
+    """The text of a transcript as indexed: JSON lines, packed with zstd."""
+
+    name: str
+    data: bytes
+
+
+class ExportResult(Body):
+    """A page of transcripts. `too_large` ones can't be exported."""
+
+    transcripts: list[ExportedTranscript]
+    next_after: str | None = None
+    too_large: list[str] = field(default_factory=list)
+
+
+class ImportBody(Body):
+    """Exported transcripts to keep, each packed; `dry_run` only checks them."""
+
+    transcripts: list[bytes] = field(default_factory=list)
+    dry_run: bool = False
+
+
+class ImportResult(Body):
+    """Names of the imported transcripts, of those `present` before, and of those left out.
+
+    A transcript is left out if it was forgotten here or if its format is not enabled.
+    """
+
+    imported: list[str]
+    present: list[str]
+    left_out: list[str]

@@ -50,6 +50,8 @@ class Op(StrEnum):
     FILES = "files"
     SESSIONS = "sessions"
     FORGET = "forget"
+    EXPORT = "export"
+    IMPORT = "import"
     PROBE = "probe"
     SESSION_START = "session_start"
     TRANSCRIPT_UPDATED = "transcript_updated"

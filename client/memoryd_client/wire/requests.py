@@ -42,7 +42,16 @@ from memoryd_client.schema.memory import (
 from memoryd_client.schema.recall import ContextBody, ContextResult, RecallBody, RecallResult
 from memoryd_client.schema.search import SearchBody, SearchResult
 from memoryd_client.schema.status import StatusResult
-from memoryd_client.schema.transcripts import ForgetBody, ForgetResult, SessionsBody, SessionsResult
+from memoryd_client.schema.transcripts import (
+    ExportBody,
+    ExportResult,
+    ForgetBody,
+    ForgetResult,
+    ImportBody,
+    ImportResult,
+    SessionsBody,
+    SessionsResult,
+)
 from memoryd_client.shared.paths import StrPath
 from memoryd_client.wire.protocol import Body, Op
 
@@ -174,6 +183,17 @@ def sessions(*, after: str | None, limit: int) -> Call[SessionsResult]:
 def forget(body: ForgetBody) -> Call[ForgetResult]:
     """Forget notes, transcripts or messages; see `ForgetBody`."""
     return Call(Op.FORGET, body, ForgetResult, patience_s=FOREVER_S)
+
+
+def export(after: str | None) -> Call[ExportResult]:
+    """Ask for one page of packed transcripts; see `ExportBody`."""
+    return Call(Op.EXPORT, ExportBody(after), ExportResult, patience_s=FOREVER_S)
+
+
+def import_transcripts(transcripts: list[bytes], *, dry_run: bool) -> Call[ImportResult]:
+    """Have exported transcripts kept; see `ImportBody`."""
+    body = ImportBody(transcripts, dry_run)
+    return Call(Op.IMPORT, body, ImportResult, patience_s=FOREVER_S)
 
 
 def files(state: str, *, after: str | None, limit: int) -> Call[FilesResult]:

@@ -48,6 +48,7 @@ def _unpack(packed: BinaryIO, unpacked: BinaryIO) -> int:
                 if size > MAX_UNPACKED_BYTES:
                     raise OSError(errno.EFBIG, "larger than 1 GiB after unpacking")
     except zstandard.ZstdError as error:
-        raise OSError(errno.EILSEQ, f"can't be unpacked: {error}") from error
+        # Not EILSEQ, which takes a file out of the index that is no transcript.
+        raise OSError(errno.EBADMSG, f"can't be unpacked: {error}") from error
     unpacked.flush()
     return size

@@ -11,19 +11,21 @@ from functools import partial
 from pathlib import Path
 
 from memoryd.fs.directories import shown_path
-from memoryd.fs.hang import DISK_LIMIT_S, within
+from memoryd.fs.hang import DISK_LIMIT_S, tick, within
 from memoryd.fs.safe_open import Descent, open_file, stat_file, unlink_file
 from memoryd.messages import FileKey, FileStat, file_stat
 from memoryd.source.filenames import NOT_UTF8, is_utf8, split_glob
+from memoryd.source.transcripts.names import SOURCE as SOURCE
+from memoryd.source.transcripts.names import Names, earlier_labels
 from memoryd.source.transcripts.stored import STORE_FILES, StoredNames, is_store, is_stored
 from memoryd.source.transcripts.walk import Glob
 
-SOURCE = "sessions"
 USUAL = {
     "openclaw": ("OPENCLAW_STATE_DIR", "~/.openclaw", "agents/{agent}/sessions/*.jsonl*"),
     "openclaw-store": ("OPENCLAW_STATE_DIR", "~/.openclaw", "sessions/*/*.json5"),
     "claude": ("CLAUDE_CONFIG_DIR", "~/.claude", "projects/**/*.jsonl"),
-    "codex": ("CODEX_HOME", "~/.codex", "sessions/**/rollout-*.jsonl"),
+    "codex": ("CODEX_HOME", "~/.codex", "sessions/**/rollout-*.jsonl*"),
+    "codex-archived": ("CODEX_HOME", "~/.codex", "archived_sessions/rollout-*.jsonl*"),
     "gemini": ("GEMINI_CLI_HOME", "~", ".gemini/tmp/*/chats/session-*.jsonl"),
     "pi": ("PI_CODING_AGENT_DIR", "~/.pi/agent", "sessions/**/*.jsonl"),
 }
@@ -38,7 +40,7 @@ STORED = {
 }
 """The same for stores."""
 
-_TRANSCRIPT = re.compile(r"\.jsonl(?:\.(?:reset|deleted)\.[0-9TZ:.\-]+(?:\.zst)?)?\Z|\.json5\Z")
+_TRANSCRIPT = re.compile(r"\.jsonl(?:\.(?:reset|deleted)\.[0-9TZ:.\-]+)?(?:\.zst)?\Z|\.json5\Z")
 _NEVER = re.compile(r"\.(?:checkpoint\.[^/]+|trajectory)\.jsonl|\.bak|(?:\A|/)registry\.json5\Z")
 _SUBAGENTS = f"{os.sep}subagents{os.sep}"
 _OWNER = re.compile(r"/agents/([^/]+)/(?:sessions|agent)/")
@@ -46,12 +48,11 @@ _OWNER = re.compile(r"/agents/([^/]+)/(?:sessions|agent)/")
 
 @dataclass(frozen=True, slots=True)
 class TranscriptLocation:
-    """One glob: the directory before its first wildcard, and its label in names.
+    """One glob: the directory before its first wildcard, and the rest.
 
     `pattern` is "" for all of the directory. With `whole`, so are directories that match.
     """
 
-    label: str
     folder: Path
     pattern: str
     whole: bool = False
@@ -92,7 +93,7 @@ class Found:
 
 
 class TranscriptLocations:
-    """Locations of one agent. Transcripts are named `sessions/<label>/<relative path>`."""
+    """Locations of one agent, and the names of the transcripts there."""
 
     def __init__(
         self,
@@ -109,10 +110,10 @@ class TranscriptLocations:
         self.places: list[TranscriptLocation] = []
         for text in globs:
             folder, pattern = _split(os.path.abspath(os.path.expanduser(text)))
-            label = _label(folder)
-            same = sum(place.label.partition("~")[0] == label for place in self.places)
-            label = f"{label}~{same + 1}" if same else label
-            self.places.append(TranscriptLocation(label, folder, pattern, self.configured))
+            self.places.append(TranscriptLocation(folder, pattern, self.configured))
+        folders = [str(place.folder) for place in self.places]
+        self.names = Names(agent, _homes(environ), folders, earlier_labels(folders))
+        self._last_seen: dict[str, Path] = {}
         self.stored = StoredNames(
             [
                 place.folder / name
@@ -145,17 +146,28 @@ class TranscriptLocations:
                     self._add(place, name, descent, found, inodes)
                 if not names:
                     found.unmatched.append(place)
+        self._last_seen |= {key.path: path for key, (path, _) in found.files.items()}
         return found
 
     def real_path(self, key: FileKey) -> Path | None:
-        """Return the path of a named transcript, None for an invalid name."""
+        """Return the path of a named transcript as last seen, None for an invalid name."""
         if (stored := self.stored.path(key.path)) is not None:
             return stored
-        parts = key.path.split("/", 2)
-        if len(parts) < 3 or parts[0] != SOURCE or ".." in parts[2].split("/"):
-            return None
-        _, label, name = parts
-        return next((place.folder / name for place in self.places if place.label == label), None)
+        if (seen := self._last_seen.get(key.path)) is not None:
+            return seen
+        return next(map(Path, self.names.paths(key.path)), None)
+
+    def present_path(self, key: FileKey) -> Path | None:
+        """Return the path of a named transcript that exists, None if there is none. Blocking."""
+        if (stored := self.stored.present_path(key.path)) is not None:
+            return stored
+        seen = self._last_seen.get(key.path)
+        paths = [] if seen is None else [seen]
+        for path in (*paths, *map(Path, self.names.paths(key.path))):
+            tick(path)
+            if os.path.lexists(path):
+                return path
+        return None
 
     def base(self, path: Path) -> Path:
         """Return the innermost location of a path, below which no links are allowed.
@@ -183,16 +195,12 @@ class TranscriptLocations:
 
         That of a store is the start of the names of its conversations.
         """
-        for place in self.places:
-            if not path.is_relative_to(place.folder):
-                continue
-            if is_store(str(path)) or is_stored(path):
-                store = path if is_store(str(path)) else path.parent
-                return FileKey(SOURCE, f"{SOURCE}/{STORE_FILES[store.name]}")
-            if is_transcript(str(path)):
-                name = path.relative_to(place.folder).as_posix()
-                return FileKey(SOURCE, f"{SOURCE}/{place.label}/{name}")
-        return None
+        store = path if is_store(str(path)) else path.parent if is_stored(path) else None
+        if store is not None:
+            is_ours = any(store.is_relative_to(place.folder) for place in self.places)
+            return FileKey(SOURCE, f"{SOURCE}/{STORE_FILES[store.name]}") if is_ours else None
+        name = self.names.name(str(path)) if is_transcript(str(path)) else None
+        return None if name is None else FileKey(SOURCE, name)
 
     def _add(
         self,
@@ -219,8 +227,16 @@ class TranscriptLocations:
             if STORE_FILES[path.name] in self._formats:
                 found.stores.append(path)
             return
-        key = FileKey(SOURCE, f"{SOURCE}/{place.label}/{Path(name).as_posix()}")
-        found.files[key] = path, file_stat(stat)
+        if (key := self.key(path)) is not None and not self._is_better(found, key, path):
+            found.files[key] = path, file_stat(stat)
+
+    def _is_better(self, found: Found, key: FileKey, path: Path) -> bool:
+        """Return whether another form of this conversation was found that is to be read."""
+        other = found.files.get(key)
+        return other is not None and (is_archive(str(other[0])), str(other[0])) < (
+            is_archive(str(path)),
+            str(path),
+        )
 
 
 def is_transcript(path: str) -> bool:
@@ -247,8 +263,23 @@ def _usual(formats: Collection[str], agent: str, environ: Mapping[str, str]) -> 
     return [
         os.path.join(environ.get(variable) or default, pattern.format(agent=agent))
         for name, (variable, default, pattern) in (*USUAL.items(), *STORED.items())
-        if name.removesuffix("-store") in formats
+        if name.partition("-")[0] in formats
     ]
+
+
+def _homes(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the home folder of each agent."""
+    homes: dict[str, str] = {}
+    for name, (variable, default, pattern) in USUAL.items():
+        home = os.path.join(environ.get(variable) or default, *_below_home(pattern))
+        homes.setdefault(name.partition("-")[0], os.path.abspath(os.path.expanduser(home)))
+    return homes
+
+
+def _below_home(pattern: str) -> list[str]:
+    """Return the parts of a usual pattern that are still the home folder: `.gemini`."""
+    first = pattern.partition("/")[0]
+    return [first] if first.startswith(".") else []
 
 
 def _split(path: str) -> tuple[Path, str]:
@@ -279,11 +310,3 @@ def _is_there(path: str, test: Callable[[str], bool]) -> bool:
         return within(DISK_LIMIT_S, partial(test, path))
     except TimeoutError:
         return False
-
-
-def _label(folder: Path) -> str:
-    """Return a short name: the agent's if it is its usual directory, else the directory's."""
-    for name, (_, default, pattern) in USUAL.items():
-        if Path(default, pattern).parts[1] in folder.parts:
-            return name
-    return folder.name.lstrip(".").replace("~", "-") or "root"

@@ -119,6 +119,10 @@ class StoredNames:
         """Return the name of a conversation."""
         return self._names[path]
 
+    def present_path(self, name: str) -> Path | None:
+        """Return the path of a conversation that is in a store."""
+        return self._paths.get(name)
+
     def path(self, name: str) -> Path | None:
         """Return the path of a conversation, also if it is gone; None for other names."""
         if (path := self._paths.get(name)) is not None:

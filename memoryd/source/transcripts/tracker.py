@@ -32,6 +32,7 @@ from memoryd.messages import (
 )
 from memoryd.source.mounts import MEANT, Mounts, Verdict, cannot_be_seen
 from memoryd.source.transcripts.delta import TranscriptDelta
+from memoryd.source.transcripts.due import Pending, Thresholds, is_due, pending
 from memoryd.source.transcripts.foreign_sqlite import StoreBusyError
 from memoryd.source.transcripts.format import LeftOutError
 from memoryd.source.transcripts.locations import SOURCE, Found, is_archive
@@ -39,52 +40,6 @@ from memoryd.source.transcripts.openclaw_json5 import BeingWrittenError
 from memoryd.source.transcripts.stored import is_stored
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Thresholds:
-    """Added bytes or messages, or seconds since the last change: the first one triggers a read."""
-
-    delta_bytes: int
-    delta_messages: int
-    idle_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """Unindexed bytes of a transcript, from `offset` on. `again`: it was replaced or truncated."""
-
-    offset: int
-    bytes: int
-    again: bool = False
-
-
-def pending(
-    stat: FileStat, known: FileStat | None, state: TranscriptState | None
-) -> Pending | None:
-    """Return the pending part, None if the file is unchanged since it was read."""
-    # Agents append. A change of owner or name alone, which `ctime_ns` shows, adds nothing.
-    if known is not None and stat[:3] == known[:3]:
-        return None
-    if state is None:
-        return Pending(0, stat.size)
-    inode = state.inode & (2**63 - 1)  # as in `file_stat`
-    if stat.size < state.offset or stat.inode != inode:
-        return Pending(0, stat.size, again=True)
-    return Pending(state.offset, stat.size - state.offset)
-
-
-def is_due(
-    rest: Pending, *, messages: int, idle_s: float, archive: bool, thresholds: Thresholds
-) -> bool:
-    """Return whether to read now. `messages` are the added ones, as far as counted."""
-    return (
-        rest.again
-        or archive
-        or rest.bytes >= thresholds.delta_bytes
-        or messages >= thresholds.delta_messages
-        or idle_s >= thresholds.idle_s
-    )
 
 
 POLL_S = 5.0
@@ -97,8 +52,24 @@ MISSING = f"is missing; {MEANT}"
 Known = Mapping[FileKey, tuple[FileStat, TranscriptState | None]]
 
 
+@dataclass(slots=True)
+class Keeping:
+    """Fate of transcripts whose files are gone.
+
+    `copies` are to be read in their place, with their paths and stats; `removed` leave the index.
+    `problems` are for people.
+    """
+
+    copies: dict[FileKey, tuple[Path, FileStat]] = field(default_factory=dict)
+    removed: list[FileKey] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
 class TranscriptFiles(Protocol):
-    """The transcripts of one agent, on disk and in the index. All but `known` are blocking."""
+    """The transcripts of one agent, on disk and in the index.
+
+    All but `known` and `keep` are blocking.
+    """
 
     thresholds: Thresholds
 
@@ -113,6 +84,9 @@ class TranscriptFiles(Protocol):
 
     def open_file(self, path: Path) -> int:
         """Return a file descriptor of a transcript. Raises `OSError`."""
+
+    async def keep(self, gone: Collection[FileKey], found: Found, thread: Executor) -> Keeping:
+        """Keep transcripts whose files are gone, as far as the settings say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +119,7 @@ class _Plan(NamedTuple):
     due: list[_Job]
     gone: list[FileKey]
     verdict: Verdict
+    found: Found
 
 
 class TranscriptTracker:
@@ -178,6 +153,7 @@ class TranscriptTracker:
         self._stats = TrackerStats(0, 0)
         self._left_out: dict[FileKey, str] = {}
         self._to_read = 0
+        self._unkept: list[str] = []
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -195,7 +171,13 @@ class TranscriptTracker:
     def stats(self) -> TrackerStats:
         """Return the state of the transcripts on disk."""
         waiting, left_out = dict(self._stats.pending), dict(self._left_out)
-        return replace(self._stats, to_read=self._to_read, pending=waiting, left_out=left_out)
+        return replace(
+            self._stats,
+            to_read=self._to_read,
+            pending=waiting,
+            left_out=left_out,
+            problems=[*self._stats.problems, *self._unkept],
+        )
 
     def why_away(self, path: Path) -> str | None:
         """Return why a missing transcript may be on an unmounted disk. Blocking."""
@@ -221,19 +203,27 @@ class TranscriptTracker:
         plan = await loop.run_in_executor(
             self._thread, self._plan, dict(self._transcripts.known()), wanted, everything, meant
         )
-        for problem in plan.stats.problems:
-            if problem not in self._stats.problems:
-                log.warning("transcripts: %s", problem)
+        self._log(plan.stats.problems, self._stats.problems)
         self._stats = plan.stats
         if self._mounts.record(plan.verdict):
             await self._writer.put(MountPoints(SOURCE, self._mounts.recorded()))
         await self._read_all(plan.due)
-        for key in plan.gone:
+        # After the reading, because a missing file may be there under another name.
+        kept = await self._transcripts.keep(plan.gone, plan.found, self._thread)
+        self._log(kept.problems, self._unkept)
+        self._unkept = kept.problems
+        await self._read_all([_Job(key, *copy, None) for key, copy in kept.copies.items()])
+        for key in kept.removed:
             self._refused.pop(key, None)
             self._left_out.pop(key, None)
             await self._writer.put(FileGone(key))
         for marker in markers:
             await self._writer.put(marker)
+
+    def _log(self, problems: Collection[str], before: Collection[str]) -> None:
+        for problem in problems:
+            if problem not in before:
+                log.warning("transcripts: %s", problem)
 
     def _plan(self, known: Known, wanted: frozenset[Path], everything: bool, meant: bool) -> _Plan:
         """Compare disk and index, in a thread."""
@@ -265,7 +255,7 @@ class TranscriptTracker:
             problems=problems,
             skipped=found.skipped,
         )
-        return _Plan(stats, due, gone, verdict)
+        return _Plan(stats, due, gone, verdict, found)
 
     def _gone(
         self, unseen: Collection[FileKey], found: Found, verdict: Verdict, meant: bool

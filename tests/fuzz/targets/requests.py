@@ -32,6 +32,7 @@ SEEDS = [
     b"files\0{}\nsessions\0{}\nstatus\0{}\nconfig\0{}\nping\0{}\nagents\0{}\nprobe\0{}",
     b'sync\0{"vectors":false}\nindex\0{"force":false}\nevents\0{}\nreload\0{}',
     b'forget\0{"session":"s1"}\nsession_start\0{"session":"s1"}\n',
+    b'export\0{"after":"sessions/x"}\nimport\0{"transcripts":["eA=="],"dry_run":true}',
     b'transcript_updated\0{"path":"/x"}\nadd\0{"workspace":"x"}\ndrop\0{"agent":"x"}',
     b'context\0{"chat_type":"group"}\ncontext\0{"max_chars":1,"now":"x"}\ncontext\0{}',
     b'recall\0{"message":"the blue sky"}\nrecall\0{"message":"","max_chars":0}',

@@ -1,0 +1,79 @@
+"""Record of what was forgotten of an agent's transcripts, by which it is recognized when read."""
+
+import errno
+from collections.abc import Callable, Collection
+
+from memoryd.index.forget import Tombstone, message_hash
+from memoryd.index.tombstone_key import MASKED_MESSAGE, MESSAGE, TombstoneKey
+from memoryd.source.transcripts.format import LeftOutError
+from memoryd.source.transcripts.names import Names
+from memoryd.text.first_masking import FirstMasking
+
+
+class ForgottenTalk:
+    """The tombstones of one agent. `key` is that of their hashes, `patterns` are `redact`'s own."""
+
+    def __init__(
+        self,
+        key: TombstoneKey,
+        redact: Callable[[str], str],
+        patterns: Collection[str],
+        names: Names,
+    ) -> None:
+        self.tombstones: set[Tombstone] = set()
+        self.key = key
+        self._redact = redact
+        self._patterns = patterns
+        self._names = names
+        self._first_masking: FirstMasking | None = None
+        self._has_messages = False
+        self.has_paths = False
+
+    def add(self, tombstones: Collection[Tombstone]) -> None:
+        """Keep out what was forgotten."""
+        self.tombstones |= set(tombstones)
+        kinds = {kind for kind, _ in tombstones}
+        self._has_messages |= MESSAGE in kinds
+        self.has_paths |= "path" in kinds
+        if MASKED_MESSAGE in kinds and self._first_masking is None:
+            self._first_masking = FirstMasking(self._patterns)
+
+    def of_message(self, name: str) -> set[Tombstone]:
+        """Return the tombstones of a message: of its words, and of what a copy has of them.
+
+        A copy has masked words in wrapped lines, so white space does not count there.
+        """
+        role, _, words = name.partition(": ")
+        masked = f"{role}:{''.join(self._redact(words).split())}"
+        return {(MESSAGE, self.key.hashed(message_hash(text))) for text in (name, masked)}
+
+    def has_message(self, name: str) -> bool:
+        """Return whether a message of this name was forgotten."""
+        if self._has_messages and not self.tombstones.isdisjoint(self.of_message(name)):
+            return True
+        if self._first_masking is None:
+            return False
+        role, _, words = name.partition(": ")
+        masked = f"{role}: {self._first_masking(words)}"
+        return (MASKED_MESSAGE, self.key.hashed(message_hash(masked))) in self.tombstones
+
+    def check(self, session: str) -> None:
+        """Raise `LeftOutError` if a session was forgotten."""
+        if session and ("session", session) in self.tombstones:
+            raise LeftOutError(errno.EILSEQ, "its session was forgotten")
+
+    def has(self, path: str, session: str = "") -> bool:
+        """Return whether the transcript of a name and session was forgotten.
+
+        Also if it was under a name that an earlier version gave.
+        """
+        marks = {("session", session), ("path", stem(path))}
+        for place in self._names.paths(path) if self.has_paths else ():
+            marks |= {("path", stem(name)) for name in self._names.earlier_names(place)}
+        return not self.tombstones.isdisjoint(marks)
+
+
+def stem(path: str) -> str:
+    """Return the name of a transcript without the suffix of an archive."""
+    name, ending, _ = path.partition(".jsonl")
+    return name + ending
