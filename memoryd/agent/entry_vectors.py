@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from memoryd.embed.pool import EmbedPool
 from memoryd.embed.provider import ProviderError
 from memoryd.embed.route import INSIDE
-from memoryd.index.vector_matrix import Vector
+from memoryd.index.quantize import Vector
 from memoryd.search.message_kind import MessageKind, learn, samples
 
 KEPT = 4_000

@@ -11,7 +11,7 @@ from memoryd.api.search import gone_from_disk
 from memoryd.chunk.entries import Entry, entries
 from memoryd.embed.provider import ProviderError
 from memoryd.errors import bad_request
-from memoryd.index.vector_matrix import Vector
+from memoryd.index.quantize import Vector
 from memoryd.messages import FileKey
 from memoryd.search.engine import BadQueryError, day_of
 from memoryd.search.recall import SHOWN, NoteChunk, Recaller

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memoryd.index.vector_matrix import Vector
+from memoryd.index.quantize import Vector
 
 _FILE = "kinds_of_messages.txt"
 RIDGE = 3.0

@@ -12,8 +12,8 @@ from functools import partial
 from typing import NamedTuple
 
 from memoryd.index.driver import Connection
+from memoryd.index.quantize import Vector
 from memoryd.index.store import Store
-from memoryd.index.vector_matrix import Vector
 from memoryd.messages import FileKey
 from memoryd.search import fuse
 from memoryd.search.confidence import probability

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from memoryd.index.driver import Connection, Error
+from memoryd.index.quantize import Vector
 from memoryd.index.queries import read_untrusted
 from memoryd.index.store import Store
-from memoryd.index.vector_matrix import Vector, VectorMatrix
+from memoryd.index.vector_matrix import VectorMatrix
 from memoryd.search import lexical
 from memoryd.search.evidence import Question
 from memoryd.search.lexical import Corpus, read_corpus
