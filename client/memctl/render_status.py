@@ -106,7 +106,7 @@ def _vector_rows(vector: VectorStatus) -> list[Row]:
     if not vector.enabled:
         return [("Vector store", "disabled")]
     return [
-        ("Vector store", _ready(vector.store_available)),
+        ("Vector store", _ready(vector.store_available) if vector.extension_path else None),
         ("Semantic vectors", f"{_ready(vector.semantic_available)} ({vector.in_memory} in memory)"),
         ("Vector dims", None if vector.dims is None else str(vector.dims)),
         ("Vector path", vector.extension_path or None),

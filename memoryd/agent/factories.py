@@ -232,10 +232,8 @@ async def store_options(
 ) -> StoreOptions:
     """Return the options to open the index of an agent; `is_locked` as in `StoreOptions`."""
     vector, cache = config.settings.store.vector, config.settings.cache
-    extension, problem = vector.extension_path, None
-    if not vector.enabled:
-        extension, problem = None, "disabled by store.vector.enabled"
-    else:
+    extension, problem = vector.extension_path if vector.enabled else None, None
+    if vector.enabled:
         try:
             if extension is None:
                 extension = bundled_extension()

@@ -31,11 +31,10 @@ async def run(agent: Agent, body: Empty) -> ProbeResult:
     """Run all checks concurrently and report their results."""
     settings, identity = agent.config.settings, agent.index.store.identity
     batches = agent.embedding.batches
-    vectors = settings.provider != "none" and settings.store.vector.enabled
     checks = await asyncio.gather(
         _check("embedding", settings.provider != "none", lambda: _embedding(agent)),
         *([] if batches is None else [_check("batch", True, lambda: _batch(batches))]),
-        _check("vector", vectors, lambda: _vector(agent)),
+        _check("vector", settings.provider != "none", lambda: _vector(agent)),
         _check("keyword", True, lambda: _keyword(agent)),
     )
     if (hint := "; ".join([*exposed(agent), *_unencrypted(agent)])) and checks[0].ok:
@@ -108,6 +107,10 @@ async def _batch(batches: Batches) -> str:
 async def _vector(agent: Agent) -> str:
     store = agent.index.store
     options = store.options
+    if not agent.config.settings.store.vector.enabled:
+        if not store.matrix_ready.is_set():
+            raise CheckFailedError("the vectors are still loading", "try again in a moment")
+        return f"{counted(len(store.matrix or ()), 'chunk')} in memory"
     path = agent.config.settings.store.vector.extension_path or options.extension
     if path is None:
         reason = options.extension_error or "no extension found"

@@ -261,13 +261,14 @@ def _source_counts(agent: Agent) -> list[wire.SourceCount]:
 def _vector(agent: Agent) -> wire.VectorStatus:
     store, vector = agent.index.store, agent.config.settings.store.vector
     in_memory = 0 if store.matrix is None else len(store.matrix)
+    path = vector.extension_path or store.options.extension
     semantic = agent.embedding.pool is not None and not agent.embedding.pool.blocked.is_set()
     return wire.VectorStatus(
         enabled=agent.embedding.pool is not None,
         store_available=vector.enabled and store.vec_error is None,
         semantic_available=semantic,
         available=semantic and store.vector_problem() is None,
-        extension_path=vector.extension_path or store.options.extension,
+        extension_path=path if vector.enabled else None,
         load_error=store.vec_error,
         dims=store.identity.dims,
         in_memory=in_memory,

@@ -76,9 +76,12 @@ class Local(Section, frozen=True):
 
 
 class StoreVector(Section, frozen=True):
-    """The sqlite-vec extension; `extension_path` None means the installed one."""
+    """A table of the vectors for programs that use sqlite-vec; searches don't need it.
 
-    enabled: bool = True
+    `extension_path` None means the installed extension.
+    """
+
+    enabled: bool = False
     extension_path: str | None = None
 
 

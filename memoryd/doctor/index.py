@@ -139,7 +139,7 @@ class IndexDoctor:
         topic = Topic("vectors", self._config.agent)
         number = 0
         with _guarded(topic):
-            vec = options.extension_error is None
+            vec = options.extension is not None
             vectors.check_vectors(connection, topic, identity, vec=vec)
             vectors.check_waiting(connection, topic, identity, embeds=resolved.provider != "none")
             embedded = "SELECT count(*) FROM chunks WHERE vector_id IS NOT NULL"

@@ -7,7 +7,7 @@ from memoryd.index.cache import model_key
 from memoryd.index.driver import Connection, Error, Fault, fault_of, has_module, one_value
 from memoryd.index.queries import count_pending, count_set_aside
 from memoryd.index.repair.checks import CORRUPT_VECTOR, OTHER_COPY, read_vectors, vector_problems
-from memoryd.index.schema import VEC_TABLE
+from memoryd.index.vec_table import VEC_TABLE
 from memoryd_client.shared.humanize import counted
 
 _IN_USE = "(SELECT vector_id FROM chunks WHERE vector_id IS NOT NULL)"

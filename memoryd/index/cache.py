@@ -1,13 +1,22 @@
-"""The embedding cache by text hash, and sqlite-vec's table of the embeddings in use."""
+"""The embedding cache by text hash.
+
+Cached embeddings are stored as `quantize` encodes them.
+"""
 
 import time
 from collections.abc import Sequence
 
 import msgspec
-import numpy as np
 
 from memoryd.identity import Identity
 from memoryd.index.driver import Connection, one_value, transaction
+from memoryd.index.quantize import (
+    decode,
+    encode,
+    from_float32,
+    is_embedding,
+    of_any_version,
+)
 
 _OF_TEXTS = (
     "WHERE provider = ? AND model = ? AND provider_key = ? AND dims = ?"
@@ -25,9 +34,9 @@ def keep_vectors(
 ) -> list[tuple[str, int, bytes]]:
     """Cache embeddings by text hash within the caller's transaction, unless the texts have some.
 
-    Skips texts that were forgotten while they were embedded. Returns the hash, id and cached
-    embedding of each other text. An embedding is one or more vectors of `dims` little-endian
-    float32.
+    Skips texts that were forgotten while they were embedded. Returns the hash, id and stored
+    embedding of each other text. `vectors` are embeddings by text hash: one or more vectors of
+    `dims` little-endian float32.
     """
     skipped: set[str] = set()
     if one_value(connection, "SELECT 1 FROM forgotten WHERE kind = 'chunk-hmac' LIMIT 1"):
@@ -49,7 +58,7 @@ def keep_vectors(
             " used_at) VALUES (?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (provider, model, provider_key, hash)"
             " DO UPDATE SET used_at = excluded.used_at RETURNING hash, vector_id, embedding",
-            (*model_key(identity), digest, dims, embedding, now),
+            (*model_key(identity), digest, dims, encode(embedding, dims, digest), now),
         ).fetchall()
     return kept
 
@@ -57,7 +66,7 @@ def keep_vectors(
 def take_vectors(
     connection: Connection, identity: Identity, digests: Sequence[str]
 ) -> dict[str, tuple[int, bytes]]:
-    """Return (id, embedding) of the texts in the cache and mark them as used."""
+    """Return (id, stored embedding) of the texts in the cache and mark them as used."""
     found = connection.execute(
         f"UPDATE embedding_cache SET used_at = ? {_OF_TEXTS} RETURNING hash, vector_id, embedding",
         (int(time.time()), *model_key(identity), identity.dims, _json(digests)),
@@ -79,36 +88,28 @@ def find_dims(connection: Connection, identity: Identity) -> int | None:
 def find_vectors(
     connection: Connection, identity: Identity, digests: Sequence[str]
 ) -> dict[str, bytes]:
-    """Return the embeddings of the texts in the cache. Doesn't mark them as used."""
+    """Return the embeddings of the texts in the cache as float32. Doesn't mark them as used."""
     found = connection.execute(
         f"SELECT hash, embedding FROM embedding_cache {_OF_TEXTS}",
         (*model_key(identity), identity.dims, _json(digests)),
     )
-    return dict(found.fetchall())
+    dims = identity.dims or 0
+    return {
+        digest: as_float32(stored, dims)
+        for digest, stored in found
+        if is_embedding(stored, dims, digest)
+    }
 
 
-def put_vec(connection: Connection, vector_id: int, embedding: bytes, dims: int) -> None:
-    """Add an embedding's mean vector to sqlite-vec's table, unless it is there."""
-    # vec0 supports neither OR REPLACE nor ON CONFLICT, and two chunks may share one text.
-    connection.execute(
-        "INSERT INTO chunks_vec (rowid, embedding) SELECT ?, ? WHERE NOT EXISTS"
-        " (SELECT 1 FROM chunks_vec_rowids WHERE rowid = ?)",
-        (vector_id, mean_vector(embedding, dims), vector_id),
-    )
+def as_float32(stored: bytes, dims: int) -> bytes:
+    """Return a stored embedding as little-endian float32, which is encoded to the same again."""
+    return decode(stored, dims).astype("<f4").tobytes()
 
 
-def mean_vector(embedding: bytes, dims: int) -> bytes:
-    """Return the mean of an embedding's vectors, scaled to length 1.
-
-    Raises ValueError for bytes that are no embedding.
-    """
-    if len(embedding) == 4 * dims:
-        return embedding
-    if not embedding:
-        raise ValueError("it holds no vector")
-    with np.errstate(all="ignore"):  # a corrupt embedding may hold anything
-        mean = np.frombuffer(embedding, "<f4").reshape(-1, dims).mean(axis=0)
-        return bytes((mean / (np.linalg.norm(mean) or 1.0)).astype("<f4").tobytes())
+def add_conversions(connection: Connection) -> None:
+    """Give a connection functions that convert embeddings of earlier versions."""
+    for function in (from_float32, of_any_version):
+        connection.create_function(function.__name__, 3, function, deterministic=True)
 
 
 def release_text(connection: Connection, digest: str, vector_id: int | None) -> None:

@@ -148,9 +148,10 @@ def _note(connection: Connection, tables: DerivedTables, due_s: float) -> bool:
 
 
 def _size_to_rewrite(connection: Connection, now_s: float) -> int | None:
-    """Return the size of a file that is to be rewritten now, else None."""
+    """Return the size of a file that is to be rewritten now, without free pages, else None."""
     due = schema.get_note(connection, schema.REWRITE_AT)
     if due == "" or (due is not None and due.isdigit() and int(due) > now_s):
         return None
     pages = one_value(connection, "PRAGMA page_count")
-    return int(pages * one_value(connection, "PRAGMA page_size"))
+    free = one_value(connection, "PRAGMA freelist_count")
+    return int((pages - free) * one_value(connection, "PRAGMA page_size"))

@@ -10,6 +10,7 @@ from memoryd.index import schema, statements
 from memoryd.index.driver import Connection, empty_log, one_value, transaction
 from memoryd.index.statements import DerivedTables, RowChanges, delete_rows
 from memoryd.index.tombstone_key import CHUNK, MASKED_MESSAGE, MESSAGE, PLAIN, TombstoneKey
+from memoryd.index.vec_table import ensure_vec
 from memoryd.messages import FileKey
 
 Tombstone = tuple[str, str]
@@ -90,7 +91,7 @@ def wipe(connection: Connection) -> None:
 def complete(connection: Connection, tables: DerivedTables) -> None:
     """Recreate the vector table that `forget` dropped."""
     if tables.vec and tables.identity.dims is not None:
-        schema.ensure_vec(connection, tables.identity.dims)
+        ensure_vec(connection, tables.identity.dims)
 
 
 def _remove(connection: Connection, tables: DerivedTables, key: FileKey) -> RowChanges:

@@ -5,8 +5,13 @@ Each number is a multiple of its vector's scale. With 8 bits, a cosine of 512 nu
 
 The upper 8 of 12 bits are `numbers` of their own. The lower 4 are `rests`, two to a byte. One pass
 over the 8-bit numbers finds the candidates, whose cosines are computed with all 12.
+
+An embedding is stored as its numbers, its rests, its scales as little-endian float32 and a
+checksum. Those of several vectors have no rests.
 """
 
+import zlib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -97,3 +102,123 @@ def _multiples(vectors: Vector, largest: int) -> tuple[Vector, Vector]:
     scales = (np.abs(vectors).max(axis=1) / largest).astype(np.float32)
     scales[scales == 0] = 1.0
     return np.rint(vectors / scales[:, np.newaxis]), scales
+
+
+CHECKSUM_BYTES = 4
+_SCALE_BYTES = 4
+_LENGTH_ERROR = 0.03
+"""Maximum difference of a vector's length from 1; rounding vectors of 4 numbers makes 0.02."""
+_FLOAT_LENGTH_ERROR = 1e-4
+"""The same of float32, whose rounding makes 1e-6."""
+
+
+def encode(embedding: bytes, dims: int, text_hash: str) -> bytes:
+    """Return the stored form of the embedding of a text: vectors of little-endian float32.
+
+    Encoding what `decode` returns changes nothing. Raises ValueError for bytes that are no vectors.
+    """
+    vectors = np.frombuffer(embedding, "<f4").reshape(-1, dims)
+    if not len(vectors):
+        raise ValueError("it holds no vector")
+    with np.errstate(all="ignore"):  # a corrupt embedding may hold anything
+        parts = in_12_bits(vectors) if len(vectors) == 1 else in_8_bits(vectors)
+    *numbers, scales = parts
+    body = b"".join([*(part.tobytes() for part in numbers), scales.astype("<f4").tobytes()])
+    return body + _checksum(body, text_hash)
+
+
+def decode(stored: bytes, dims: int) -> Vector:
+    """Return the vectors of a stored embedding, shape (n, dims).
+
+    Raises ValueError for bytes that are no embedding. Does not look at the checksum.
+    """
+    count = count_vectors(len(stored), dims)
+    if count > 1:
+        return from_8_bits(parse_several([stored], dims, count))
+    return from_12_bits(parse_single([stored], dims))
+
+
+def is_embedding(stored: object, dims: object, text_hash: str) -> bool:
+    """Return whether this is the unchanged embedding of a text, with vectors of length 1."""
+    if not isinstance(stored, bytes) or not isinstance(dims, int) or dims < 1:
+        return False
+    if not _is_unchanged(stored, text_hash):
+        return False
+    try:
+        with np.errstate(all="ignore"):
+            lengths = np.linalg.norm(decode(stored, dims), axis=1)
+    except ValueError:
+        return False
+    return bool((np.abs(lengths - 1.0) < _LENGTH_ERROR).all())
+
+
+def from_float32(embedding: bytes, dims: int, text_hash: str) -> bytes:
+    """Return the stored form of an embedding of an index of version 6 or earlier.
+
+    What is no embedding stays as it is, so that the checker finds it.
+    """
+    if not embedding or dims < 1 or len(embedding) % (4 * dims):
+        return embedding
+    return encode(embedding, dims, text_hash)
+
+
+def of_any_version(embedding: bytes, dims: int, text_hash: str) -> bytes:
+    """Return the stored form of an embedding from an index of any version.
+
+    What is none stays as it is.
+    """
+    if _is_unchanged(embedding, text_hash) or dims < 1 or len(embedding) % (4 * dims):
+        return embedding
+    with np.errstate(all="ignore"):
+        vectors = np.frombuffer(embedding, "<f4").reshape(-1, dims).astype(np.float64)
+        lengths = np.linalg.norm(vectors, axis=1)
+    if not (np.abs(lengths - 1.0) < _FLOAT_LENGTH_ERROR).all():
+        return embedding
+    return from_float32(embedding, dims, text_hash)
+
+
+def mean_vector(vectors: Vector) -> Vector:
+    """Return the mean of an embedding's vectors, scaled to length 1; a single one as it is."""
+    if len(vectors) == 1:
+        return np.asarray(vectors[0])
+    with np.errstate(all="ignore"):
+        mean = vectors.mean(axis=0)
+        return np.asarray(mean / (np.linalg.norm(mean) or 1.0), np.float32)
+
+
+def count_vectors(size: int, dims: int) -> int:
+    """Return the number of vectors of an embedding of so many bytes.
+
+    Raises ValueError if it can be none.
+    """
+    size -= CHECKSUM_BYTES
+    if size == dims + rest_bytes(dims) + _SCALE_BYTES:
+        return 1
+    count, rest = divmod(size, dims + _SCALE_BYTES)
+    if rest or count < 2:
+        raise ValueError(f"it holds no vectors of {dims} numbers")
+    return count
+
+
+def parse_single(stored: Sequence[bytes], dims: int) -> Vectors12:
+    """Return the vectors of embeddings that have one vector each."""
+    rows = np.frombuffer(b"".join(stored), np.uint8).reshape(len(stored), -1)
+    numbers, rests = rows[:, :dims].view(np.int8), rows[:, dims : dims + rest_bytes(dims)]
+    scales = rows[:, dims + rest_bytes(dims) : -CHECKSUM_BYTES]
+    return Vectors12(numbers, rests, np.ascontiguousarray(scales).view("<f4")[:, 0])
+
+
+def parse_several(stored: Sequence[bytes], dims: int, count: int) -> Vectors8:
+    """Return the vectors of embeddings that have `count` vectors each, one after the other."""
+    rows = np.frombuffer(b"".join(stored), np.uint8).reshape(len(stored), -1)
+    numbers = np.ascontiguousarray(rows[:, : count * dims]).view(np.int8).reshape(-1, dims)
+    scales = np.ascontiguousarray(rows[:, count * dims : -CHECKSUM_BYTES]).view("<f4")
+    return Vectors8(numbers, scales.reshape(-1))
+
+
+def _is_unchanged(stored: bytes, text_hash: str) -> bool:
+    return stored[-CHECKSUM_BYTES:] == _checksum(stored[:-CHECKSUM_BYTES], text_hash)
+
+
+def _checksum(body: bytes, text_hash: str) -> bytes:
+    return zlib.crc32(body, zlib.crc32(text_hash.encode())).to_bytes(CHECKSUM_BYTES, "little")

@@ -14,29 +14,28 @@ import msgspec
 
 from memoryd.errors import IndexRefusedError
 from memoryd.identity import Choice, Identity
-from memoryd.index.cache import mean_vector, with_known_dims
+from memoryd.index.cache import add_conversions, with_known_dims
 from memoryd.index.catalog import named
 from memoryd.index.driver import (
     Connection,
     CorruptIndexError,
     Error,
-    Fault,
-    fault_of,
     has_module,
     one_value,
     transaction,
 )
+from memoryd.index.vec_table import drop_vec, raise_unless_missing
 from memoryd.messages import MountPoints
 from memoryd.text.tokenize import FTS5_TOKENIZE, fts_columns
 
-VERSION = 6
+VERSION = 7
 APPLICATION_ID = int.from_bytes(b"memd", "big")
 """Number in the header that tells an index from other databases, even if only its begin is left."""
+_FLOAT32_UNTIL = 6
+"""The last version whose embeddings were float32."""
 AUTOMERGE = 8
 """FTS5 segments of one size before a commit merges them. With FTS5's default of 4, a first indexing
 takes a sixth longer. `merge_segments` merges the rest when the writer is idle."""
-VEC_TABLE = "SELECT sql FROM sqlite_schema WHERE name = 'chunks_vec'"
-"""Query for the declaration of sqlite-vec's table."""
 ERASED = "erased"
 """Note: "0" if no trace of a deleted text remains in words and log. Indexes from before lack it."""
 REWRITE_AT = "rewrite at"
@@ -61,6 +60,10 @@ CREATE TABLE batch_jobs (
 """
 _CHUNKS_PLACE = "CREATE INDEX IF NOT EXISTS chunks_place ON chunks (file_id, start_line)"
 """Finds the last chunks of a transcript without reading the others."""
+_CHUNKS_VECTOR = (
+    "CREATE INDEX chunks_vector ON chunks (vector_id, file_id) WHERE vector_id IS NOT NULL"
+)
+"""All that is read of the chunks when the vectors are loaded."""
 _TABLES = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE files (
@@ -108,7 +111,7 @@ CREATE TABLE chunks (
 ) STRICT;
 {_CHUNKS_PLACE};
 CREATE INDEX chunks_hash ON chunks (hash);
-CREATE INDEX chunks_vector ON chunks (vector_id) WHERE vector_id IS NOT NULL;
+{_CHUNKS_VECTOR};
 CREATE INDEX chunks_pending ON chunks (row_id) WHERE vector_id IS NULL;
 CREATE INDEX chunks_untrusted ON chunks (row_id) WHERE origin = 'untrusted';
 CREATE TABLE set_aside (hash TEXT PRIMARY KEY, reason TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -151,6 +154,14 @@ UPDATE files SET hash = '', mtime_ns = -1;
 """,
     # With a `ctime_ns` that no file has, every note is read again, and kept if it is unchanged.
     5: "ALTER TABLE files ADD COLUMN ctime_ns INTEGER NOT NULL DEFAULT 0;",
+    # Nothing is embedded again. The file is rewritten when the writer is idle, unless it is large;
+    # until then, new rows use the pages that become free.
+    6: f"""
+UPDATE embedding_cache SET embedding = from_float32(embedding, dims, hash);
+DROP INDEX IF EXISTS chunks_vector;
+{_CHUNKS_VECTOR};
+INSERT OR REPLACE INTO meta VALUES ('{REWRITE_AT}', '0');
+""",
 }
 """SQL that migrates each version to the next one."""
 
@@ -174,6 +185,9 @@ def prepare(connection: Connection, workspace: Path, identity: Identity) -> Iden
             )
         built = check(connection, workspace, identity)
         # Not before the file is known to be ours.
+        add_conversions(connection)
+        if 0 < version <= _FLOAT32_UNTIL:
+            drop_vec(connection)  # its vectors are not rounded like the others
         for old in range(version or VERSION, VERSION):
             _execute_all(connection, _MIGRATIONS[old])
             connection.execute(f"PRAGMA user_version = {old + 1}")
@@ -334,17 +348,9 @@ def ensure_fts(connection: Connection) -> str | None:
                 ),
             )
     except Error as error:
-        _raise_unless_missing(error, "chunks_fts")
+        raise_unless_missing(error, "chunks_fts")
         return str(error)
     return None
-
-
-def _raise_unless_missing(error: Exception, table: str) -> None:
-    """Raise corruption, of `table` alone if only it can't be loaded, and faults of the disk."""
-    if "vtable constructor failed" in str(error) or "invalid fts5 file format" in str(error):
-        raise CorruptIndexError(str(error), table=table) from error
-    if fault_of(error) is not Fault.OTHER:
-        raise error
 
 
 def merge_segments(connection: Connection, *, begin_all: bool = False) -> bool:
@@ -365,34 +371,3 @@ def merge_all_quickly(connection: Connection) -> None:
     more = merge_segments(connection, begin_all=True)
     while more and time.monotonic() < end_s:
         more = merge_segments(connection)
-
-
-def ensure_vec(connection: Connection, dims: int) -> str | None:
-    """Make `chunks_vec` hold one vector of each chunk, the mean if there are several.
-
-    Return why that fails, or None. Raises the driver's error if the disk fails.
-    """
-    try:
-        with transaction(connection):
-            declared = one_value(connection, VEC_TABLE)
-            if declared is not None and f"float[{dims}]" not in declared:
-                connection.execute("DROP TABLE chunks_vec")
-            connection.execute(
-                "CREATE VIRTUAL TABLE IF NOT EXISTS chunks_vec USING vec0"
-                f"(embedding float[{dims}] distance_metric=cosine)"
-            )
-            connection.execute(
-                "DELETE FROM chunks_vec WHERE rowid IN (SELECT rowid FROM chunks_vec_rowids"
-                " EXCEPT SELECT vector_id FROM chunks)"
-            )
-            connection.create_function("mean_vector", 2, mean_vector, deterministic=True)
-            connection.execute(
-                "INSERT INTO chunks_vec (rowid, embedding)"
-                " SELECT vector_id, mean_vector(embedding, dims) FROM embedding_cache"
-                " WHERE vector_id IN (SELECT vector_id FROM chunks WHERE vector_id IS NOT NULL"
-                " EXCEPT SELECT rowid FROM chunks_vec_rowids)"
-            )
-    except Error as error:
-        _raise_unless_missing(error, "chunks_vec")
-        return str(error)
-    return None

@@ -15,11 +15,12 @@ import msgspec
 
 from memoryd.identity import Identity
 from memoryd.index import schema
-from memoryd.index.cache import keep_vectors, put_vec, release_text, take_vectors
+from memoryd.index.cache import keep_vectors, release_text, take_vectors
 from memoryd.index.catalog import encode_properties, encode_remarks, encode_transcript
 from memoryd.index.catalog import named as named_in
 from memoryd.index.driver import Connection, run_at_once, transaction
 from memoryd.index.inserts import insert_rows, last_id
+from memoryd.index.vec_table import put_vec
 from memoryd.messages import Chunk, FileGone, FileKey, FileStat, ParsedFile
 from memoryd.text.front_matter import searched
 from memoryd.text.tokenize import fts_columns
@@ -47,7 +48,7 @@ class DerivedTables:
 
 
 class MatrixRow(NamedTuple):
-    """A chunk's vector, to be added to the matrix."""
+    """A chunk's stored embedding, to be added to the matrix."""
 
     row_id: int
     file_id: int

@@ -13,7 +13,7 @@ import msgspec
 
 from memoryd.fs.atomic_replace import outlast, put_in_place
 from memoryd.identity import Identity
-from memoryd.index import batch_jobs, cache, dimension_change, driver, queries, schema
+from memoryd.index import batch_jobs, cache, dimension_change, driver, queries, schema, vec_table
 from memoryd.index.catalog import Catalog, load_catalog
 from memoryd.index.driver import (
     Connection,
@@ -39,10 +39,10 @@ log = logging.getLogger(__name__)
 class StoreOptions:
     """Options for opening an index file.
 
-    `extension` None means without sqlite-vec, for the reason `extension_error`. `cache_max_entries`
-    None means no limit. `cache_deleted_s` is the time for which embeddings of deleted texts stay.
-    `is_locked` returns whether the lock file is still in place; it blocks. `key_path` is the place
-    of the tombstones' key if it is not beside the file.
+    `extension` None means without sqlite-vec; `extension_error` is the reason, if there is one.
+    `cache_max_entries` None means no limit. `cache_deleted_s` is the time for which embeddings of
+    deleted texts stay. `is_locked` returns whether the lock file is still in place; it blocks.
+    `key_path` is the place of the tombstones' key if it is not beside the file.
     """
 
     path: Path
@@ -58,8 +58,7 @@ class StoreOptions:
 class Store:
     """An open index: `tables` are maintained by its writer, `identity` describes its rows.
 
-    An index that can only be read is not `writable`; `outage` has the reason, as it has for later
-    failures to write.
+    `outage` has the reason why an index is not `writable`, or why later writes failed.
 
     `identity` may differ from `wanted`, the configured one, until a rebuild has replaced the file.
     `generation` counts replacements: row ids are valid within one generation. `set_aside` counts
@@ -93,7 +92,7 @@ class Store:
     @property
     def tables(self) -> DerivedTables:
         """The derived tables maintained now, and the identity of the rows."""
-        vec = self.vec_error is None and self.identity.dims is not None
+        vec = bool(self.options.extension and self.identity.dims and self.vec_error is None)
         return DerivedTables(self.identity, fts=self.fts_error is None, vec=vec)
 
     @property
@@ -271,8 +270,9 @@ class Store:
         learned = msgspec.structs.replace(self.identity, dims=number)
         with transaction(connection):
             schema.put_identity(connection, learned)
-        if self.vec_error is None:
-            self.vec_error = schema.ensure_vec(connection, number)
+        self.vec_error = vec_table.follow(
+            connection, number, self.options.extension, self.vec_error
+        )
         self.matrix = VectorMatrix(number)
         self.identity = learned
 
@@ -392,8 +392,8 @@ class Store:
         identity = schema.prepare(connection, self.options.workspace, self.wanted)
         self.tombstone_key.open(connection, convert=True)
         self.fts_error = schema.ensure_fts(connection)
-        if self.vec_error is None and identity.dims is not None:
-            self.vec_error = schema.ensure_vec(connection, identity.dims)
+        extension = self.options.extension
+        self.vec_error = vec_table.follow(connection, identity.dims, extension, self.vec_error)
         # An index without files is about to be filled from a salvaged cache.
         if driver.one_value(connection, "SELECT 1 FROM files LIMIT 1"):
             cache.prune_cache(connection, self.options.cache_max_entries)

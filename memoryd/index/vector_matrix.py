@@ -22,16 +22,18 @@ from memoryd.index.quantize import (
     Vector,
     Vectors8,
     Vectors12,
+    count_vectors,
     dot_8_bits,
     from_8_bits,
     from_12_bits,
-    in_8_bits,
     in_12_bits,
+    parse_several,
+    parse_single,
     rest_bytes,
 )
 from memoryd.index.statements import MatrixRow
 
-_LOAD_ROWS = 500
+_LOAD_ROWS = 1_000
 _GROWTH = 1.25
 _LEAST_ROWS = 256
 _EXACT_FACTOR, _EXACT_MORE = 4, 32
@@ -127,9 +129,8 @@ class VectorMatrix:
         with self._lock, np.errstate(all="ignore"):
             if (ids := set(removed)) and (at := self._find(_array(ids))).size:
                 self._remove(at)
-            rows = {row.row_id: row for row in added}
-            if rows:
-                self._add(list(rows.values()))
+            if rows := {row.row_id: row for row in added}:
+                self._load(*zip(*rows.values(), strict=True))
             if self._windows.wasteful:
                 self._keep_windows()
 
@@ -234,42 +235,49 @@ class VectorMatrix:
         starts = self._first_window[at] - (np.cumsum(sizes) - sizes)
         return np.repeat(starts, sizes) + np.arange(sizes.sum())
 
-    def _add(self, rows: Sequence[MatrixRow]) -> None:
-        """Add rows with different ids."""
-        found = [np.frombuffer(row.embedding, "<f4").reshape(-1, self.dims) for row in rows]
-        sizes = np.array([len(vectors) for vectors in found])
-        if not sizes.all():
-            raise ValueError("it holds no vector")
-        vectors = np.concatenate(found)
-        starts = np.cumsum(sizes) - sizes
-        means = vectors
-        if len(vectors) > len(rows):
-            sums = np.add.reduceat(vectors, starts)
-            lengths = np.linalg.norm(sums, axis=1, keepdims=True)
-            means = np.where((sizes == 1)[:, np.newaxis], vectors[starts], sums / lengths)
-        at = self._take_positions(rows)
-        self._numbers[at], self._rests[at], self._scales[at] = in_12_bits(means)
-        several = np.flatnonzero(sizes > 1)
-        if len(several):
-            windows = in_8_bits(vectors[np.repeat(sizes > 1, sizes)])
-            own = sizes[several]
-            self._first_window[at[several]] = self._windows.add(windows) + np.cumsum(own) - own
-            self._window_count[at[several]] = own
-            self._with_windows += len(several)
+    def load(
+        self, row_ids: Sequence[int], file_ids: Sequence[int], embeddings: Sequence[bytes]
+    ) -> None:
+        """Add rows with different ids. Raises ValueError for bytes that are no embedding."""
+        with self._lock, np.errstate(all="ignore"):
+            self._load(row_ids, file_ids, embeddings)
 
-    def _take_positions(self, rows: Sequence[MatrixRow]) -> _Places:
-        """Return a position for each row, without windows, in place of its former one."""
-        ids = np.array([row.row_id for row in rows])
-        if (former := self._find(ids)).size:
+    def _load(
+        self, row_ids: Sequence[int], file_ids: Sequence[int], embeddings: Sequence[bytes]
+    ) -> None:
+        sizes = np.fromiter(map(len, embeddings), np.int64, len(embeddings))
+        for size in np.unique(sizes).tolist():
+            of_size = np.flatnonzero(sizes == size)
+            at = self._take_positions(np.array(row_ids)[of_size], np.array(file_ids)[of_size])
+            chosen = [embeddings[i] for i in of_size.tolist()]
+            self._put(at, chosen, count_vectors(size, self.dims))
+
+    def _put(self, at: slice, embeddings: Sequence[bytes], count: int) -> None:
+        """Set the vectors at these positions, from embeddings of `count` vectors."""
+        if count == 1:
+            vectors = parse_single(embeddings, self.dims)
+        else:
+            windows = parse_several(embeddings, self.dims, count)
+            means = from_8_bits(windows).reshape(-1, count, self.dims).mean(axis=1)
+            means /= np.linalg.norm(means, axis=1, keepdims=True)
+            vectors = in_12_bits(means)
+            first = self._windows.add(windows)
+            self._first_window[at] = first + count * np.arange(len(embeddings))
+            self._window_count[at] = count
+            self._with_windows += len(embeddings)
+        self._numbers[at], self._rests[at], self._scales[at] = vectors
+
+    def _take_positions(self, row_ids: _Ids, file_ids: _Ids) -> slice:
+        """Return positions for rows, without windows, in place of their former ones."""
+        if (former := self._find(row_ids)).size:
             self._remove(former)
-        at = np.arange(self._count, self._count + len(rows))
-        self._count += len(rows)
+        at = slice(self._count, self._count + len(row_ids))
+        self._count = at.stop
         if self._count > len(self._scales):
             capacity = max(int(len(self._scales) * _GROWTH), self._count)
             for name in _COLUMNS:
                 setattr(self, name, _grown(getattr(self, name), capacity))
-        self._row_ids[at] = ids
-        self._file_ids[at] = [row.file_id for row in rows]
+        self._row_ids[at], self._file_ids[at], self._window_count[at] = row_ids, file_ids, 0
         self._order = None
         return at
 
@@ -307,7 +315,7 @@ def load_vectors(connection: Connection, dims: int) -> VectorMatrix:
     )
     while batch := cursor.fetchmany(_LOAD_ROWS):
         try:
-            matrix.apply((), (MatrixRow(*row) for row in batch))
+            matrix.load(*zip(*batch, strict=True))
         except (ValueError, TypeError) as error:
             raise CorruptIndexError(f"a vector doesn't have {dims} numbers") from error
     if not matrix.is_finite():

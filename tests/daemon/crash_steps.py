@@ -143,7 +143,7 @@ STEPS = [
     Step("memoryd.index.schema:prepare:before", "restart", "the file is open, not looked at"),
     Step("memoryd.index.schema:prepare:after", "restart", "the tables are checked"),
     Step("memoryd.index.schema:ensure_fts:after", "restart", "the words are put right"),
-    Step("memoryd.index.schema:ensure_vec:after", "restart", "sqlite-vec's table is put right"),
+    Step("memoryd.index.vec_table:follow:after", "restart", "sqlite-vec's table is put right"),
     Step("memoryd.index.store:Store.load_matrix:before", "restart", "vectors are about to be read"),
     Step("memoryd.server.unix_socket:_remove_stale:after", "restart", "the stale socket is gone"),
     Step(

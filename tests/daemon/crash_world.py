@@ -21,6 +21,7 @@ from waiting import PATIENCE_S, eventually
 
 from memoryd.identity import Identity
 from memoryd.index import schema
+from memoryd.index.cache import as_float32
 from memoryd.index.tombstone_key import SUFFIX, TombstoneKey
 from memoryd_client import Client
 from memoryd_client.errors import MemorydError
@@ -365,10 +366,8 @@ def contents(database: Path) -> dict[str, list[tuple[object, ...]]]:
         " (SELECT id FROM chunks_fts_docsize)",
         "words without rows": "SELECT id FROM chunks_fts_docsize WHERE id NOT IN"
         " (SELECT row_id FROM chunks)",
-        "vectors without rows": "SELECT rowid FROM chunks_vec_rowids WHERE rowid NOT IN"
-        " (SELECT vector_id FROM chunks WHERE vector_id IS NOT NULL)",
         "rows without vectors": "SELECT id FROM chunks WHERE vector_id IS NULL"
-        " OR vector_id NOT IN (SELECT rowid FROM chunks_vec_rowids)",
+        " OR vector_id NOT IN (SELECT vector_id FROM embedding_cache)",
         "rows without files": "SELECT id FROM chunks WHERE file_id NOT IN"
         " (SELECT file_id FROM files)",
         "tombstones": "SELECT kind, value FROM forgotten ORDER BY kind, value",
@@ -401,6 +400,8 @@ def empty_index(like: Path, path: Path, workspace: Path) -> None:
 def downgrade(database: Path) -> None:
     """Convert an index to the oldest schema version that can hold it."""
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        connection.create_function("as_float32", 2, as_float32)
+        connection.execute("UPDATE embedding_cache SET embedding = as_float32(embedding, dims)")
         connection.execute("DROP INDEX chunks_untrusted")
         connection.execute("ALTER TABLE chunks DROP COLUMN origin")
         connection.execute("ALTER TABLE chunks DROP COLUMN voices")

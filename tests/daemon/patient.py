@@ -13,6 +13,7 @@ from harness import Daemon
 
 from memoryd.__main__ import main
 from memoryd.index.driver import bundled_extension, load_extension, sqlite
+from memoryd.index.quantize import encode
 
 Findings = list[tuple[str, str, str]]
 SETTINGS = "sync = { watch_debounce_ms = 20 }"
@@ -82,6 +83,7 @@ class Patient(Daemon):
         """Change the index while the daemon is stopped; return the rows of the last statement."""
         connection = sqlite.connect(str(self.database), isolation_level=None)
         try:
+            connection.create_function("encode", 3, encode)
             if vec:
                 load_extension(connection, bundled_extension())
             *_, rows = [connection.execute(statement).fetchall() for statement in statements]

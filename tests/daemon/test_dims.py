@@ -17,6 +17,7 @@ from vendors.double import Asked
 from vendors.faults import Row
 from waiting import eventually
 
+from memoryd.index.quantize import is_embedding
 from memoryd_client.schema.status import StatusResult
 
 Spoil = Callable[[str, list[float]], list[float]]
@@ -75,16 +76,16 @@ def status(daemon: Daemon) -> StatusResult:
 
 def vectors(daemon: Daemon) -> dict[int, int]:
     """Return the number of chunks by dimensions; each vector must have length 1."""
-    query = "SELECT dims, embedding FROM chunks JOIN embedding_cache USING (vector_id)"
+    query = "SELECT e.dims, embedding, e.hash FROM chunks JOIN embedding_cache e USING (vector_id)"
     with closing(sqlite3.connect(f"file:{daemon.database}?mode=ro", uri=True)) as index:
         rows = index.execute(query).fetchall()
-    assert all(len(embedding) == 4 * dims for dims, embedding in rows)
-    return dict(Counter(dims for dims, _ in rows))
+    assert all(is_embedding(embedding, dims, digest) for dims, embedding, digest in rows)
+    return dict(Counter(dims for dims, *_ in rows))
 
 
 def cached(daemon: Daemon) -> dict[int, int]:
     """Return the number of cached vectors by dimensions."""
-    query = "SELECT length(embedding) / 4, count(*) FROM embedding_cache GROUP BY 1"
+    query = "SELECT dims, count(*) FROM embedding_cache GROUP BY 1"
     with closing(sqlite3.connect(f"file:{daemon.database}?mode=ro", uri=True)) as index:
         return dict(index.execute(query).fetchall())
 

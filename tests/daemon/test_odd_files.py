@@ -138,7 +138,7 @@ def test_a_daemon_goes_on_without_what_it_can_not_read(daemon: Daemon) -> None:
     daemon.provider = "local"
     daemon.settings += f"""
 local = {{ model_path = "{pipes[0]}" }}
-store = {{ vector = {{ extension_path = "{pipes[1]}" }} }}
+store = {{ vector = {{ enabled = true, extension_path = "{pipes[1]}" }} }}
 sessions = {{ enabled = true, formats = ["plain"], paths = ["{daemon.folder}/chats/*.jsonl"] }}
 extra_paths = ["{pipes[0]}"]
 """

@@ -28,7 +28,7 @@ def test_everything_that_works_says_so(hybrid: Daemon) -> None:
         "keyword": True,
     }
     assert found["embedding"].detail == "local use-multilingual-v3, 512 dimensions"
-    assert found["vector"].detail.startswith("sqlite-vec v")
+    assert found["vector"].detail == "1 chunk in memory"
     assert found["keyword"].detail == "FTS5, 1 chunk"
     assert all(check.reason is None and check.took_ms > 0 for check in found.values())
 
@@ -69,7 +69,7 @@ def test_an_extension_that_does_not_load_is_told(
     path = hybrid.folder / "vec0.so"
     if content is not None:
         path.write_bytes(content)
-    hybrid.settings = f'store = {{ vector = {{ extension_path = "{path}" }} }}'
+    hybrid.settings = f'store = {{ vector = {{ enabled = true, extension_path = "{path}" }} }}'
     hybrid.write("memory/a.md", "one\n")
     hybrid.start()
     check = checks(hybrid)["vector"]

@@ -1,7 +1,9 @@
 """Search results, and the metadata of an answer."""
 
 import re
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -161,7 +163,7 @@ def test_without_a_provider_keywords_answer_alone(daemon: Daemon) -> None:
 
 
 def test_without_the_extension_vectors_are_searched_all_the_same(hybrid: Daemon) -> None:
-    hybrid.settings += '\nstore = { vector = { extension_path = "/nowhere/vec0" } }'
+    hybrid.settings += '\nstore = { vector = { enabled = true, extension_path = "/nowhere/vec0" } }'
     hybrid.write("memory/a.md", "an exact pangolin")
     hybrid.start().sync()
     result = hybrid.search("pangolin")
@@ -177,16 +179,22 @@ def test_without_the_extension_vectors_are_searched_all_the_same(hybrid: Daemon)
 
 
 def test_the_extension_may_come_and_go(hybrid: Daemon) -> None:
+    without = hybrid.settings
+    hybrid.settings += "\nstore = { vector = { enabled = true } }"
     hybrid.write("memory/a.md", "an axolotl")
     hybrid.start().sync()
     hybrid.stop()
     whole = hybrid.settings
-    hybrid.settings += "\nstore = { vector = { enabled = false } }"
+    hybrid.settings = without
     hybrid.write("memory/b.md", "an addax")
     (hybrid.workspace / "memory/a.md").unlink()
     hybrid.start().sync()
     assert hybrid.search("addax").results[0].vector_score is not None
     hybrid.stop()
+    with closing(sqlite3.connect(hybrid.database)) as index:
+        tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'chunks_vec*'"
+        assert index.execute(tables).fetchall() == []
+        assert index.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     hybrid.settings = whole
     hybrid.start().sync()
     with hybrid.client() as client:

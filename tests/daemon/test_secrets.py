@@ -348,12 +348,8 @@ def test_planted_secrets_are_nowhere_to_be_found(daemon: Daemon, echo: str) -> N
     key_file.chmod(0o600)
     headers = f'{{ "X-Team" = "{IN_HEADER}", "X-Gate" = "Basic {IN_BASIC}" }}'
     daemon.provider = "openai"
-    daemon.settings = (
-        "store = { vector = { enabled = false } }\nsessions = { enabled = true, paths = "
-    )
-    daemon.settings += (
-        f'["~/chats"] }}\n[defaults.remote]\nbase_url = "{echo}/v1?code={IN_ADDRESS}"\n'
-    )
+    daemon.settings = 'sessions = { enabled = true, paths = ["~/chats"] }\n'
+    daemon.settings += f'[defaults.remote]\nbase_url = "{echo}/v1?code={IN_ADDRESS}"\n'
     daemon.settings += f"headers = {headers}\nbatch = {{ enabled = true, min_texts = 1 }}\n"
     daemon.variables |= {
         "OPENAI_API_KEY": IN_KEY,
@@ -458,6 +454,7 @@ extra_paths = ["/etc"]
 [defaults.remote]
 base_url = "http://127.0.0.1:1/v1"
 [defaults.store.vector]
+enabled = true
 extension_path = "evil.so"
 """
 MODULES = (
@@ -492,7 +489,8 @@ def test_nothing_in_a_workspace_is_run_or_taken_for_a_configuration(
     config = daemon.folder / "config.toml"
     config.write_text(
         f'[defaults]\nprovider = "{provider}"\n[agents.main]\nworkspace = "{workspace}"\n'
-        f'[agents.main.store.vector]\nextension_path = "{sqlite_vec.loadable_path()}.so"\n'
+        "[agents.main.store.vector]\nenabled = true\n"
+        f'extension_path = "{sqlite_vec.loadable_path()}.so"\n'
     )
     environment = {k: v for k, v in daemon.environment.items() if k != "PYTHONPATH"}
 

@@ -18,8 +18,7 @@ from identities import identity
 
 from memoryd.errors import IndexRefusedError
 from memoryd.identity import Choice
-from memoryd.index import schema
-from memoryd.index.cache import put_vec
+from memoryd.index import quantize, schema
 from memoryd.index.driver import CorruptIndexError, Database, Fault, bundled_extension, fault_of
 from memoryd.index.repair import checks
 from memoryd.index.repair import recover as repair
@@ -34,6 +33,7 @@ from memoryd.index.repair.recover import (
     inspect,
     recover,
 )
+from memoryd.index.vec_table import put_vec
 
 WORKSPACE = Path("/home/ann/work")
 IDENTITY = identity(dims=64)
@@ -52,6 +52,10 @@ def vector(number: int) -> bytes:
     return bytes((numbers / np.linalg.norm(numbers)).astype("<f4").tobytes())
 
 
+def stored(number: int) -> bytes:
+    return quantize.encode(vector(number), 64, digest(number))
+
+
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The bytes of an index with embeddings, tombstones, a batch job and a choice."""
@@ -62,7 +66,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     connection.execute("BEGIN")
     connection.executemany(
         "INSERT INTO embedding_cache VALUES (?, 'local', 'use', 'k', ?, 64, ?, 1790000000)",
-        ((n, digest(n), vector(n)) for n in range(1, VECTORS + 1)),
+        ((n, digest(n), stored(n)) for n in range(1, VECTORS + 1)),
     )
     connection.executemany(
         "INSERT INTO forgotten VALUES (?, ?)",
@@ -154,7 +158,7 @@ def test_the_damaged_file_and_its_log_are_for_their_owner_alone(path: Path) -> N
 def test_a_page_that_cannot_be_read_hides_only_its_own_embeddings(path: Path) -> None:
     before = dict(rows(path, "SELECT hash, embedding FROM embedding_cache"))
     table, *_ = roots(path, "embedding_cache")
-    leaf = path.read_bytes().index(vector(150)) // 4096 + 1
+    leaf = path.read_bytes().index(stored(150)) // 4096 + 1
     assert leaf != table
     smash(path, leaf)
     put_right(path)
@@ -213,7 +217,7 @@ def test_what_was_forgotten_is_whole_where_it_was_in_memory(path: Path) -> None:
     "change",
     [
         "embedding = zeroblob(256)",
-        "embedding = substr(embedding, 1, 255)",
+        "embedding = substr(embedding, 1, 103)",
         "embedding = x''",
         "dims = 63",
         "hash = 'no hash'",
@@ -240,7 +244,7 @@ def test_of_two_vectors_that_differ_none_is_kept(path: Path) -> None:
             " USING vec0 (embedding float[64] distance_metric=cosine)"
         )
         for number, of in ((7, 8), (9, 9)):
-            put_vec(connection, number, vector(of), 64)
+            put_vec(connection, number, stored(of), 64)
     asyncio.run(recover(path, WORKSPACE, MALFORMED, extension=extension, clock=lambda: NOON_S))
     kept = {value for (value,) in rows(path, "SELECT hash FROM embedding_cache")}
     assert kept == {digest(n) for n in range(1, VECTORS + 1) if n != 7}
@@ -333,8 +337,8 @@ def test_whatever_is_damaged_nothing_wrong_is_kept(
     if refused:
         return
     assert rows(path, "PRAGMA integrity_check") == [("ok",)]
-    for dims, embedding in rows(path, "SELECT dims, embedding FROM embedding_cache"):
-        assert checks.is_embedding(embedding, dims)
+    for embedding in rows(path, "SELECT embedding, dims, hash FROM embedding_cache"):
+        assert quantize.is_embedding(*embedding)
     path.unlink()
 
 

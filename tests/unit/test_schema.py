@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 from identities import identity
 
 from memoryd.errors import IndexRefusedError
 from memoryd.identity import Identity
-from memoryd.index import cache, schema, statements
+from memoryd.index import cache, quantize, schema, statements, vec_table
 from memoryd.index.catalog import load_catalog
 from memoryd.index.driver import (
     Connection,
@@ -67,7 +68,7 @@ def index(path: Path, identity: Identity = IDENTITY) -> Iterator[Connection]:
 
 def ensure(connection: Connection, dims: int = 4) -> None:
     assert schema.ensure_fts(connection) is None
-    assert schema.ensure_vec(connection, dims) is None
+    assert vec_table.ensure_vec(connection, dims) is None
 
 
 def put(connection: Connection, legs: DerivedTables, path: str, *texts: str) -> None:
@@ -81,9 +82,13 @@ def give(connection: Connection, legs: DerivedTables, *texts: str) -> None:
 
 
 def vector(text: str) -> bytes:
-    return b"".join(
-        statements.text_hash(text).encode()[n : n + 1] + b"\0\x80\x3f" for n in range(4)
-    )
+    numbers = np.frombuffer(statements.text_hash(text).encode()[:4], np.uint8).astype("<f4")
+    return bytes((numbers / np.linalg.norm(numbers)).astype("<f4").tobytes())
+
+
+def rounded(text: str) -> bytes:
+    """Return the vector as float32 of its stored form."""
+    return vec_table.mean_of(quantize.encode(vector(text), 4, statements.text_hash(text)), 4)
 
 
 def words(connection: Connection, word: str) -> list[str]:
@@ -334,12 +339,25 @@ def test_words_of_chunks_that_stay_follow_the_properties_of_their_file(tmp_path:
             assert load_catalog(connection)[key].facts == facts
 
 
+def vectors_in_cache(connection: Connection) -> Iterator[tuple[object, ...]]:
+    """Yield the hash and the rounded first numbers of each cached embedding, of any version."""
+    found = connection.execute("SELECT hash, dims, embedding FROM embedding_cache ORDER BY 1")
+    for digest, dims, embedding in found.fetchall():
+        if pragma(connection, "user_version") == schema.VERSION:
+            numbers = quantize.decode(embedding, dims)[0]
+        else:
+            numbers = np.frombuffer(embedding, "<f4")[:dims]
+        yield digest, *(round(float(number), 2) for number in numbers[:9])
+
+
 def contents(connection: Connection) -> list[tuple[object, ...]]:
     """Return everything that a vendor was paid for."""
+    cached = "vector_id, provider, model, provider_key, hash, dims, used_at"
     columns = "row_id, id, file_id, start_line, end_line, hash, model, heading, text, vector_id"
     return [
         *connection.execute(f"SELECT {columns} FROM chunks ORDER BY row_id"),
-        *connection.execute("SELECT * FROM embedding_cache ORDER BY vector_id"),
+        *connection.execute(f"SELECT {cached} FROM embedding_cache ORDER BY vector_id"),
+        *vectors_in_cache(connection),
         *connection.execute("SELECT * FROM set_aside"),
         *connection.execute("SELECT file_id, path, source, size, inode FROM files"),
     ]
@@ -456,7 +474,7 @@ def test_the_last_vector_made_anew_without_the_extension_is_the_new_one(tmp_path
         cache.prune_cache(connection, 0)
         give(connection, NEITHER, "valve")
     with index(path) as connection:
-        assert vectors(connection) == {"valve": vector("valve")}
+        assert vectors(connection) == {"valve": rounded("valve")}
 
 
 def test_vectors_written_without_the_extension_are_there_after_the_next_opening(
@@ -470,7 +488,7 @@ def test_vectors_written_without_the_extension_are_there_after_the_next_opening(
         put(connection, NEITHER, "a.md", "boiler", "gasket", "garden")
         give(connection, NEITHER, "gasket")
     with index(path) as connection:
-        assert vectors(connection) == {text: vector(text) for text in ("boiler", "gasket")}
+        assert vectors(connection) == {text: rounded(text) for text in ("boiler", "gasket")}
 
 
 def test_derived_tables_that_are_gone_are_filled_again(tmp_path: Path) -> None:
@@ -482,7 +500,7 @@ def test_derived_tables_that_are_gone_are_filled_again(tmp_path: Path) -> None:
         connection.execute("DROP TABLE chunks_vec")
     with index(path) as connection:
         assert words(connection, "boiler") == ["boiler"]
-        assert vectors(connection) == {text: vector(text) for text in ("boiler", "valve")}
+        assert vectors(connection) == {text: rounded(text) for text in ("boiler", "valve")}
 
 
 def test_a_vector_table_of_other_dims_is_made_anew(tmp_path: Path) -> None:
@@ -499,18 +517,18 @@ def test_vectors_of_other_dims_are_a_reason_and_no_crash(tmp_path: Path) -> None
     with index(tmp_path / "main.sqlite") as connection:
         put(connection, BOTH, "a.md", "boiler")
         give(connection, BOTH, "boiler")
-        reason = schema.ensure_vec(connection, 8)
+        reason = vec_table.ensure_vec(connection, 8)
         assert reason is not None
         assert not connection.in_transaction
-        assert schema.ensure_vec(connection, 4) is None
-        assert vectors(connection) == {"boiler": vector("boiler")}
+        assert vec_table.ensure_vec(connection, 4) is None
+        assert vectors(connection) == {"boiler": rounded("boiler")}
 
 
 def test_without_the_extension_there_is_a_reason(tmp_path: Path) -> None:
     connection = Database(tmp_path / "main.sqlite")._connect()
     try:
         schema.prepare(connection, WORKSPACE, IDENTITY)
-        assert "vec0" in str(schema.ensure_vec(connection, 4))
+        assert "vec0" in str(vec_table.ensure_vec(connection, 4))
         assert not connection.in_transaction
     finally:
         connection.close()

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from identities import identity
 
-from memoryd.index import cache, queries, schema, statements
+from memoryd.index import cache, queries, schema, statements, vec_table
 from memoryd.index.catalog import load_catalog
 from memoryd.index.driver import (
     Connection,
@@ -22,6 +22,7 @@ from memoryd.index.driver import (
     run_at_once,
     sqlite,
 )
+from memoryd.index.quantize import encode
 from memoryd.index.rebuild import carry_over
 from memoryd.index.statements import DerivedTables, RowChanges
 from memoryd.messages import Chunk, FileGone, FileKey, FileStat, ParsedFile
@@ -135,7 +136,7 @@ def opened(path: Path | None = None) -> Iterator[Index]:
     try:
         schema.prepare(connection, Path("/w"), IDENTITY)
         assert schema.ensure_fts(connection) is None
-        assert schema.ensure_vec(connection, 2) is None
+        assert vec_table.ensure_vec(connection, 2) is None
         yield Index(connection)
     finally:
         connection.close()
@@ -209,8 +210,9 @@ def test_a_text_that_comes_back_has_its_vector_at_once(index: Index) -> None:
     index.delete("a.md")
     delta = index.put("b.md", chunk("boiler", 7))
     assert (delta.reused, delta.pending) == (1, False)
-    assert [bytes(row.embedding) for row in delta.added] == [vector("boiler")]
-    assert index.sql("SELECT embedding FROM chunks_vec") == [(vector("boiler"),)]
+    stored = encode(vector("boiler"), 2, statements.text_hash("boiler"))
+    assert [bytes(row.embedding) for row in delta.added] == [stored]
+    assert index.sql("SELECT embedding FROM chunks_vec") == [(vec_table.mean_of(stored, 2),)]
 
 
 def test_a_moved_chunk_keeps_its_vector(index: Index) -> None:
@@ -331,9 +333,10 @@ def test_memory_and_disk_hold_the_same_vector_when_one_comes_twice(
     index.apply(
         statements.put_vectors(index.connection, LEGS, [(statements.text_hash("boiler"), jitter)])
     )
-    (on_disk,) = index.sql("SELECT embedding FROM chunks JOIN embedding_cache USING (vector_id)")
-    assert index.sql("SELECT embedding FROM chunks_vec") == [on_disk]
-    assert [embedding for _, embedding in index.matrix.values()] == [on_disk[0]]
+    on_disk = index.one("SELECT embedding FROM chunks JOIN embedding_cache USING (vector_id)")
+    assert isinstance(on_disk, bytes)
+    assert index.one("SELECT embedding FROM chunks_vec") == vec_table.mean_of(on_disk, 2)
+    assert [embedding for _, embedding in index.matrix.values()] == [on_disk]
 
 
 # --- the cache

@@ -15,6 +15,8 @@ from memoryd.index.vector_matrix import BEST_WINDOW_WEIGHT, VectorMatrix
 
 DIMS = 4
 NEVER = 1_000_000
+TEXT = "0" * 64
+"""Hash of a text."""
 ROUNDED = 0.003
 """Maximum error of a cosine of vectors with few numbers."""
 
@@ -24,10 +26,13 @@ def unit(seed: int) -> NDArray[np.float32]:
     return np.asarray(vector / np.linalg.norm(vector), dtype=np.float32)
 
 
+def stored(row_id: int, vectors: NDArray[np.float32], file_id: int = 1) -> MatrixRow:
+    dims = vectors.shape[-1]
+    return MatrixRow(row_id, file_id, quantize.encode(vectors.astype("<f4").tobytes(), dims, TEXT))
+
+
 def row(row_id: int, file_id: int = 1, seed: int | None = None) -> MatrixRow:
-    return MatrixRow(
-        row_id, file_id, unit(row_id if seed is None else seed).astype("<f4").tobytes()
-    )
+    return several(row_id, [row_id if seed is None else seed], file_id)
 
 
 def test_the_nearest_come_first() -> None:
@@ -118,9 +123,7 @@ def test_after_any_changes_it_finds_what_a_plain_search_finds(
 
 
 def several(row_id: int, seeds: list[int], file_id: int = 1) -> MatrixRow:
-    return MatrixRow(
-        row_id, file_id, b"".join(unit(seed).astype("<f4").tobytes() for seed in seeds)
-    )
+    return stored(row_id, np.stack([unit(seed) for seed in seeds]), file_id)
 
 
 def expected(query: NDArray[np.float32], seeds: list[int]) -> float:
@@ -182,11 +185,12 @@ import sys
 
 import numpy as np
 from memoryd.index.vector_matrix import VectorMatrix
-from memoryd.index import quantize
+from memoryd.index.quantize import encode
 from memoryd.index.statements import MatrixRow
 vector = np.ones(4, "<f4") / 2
+stored = encode(vector.tobytes(), 4, "")
 matrix = VectorMatrix(4)
-matrix.apply((), [MatrixRow(n, 10**6 * n, vector.tobytes()) for n in range(500)])
+matrix.apply((), [MatrixRow(n, 10**6 * n, stored) for n in range(500)])
 before = set(sys.modules)
 assert len(matrix.search(vector, 500, file_ids=range(0, 10**9, 2 * 10**6))) == 250
 assert set(sys.modules) == before, set(sys.modules) - before
@@ -233,7 +237,7 @@ def test_the_best_of_many_random_vectors_are_those_of_float32() -> None:
     vectors = rng.normal(size=(25_000, dims)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     matrix = VectorMatrix(dims)
-    matrix.apply((), [MatrixRow(n, 1, v.tobytes()) for n, v in enumerate(vectors)])
+    matrix.apply((), [stored(n, v) for n, v in enumerate(vectors)])
     shared = 0
     for query in vectors[:50] * 0.6 + vectors[50:100] * 0.8:
         cosines = vectors @ query

@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from memoryd.index import schema
-from memoryd.index.cache import keep_vectors, model_key, put_vec
+from memoryd.index.cache import add_conversions, as_float32, keep_vectors, model_key
 from memoryd.index.driver import Connection, one_value, transaction
 from memoryd.index.inserts import last_id
+from memoryd.index.quantize import is_embedding, of_any_version
 from memoryd.index.statements import DerivedTables, MatrixRow, RowChanges
+from memoryd.index.vec_table import put_vec
 from memoryd.messages import StoredVector
 
 log = logging.getLogger(__name__)
@@ -26,13 +28,15 @@ def copy_cache(connection: Connection, other: Path, *, after: int = 0) -> int:
     with _attached(connection, other) as has_tables:
         if not has_tables:
             return 0  # the rebuild ended before it had tables
+        add_conversions(connection)
         with transaction(connection):
             return int(
                 connection.execute(
                     "INSERT OR IGNORE INTO embedding_cache (provider, model, provider_key, hash,"
                     " dims, embedding, used_at) SELECT provider, model, provider_key, hash, dims,"
+                    " of_any_version(embedding, dims, hash),"
                     # Those in use there may be out of use here, from now on.
-                    " embedding, CASE WHEN hash IN (SELECT hash FROM other.chunks)"
+                    " CASE WHEN hash IN (SELECT hash FROM other.chunks)"
                     " THEN max(used_at, ?6) ELSE used_at END"
                     " FROM other.embedding_cache WHERE vector_id > ?1"
                     " AND NOT (keyed(hash) IN"
@@ -75,6 +79,7 @@ def read_vectors(
     if forgotten - all_forgotten(connection):
         return []
     identity = schema.get_identity(connection)
+    dims = identity.dims or 0
     found: list[StoredVector] = []
     total = 0
     for digest, embedding in connection.execute(
@@ -82,10 +87,14 @@ def read_vectors(
         " AND provider_key = ? AND dims = ? ORDER BY vector_id DESC",
         (*model_key(identity), identity.dims),
     ):
-        total += len(embedding)
+        stored = of_any_version(embedding, dims, digest)
+        if not is_embedding(stored, dims, digest):
+            continue
+        vectors = as_float32(stored, dims)
+        total += len(vectors)
         if total > max_bytes:
             break
-        found.append((identity, digest, embedding))
+        found.append((identity, digest, vectors))
     return found
 
 

@@ -12,10 +12,11 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from memoryd.index.cache import mean_vector
 from memoryd.index.catalog import named
 from memoryd.index.driver import Connection, CorruptIndexError, Error, Fault, fault_of, one_value
+from memoryd.index.quantize import is_embedding
 from memoryd.index.statements import chunk_id, text_hash
+from memoryd.index.vec_table import mean_of
 from memoryd.messages import Chunk, FileKey
 from memoryd.text.tokenize import fts_columns
 from memoryd.text.voice import is_consistent
@@ -29,8 +30,9 @@ CORRUPT_VECTOR = "corrupt vectors"
 OTHER_COPY = "vectors that differ from their copies in sqlite-vec"
 PORTION_ROWS = 256
 """Rows that are read and compared in a few milliseconds."""
-_LENGTH_ERROR = 1e-4
-"""Maximum difference of a vector's length from 1; float32 rounding makes 1e-6."""
+_LENGTH_ERROR = 0.03
+"""Maximum difference of the length of sqlite-vec's vectors from 1, as of stored ones."""
+_LEAST_COSINE = 0.999
 _MEAN_ERROR = 1e-6
 """Relative, for each number: another numpy release may round the length of a mean differently."""
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -235,10 +237,10 @@ def read_vectors(
 def vector_problems(vector: VectorRow) -> Iterator[Problem]:
     """Check an embedding, and compare it with sqlite-vec's copy if there is one."""
     number, dims, copy = vector.vector_id, vector.dims, vector.copy
-    if not is_embedding(vector.embedding, dims):
+    if not is_embedding(vector.embedding, dims, vector.hash):
         yield Problem("content", f"vector {number} is corrupt", kind=CORRUPT_VECTOR)
     elif copy is not None and not is_same(vector.embedding, dims, copy):
-        if is_embedding(copy, dims):
+        if is_unit_vector(copy, dims):
             text = f"vector {number} differs from its copy in sqlite-vec"
             yield Problem("content", text, kind=OTHER_COPY)
         else:
@@ -251,26 +253,25 @@ def is_hash(value: object) -> bool:
     return isinstance(value, str) and _HASH.fullmatch(value) is not None
 
 
-def is_embedding(value: object, dims: object) -> bool:
-    """Return whether this is one or more vectors of `dims` numbers, each of length 1."""
-    if not isinstance(value, bytes) or not isinstance(dims, int) or dims < 1:
+def is_unit_vector(copy: object, dims: int) -> bool:
+    """Return whether this is a vector of `dims` float32 of length 1."""
+    if not isinstance(copy, bytes) or len(copy) != 4 * dims:
         return False
-    if not value or len(value) % (4 * dims):
-        return False
-    with np.errstate(invalid="ignore"):  # signaling NaNs are checked below
-        vectors = np.frombuffer(value, "<f4").reshape(-1, dims).astype(np.float64)
-    if not np.isfinite(vectors).all():
-        return False
-    return bool((np.abs(np.linalg.norm(vectors, axis=1) - 1.0) < _LENGTH_ERROR).all())
+    with np.errstate(all="ignore"):
+        length = np.linalg.norm(np.frombuffer(copy, "<f4").astype(np.float64))
+    return bool(abs(length - 1.0) < _LENGTH_ERROR)
 
 
-def is_same(embedding: bytes, dims: int, mean: bytes) -> bool:
-    """Return whether sqlite-vec has an embedding's mean vector, or its only vector."""
-    if len(embedding) == len(mean):
-        return embedding == mean
-    expected = np.frombuffer(mean_vector(embedding, dims), "<f4")
-    found = np.frombuffer(mean, "<f4")
+def is_same(embedding: bytes, dims: int, copy: bytes) -> bool:
+    """Return whether sqlite-vec has a stored embedding's mean vector, or its only vector."""
+    expected, found = np.frombuffer(mean_of(embedding, dims), "<f4"), np.frombuffer(copy, "<f4")
     return expected.shape == found.shape and np.allclose(found, expected, rtol=_MEAN_ERROR, atol=0)
+
+
+def is_near(embedding: bytes, dims: int, copy: bytes) -> bool:
+    """Return whether sqlite-vec's copy was made of the same embedding, before it was rounded."""
+    cosine = np.dot(np.frombuffer(mean_of(embedding, dims), "<f4"), np.frombuffer(copy, "<f4"))
+    return bool(cosine > _LEAST_COSINE)
 
 
 def _in_one_line(text: str) -> str:

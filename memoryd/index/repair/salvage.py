@@ -20,7 +20,8 @@ from memoryd.identity import Choice, Identity
 from memoryd.index import schema
 from memoryd.index.driver import Connection, Database, Error
 from memoryd.index.forget import HASHED_KINDS, KINDS, Tombstone
-from memoryd.index.repair.checks import is_embedding, is_hash, is_same
+from memoryd.index.quantize import is_embedding, of_any_version
+from memoryd.index.repair.checks import is_hash, is_near, is_unit_vector
 
 READ_ROWS = 256
 _TRIES = 2_000_000
@@ -244,15 +245,17 @@ def _good_cached(connection: Connection, rows: list[SalvagedRow]) -> list[Salvag
     good: list[SalvagedRow] = []
     for vector_id, *values in rows:
         digest, dims, embedding, _ = values[3:]
-        typed = all(map(isinstance, values, _CACHE_TYPES))
-        if not (typed and is_hash(digest) and is_embedding(embedding, dims)):
+        if not (all(map(isinstance, values, _CACHE_TYPES)) and is_hash(digest)):
+            continue
+        stored = of_any_version(embedding, dims, digest)
+        if not is_embedding(stored, dims, digest):
             continue
         query = "SELECT embedding FROM chunks_vec WHERE rowid = ?"
         for (other,) in _scan(connection, query, (vector_id,))[0]:
-            if is_embedding(other, dims) and not is_same(embedding, dims, other):
+            if is_unit_vector(other, dims) and not is_near(stored, dims, other):
                 break
         else:
-            good.append((*values[:-1], int(time.time())))
+            good.append((*values[:-2], stored, int(time.time())))
     return good
 
 
