@@ -14,10 +14,13 @@ and when the writer is idle:
 
 import asyncio
 import logging
+import os
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 from memoryd.index import schema
 from memoryd.index.cache import drop_deleted
@@ -43,6 +46,8 @@ REWRITE_S = 86_400.0
 """Seconds from a deletion to the rewrite of the file."""
 MAX_REWRITE_BYTES = 256 * 1024 * 1024
 """Maximum size of a file that is rewritten by itself, because VACUUM keeps a copy in memory."""
+_SHORT_LOG_BYTES, _SHORT_LOG_SHARE = 128 * 1024, 0.1
+"""A log up to this length, or this share of the index, is not worth a checkpoint of its own."""
 
 
 class Erasure:
@@ -70,7 +75,7 @@ class Erasure:
         return self._store.erased and self._clock() >= self._next_s + OVERDUE_S
 
     async def when_idle(self) -> None:
-        """Remove traces, expired embeddings, and what remains in unused parts of the file."""
+        """Remove traces, expired embeddings, a long log, and what unused parts of the file hold."""
         now_s = self._clock()
         look = now_s >= self._look_s
         if look:
@@ -81,6 +86,8 @@ class Erasure:
                 self._store.erased = True
         if self._store.erased and now_s >= self._next_s:
             await self.finish()
+        if await asyncio.to_thread(_has_long_log, self._store.path):
+            await self._transactions.run_if_possible(try_to_empty_log, lambda _: False)
         if look:
             await self._rewrite_if_due()
 
@@ -155,3 +162,11 @@ def _size_to_rewrite(connection: Connection, now_s: float) -> int | None:
     pages = one_value(connection, "PRAGMA page_count")
     free = one_value(connection, "PRAGMA freelist_count")
     return int((pages - free) * one_value(connection, "PRAGMA page_size"))
+
+
+def _has_long_log(path: Path) -> bool:
+    """Return whether the write-ahead log takes a notable part of the index's room."""
+    with suppress(OSError):
+        log = os.stat(f"{path}-wal").st_size
+        return log > max(_SHORT_LOG_BYTES, _SHORT_LOG_SHARE * os.stat(path).st_size)
+    return False

@@ -299,3 +299,16 @@ async def test_an_erasure_while_others_read_does_not_block_the_loop(bench: Bench
         await ticking
     assert ticks > 10
     assert not bench.store.erased
+
+
+async def test_a_long_log_is_emptied_when_idle(bench: Bench) -> None:
+    log, work = Path(f"{bench.store.path}-wal"), await aged(bench, Clocks())
+    await work.when_idle()
+    await bench.write(file("a.md", "a fig"))
+    await work.when_idle()
+    assert log.stat().st_size > 0, "a small one is not worth it"
+    texts = (" ".join(words(random.Random(n), 300)) for n in range(60))
+    await bench.write(*(file(f"{n}.md", text) for n, text in enumerate(texts)))
+    assert log.stat().st_size > 128 * 1024
+    await work.when_idle()
+    assert log.stat().st_size == 0
