@@ -21,6 +21,9 @@ SETTLE_S = 3.0
 GIVE_UP_S = 30.0
 BARE_TEXTS = 100
 
+IDLE_S = 8.0
+"""After that the writer has emptied its log."""
+
 
 def run(report: Report, *, quick: bool) -> None:
     """Measure first indexings, huge files, then edits and saves in a large workspace."""
@@ -42,6 +45,10 @@ def _first_indexing(report: Report, *, files: int) -> None:
             text_s = time.perf_counter() - started
             client.sync()
             vectors_s = time.perf_counter() - started
+            time.sleep(IDLE_S)
+            running = sum(file.stat().st_size for file in where.root.glob("index.sqlite*"))
+        stored = (where.root / "index.sqlite").stat().st_size
+        markdown = sum(file.stat().st_size for file in where.workspace.rglob("*.md"))
     chunks = searchable.chunks
     title = f"{searchable.files} files of {SECTIONS} chunks"
     report.add(f"cold start to keyword-searchable, {title}", text_s, "s")
@@ -49,6 +56,9 @@ def _first_indexing(report: Report, *, files: int) -> None:
     report.add(f"embedded from cold, {title}", chunks / vectors_s, "chunks/s")
     bare = asyncio.run(_bare_model(prose))
     share = chunks / (vectors_s - text_s) / bare
+    report.add(f"index ÷ Markdown, with vectors, {title}", stored / markdown, "×", at_most(7.0))
+    growth = running / stored
+    report.add("all files of the index while running ÷ the index", growth, "×", at_most(1.3))
     report.add("embedded by the model alone", bare, "chunks/s", samples=BARE_TEXTS)
     report.add("embedding in the daemon ÷ the model alone", share, "×")
 
