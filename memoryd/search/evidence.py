@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from memoryd.search.text_match import (
     Finder,
     TermPosition,
     exactness,
+    read_folded,
     verbatim_strings,
     verbatim_units,
 )
@@ -117,25 +118,33 @@ def weigh(question: Question, corpus: Corpus, chunks: Sequence[ChunkText]) -> li
         return [Matched(_with_title(NO_EVIDENCE, chunk)) for chunk in chunks]
     finder = Finder(question.terms, corpus.forms, corpus.parts)
     units = [(unit, share) for unit in question.units if (share := _share(unit, idf) / total) > 0]
+    number = {term: at for at, term in enumerate(question.terms)}
+    pairs = [(number[a], number[b]) for a, b in question.pairs]
     # Many chunks of a file have the same path and headings.
-    context = cache(finder.places)
-    found = [_match(question, finder, context, units, chunk) for chunk in chunks]
+    context = cache(partial(_context, finder))
+    found = [_match(question, pairs, finder, context, units, chunk) for chunk in chunks]
     having = Counter(pair for matches in found for pair in matches.pairs)
     pair_weight = {pair: corpus.idf(count) / corpus.idf(0) for pair, count in having.items()}
+    weights = list(idf.values())
     weighed: list[Matched] = []
     for matches, chunk in zip(found, chunks, strict=True):
         crowd = K1 * (1 - B + B * chunk.tokens / corpus.mean_tokens)
-        weights = list(zip(question.terms, matches.counts, strict=True))
-        bm25 = sum(idf[term] * count / (count + crowd) for term, count in weights)
-        coverage = sum(idf[term] * min(1.0, count) for term, count in weights)
-        pairs = len(question.pairs)
+        counted = [(weight, n) for weight, n in zip(weights, matches.counts, strict=True) if n]
+        bm25 = sum(weight * count / (count + crowd) for weight, count in counted)
+        coverage = sum(weight * min(1.0, count) for weight, count in counted)
         # A single term has no neighbour that could be missing.
-        near = (
-            sum(pair_weight[pair] for pair in matches.pairs) / pairs if pairs else coverage / total
-        )
+        near = coverage / total
+        if pairs:
+            near = sum(pair_weight[pair] for pair in matches.pairs) / len(pairs)
         evidence = Evidence(bm25 / total, coverage / total, near, matches.unit, matches.string)
         weighed.append(Matched(_with_title(evidence, chunk), matches.folded, matches.places))
     return weighed
+
+
+def _context(finder: Finder, context: str) -> tuple[str, list[list[TermPosition]]]:
+    """Return a path with its headings folded, and the positions of the terms in it."""
+    folded = fold(context)
+    return folded, finder.places(folded)
 
 
 def _with_title(evidence: Evidence, chunk: ChunkText) -> Evidence:
@@ -148,36 +157,36 @@ def _with_title(evidence: Evidence, chunk: ChunkText) -> Evidence:
 class _Matches(NamedTuple):
     """Matches in one chunk: counts of the terms, adjacent pairs, exactness of units and strings.
 
-    `places` are the positions of the terms in the `folded` text.
+    A pair has the numbers of its terms. `places` are the positions of the terms in `folded`.
     """
 
     folded: str
     places: list[list[TermPosition]]
     counts: list[float]
-    pairs: list[tuple[Term, Term]]
+    pairs: list[tuple[int, int]]
     unit: float
     string: float
 
 
 def _match(
     question: Question,
+    pairs: Sequence[tuple[int, int]],
     finder: Finder,
-    context_places: Callable[[str], list[list[TermPosition]]],
+    context_of: Callable[[str], tuple[str, list[list[TermPosition]]]],
     units: list[tuple[str, float]],
     chunk: ChunkText,
 ) -> _Matches:
-    text = fold(chunk.text)
-    places = finder.places(text)
-    around = fold(chunk.context)
-    context = context_places(around)
-    counts = [_count(here, there) for here, there in zip(places, context, strict=True)]
-
-    by_term = dict(zip(question.terms, places, strict=True))
-    above = dict(zip(question.terms, context, strict=True))
-    pairs = [
+    folded = read_folded(chunk.text)
+    text, places = folded.text, finder.places_in(folded)
+    around, context = context_of(chunk.context)
+    counts = [
+        _count(here, there) if here or there else 0.0
+        for here, there in zip(places, context, strict=True)
+    ]
+    adjacent = [
         (a, b)
-        for a, b in question.pairs
-        if _are_near(text, by_term[a], by_term[b]) or _are_near(around, above[a], above[b])
+        for a, b in pairs
+        if _are_near(text, places[a], places[b]) or _are_near(around, context[a], context[b])
     ]
     exact = string = 0.0
     for unit, share in units:
@@ -189,7 +198,7 @@ def _match(
         exact = max(exact, level)
         if unit in question.strings:
             string = max(string, level)
-    return _Matches(text, places, counts, pairs, exact, string)
+    return _Matches(text, places, counts, adjacent, exact, string)
 
 
 def _count(text: list[TermPosition], context: list[TermPosition]) -> float:
@@ -210,6 +219,8 @@ def _occurrences(places: list[TermPosition]) -> float:
 
 def _are_near(text: str, first: list[TermPosition], second: list[TermPosition]) -> bool:
     """Return whether one of `first` is shortly before one of `second`, in one line."""
+    if not first or not second:
+        return False
     starts = [place.start for place in second]
     for place in first:
         index = bisect_right(starts, place.start)

@@ -8,10 +8,11 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import NamedTuple
 from unicodedata import category
 
-from memoryd.text.fold import SPACED_WORD, fold, is_unspaced, unspaced_share
+from memoryd.text.fold import SPACED_WORD, UNSPACED, fold, is_unspaced, unspaced_share
 from memoryd.text.markup import as_read, has_marks
 from memoryd.text.parts import PART, is_emoji
 from memoryd.text.stem import common_beginning, stem
@@ -19,6 +20,10 @@ from memoryd.text.tokenize import NO_FORMS, Term
 
 _QUOTED = re.compile(r'["“”„«»「『]([^"“”«»」』]{2,200})["“”«»」』]')
 _LINE_END = re.compile("\n")
+_BETWEEN_WORDS = re.compile(rf"[\W_{UNSPACED}]")
+_ASCII_BETWEEN_WORDS = {code: " " for code in range(128) if not chr(code).isalnum()}
+REMEMBERED_TEXTS = 1_024
+"""Chunks that are kept folded, 4 KiB each: the same ones are candidates again and again."""
 _AROUND = ".,;:!?()[]{}<>\"'“”‘’`…。、？！，；：（）「」"
 _INNER = re.compile(r"\w[^\w\s'’]+\w|\w_\w|_\w|[a-z][A-Z]|\d[A-Za-z]|[A-Za-z]\d")
 """Punctuation, a change of case, or letters beside digits: not found in words of prose."""
@@ -56,11 +61,45 @@ class TermPosition(NamedTuple):
     share: float = 1.0
 
 
+_position = partial(tuple.__new__, TermPosition)
+"""Makes a position of a tuple, in half the time."""
+
+
+class FoldedText(NamedTuple):
+    """A folded text, and its `words`: a space stands in place of each character between two.
+
+    `words` has one more space at the start and at the end. It is empty if the text has marks, which
+    are parts of words.
+    """
+
+    text: str
+    words: str
+
+    @classmethod
+    def of(cls, folded: str) -> "FoldedText":
+        """Return the words of a text that `fold` has returned."""
+        if folded.isascii():
+            return cls(folded, f" {folded.translate(_ASCII_BETWEEN_WORDS)} ")
+        if any(category(char)[0] == "M" for char in set(folded) if not char.isascii()):
+            return cls(folded, "")
+        return cls(folded, f" {_BETWEEN_WORDS.sub(' ', folded)} ")
+
+
+@lru_cache(maxsize=REMEMBERED_TEXTS)
+def read_folded(text: str) -> FoldedText:
+    """Fold the text of a chunk."""
+    return FoldedText.of(fold(text))
+
+
 class _Needle(NamedTuple):
-    """Text to look for, and the stems of the words that may begin with it; None: any text."""
+    """Text to look for, and the stems of the words that may begin with it; None: any text.
+
+    `word` is the text after a space, empty if it is no beginning of a word.
+    """
 
     text: str
     stems: frozenset[str] | None
+    word: str = ""
 
 
 class Finder:
@@ -85,18 +124,28 @@ class Finder:
 
         Parts of words count only where the text has no whole one.
         """
+        return self.places_in(FoldedText.of(folded))
+
+    def places_in(self, folded: FoldedText) -> list[list[TermPosition]]:
+        """Return the positions of each term in a text, as `places` does."""
+        text, words = folded
         found = [
             _positions(folded, present)
             # Most terms are not there, and a look-up is far cheaper than a call.
-            if (present := [needle for needle in needles if needle.text in folded])
+            if (
+                present := [
+                    needle
+                    for needle in needles
+                    if (needle.word in words if words and needle.word else needle.text in text)
+                ]
+            )
             else []
             for needles in self._needles
         ]
         for at, pattern in self._parts.items():
             if not found[at]:
                 found[at] = [
-                    TermPosition(*match.span(), PART_OF_A_WORD)
-                    for match in pattern.finditer(folded)
+                    TermPosition(*match.span(), PART_OF_A_WORD) for match in pattern.finditer(text)
                 ]
         return found
 
@@ -114,11 +163,27 @@ def terms_by_line(folded: str, places: Iterable[Sequence[TermPosition]]) -> list
     return found
 
 
-def _positions(folded: str, needles: Sequence[_Needle]) -> list[TermPosition]:
+def _positions(folded: FoldedText, needles: Sequence[_Needle]) -> list[TermPosition]:
     if len(needles) > 1:
-        return sorted(place for needle in needles for place in _words(folded, *needle))
-    text, stems = needles[0]
-    return _runs(folded, text) if stems is None else _words(folded, text, stems)
+        return sorted(place for needle in needles for place in _found(folded, needle))
+    return _found(folded, needles[0])
+
+
+def _found(folded: FoldedText, needle: _Needle) -> list[TermPosition]:
+    if needle.stems is None:
+        return _runs(folded.text, needle.text)
+    if not folded.words or not needle.word:
+        return _words_with_marks(folded.text, needle.text, needle.stems)
+    words, begin, stems = folded.words, needle.word, needle.stems
+    found = []
+    at = words.find(begin)
+    while at >= 0:
+        end = words.index(" ", at + 1)
+        if stem(words[at + 1 : end]) in stems:
+            # The words stand one character later than in the text.
+            found.append(_position((at, end - 1, 1.0)))
+        at = words.find(begin, end)
+    return found
 
 
 def _part_pattern(text: str, words: Sequence[str]) -> re.Pattern[str]:
@@ -141,10 +206,15 @@ def _needles(term: Term, forms: Sequence[str]) -> list[_Needle]:
     own = _beginning(stemmed)
     alike = [form for form in forms if len(common_beginning(form, own)) >= _ALIKE_CHARS]
     begin = common_beginning(own, *map(_beginning, alike))
+    others = [form for form in forms if form not in alike]
     return [
-        _Needle(begin, frozenset({stemmed, *alike})),
-        *(_Needle(_beginning(form), frozenset({form})) for form in forms if form not in alike),
+        _needle(begin, frozenset({stemmed, *alike})),
+        *(_needle(_beginning(form), frozenset({form})) for form in others),
     ]
+
+
+def _needle(begin: str, stems: frozenset[str]) -> _Needle:
+    return _Needle(begin, stems, f" {begin}" if SPACED_WORD.fullmatch(begin) else "")
 
 
 def _beginning(stemmed: str) -> str:
@@ -157,14 +227,14 @@ def _beginning(stemmed: str) -> str:
     return stemmed[: len(stemmed) - put] or stemmed
 
 
-def _words(text: str, needle: str, stems: frozenset[str] | None) -> list[TermPosition]:
+def _words_with_marks(text: str, needle: str, stems: frozenset[str]) -> list[TermPosition]:
     found = []
     at = text.find(needle) if needle else -1
     while at >= 0:
         end = at + len(needle)
         if at == 0 or not _is_letter(text[at - 1]):
             end = max(end, _word_end(text, at))
-            if stems is None or stem(text[at:end]) in stems:
+            if stem(text[at:end]) in stems:
                 found.append(TermPosition(at, end))
         at = text.find(needle, end)
     return found
