@@ -5,6 +5,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import msgspec
+
 from memoryd.index.catalog import decode_properties
 from memoryd.index.catalog import named as searched_of
 from memoryd.index.driver import Connection
@@ -153,12 +155,15 @@ def read_chunks(
     banned = [phrase for phrase in query.without if _is_phrase(phrase)]
     found: dict[int, tuple[FileKey, ChunkText]] = {}
     lengths = {} if corpus is None else read_lengths(connection, rows)
+    stored = connection.execute(
+        "SELECT row_id, text, path, heading, source, origin, title, properties"
+        " FROM chunks JOIN files USING (file_id)"
+        " WHERE row_id IN (SELECT value FROM json_each(?))",
+        (msgspec.json.encode(rows).decode(),),
+    )
+    by_row = {row: columns for row, *columns in stored}
     for row in rows:
-        read = connection.execute(
-            "SELECT text, path, heading, source, origin, title, properties"
-            " FROM chunks JOIN files USING (file_id) WHERE row_id = ?",
-            (row,),
-        ).fetchone()
+        read = by_row.get(row)
         if read is None or _is_ruled_out(read[0], without, banned, query.required):
             continue
         text, path, heading, source, origin, title, properties = read

@@ -86,16 +86,13 @@ def frequency(connection: Connection, phrases: Iterable[str]) -> int:
     return int(found.fetchone()[0])
 
 
-def read_lengths(connection: Connection, rows: Iterable[int]) -> dict[int, int]:
+def read_lengths(connection: Connection, rows: Sequence[int]) -> dict[int, int]:
     """Return the lengths of chunks in tokens, including heading and path."""
-    found: dict[int, int] = {}
-    for row in rows:
-        sized = connection.execute(
-            "SELECT sz FROM chunks_fts_docsize WHERE id = ?", (row,)
-        ).fetchone()
-        if sized is not None:
-            found[row] = sum(_varints(sized[0]))
-    return found
+    sized = connection.execute(
+        "SELECT id, sz FROM chunks_fts_docsize WHERE id IN (SELECT value FROM json_each(?))",
+        (msgspec.json.encode(rows).decode(),),
+    )
+    return {row: sum(_varints(sizes)) for row, sizes in sized}
 
 
 def _varints(blob: bytes) -> list[int]:

@@ -294,7 +294,7 @@ def test_lengths_are_those_of_fts5(connection: Connection) -> None:
     tokens = counted(connection)
     assert len(tokens) == 5
     assert max(tokens.values()) > 20_000  # three bytes of a varint
-    assert read_lengths(connection, tokens) == tokens
+    assert read_lengths(connection, list(tokens)) == tokens
     assert read_lengths(connection, [*tokens, 9_999]) == tokens
     corpus = read_corpus(connection, query_terms("boiler 成语 zzyzx"))
     assert corpus.chunks == len(tokens)
