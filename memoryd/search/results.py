@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -42,6 +42,8 @@ Choose = Callable[[Set[int]], Sequence[Candidate]]
 """Function that chooses the candidates to show, best first, without some rows."""
 Match = tuple[str, Sequence[Sequence[TermPosition]]]
 """A folded text, and the positions of each term in it."""
+Stored = tuple[Any, ...]
+"""What the index has of a chunk."""
 LineCosines = Callable[[int, str], list[float]]
 """(row, text of the chunk) → the cosine of each of its lines with the query, or nothing."""
 SHARE, RARE, NEAR = 3.0, 3.0, 4.0
@@ -108,17 +110,20 @@ class Loader:
     max_chars: int
     trusted: bool
 
-    def load(self, connection: Connection, candidate: Candidate) -> Hit | None:
-        """Return the result for a candidate; None if its chunk is gone, or not trusted."""
-        row = connection.execute(
-            "SELECT path, source, title, date, transcript,"
+    def read(self, connection: Connection, rows: Sequence[int]) -> dict[int, Stored]:
+        """Return what the index has of some chunks, without those that are gone."""
+        found = connection.execute(
+            "SELECT row_id, path, source, title, date, transcript,"
             " start_line, end_line, text, line_map, origin, voices"
-            " FROM chunks JOIN files USING (file_id) WHERE row_id = ?",
-            (candidate.row_id,),
-        ).fetchone()
-        if row is None:
-            return None
-        path, source, title, date, transcript, *place = row
+            " FROM chunks JOIN files USING (file_id)"
+            " WHERE row_id IN (SELECT value FROM json_each(?))",
+            (msgspec.json.encode(rows).decode(),),
+        )
+        return {row: tuple(columns) for row, *columns in found}
+
+    def load(self, stored: Stored, candidate: Candidate) -> Hit | None:
+        """Return the result for a candidate; None if its chunk is not trusted."""
+        path, source, title, date, transcript, *place = stored
         start_line, end_line, text, line_map, origin, voices = place
         lines: Sequence[int] = range(start_line, end_line + 1)
         if line_map:  # the file's line of each line of the text
@@ -170,16 +175,19 @@ def load_distinct(
     Others are chosen for the copies, and for candidates without a result. A result that has a word
     of the query which the better one lacks is not its copy.
     """
+    stored: dict[int, Stored] = {}
     loaded: dict[int, Hit] = {}
     runs: dict[int, Runs] = {}
     left_out: set[int] = set()
     while True:
         shown: list[tuple[Candidate, Hit]] = []
         known = len(left_out)
-        for candidate in choose(left_out):
+        chosen = choose(left_out)
+        stored |= loader.read(connection, [c.row_id for c in chosen if c.row_id not in stored])
+        for candidate in chosen:
             row = candidate.row_id
             if row not in loaded:
-                hit = loader.load(connection, candidate)
+                hit = loader.load(stored[row], candidate) if row in stored else None
                 if hit is None:
                     left_out.add(row)
                     continue
@@ -296,20 +304,22 @@ def _likely(
     near: Sequence[float],
 ) -> list[float]:
     """Return the likelihood of each line to be the answer; the maximum is 1."""
-    total = math.fsum(reader.weights) or 1.0
+    weights = reader.weights
+    total = math.fsum(weights) or 1.0
     having = Counter(term for line in has for term in line)
-    present = math.fsum(reader.weights[term] for term in having) or 1.0
-    share = [math.fsum(reader.weights[term] for term in line) / total for line in has]
-    rarity = {term: reader.weights[term] / lines_with for term, lines_with in having.items()}
-    rare = [math.fsum(rarity[term] for term in line) / present for line in has]
+    present = math.fsum(weights[term] for term in having) or 1.0
+    rarity = {term: weights[term] / lines_with for term, lines_with in having.items()}
+    # Most lines have no term, and change nothing.
+    share = [math.fsum(weights[term] for term in line) / total if line else 0.0 for line in has]
+    rare = [math.fsum(rarity[term] for term in line) / present if line else 0.0 for line in has]
     signs: list[float] = []
     for at, line in enumerate(lines):
         sign = SHARE * share[at] + RARE * rare[at] + (NEAR * near[at] if near else 0.0)
-        if at:
+        if at and has[at - 1]:
             sign += SHARE_BEFORE * share[at - 1] + RARE_BEFORE * rare[at - 1]
             if any(mark in lines[at - 1] for mark in _ASKS):
                 sign += ASKED_BEFORE * share[at - 1]
-        if at > 1:
+        if at > 1 and has[at - 2]:
             sign += SHARE_TWO_BEFORE * share[at - 2]
         signs.append(sign if line.strip() else -math.inf)
     most = max(signs)
@@ -356,22 +366,25 @@ def _best_run(
     """
     best, best_value = (0, 0), -1.0
     before = list(accumulate(likely, initial=0.0))
+    sizes = [len(line) + 1 for line in lines]
+    final = len(lines) - 1
+    room = max_chars + 1  # the last line has no end
     last, size = -1, 0
     for first in range(len(lines)):
         if last < first:
-            last, size = first, len(lines[first])
+            last, size = first, sizes[first]
             covered.add(first)
         # A run that begins later never ends earlier, so this is linear.
-        while last + 1 < len(lines) and size + 1 + len(lines[last + 1]) <= max_chars:
+        while last < final and size + sizes[last + 1] <= room:
             last += 1
-            size += 1 + len(lines[last])
+            size += sizes[last]
             covered.add(last)
         value = (before[last + 1] - before[first]) * (1 + COVERED * covered.share)
         if value > best_value * (1 + 1e-9):
             best, best_value = (first, last), value
-        if last == len(lines) - 1:
+        if last == final:
             break
-        size -= len(lines[first]) + 1
+        size -= sizes[first]
         covered.remove(first)
     return best
 

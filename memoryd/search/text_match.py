@@ -153,14 +153,23 @@ class Finder:
 def terms_by_line(folded: str, places: Iterable[Sequence[TermPosition]]) -> list[list[int]]:
     """Return the numbers of the terms in each line of a text, by the positions of each term.
 
-    No match spans lines.
+    No match spans lines. The positions of a term are in order.
     """
-    starts = [0, *(end.end() for end in _LINE_END.finditer(folded))]
+    starts = _line_starts(folded)
     found: list[list[int]] = [[] for _ in starts]
     for number, of_term in enumerate(places):
-        for line in dict.fromkeys(bisect_right(starts, place.start) - 1 for place in of_term):
-            found[line].append(number)
+        last = -1
+        for start, _, _ in of_term:
+            line = bisect_right(starts, start) - 1
+            if line != last:
+                found[line].append(number)
+                last = line
     return found
+
+
+@lru_cache(maxsize=REMEMBERED_TEXTS)
+def _line_starts(text: str) -> tuple[int, ...]:
+    return (0, *(end.end() for end in _LINE_END.finditer(text)))
 
 
 def _positions(folded: FoldedText, needles: Sequence[_Needle]) -> list[TermPosition]:
