@@ -2,7 +2,9 @@
 
 import datetime
 import math
+from bisect import bisect_left
 from collections.abc import Callable
+from typing import NamedTuple
 
 from memoryd.messages import FileFacts, FileKey, FileStat
 from memoryd.search.fuse import VERBATIM, Candidate, score_of
@@ -46,18 +48,19 @@ def aged(candidates: list[Candidate], retention: Callable[[int], float | None]) 
     stays above newer notes that match fewer of the query's words, or not its verbatim string.
     """
     retained = {c.row_id: retention(c.row_id) for c in candidates}
-    dated = [(share, c) for c in candidates if (share := retained[c.row_id]) is not None]
-    dated.sort(key=lambda pair: -pair[0])
+    dated = [_dated(c, share) for c in candidates if (share := retained[c.row_id]) is not None]
+    dated.sort(key=lambda each: -each.share)
+    shares = [-each.share for each in dated]
     strengths: dict[int, float] = {}
-    for place, (share, candidate) in enumerate(dated):
+    for old in dated:
         newer = [
-            c
-            for newer_share, c in dated[:place]
-            if newer_share > share and _is_superseded_by(candidate, share, c, newer_share)
+            new.row_id
+            for new in dated[: bisect_left(shares, -old.share)]
+            if _is_superseded_by(old, new)
         ]
-        best = max((strengths[c.row_id] for c in newer), default=candidate.strength)
+        best = max((strengths[row] for row in newer), default=old.strength)
         yielded = best * (1 - GIVES_WAY) ** len(newer)
-        strengths[candidate.row_id] = min(candidate.strength, yielded)
+        strengths[old.row_id] = min(old.strength, yielded)
     scaled = [
         _with_age(c, retained[c.row_id], strengths.get(c.row_id, c.strength)) for c in candidates
     ]
@@ -65,14 +68,45 @@ def aged(candidates: list[Candidate], retention: Callable[[int], float | None]) 
     return scaled
 
 
-def _is_superseded_by(old: Candidate, old_share: float, new: Candidate, new_share: float) -> bool:
+class _Dated(NamedTuple):
+    """A candidate with a date.
+
+    `coverage` and `remaining` are what age leaves of its coverage and strength, and `least` is what
+    must remain of the strength of a newer one that supersedes it.
+    """
+
+    row_id: int
+    share: float
+    strength: float
+    string: float
+    coverage: float
+    remaining: float
+    least: float
+    cosine: float
+
+
+def _dated(candidate: Candidate, share: float) -> _Dated:
+    evidence, strength = candidate.evidence, _without_wording(candidate)
+    return _Dated(
+        candidate.row_id,
+        share,
+        candidate.strength,
+        evidence.string,
+        evidence.coverage * share,
+        strength * share,
+        NEARLY_AS_STRONG * strength * share,
+        candidate.cosine or 0.0,
+    )
+
+
+def _is_superseded_by(old: _Dated, new: _Dated) -> bool:
     """Return whether a newer chunk covers the subject of an older one."""
-    if old.evidence.string > new.evidence.string + SAME_STRING:
-        return False
-    words = new.evidence.coverage * new_share >= old.evidence.coverage * old_share
-    least = NEARLY_AS_STRONG * _without_wording(old) * old_share
-    strong = _without_wording(new) * new_share >= least
-    return words and strong and (new.cosine or 0.0) >= SAME_MEANING * (old.cosine or 0.0)
+    return (
+        new.remaining >= old.least
+        and new.coverage >= old.coverage
+        and old.string <= new.string + SAME_STRING
+        and new.cosine >= SAME_MEANING * old.cosine
+    )
 
 
 def _without_wording(candidate: Candidate) -> float:
@@ -85,4 +119,6 @@ def _with_age(candidate: Candidate, share: float | None, strength: float) -> Can
     if candidate.strength <= 0:  # the reference's formula
         decay = 1.0 if share is None else share
         return candidate._replace(score=candidate.unaged_score * decay, decay=decay)
+    if strength == candidate.strength:
+        return candidate
     return candidate._replace(score=score_of(strength), decay=strength / candidate.strength)

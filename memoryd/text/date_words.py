@@ -24,12 +24,14 @@ class DateWords(NamedTuple):
     """The table.
 
     `spaced` has the phrases of words between spaces by their first token, `unspaced` any others,
-    of which each character is a token, both longest first. `numbers` maps a word to its number. A
+    of which each character is a token, both longest first. `after_number` has the phrases of
+    `spaced` that begin with a number by their second token. `numbers` maps a word to its number. A
     word of `needs` is a date only near one of these words, one without any only with a year; a word
     of `blocked` is none behind one of these.
     """
 
     spaced: dict[str, list[Phrase]]
+    after_number: dict[str, list[Phrase]]
     unspaced: dict[str, list[Phrase]]
     numbers: dict[str, int]
     needs: dict[str, frozenset[str]]
@@ -45,8 +47,13 @@ def tokens_of(text: str) -> list[re.Match[str]]:
 def date_words() -> DateWords:
     """Return the table. The first call reads it from disk, in some 10 ms."""
     raw = json.loads((files("memoryd.text") / "date_words.json").read_text(encoding="utf-8"))
+    spaced = _by_first(raw["spaced"])
+    after_number: dict[str, list[Phrase]] = {}
+    for phrase in spaced[NUMBER]:
+        after_number.setdefault(phrase.tokens[1], []).append(phrase)
     return DateWords(
-        _by_first(raw["spaced"]),
+        spaced,
+        after_number,
         _by_first(raw["unspaced"]),
         {word: int(n) for n, words in raw["numbers"].items() for word in words},
         {word: frozenset(near) for word, near in raw["needs"].items()},

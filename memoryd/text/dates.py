@@ -215,7 +215,8 @@ def _phrase_at(
     first = words[at]
     known = table.spaced.get(first, [])
     if first.isdigit() or first in table.numbers:
-        known = [*table.spaced[NUMBER], *known]
+        second = words[at + 1] if at + 1 < len(words) else ""
+        known = [*table.after_number.get(second, ()), *known]
     for phrase in known:
         number = 0
         for token, word in zip(phrase.tokens, words[at : at + len(phrase.tokens)], strict=False):

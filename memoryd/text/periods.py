@@ -2,10 +2,13 @@
 
 import calendar
 import datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 Date = datetime.date
 _DAY = datetime.timedelta(days=1)
+REMEMBERED_PERIODS = 1_024
+"""Dates of files whose periods are cached: a search reads that of each candidate."""
 
 
 class Period(NamedTuple):
@@ -67,6 +70,7 @@ def months_before(date: Date, number: int) -> Date:
     return Date(year, index + 1, min(date.day, last))
 
 
+@lru_cache(maxsize=REMEMBERED_PERIODS)
 def read_period(text: str) -> Period | None:
     """Return the period that `str` wrote; None for "" and anything else."""
     first, _, last = text.partition("/")
