@@ -11,8 +11,8 @@ _LINE_UNITS = 200
 _SHORT_UNITS = 40
 """Quarter tokens; a shorter sentence stays with the next one."""
 _MAX_BYTES = 8_000
-REMEMBERED_TEXTS = 256
-"""Chunks whose windows are cached: the same ones are found again and again. At most 1 MiB."""
+REMEMBERED_TEXTS = 1_024
+"""Chunks whose windows are cached: the same ones are found again and again. At most 4 MiB."""
 _BEGINNING_CHARS = 20
 """Characters at the start of a window that match the text; later whitespace may differ."""
 _SENTENCE = re.compile(r"""(?<=[.!?])\s+|(?<=[.!?]["')\]”’])\s+|(?<=[。！？…।؟۔])""")

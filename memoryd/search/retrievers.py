@@ -121,8 +121,8 @@ class Retrievers:
         if vector is None or matrix is None or retriever is None:
             return []
         windows = matrix.window_cosines(vector, row)
-        if not windows:
-            return []
+        if len(windows) <= 1:
+            return windows * (text.count("\n") + 1)
         last = len(windows) - 1
         return [windows[min(at, last)] for at in retriever.window_of_each_line(text)]
 
