@@ -6,9 +6,8 @@ for every query, and a query about nothing in memory gets low figures.
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -23,7 +22,7 @@ from memoryd.search.text_match import (
     verbatim_strings,
     verbatim_units,
 )
-from memoryd.text.fold import fold, is_unspaced
+from memoryd.text.fold import is_unspaced
 from memoryd.text.language import most_function_words
 from memoryd.text.tokenize import Term, query_sequence, query_terms
 
@@ -120,9 +119,12 @@ def weigh(question: Question, corpus: Corpus, chunks: Sequence[ChunkText]) -> li
     units = [(unit, share) for unit in question.units if (share := _share(unit, idf) / total) > 0]
     number = {term: at for at, term in enumerate(question.terms)}
     pairs = [(number[a], number[b]) for a, b in question.pairs]
-    # Many chunks of a file have the same path and headings.
-    context = cache(partial(_context, finder))
-    found = [_match(question, pairs, finder, context, units, chunk) for chunk in chunks]
+    texts = _located(finder, [chunk.text for chunk in chunks])
+    contexts = _located(finder, [chunk.context for chunk in chunks])
+    found = [
+        _match(question, pairs, units, chunk, texts[chunk.text], contexts[chunk.context])
+        for chunk in chunks
+    ]
     having = Counter(pair for matches in found for pair in matches.pairs)
     pair_weight = {pair: corpus.idf(count) / corpus.idf(0) for pair, count in having.items()}
     weights = list(idf.values())
@@ -141,10 +143,21 @@ def weigh(question: Question, corpus: Corpus, chunks: Sequence[ChunkText]) -> li
     return weighed
 
 
-def _context(finder: Finder, context: str) -> tuple[str, list[list[TermPosition]]]:
-    """Return a path with its headings folded, and the positions of the terms in it."""
-    folded = fold(context)
-    return folded, finder.places(folded)
+class _Located(NamedTuple):
+    """A folded text, and the positions of the question's terms in it."""
+
+    folded: str
+    places: list[list[TermPosition]]
+
+
+def _located(finder: Finder, texts: Iterable[str]) -> dict[str, _Located]:
+    """Return the positions in each text; many chunks have the same path and headings."""
+    read = {text: read_folded(text) for text in texts}
+    found = finder.places_in_each(list(read.values()))
+    return {
+        text: _Located(folded.text, places)
+        for (text, folded), places in zip(read.items(), found, strict=True)
+    }
 
 
 def _with_title(evidence: Evidence, chunk: ChunkText) -> Evidence:
@@ -171,14 +184,13 @@ class _Matches(NamedTuple):
 def _match(
     question: Question,
     pairs: Sequence[tuple[int, int]],
-    finder: Finder,
-    context_of: Callable[[str], tuple[str, list[list[TermPosition]]]],
     units: list[tuple[str, float]],
     chunk: ChunkText,
+    located: _Located,
+    above: _Located,
 ) -> _Matches:
-    folded = read_folded(chunk.text)
-    text, places = folded.text, finder.places_in(folded)
-    around, context = context_of(chunk.context)
+    text, places = located
+    around, context = above
     counts = [
         _count(here, there) if here or there else 0.0
         for here, there in zip(places, context, strict=True)
@@ -186,7 +198,8 @@ def _match(
     adjacent = [
         (a, b)
         for a, b in pairs
-        if _are_near(text, places[a], places[b]) or _are_near(around, context[a], context[b])
+        if (places[a] and places[b] and _are_near(text, places[a], places[b]))
+        or (context[a] and context[b] and _are_near(around, context[a], context[b]))
     ]
     exact = string = 0.0
     for unit, share in units:
@@ -219,8 +232,6 @@ def _occurrences(places: list[TermPosition]) -> float:
 
 def _are_near(text: str, first: list[TermPosition], second: list[TermPosition]) -> bool:
     """Return whether one of `first` is shortly before one of `second`, in one line."""
-    if not first or not second:
-        return False
     starts = [place.start for place in second]
     for place in first:
         index = bisect_right(starts, place.start)

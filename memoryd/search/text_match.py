@@ -9,6 +9,7 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, partial
+from itertools import accumulate
 from typing import NamedTuple
 from unicodedata import category
 
@@ -94,12 +95,12 @@ def read_folded(text: str) -> FoldedText:
 class _Needle(NamedTuple):
     """Text to look for, and the stems of the words that may begin with it; None: any text.
 
-    `word` is the text after a space, empty if it is no beginning of a word.
+    `is_word`: it has no characters that stand between words.
     """
 
     text: str
     stems: frozenset[str] | None
-    word: str = ""
+    is_word: bool = False
 
 
 class Finder:
@@ -113,8 +114,10 @@ class Finder:
     ) -> None:
         self.terms = tuple(terms)
         self._needles = [_needles(term, forms.get(term, ())) for term in self.terms]
+        begins = {each.text for needles in self._needles for each in needles if each.is_word}
+        self._words = _beginning_with(begins) if begins else None
         self._parts = {
-            at: _part_pattern(term.text, parts[term])
+            at: (_before_separators(term.text), _part_pattern(term.text, parts[term]))
             for at, term in enumerate(self.terms)
             if term in parts
         }
@@ -124,30 +127,67 @@ class Finder:
 
         Parts of words count only where the text has no whole one.
         """
-        return self.places_in(FoldedText.of(folded))
+        return self.places_in_each([FoldedText.of(folded)])[0]
 
-    def places_in(self, folded: FoldedText) -> list[list[TermPosition]]:
-        """Return the positions of each term in a text, as `places` does."""
-        text, words = folded
-        found = [
-            _positions(folded, present)
-            # Most terms are not there, and a look-up is far cheaper than a call.
-            if (
-                present := [
-                    needle
-                    for needle in needles
-                    if (needle.word in words if words and needle.word else needle.text in text)
-                ]
-            )
-            else []
-            for needles in self._needles
-        ]
-        for at, pattern in self._parts.items():
-            if not found[at]:
-                found[at] = [
-                    TermPosition(*match.span(), PART_OF_A_WORD) for match in pattern.finditer(text)
-                ]
+    def places_in_each(self, texts: Sequence[FoldedText]) -> list[list[list[TermPosition]]]:
+        """Return the positions of each term in each of the texts, as `places` does."""
+        found: list[list[list[TermPosition]]] = [[[] for _ in self.terms] for _ in texts]
+        self._put_words(texts, found)
+        for number, needles in enumerate(self._needles):
+            for (text, words), places in zip(texts, found, strict=True):
+                for needle in needles:
+                    if needle.stems is None:
+                        places[number] += _runs(text, needle.text)
+                    elif not (words and needle.is_word):
+                        places[number] += _words_with_marks(text, needle.text, needle.stems)
+                if len(needles) > 1:
+                    places[number].sort()
+        for number, (beginning, pattern) in self._parts.items():
+            for (text, _), places in zip(texts, found, strict=True):
+                if not places[number] and beginning in text:
+                    places[number] = [
+                        TermPosition(*match.span(), PART_OF_A_WORD)
+                        for match in pattern.finditer(text)
+                    ]
         return found
+
+    def _put_words(
+        self, texts: Sequence[FoldedText], found: Sequence[Sequence[list[TermPosition]]]
+    ) -> None:
+        """Add the positions of whole words.
+
+        All are found at once: a look-up of each word in each text takes longer than all matches.
+        """
+        if self._words is None or not texts:
+            return
+        starts = [0, *accumulate(len(text.words) for text in texts)]
+        numbers: dict[str, tuple[int, ...]] = {}
+        number, start, end = 0, 0, starts[1]
+        for match in self._words.finditer("".join(text.words for text in texts)):
+            word = match[0]
+            terms = numbers.get(word)
+            if terms is None:
+                terms = numbers[word] = self._terms_of(word[1:])
+            if not terms:
+                continue
+            at = match.start()
+            while at >= end:
+                number += 1
+                start, end = end, starts[number + 1]
+            # The words stand one character later than in the text.
+            place = _position((at - start, at - start + len(word) - 1, 1.0))
+            for term in terms:
+                found[number][term].append(place)
+
+    def _terms_of(self, word: str) -> tuple[int, ...]:
+        """Return the numbers of the terms that a word stands for."""
+        stemmed = stem(word)
+        return tuple(
+            number
+            for number, needles in enumerate(self._needles)
+            for begin, stems, is_word in needles
+            if is_word and stems is not None and stemmed in stems and word.startswith(begin)
+        )
 
 
 def terms_by_line(folded: str, places: Iterable[Sequence[TermPosition]]) -> list[list[int]]:
@@ -172,27 +212,14 @@ def _line_starts(text: str) -> tuple[int, ...]:
     return (0, *(end.end() for end in _LINE_END.finditer(text)))
 
 
-def _positions(folded: FoldedText, needles: Sequence[_Needle]) -> list[TermPosition]:
-    if len(needles) > 1:
-        return sorted(place for needle in needles for place in _found(folded, needle))
-    return _found(folded, needles[0])
+def _beginning_with(begins: Iterable[str]) -> re.Pattern[str]:
+    """Return the pattern of a space and a word that begins with one of these."""
+    return re.compile(f" (?:{'|'.join(begins)})[^ ]*")
 
 
-def _found(folded: FoldedText, needle: _Needle) -> list[TermPosition]:
-    if needle.stems is None:
-        return _runs(folded.text, needle.text)
-    if not folded.words or not needle.word:
-        return _words_with_marks(folded.text, needle.text, needle.stems)
-    words, begin, stems = folded.words, needle.word, needle.stems
-    found = []
-    at = words.find(begin)
-    while at >= 0:
-        end = words.index(" ", at + 1)
-        if stem(words[at + 1 : end]) in stems:
-            # The words stand one character later than in the text.
-            found.append(_position((at, end - 1, 1.0)))
-        at = words.find(begin, end)
-    return found
+def _before_separators(text: str) -> str:
+    """Return what every match of a part has, because a pattern takes far longer to find nothing."""
+    return text[:1] if any(map(str.isdigit, text)) else text
 
 
 def _part_pattern(text: str, words: Sequence[str]) -> re.Pattern[str]:
@@ -223,7 +250,7 @@ def _needles(term: Term, forms: Sequence[str]) -> list[_Needle]:
 
 
 def _needle(begin: str, stems: frozenset[str]) -> _Needle:
-    return _Needle(begin, stems, f" {begin}" if SPACED_WORD.fullmatch(begin) else "")
+    return _Needle(begin, stems, SPACED_WORD.fullmatch(begin) is not None)
 
 
 def _beginning(stemmed: str) -> str:
