@@ -117,7 +117,7 @@ PART_OF_RANK = 0.4
 """Factor on the rank of a chunk that only has words which a term begins."""
 HOPE = 1.4
 """Usual ratio of the k-th best score to the IDF of the chunk's rarest term; pruning is only tried
-if a lower score would prove it right."""
+if a lower score would prove it right. Where it does not, it is tried with one more term."""
 
 # Constants only; user input is bound as a parameter.
 _SCORE = f"bm25(chunks_fts, {BODY_WEIGHT}, {CONTEXT_WEIGHT})"
@@ -199,13 +199,14 @@ def _with_rare_terms(
     seen = sorted(_counted_phrases(connection, corpus))
     idfs = [max(1e-6, math.log((rows - n + 0.5) / (n + 0.5))) for n, _ in seen]
     total = sum(count for count, _ in seen)
+    together = _idf_of_several([count for count, _ in seen], idfs, rows, k)
     ranked = 0
     hoped = 0.0
     for last, (count, _) in enumerate(seen[:-1]):
         ranked += count
         if ranked < k:
             continue
-        hoped = hoped or HOPE * idfs[last]
+        hoped = hoped or max(together, HOPE * idfs[last])
         bound = SATURATION * sum(idfs[last + 1 :])
         if 2 * ranked > total:
             return None
@@ -213,8 +214,27 @@ def _with_rare_terms(
             rare = " OR ".join(phrase for _, phrase in seen[: last + 1])
             every = match_expression(corpus.frequency, corpus.forms)
             found = connection.execute(_RANKED_WITH_RARE, (every, rare, k)).fetchall()
-            return found if len(found) == k and -found[-1][1] >= bound else None
+            if len(found) == k and -found[-1][1] >= bound:
+                return found
+            hoped = bound  # with one term more, the bound is lower
     return None
+
+
+def _idf_of_several(counts: Sequence[int], idfs: Sequence[float], rows: int, k: int) -> float:
+    """Return the highest sum of IDFs of phrases, next to each other in rarity, that k chunks have.
+
+    Common words stand together by chance: the best chunks of four of them have several.
+    """
+    best = 0.0
+    for first in range(len(counts)):
+        expected, found = float(rows), 0.0
+        for count, idf in zip(counts[first:], idfs[first:], strict=True):
+            expected *= count / max(1, rows)
+            if expected < k:
+                break
+            found += idf
+        best = max(best, found)
+    return best
 
 
 def _counted_phrases(connection: Connection, corpus: Corpus) -> Iterator[tuple[int, str]]:
