@@ -14,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bench import read_path
 from bench.corpus import (
     SECTIONS_PER_NOTE,
     Prose,
@@ -58,7 +59,8 @@ Answer = TypeVar("Answer")
 
 
 def run(report: Report, *, quick: bool) -> None:
-    """Measure with 10,000 chunks, and with 100,000 unless `quick`."""
+    """Measure with 10,000 chunks, with 100,000 unless `quick`, and with LoCoMo's conversations."""
+    read_path.measure(report, quick=quick)
     for chunks in (10_000,) if quick else (10_000, 100_000):
         asyncio.run(_measure(report, chunks, searches=200 if quick else 500))
 
