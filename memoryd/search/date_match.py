@@ -12,7 +12,7 @@ from memoryd.index.store import Store
 from memoryd.messages import FileKey
 from memoryd.search.evidence import Question
 from memoryd.search.fuse import Candidate, score_of
-from memoryd.search.gather import Gathered, ReadChunk, gather
+from memoryd.search.gather import Gathered, Gathering, ReadChunk, gathering
 from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers
 from memoryd.text import periods
 from memoryd.text.date_words import date_words, tokens_of
@@ -271,26 +271,24 @@ def _stands(connection: Connection, asked: AskedDate) -> bool:
     return found.fetchone() is not None
 
 
-async def gather_dated(
+async def gathering_dated(
     asked: AskedDate,
     retrievers: Retrievers,
     encoded: EncodedQuery,
     rows: Mapping[FileKey, FileRow],
     among: FileIds,
-) -> Gathered:
-    """Return the best chunks of the files of the date, and those in which it stands."""
+) -> Gathering:
+    """Return what reads the best chunks of the files of the date, and those in which it stands."""
     of_date = await asyncio.to_thread(asked.files, rows.values(), among)
     found = await retrievers.retrieve(LEAST_CANDIDATES, of_date, encoded)
-    more = await retrievers.store.readers.read(
-        partial(
-            _rows,
-            files=sorted(of_date),
-            among=among,
-            expression=asked.expression if encoded.corpus is not None else "",
-            trusted=retrievers.trusted,
-        )
+    more = partial(
+        _rows,
+        files=sorted(of_date),
+        among=among,
+        expression=asked.expression if encoded.corpus is not None else "",
+        trusted=retrievers.trusted,
     )
-    return await gather(retrievers, found, of_date, weighted=False, more=more)
+    return gathering(retrievers, found, of_date, weighted=False, more=more)
 
 
 def _rows(

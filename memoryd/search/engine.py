@@ -13,17 +13,18 @@ from functools import partial
 from typing import TypeVar
 
 from memoryd.config.settings import QuerySettings as QuerySettings
+from memoryd.index.driver import Connection
 from memoryd.index.store import Store
 from memoryd.messages import FileKey
 from memoryd.search import ageing, fuse
 from memoryd.search.asker_language import asker_first
 from memoryd.search.confidence import rate
 from memoryd.search.contradiction import Statements, newer_first
-from memoryd.search.date_match import asked_date, gather_dated, with_date
+from memoryd.search.date_match import asked_date, gathering_dated, with_date
 from memoryd.search.diversify import balance, spread
 from memoryd.search.evidence import Question
 from memoryd.search.fuse import Candidate
-from memoryd.search.gather import Gathered, gather
+from memoryd.search.gather import Gathered, Gathering, gathering
 from memoryd.search.lexical import UNKNOWN
 from memoryd.search.query import MAX_GLOB_CHARS, MAX_GLOB_STARS, SOURCES, Filters, parse
 from memoryd.search.results import (
@@ -150,7 +151,7 @@ class SearchEngine:
         overfetch = OVERFETCH if query.without or query.required else 1
         k = max(LEAST_CANDIDATES, max_results * settings.hybrid.candidate_multiplier)
         k = min(MAX_CANDIDATES, k * overfetch)
-        encoded, gathered = EncodedQuery(), Gathered({}, {}, {}, {}, {}, {})
+        encoded, readings = EncodedQuery(), list[Gathering]()
         files = self._store.catalog.copy() if asked else {}
         for part in self._parts(filters):
             everything = part.empty and visible is None and not body.trusted
@@ -158,20 +159,23 @@ class SearchEngine:
             retrieved = await retrievers.retrieve(k, ids, encoded)
             encoded = retrieved.encoded
             result.warnings += retrieved.warnings
-            gathered |= await gather(retrievers, retrieved, ids, weighted=self._weighted)
+            readings.append(gathering(retrievers, retrieved, ids, weighted=self._weighted))
             if asked:
-                gathered |= await gather_dated(asked, retrievers, encoded, files, ids)
+                readings.append(await gathering_dated(asked, retrievers, encoded, files, ids))
         corpus = encoded.corpus or UNKNOWN
 
-        def rank() -> list[Candidate]:
+        def read_and_rank(connection: Connection) -> tuple[Gathered, list[Candidate]]:
+            gathered = Gathered({}, {}, {}, {}, {}, {})
+            for read in readings:
+                gathered |= read(connection)
             dated = asked.strengths(gathered, files, retrievers.question) if asked else {}
             scored = self._score(encoded, gathered, dated)
             statements = None
             if settings.hybrid.temporal_decay.enabled and not (dated and asked.is_past):
                 statements = Statements(retrievers.question, query.text, corpus)
-            return self._order(scored, gathered, query.text, today, statements)
+            return gathered, self._order(scored, gathered, query.text, today, statements)
 
-        candidates = await asyncio.to_thread(rank)
+        gathered, candidates = await self._store.readers.read(read_and_rank)
         choose = await self._choose(candidates, gathered, min_score, max_results, gone)
         weights = {term: corpus.weight(term) for term in retrievers.question.terms}
         reader = LineReader(weights, corpus.forms, corpus.parts)

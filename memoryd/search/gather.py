@@ -1,7 +1,7 @@
 """Candidates of a search: reads the retrieved chunks and rates how well their words match."""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -80,18 +80,22 @@ class Gathered:
         )
 
 
-async def gather(
+Gathering = Callable[[Connection], Gathered]
+"""Reads candidates. One read does all such work, because each costs a change of threads."""
+
+
+def gathering(
     retrievers: Retrievers,
     retrieved: Retrieved,
     file_ids: FileIds,
     *,
     weighted: bool,
-    more: Sequence[int] = (),
-) -> Gathered:
-    """Read the retrieved chunks of some files, and those that contain a verbatim string.
+    more: Callable[[Connection], Sequence[int]] = lambda connection: (),
+) -> Gathering:
+    """Return what reads the retrieved chunks of some files, and those with a verbatim string.
 
     `weighted`: for the reference's formula, which uses neither verbatim strings nor the cosines of
-    chunks that only the keyword retriever found. `more` are further rows to read.
+    chunks that only the keyword retriever found. `more` returns further rows to read.
     """
     query, question = retrievers.query, retrievers.question
     encoded, trusted = retrieved.encoded, retrievers.trusted
@@ -104,8 +108,8 @@ async def gather(
         units = question.units if by_words else ()
         exact = exact_rows(connection, units, file_ids, trusted=trusted)
         opening = rows_of(connection, named)
-        cosines = retrieved.cosines
-        rows = list(dict.fromkeys([*retrieved.bm25, *cosines, *exact, *opening, *more]))
+        cosines, found = retrieved.cosines, more(connection)
+        rows = list(dict.fromkeys([*retrieved.bm25, *cosines, *exact, *opening, *found]))
         chunks = read_chunks(
             connection,
             rows,
@@ -127,8 +131,7 @@ async def gather(
             {} if named.lines is None else dict.fromkeys(opening, named.lines),
         )
 
-    # One read for all, because each costs a change of threads.
-    return await retrievers.store.readers.read(read)
+    return read
 
 
 def _ranks(rows: Iterable[int]) -> dict[int, int]:
