@@ -3,9 +3,8 @@
 A snippet is the part of a chunk that answers: whole lines, with their own line range. Each line
 gets a probability of being the answer, by a model that was fitted to the evidence lines of half of
 LoCoMo's questions; the run of lines with the highest sum, weighed by the share of the query's words
-that it has, is shown. The model uses the line's share
-of the query's terms, the share that few other lines of the chunk have, the cosine of the line's
-window, and whether the line before is a question with these terms.
+that it has, is shown. The model uses the line's share of the query's terms, the share that few
+other lines have, the cosine of its window, and whether the line before asks with these terms.
 """
 
 import math
@@ -42,8 +41,6 @@ Choose = Callable[[Set[int]], Sequence[Candidate]]
 """Function that chooses the candidates to show, best first, without some rows."""
 Match = tuple[str, Sequence[Sequence[TermPosition]]]
 """A folded text, and the positions of each term in it."""
-Stored = tuple[Any, ...]
-"""What the index has of a chunk."""
 LineCosines = Callable[[int, str], list[float]]
 """(row, text of the chunk) → the cosine of each of its lines with the query, or nothing."""
 SHARE, RARE, NEAR = 3.0, 3.0, 4.0
@@ -110,7 +107,7 @@ class Loader:
     max_chars: int
     trusted: bool
 
-    def read(self, connection: Connection, rows: Sequence[int]) -> dict[int, Stored]:
+    def read(self, connection: Connection, rows: Sequence[int]) -> dict[int, tuple[Any, ...]]:
         """Return what the index has of some chunks, without those that are gone."""
         found = connection.execute(
             "SELECT row_id, path, source, title, date, transcript,"
@@ -121,7 +118,7 @@ class Loader:
         )
         return {row: tuple(columns) for row, *columns in found}
 
-    def load(self, stored: Stored, candidate: Candidate) -> Hit | None:
+    def load(self, stored: tuple[Any, ...], candidate: Candidate) -> Hit | None:
         """Return the result for a candidate; None if its chunk is not trusted."""
         path, source, title, date, transcript, *place = stored
         start_line, end_line, text, line_map, origin, voices = place
@@ -175,7 +172,7 @@ def load_distinct(
     Others are chosen for the copies, and for candidates without a result. A result that has a word
     of the query which the better one lacks is not its copy.
     """
-    stored: dict[int, Stored] = {}
+    stored: dict[int, tuple[Any, ...]] = {}
     loaded: dict[int, Hit] = {}
     runs: dict[int, Runs] = {}
     left_out: set[int] = set()
@@ -246,8 +243,7 @@ def explained(candidate: Candidate, text_rank: int | None, vector_rank: int | No
 
 def within(hits: list[Hit], max_chars: int) -> tuple[list[Hit], int]:
     """Return the results whose snippets fit into `max_chars`, and the number of the others."""
-    sizes = accumulate(len(hit.snippet) for hit in hits)
-    fitting = bisect_right(list(sizes), max_chars)
+    fitting = bisect_right(list(accumulate(len(hit.snippet) for hit in hits)), max_chars)
     return hits[:fitting], len(hits) - fitting
 
 
@@ -336,8 +332,7 @@ class _Covered:
         self._weights = weights
         self._counts = [0] * len(weights)
         self._sum = 0.0
-        in_chunk = {term for terms in has for term in terms}
-        self._total = math.fsum(weights[term] for term in in_chunk) or 1.0
+        self._total = math.fsum(weights[t] for t in {t for terms in has for t in terms}) or 1.0
 
     @property
     def share(self) -> float:
@@ -368,14 +363,13 @@ def _best_run(
     before = list(accumulate(likely, initial=0.0))
     sizes = [len(line) + 1 for line in lines]
     final = len(lines) - 1
-    room = max_chars + 1  # the last line has no end
     last, size = -1, 0
     for first in range(len(lines)):
         if last < first:
             last, size = first, sizes[first]
             covered.add(first)
         # A run that begins later never ends earlier, so this is linear.
-        while last < final and size + sizes[last + 1] <= room:
+        while last < final and size + sizes[last + 1] <= max_chars + 1:  # the last has no end
             last += 1
             size += sizes[last]
             covered.add(last)
