@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.corpus import open_store
+from bench.corpus import open_store, unit_vectors
 from bench.daemon import Place, daemon, place
 from bench.figures import Report, at_least, at_most, percentile
 from bench.quality import locomo
@@ -22,7 +22,6 @@ from memoryd.config.load import AgentConfig
 from memoryd.config.settings import QuerySettings
 from memoryd.embed.local import CALIBRATION, WINDOW_UNITS, LocalProvider
 from memoryd.embed.windows import window_of_each_line
-from memoryd.embed.worker import DIMS
 from memoryd.index.driver import Connection
 from memoryd.search.engine import SearchEngine
 from memoryd.search.retrievers import VectorRetriever
@@ -44,7 +43,6 @@ KINDS: dict[str, tuple[int, str]] = {
 }
 """Number of results and mode of each kind of search."""
 _BARE_SQL = "SELECT rowid, rank FROM chunks_fts WHERE chunks_fts MATCH ? ORDER BY rank LIMIT 24"
-_VECTORS_SQL = "SELECT embedding FROM chunks JOIN embedding_cache USING (vector_id)"
 Vector = NDArray[np.float32]
 
 
@@ -130,7 +128,7 @@ async def _in_process(report: Report, config: AgentConfig, questions: list[str])
     await store.open()
     try:
         await store.load_matrix()
-        matrix = await store.readers.read(_read_matrix)
+        matrix = unit_vectors(0 if store.matrix is None else len(store.matrix))
         retriever = VectorRetriever(embed, CALIBRATION.apply, lambda: None, lines)
         engine = SearchEngine(store, QuerySettings(), retriever)
         for question in questions[:WARM_UP]:
@@ -158,12 +156,6 @@ def _bare(matrix: Vector, question: str, vector: Vector, connection: Connection)
     expression = match_expression(query_terms(question))
     connection.execute(_BARE_SQL, (expression,)).fetchall()
     np.argpartition(matrix @ vector, len(matrix) - 24)
-
-
-def _read_matrix(connection: Connection) -> Vector:
-    found = connection.execute(_VECTORS_SQL)
-    means = [np.frombuffer(each, "<f4").reshape(-1, DIMS).mean(axis=0) for (each,) in found]
-    return np.array(means, dtype=np.float32)
 
 
 def _cpu_s(pid: int) -> float:
