@@ -170,6 +170,7 @@ def test_search_json(run: Run) -> None:
         "agent": "main",
         "workspaceDir": "/home/ada/notes",
         "omitted": 0,
+        "firstIndex": "",
         "confidence": "medium",
     }
     assert out.startswith('{\n  "results": [\n    {\n')
@@ -264,6 +265,7 @@ Failure           memory/huge.md:1-40: input too long (3 attempts), next try in 
                   and 1 more
 Skipped           memory/scan.md (not UTF-8)
                   and 2 more
+Hidden            7 by the rule: names that begin with a dot
 Remark            memory/2026-08-14.md: 2 bytes are not UTF-8
 """
     )
@@ -332,6 +334,7 @@ Daemon           memoryd 0.1.0, pid 4242, up 3 h 12 min, 94.0 MiB
 Runs on          Python 3.11.7, SQLite 3.53.4 (pysqlite3)
 Socket           /run/user/1000/memoryd/memoryd-agent/memoryd.sock
 Restricted       to search
+Hidden           7 by the rule: names that begin with a dot
 """
     )
 

@@ -74,8 +74,9 @@ def test_files_json_is_one_document(capsys: Captured) -> None:
         assert memctl.main(["files", "--json", "--socket", daemon.path]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    ((key, files),) = json.loads(out).items()
-    assert key == "files"
+    answer = json.loads(out)
+    assert answer.keys() == {"files", "hidden"}
+    files = answer["files"]
     assert [file["path"] for file in files] == ["MEMORY.md", "memory/東京.md", "memory/z\nz.md"]
     assert files[1] == {
         "path": "memory/東京.md",

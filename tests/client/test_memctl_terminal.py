@@ -215,8 +215,9 @@ def test_names_in_a_status_stay_on_their_lines() -> None:
     )
     lines = status(fields, Style(colour=False)).splitlines()
     assert "Workspace         /home/a\ufffdb" in lines
-    assert lines[-3:] == [
+    assert lines[-4:] == [
         f"Skipped           {SHOWN} (not UTF-8)",
+        "Hidden            7 by the rule: names that begin with a dot",
         "Remark            memory/x.md: 3 bytes are not UTF-8",
         "                  and 3 more",
     ]

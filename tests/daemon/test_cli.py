@@ -37,6 +37,7 @@ def test_search_for_scripts(started: Daemon) -> None:
             "agent",
             "workspaceDir",
             "omitted",
+            "firstIndex",
             "confidence",
         ),
     }

@@ -107,6 +107,7 @@ def test_an_index_of_each_version_is_taken_over(filled: Daemon, version: int) ->
     with filled.start().client() as client:
         if version > 1:  # forgetting exists since version 2
             client.forget(path=FORGOTTEN)
+        client.sync(vectors=True)
     wanted = answers(filled)
     filled.stop()
     scratch = unlike(contents(filled.database))

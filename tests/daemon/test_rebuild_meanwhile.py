@@ -45,7 +45,7 @@ def asking(daemon: Daemon, openai: OpenAiDouble) -> Daemon:
         lines = "".join(f"line {n} of note {number} about bilbies\n" for n in range(20))
         daemon.write(f"memory/{number}.md", lines)
     (daemon.folder / "chats").mkdir()
-    say(daemon, "the ferry leaves at noon", "the password is xylophone77", "mind the quokkas")
+    say(daemon, "the ferry leaves at noon", "the parrot says xylophone77", "mind the quokkas")
     daemon.start().sync()
     assert daemon.stop() == 0
     return daemon
@@ -136,8 +136,10 @@ def test_what_is_forgotten_meanwhile_is_not_in_the_new_index(
     assert keywords(asking, "ferry") == (["sessions/chats/a.jsonl"] if what == "match" else [])
     assert asking.stop() == 0
     assert b"xylophone77" not in bytes_of_index(asking)
-    kind = {"match": "message-hmac", "path": "path"}[what]
-    assert column(asking.database, f"SELECT count(*) FROM forgotten WHERE kind = '{kind}'") == [1]
+    # A message has a second name, that of its copy if its transcript is gone one day.
+    kind, count = {"match": ("words-hmac", 2), "path": ("path", 1)}[what]
+    names = f"SELECT count(*) FROM forgotten WHERE kind = '{kind}'"
+    assert column(asking.database, names) == [count]
     asking.start().sync()
     assert keywords(asking, "xylophone77") == []
     asking.assert_healthy()

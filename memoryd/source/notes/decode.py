@@ -76,23 +76,30 @@ class Decoder:
                 data, self._open = b"".join(self._open), [block[end:]]
                 self._feed_lines(data)
         if last and self._is_mixed:
-            self._mixed = decode_mixed(b"".join(self._kept), _CONTROLS)
+            self._mixed = decode_mixed(
+                b"".join(self._kept), _CONTROLS, is_whole=not len(self.lines)
+            )
             self._kept = []
             self.lines.feed(self._mixed.text)
 
     def _feed_lines(self, data: bytes) -> None:
-        """Decode whole lines, or keep them if they are not UTF-8."""
+        """Decode whole lines, and keep them from the first one on that is not UTF-8.
+
+        So the result does not depend on how the file is cut into blocks.
+        """
         if not self._begun and data:
             self._begun = True
             data = data.removeprefix(codecs.BOM_UTF8)
+        bad = data.find(b"\0")
         try:
-            text = data.decode()
-        except UnicodeDecodeError:
-            text = ""
-        if (data and not text) or "\0" in text:
+            text = data[: None if bad < 0 else bad].decode()
+        except UnicodeDecodeError as error:
+            bad = error.start
+        if bad >= 0:
             self._is_mixed = True
-            self._keep(data + b"".join(self._open))
-            return
+            first = data.rfind(b"\n", 0, bad) + 1
+            self._keep(data[first:] + b"".join(self._open))
+            data, text = data[:first], data[:first].decode()
         self._bytes += len(data)
         self._controls += len(data) - len(data.translate(None, _CONTROLS))
         self.lines.feed(text)

@@ -48,17 +48,20 @@ class MixedText:
     controls: int = 0
 
 
-def decode_mixed(data: bytes, controls: bytes) -> MixedText:
-    """Decode bytes line by line. `controls` are bytes that no text in another encoding has."""
+def decode_mixed(data: bytes, controls: bytes, *, is_whole: bool) -> MixedText:
+    """Decode bytes line by line. `controls` are bytes that no text in another encoding has.
+
+    `is_whole`: a byte order mark at their start counts, whatever follows.
+    """
     found, parts = MixedText(), list[str]()
     little: bool | None = None
     chooser = EncodingChooser()
     wide_at = 0  # next line end that may be one of UTF-16
-    at = 0
+    at = marks = 0
     while at < len(data):
         mark = _MARKS.get(data[at : at + 2])
-        if mark is not None and (at == 0 or _is_wide(data, at + 2, little=mark)):
-            little, at = mark, at + 2
+        if mark is not None and ((is_whole and at == 0) or _is_wide(data, at + 2, little=mark)):
+            little, at, marks = mark, at + 2, marks + 1
             if at == len(data):
                 break
         end = data.find(b"\n", at) + 1 or len(data)
@@ -109,6 +112,8 @@ def decode_mixed(data: bytes, controls: bytes) -> MixedText:
             found.controls += loud
             text = text.replace("\0", _REPLACEMENT)
         parts.append(text)
+    if found.lines and not found.encodings["UTF-16"]:
+        found.bad_bytes += marks * len(codecs.BOM_UTF16)
     found.text = "".join(parts)
     return found
 
@@ -179,6 +184,8 @@ def _is_ordinary(char: str) -> bool:
     if char in FREQUENT_HAN:
         return True
     point = ord(char)
+    if 0x100 <= point < 0x370:
+        return False  # a few letters of a text, but most of packed data
     if point < 0x2100 or 0x3000 <= point <= 0x30FF or 0xAC00 <= point <= 0xD7A3 or point >= 0xFF00:
         return unicodedata.category(char)[0] in "LNPSZ" and point != 0xFFFD
     return False

@@ -156,6 +156,7 @@ def _printed(command: Callable[[Any, Any], None], **client: object) -> list[str]
         session=None,
         path_glob=None,
         match="x",
+        gone=False,
     )
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), suppress(MemorydError):
