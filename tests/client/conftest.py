@@ -21,7 +21,7 @@ def _greetings_may_take_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
 def standing(monkeypatch: pytest.MonkeyPatch) -> Standing:
     """Freeze the remaining time of calls; the calls are still awaited by the real clock."""
     clock = Standing()
-    for module in ("wire.requests", "client"):
+    for module in ("wire.requests", "transport.turns"):
         monkeypatch.setattr(f"memoryd_client.{module}.time", clock)
     return clock
 

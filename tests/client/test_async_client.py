@@ -174,7 +174,7 @@ async def test_all_that_wait_for_a_daemon_give_up_together(
         await pause(0)
         now_s += seconds
 
-    for module in ("aio", "transport.dial"):
+    for module in ("transport.async_turns", "transport.dial"):
         clock = SimpleNamespace(monotonic=lambda: now_s)
         monkeypatch.setattr(f"memoryd_client.{module}.time", clock)
     monkeypatch.setattr("memoryd_client.transport.async_link.asyncio.sleep", sleep)

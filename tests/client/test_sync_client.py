@@ -85,7 +85,7 @@ class Clock:
 def test_all_that_wait_for_a_daemon_give_up_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """The calls share one wait of `wait_s` seconds instead of waiting one after the other."""
     clock = Clock(threads=5)
-    for module in ("client", "transport.blocking_link", "transport.dial"):
+    for module in ("transport.turns", "transport.blocking_link", "transport.dial"):
         monkeypatch.setattr(f"memoryd_client.{module}.time", clock)
     daemon = FakeDaemon()
     client = Client(daemon.path, wait_s=4.0, timeout_s=None)
