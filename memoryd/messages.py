@@ -112,12 +112,13 @@ class SyncMarker:
 
     The writer resolves `text` when they are searchable by keyword, and the feeder `vectors` when
     they have vectors or the provider is unavailable. `meant`: missing files count as deleted, even
-    if their disk seems to be missing.
+    if their disk seems to be missing. With `paths`, it is about the changes of these notes only.
     """
 
     text: asyncio.Future[None] = field(default_factory=lambda: _new_future())
     vectors: asyncio.Future[None] = field(default_factory=lambda: _new_future())
     meant: bool = False
+    paths: frozenset[Path] | None = None
 
 
 class MeteredQueue(asyncio.Queue[T]):

@@ -26,7 +26,7 @@ LAYERS: dict[str, dict[str, set[str]]] = {
     },
     "stages": {
         "chunk": {"client", "fs", "messages", "text"},
-        "source": {"chunk", "client", "config", "fs", "messages", "text"},
+        "source": {"chunk", "client", "config", "errors", "fs", "messages", "text"},
         "embed": {"client", "config", "fs", "identity", "messages", "retry", "text"},
         "index": {"client", "errors", "fs", "identity", "messages", "retry", "text"},
         "search": {"client", "config", "index", "messages", "text"},

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from memctl.commands import COMMANDS, GENERAL_OPTIONS, Option
+from memoryd_client.schema.notes import NoteAction, NoteKind
 
 __all__ = ["COMMANDS", "Arguments", "UsageError", "help_text", "parse"]
 
@@ -66,6 +67,10 @@ class Arguments(Struct):
     workspace: str | None = None
     config: str | None = None
     follow: bool = False
+    file: str = "today"
+    heading: str | None = None
+    note_kind: NoteKind | None = None
+    action: NoteAction = "write"
 
 
 def parse(argv: list[str]) -> Arguments:
@@ -128,8 +133,18 @@ def _check(arguments: Arguments) -> None:
         extra = arguments.words[int(command.max_words)]
         message = f"{arguments.command} takes no argument {extra!r}"
         raise UsageError(message, command=arguments.command)
+    if arguments.command == "note":
+        _check_note(arguments)
     if arguments.json and arguments.open_hit:
         raise UsageError("--open and --json can't be combined", command="search")
+
+
+def _check_note(arguments: Arguments) -> None:
+    writes = arguments.action == "write"
+    if writes and not arguments.words:
+        raise UsageError("note needs TEXT…|-", command="note")
+    if arguments.words and not writes:
+        raise UsageError(f"note takes no text with --{arguments.action}", command="note")
 
 
 def _nearest(word: str, words: list[str]) -> str:

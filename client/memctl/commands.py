@@ -70,6 +70,12 @@ def _date(text: str) -> str:
     return text
 
 
+def _note_kind(text: str) -> str:
+    if text not in ("fact", "decision", "preference", "todo"):
+        raise ValueError
+    return text
+
+
 _AGENT = Kind("ID", "needs an agent id")
 _CHAT = Kind("TYPE", "must be direct, group or channel")
 _DATE = Kind("DATE", "must be a date like 2026-11-28", _date)
@@ -80,6 +86,8 @@ _GLOB = Kind("GLOB", "needs a pattern")
 _ID = Kind("ID", "needs an id")
 _MODE = Kind("M", "must be hybrid, keyword or vector")
 _NAME = Kind("NAME", "needs a name")
+_NOTE = Kind("FILE", "needs today, MEMORY.md or a path below memory/")
+_NOTE_KIND = Kind("KIND", "must be fact, decision, preference or todo", _note_kind)
 _PATH = Kind("PATH", "needs a path")
 _PROVIDER = Kind("NAME", "needs the name of a provider")
 _SCOPE = Kind("V", "must be self, tree, agent or all")
@@ -87,6 +95,7 @@ _SCORE = Kind("X", "must be a number", _finite)
 _SECONDS = Kind("SECONDS", "must be a number of seconds", _seconds)
 _SOURCE = Kind("NAME", "needs the name of a source", repeats=True)
 _TEXT = Kind("TEXT", "needs a text")
+_TITLE = Kind("H", "needs the title of a section")
 _WHOLE = Kind("N", "must be a whole number of at least 1", _whole)
 
 _CONFIG = Option("--config", "config", "configuration file", _FILE)
@@ -189,6 +198,20 @@ COMMANDS: dict[str, Command] = {
     ),
     "export": Command("Write the texts of all transcripts to an archive.", "FILE", 1),
     "import": Command("Keep the transcripts of an archive from another machine.", "FILE", 1),
+    "note": Command(
+        "Write a note that is searchable at once.",
+        "TEXT…|-",
+        math.inf,
+        (
+            Option("--file", "file", "today (default), MEMORY.md or memory/NAME.md", _NOTE),
+            Option("--heading", "heading", "section of the file, added if missing", _TITLE),
+            Option("--kind", "note_kind", "fact, decision, preference or todo", _NOTE_KIND),
+            Option("--undo", "action", "take back the last note, if unchanged", value="undo"),
+            Option("--restore", "action", "write lost notes again", value="restore"),
+            Option("--dismiss", "action", "stop reporting lost notes", value="dismiss"),
+        ),
+        optional=True,
+    ),
     "index": Command(
         "Bring the index up to date with the disk now.",
         options=(

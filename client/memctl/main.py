@@ -190,6 +190,10 @@ def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
         case "recall":
             message, most = " ".join(arguments.words), arguments.max_chars or RECALL_CHARS
             return client.recall(message, max_chars=most, now=_now())
+        case "note":
+            from memctl import note
+
+            return note.ask(client, arguments)
         case "status":
             return _statuses(client) if arguments.agent is None else [client.status()]
         case "index" | "sync":

@@ -20,6 +20,7 @@ from memoryd_client.schema.memory import (
     ProbeResult,
     SyncResult,
 )
+from memoryd_client.schema.notes import NoteResult
 from memoryd_client.schema.recall import ContextResult, RecallResult
 from memoryd_client.schema.search import SearchResult
 from memoryd_client.schema.status import StatusResult
@@ -53,6 +54,10 @@ def answer(result: Renderable, style: Style, *, terminal: bool, full: bool = Fal
             return index(result)
         case SyncResult():
             return sync(result)
+        case NoteResult():
+            from memctl import note
+
+            return note.text(result)
         case ConfigResult():
             return config(result, style)
         case ProbeResult():
@@ -88,6 +93,9 @@ def remarks(result: Renderable) -> list[str]:
         case RecallResult():
             lines = _warnings(result.warnings)
             return lines if result.entries else ["nothing fits with high confidence", *lines]
+        case NoteResult():
+            lines = ["a secret in the text was masked"] if result.masked else []
+            return lines + _warnings(result.warnings)
         case IndexResult() | SyncResult():
             return _warnings(result.warnings)
         case AgentsResult():

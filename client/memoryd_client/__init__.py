@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         SyncResult,
         TranscriptUpdatedResult,
     )
+    from memoryd_client.schema.notes import NoteResult
     from memoryd_client.schema.recall import (
         ContextResult,
         ContextSection,
@@ -85,6 +86,7 @@ __all__ = [
     "ImportResult",
     "IndexResult",
     "MemorydError",
+    "NoteResult",
     "Origin",
     "PingResult",
     "ProbeResult",
@@ -110,6 +112,7 @@ _NAMES_OF_MODULE = {
     "errors": ("MemorydError",),
     "prompt": ("for_prompt",),
     "schema.agents": ("AddResult", "AgentSummary", "AgentsResult", "DropResult", "ReloadResult"),
+    "schema.notes": ("NoteResult",),
     "schema.recall": ("ContextResult", "ContextSection", "RecallEntry", "RecallResult"),
     "schema.search": ("Confidence", "Hit", "Origin", "Role", "SearchResult"),
     "schema.status": ("StatusResult",),

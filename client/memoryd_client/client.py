@@ -17,6 +17,7 @@ from memoryd_client.schema.memory import (
     SyncResult,
     TranscriptUpdatedResult,
 )
+from memoryd_client.schema.notes import NoteAction, NoteBody, NoteKind, NoteResult
 from memoryd_client.schema.recall import ContextResult, RecallResult
 from memoryd_client.schema.search import SearchBody, SearchResult
 from memoryd_client.schema.status import StatusResult
@@ -241,6 +242,20 @@ class Client(CallTurns):
     ) -> ImportResult:
         """Have exported transcripts kept, of which all are checked first; see `ImportBody`."""
         return self._run(requests.import_transcripts(transcripts, dry_run=dry_run), timeout_s)
+
+    def note(
+        self,
+        text: str = "",
+        *,
+        file: str = "today",
+        heading: str | None = None,
+        kind: NoteKind | None = None,
+        action: NoteAction = "write",
+        timeout_s: float | None = None,
+    ) -> NoteResult:
+        """Write a note that is searchable at once, or undo or restore notes; see `NoteBody`."""
+        body = NoteBody(text, file, heading, kind, action)
+        return self._run(requests.note(body), timeout_s)
 
     def probe(self, *, timeout_s: float | None = None) -> ProbeResult:
         """Test everything that a search needs and return the checks."""

@@ -1,7 +1,8 @@
 """One running agent: its stages in groups, and the questions that concern several of them."""
 
+import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ from memoryd.source.mounts import Mounts
 from memoryd.source.notes.discover import Discovery
 from memoryd.source.notes.reconcile import Reconciler
 from memoryd.source.notes.watch import Watcher
+from memoryd.source.notes.write import NoteWriter
 from memoryd.source.transcripts.tracker import TranscriptTracker
 from memoryd_client.shared.humanize import counted
 
@@ -96,10 +98,13 @@ class Agent:
     queues: Queues
     engine: SearchEngine
     note_texts: NoteTexts
+    note_writer: NoteWriter
     entry_vectors: EntryVectors
     events: AgentEvents
     lookups: PlaceThreads
     disk_waits: DiskWaits
+    note_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a thread uses `note_writer`."""
 
     async def look_up(
         self, function: Callable[..., T], *arguments: object, at: Path | str = EVERYWHERE
@@ -172,9 +177,9 @@ class Agent:
         """Return a line for each fact about the way of the texts that the user may not expect."""
         return notices(self.config, self.embedding.resolved, self.embedding.provider)
 
-    async def sync(self, *, vectors: bool) -> None:
-        """Wait until every change made so far is searchable."""
-        marker = SyncMarker()
+    async def sync(self, *, vectors: bool, paths: frozenset[Path] | None = None) -> None:
+        """Wait until every change made so far is searchable, or those of some notes."""
+        marker = SyncMarker(paths=paths)
         await self.queues.reconcile.put(marker)
         await (marker.vectors if vectors else marker.text)
 

@@ -1,11 +1,13 @@
 """Factories for the parts of an agent that its configuration decides."""
 
 import asyncio
+import hashlib
 import os
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
 
@@ -29,7 +31,10 @@ from memoryd.index.queries import StoredIdentity, peek
 from memoryd.index.store import Store, StoreOptions
 from memoryd.source.mounts import Mounts
 from memoryd.source.notes.discover import Discovery
+from memoryd.source.notes.journal import SUFFIX as JOURNAL_SUFFIX
+from memoryd.source.notes.journal import NoteJournal
 from memoryd.source.notes.read import NoteReader
+from memoryd.source.notes.write import NoteWriter
 from memoryd.text.redact import PatternError, Redactor
 from memoryd.text.tokenize import TOKENIZER
 from memoryd_client.shared import paths
@@ -200,6 +205,18 @@ def note_reader(settings: Settings, discovery: Discovery, mounts: Mounts | None)
     """Return the reader of notes. Raises `ConfigError` for an invalid pattern."""
     redact = redactor(settings)
     return NoteReader(discovery, redact if settings.redact.notes else None, mounts)
+
+
+def note_writer(config: AgentConfig, discovery: Discovery) -> NoteWriter:
+    """Return the writer of notes. Raises `ConfigError` for an invalid pattern."""
+    place = hashlib.sha256(os.fsencode(config.workspace)).hexdigest()[:16]
+    return NoteWriter(
+        discovery,
+        NoteJournal(Path(f"{config.db_path}{JOURNAL_SUFFIX}")),
+        lock=Path(paths.state_dir(), f"notes-{place}.lock"),
+        mask=redactor(config.settings),
+        zone=None if config.settings.timezone is None else ZoneInfo(config.settings.timezone),
+    )
 
 
 def redactor(settings: Settings) -> Redactor:

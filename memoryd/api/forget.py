@@ -1,7 +1,7 @@
 """Forget notes, transcripts or messages: find them, keep them from coming back, remove them."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +13,7 @@ from msgspec import structs
 from memoryd.agent.agent import Agent
 from memoryd.agent.forgotten import stem
 from memoryd.agent.transcripts import Transcripts
-from memoryd.api.forget_notes import delete_note, find_note, lines_with
+from memoryd.api.forget_notes import delete_note, find_note, forget_written, lines_with
 from memoryd.api.get import as_named
 from memoryd.api.handlers import while_writable
 from memoryd.errors import RequestFailedError, bad_request
@@ -25,6 +25,7 @@ from memoryd.index.repair.recover import remove_copies
 from memoryd.index.tombstone_key import CHUNK
 from memoryd.messages import FileKey, Forget, Hint
 from memoryd.source.notes.discover import SOURCE as NOTES
+from memoryd.source.notes.journal import JournalNote
 from memoryd.source.transcripts.locations import SOURCE, is_transcript
 from memoryd.source.transcripts.stored import is_stored
 from memoryd.source.transcripts.strip import on_one_line
@@ -94,6 +95,8 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
     digests = await store.readers.read(lambda c: chunk_hashes(c, named.keys))
     if of_note and body.delete_source:
         result.deleted = await delete_note(agent, body.path or "")
+    if body.session is None:
+        await forget_written(agent, _of_written(body))
     if transcripts is not None:
         transcripts.forgotten.add(named.tombstones)
     await agent.sync(vectors=False)
@@ -136,6 +139,14 @@ def _in_stores(transcripts: Transcripts, paths: Collection[str]) -> list[str]:
         " delete them with the agent"
         for store in sorted(stores)
     ]
+
+
+def _of_written(body: ForgetBody) -> Callable[[JournalNote], bool]:
+    """Return the condition for the notes to remove from the journal."""
+    if body.path is not None:
+        return lambda note: note.path == body.path
+    pattern = _pattern(body.match or "")
+    return lambda note: pattern.search(_fold(on_one_line(note.inserted))) is not None
 
 
 def _remains(agent: Agent) -> list[str]:

@@ -13,6 +13,7 @@ from memoryd.errors import RequestFailedError, bad_request, unavailable
 from memoryd.fs.safe_open import stat_file, unlink_file
 from memoryd.messages import FileKey
 from memoryd.source.notes.discover import SOURCE, Discovery
+from memoryd.source.notes.journal import JournalNote
 from memoryd.source.notes.read import read_file
 from memoryd_client.wire.protocol import ErrorCode
 
@@ -55,6 +56,18 @@ async def delete_note(agent: Agent, path: str) -> list[str]:
             ErrorCode.DENIED,
             f"nothing was forgotten: can't delete {file}: {error.strerror or error}",
             "delete the file, then repeat the command",
+        ) from error
+
+
+async def forget_written(agent: Agent, condition: Callable[[JournalNote], bool]) -> None:
+    """Remove notes from the journal of written ones. Raises `RequestFailedError`."""
+    try:
+        async with agent.note_turn:
+            await agent.look_up(agent.note_writer.forget, condition, at=agent.index.store.path)
+    except OSError as error:
+        raise unavailable(
+            f"nothing was forgotten: can't write the journal of notes: {error.strerror or error}",
+            "free disk space, or check the folder of the index",
         ) from error
 
 

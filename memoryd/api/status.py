@@ -154,7 +154,7 @@ async def status(
         ],
         failures=failures[:LISTED],
         failure_count=len(failures),
-        degraded=[*degraded(agent, problem), *index.problems],
+        degraded=[*degraded(agent, problem), *index.problems, *await _lost_notes(agent)],
         errors=errors(agent),
         rebuild=_rebuild(agent),
         last_scan_s_ago=scanned.last_scan_s_ago,
@@ -242,6 +242,30 @@ async def _unseen_changes(agent: Agent) -> int:
         async with asyncio.timeout(COLLECT_LIMIT_S):
             return await agent.look_up(count_changes)
     return 0
+
+
+async def _lost_notes(agent: Agent) -> list[str]:
+    """Return a warning about written notes that are no longer in their files."""
+
+    def paths_of_lost() -> list[str]:
+        return [note.path for note in agent.note_writer.lost()]
+
+    lost: list[str] = []
+    with suppress(TimeoutError, RequestFailedError):  # `degraded` reports the hung disk
+        async with asyncio.timeout(COLLECT_LIMIT_S), agent.note_turn:
+            try:
+                lost = await agent.look_up(paths_of_lost, at=agent.notes.discovery.workspace)
+            except OSError as error:
+                return [f"the journal of notes can't be read: {error.strerror or error}"]
+    if not lost:
+        return []
+    named = list(dict.fromkeys(lost))
+    more = f" and {counted(len(named) - 1, 'other file')}" if len(named) > 1 else ""
+    return [
+        f"{counted(len(lost), 'note')} that memoryd wrote no longer in {named[0]}{more}, perhaps"
+        " overwritten by an editor: `memctl note --restore` writes them again, `memctl note"
+        " --dismiss` accepts it"
+    ]
 
 
 def _source_counts(agent: Agent) -> list[wire.SourceCount]:

@@ -164,7 +164,9 @@ class Parser:
             while parsed:
                 await self._pass_on(parsed.pop(0))
         if isinstance(message, SyncMarker):
-            await self._markers.put(message)
+            # One about notes alone does not wait for the transcripts.
+            markers = self._markers if message.paths is None else self._writer
+            await markers.put(message)
         elif message is not None:
             await self._writer.put(await self._still_gone(message))
 

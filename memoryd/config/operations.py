@@ -29,6 +29,7 @@ EFFECTS: Mapping[Op, Effect] = {
     Op.FORGET: "changes",
     Op.EXPORT: "changes",  # shows whole conversations, of any agent and chat, whatever is visible
     Op.IMPORT: "changes",
+    Op.NOTE: "changes",
     Op.ADD: "changes",
     Op.DROP: "changes",
     Op.RELOAD: "changes",

@@ -232,7 +232,8 @@ class SocketSettings(Section, frozen=True):
 class Settings(Section, frozen=True):
     """The effective settings of one agent.
 
-    `model`, input types and prefixes apply to `provider`; None means its default.
+    `model`, input types and prefixes apply to `provider`; None means its default. `timezone` is
+    that of the days of written notes, such as `Europe/Berlin`; None means the computer's.
     """
 
     workspace: str = ""
@@ -255,3 +256,4 @@ class Settings(Section, frozen=True):
     cache: Cache = Cache()
     sessions: Sessions = Sessions()
     redact: Redact = Redact()
+    timezone: str | None = None

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
@@ -46,6 +47,16 @@ def mistakes(settings: Settings) -> Iterator[Mistake]:
     key_header = settings.remote.api_key_header
     if key_header is not None and not _HEADER_NAME.fullmatch(key_header):
         yield "remote.api_key_header", "not a valid header name"
+    yield from _timezone(settings.timezone)
+
+
+def _timezone(name: str | None) -> Iterator[Mistake]:
+    if name is None:
+        return
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        yield "timezone", f"{name[:ECHO_CHARS]!r} is no time zone like Europe/Berlin"
 
 
 def socket_mistakes(settings: SocketSettings) -> Iterator[Mistake]:

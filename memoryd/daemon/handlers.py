@@ -18,6 +18,7 @@ from memoryd.api.context import context
 from memoryd.api.forget import forget
 from memoryd.api.get import get
 from memoryd.api.health import degraded
+from memoryd.api.note import note
 from memoryd.api.recall import recall
 from memoryd.api.search import search
 from memoryd.api.status import Daemon, status
@@ -75,6 +76,7 @@ class DaemonOperations:
             Op.SYNC: self.sync,
             Op.FILES: of_agent(Op.FILES, files.page),
             Op.SESSIONS: of_agent(Op.SESSIONS, transcripts.page),
+            Op.NOTE: of_agent(Op.NOTE, note),
             Op.FORGET: of_agent(Op.FORGET, forget, limit_s=None),
             Op.EXPORT: of_agent(Op.EXPORT, transfer.export, limit_s=None),
             Op.IMPORT: of_agent(Op.IMPORT, transfer.import_, limit_s=None),

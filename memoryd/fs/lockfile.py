@@ -65,6 +65,31 @@ def locked_index(path: Path, holder: Holder) -> Iterator[Callable[[], bool]]:
         yield is_found
 
 
+@contextmanager
+def in_turn(path: Path, seconds: float) -> Iterator[None]:
+    """Hold an exclusive lock on `path` for a short change; wait for others up to `seconds`.
+
+    Raises `SocketError`, also if the lock stays taken. Blocking.
+    """
+    private_folder(path.parent)
+    descriptor = _opened(path)
+    try:
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise SocketError(
+                        f"{path} has been locked for {seconds:g} s", "try again"
+                    ) from None
+                time.sleep(_LOCK_PAUSE_S)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _taken(path: Path, what: str) -> int:
     """Open a lock file and take its lock. Raises `AlreadyRunningError` or `SocketError`."""
     for _ in range(_LOCK_TRIES):

@@ -36,7 +36,7 @@ def open_file(path: StrPath, below: StrPath, *, own_link: bool = False) -> int:
     The path begins with the directory `below`, which may be reached through links. With `own_link`,
     the file itself may be a link to a regular file of our user. Raises `OSError`.
     """
-    with _folder_of(path, below) as (folder, name):
+    with folder_of(path, below) as (folder, name):
         if own_link and _is_link(name, folder):
             return _open_target(name, folder, path)
         return _open_regular(name, folder, path)
@@ -57,13 +57,13 @@ class RegularFile(io.FileIO):
 
 def stat_file(path: StrPath, below: StrPath) -> os.stat_result:
     """Return the stat of a file or link. Raises `OSError`."""
-    with _folder_of(path, below) as (folder, name):
+    with folder_of(path, below) as (folder, name):
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
 
 def unlink_file(path: StrPath, below: StrPath, identity: tuple[int, int]) -> None:
     """Remove a regular file with this (device, inode). Raises `OSError`."""
-    with _folder_of(path, below) as (folder, name):
+    with folder_of(path, below) as (folder, name):
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         _check_regular(found, path)
         if (found.st_dev, found.st_ino) != identity:
@@ -127,13 +127,19 @@ def _names(path: StrPath, below: StrPath) -> list[str]:
 
 
 @contextmanager
-def _folder_of(path: StrPath, below: StrPath) -> Iterator[tuple[int, str]]:
-    """Yield the descriptor of a file's directory, and the file's name."""
+def folder_of(path: StrPath, below: StrPath, *, make: bool = False) -> Iterator[tuple[int, str]]:
+    """Yield the descriptor of a file's directory, and the file's name. Raises `OSError`.
+
+    `make`: create missing directories below the trusted one.
+    """
     tick(path)
     *folders, name = _names(path, below)
     descriptor = os.open(below, _ON_THE_WAY)
     try:
         for folder in folders:
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(folder, dir_fd=descriptor)
             outer, descriptor = descriptor, _step(folder, descriptor, _THROUGH, path)
             os.close(outer)
         yield descriptor, name

@@ -272,7 +272,8 @@ class Writer:
             case MountPoints():
                 await self._transactions.run(lambda c: schema.put_places(c, message))
             case SyncMarker():
-                await self._erasure.finish()
+                if message.paths is None:
+                    await self._erasure.finish()
                 _resolve(message.text)
                 await self._feeder.put(message)
 

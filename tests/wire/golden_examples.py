@@ -34,6 +34,7 @@ from memoryd_client.schema.memory import (
     TranscriptUpdatedBody,
     TranscriptUpdatedResult,
 )
+from memoryd_client.schema.notes import NoteBody, NoteResult
 from memoryd_client.schema.recall import (
     ContextBody,
     ContextResult,
@@ -314,6 +315,10 @@ BODIES: dict[str, Body] = {
     ),
     "import_body": ImportBody([b"packed"], dry_run=True),
     "import_result": ImportResult(["sessions/x/b.jsonl"], ["a"], ["c"]),
+    "note_body": NoteBody("Ana moved", "MEMORY.md", "People", "fact"),
+    "note_body_defaults": NoteBody("Ana moved"),
+    "note_body_of_an_action": NoteBody(action="restore"),
+    "note_result": NoteResult("MEMORY.md#L3", "- Ana moved", duplicate=True, masked=True),
     "sessions_body": SessionsBody(after="sessions/claude/a.jsonl", limit=2),
     "sessions_body_defaults": SessionsBody(),
     "sessions_result": SessionsResult(

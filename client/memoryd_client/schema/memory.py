@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import field
 
 from memoryd_client.schema.agents import AddBody, DropBody
+from memoryd_client.schema.notes import NoteBody
 from memoryd_client.schema.recall import ContextBody, RecallBody
 from memoryd_client.schema.search import SearchBody
 from memoryd_client.schema.transcripts import ExportBody, ForgetBody, ImportBody, SessionsBody
@@ -264,6 +265,7 @@ BODY_OF_OP: dict[Op, type[Body]] = {
     Op.FORGET: ForgetBody,
     Op.EXPORT: ExportBody,
     Op.IMPORT: ImportBody,
+    Op.NOTE: NoteBody,
     Op.PROBE: Empty,
     Op.SESSION_START: SessionStartBody,
     Op.TRANSCRIPT_UPDATED: TranscriptUpdatedBody,

@@ -32,6 +32,7 @@ CAPABILITIES = (
     "events",
     "context",
     "recall",
+    "note",
 )
 
 
@@ -52,6 +53,7 @@ class Op(StrEnum):
     FORGET = "forget"
     EXPORT = "export"
     IMPORT = "import"
+    NOTE = "note"
     PROBE = "probe"
     SESSION_START = "session_start"
     TRANSCRIPT_UPDATED = "transcript_updated"

@@ -39,6 +39,7 @@ from memoryd_client.schema.memory import (
     TranscriptUpdatedBody,
     TranscriptUpdatedResult,
 )
+from memoryd_client.schema.notes import NoteBody, NoteResult
 from memoryd_client.schema.recall import ContextBody, ContextResult, RecallBody, RecallResult
 from memoryd_client.schema.search import SearchBody, SearchResult
 from memoryd_client.schema.status import StatusResult
@@ -194,6 +195,16 @@ def import_transcripts(transcripts: list[bytes], *, dry_run: bool) -> Call[Impor
     """Have exported transcripts kept; see `ImportBody`."""
     body = ImportBody(transcripts, dry_run)
     return Call(Op.IMPORT, body, ImportResult, patience_s=FOREVER_S)
+
+
+def note(body: NoteBody) -> Call[NoteResult]:
+    """Write a note, or change the written ones; see `NoteBody`.
+
+    Repeatable, because a note is written once a day; `undo` is not.
+    """
+    body.text, body.file = encodable(body.text), encodable(body.file)
+    body.heading = None if body.heading is None else encodable(body.heading)
+    return Call(Op.NOTE, body, NoteResult, repeatable=body.action != "undo")
 
 
 def files(state: str, *, after: str | None, limit: int) -> Call[FilesResult]:

@@ -209,12 +209,10 @@ class Reconciler:
 
     async def _reconcile(self, messages: list[ToReconcile]) -> None:
         markers = [message for message in messages if isinstance(message, SyncMarker)]
-        hints = [message for message in messages if isinstance(message, Hint)]
-        paths = frozenset[Path]().union(*(hint.paths for hint in hints if hint.paths is not None))
-        everything = (
-            bool(markers) or any(hint.paths is None for hint in hints) or await self._unnoticed()
-        )
-        if everything or not await self._check(paths):
+        named = [message.paths for message in messages]
+        paths = frozenset[Path]().union(*(each for each in named if each is not None))
+        everything = None in named or await self._unnoticed()
+        if everything or not await self._check(paths, at_once=bool(markers)):
             meant = any(marker.meant for marker in markers)
             await self._scan(paths, at_once=bool(markers), meant=meant)
         for change in self._pace.due(time.monotonic()):
@@ -234,7 +232,7 @@ class Reconciler:
             await loop.run_in_executor(self._thread, self._discovery.rules_have_changed)
         )
 
-    async def _check(self, paths: frozenset[Path]) -> bool:
+    async def _check(self, paths: frozenset[Path], *, at_once: bool) -> bool:
         """Check single paths. Returns False if a scan is needed."""
         if any(path in self._watched or path.name == IGNORE_FILE for path in paths):
             return False
@@ -245,7 +243,7 @@ class Reconciler:
         if changes is None:
             return False
         for change in sorted(changes, key=_is_large):
-            await self._put(change)
+            await self._put(change, at_once=at_once)
         return True
 
     def _check_in_thread(self, paths: frozenset[Path]) -> list[FileChanged | FileGone] | None:

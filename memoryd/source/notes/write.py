@@ -1,0 +1,275 @@
+"""Writer of notes: entries appended to the memory of one workspace, and kept in a journal."""
+
+import errno
+import hashlib
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime, tzinfo
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from msgspec.structs import replace as with_fields
+
+from memoryd.errors import HintedError
+from memoryd.fs.change_file import FileBytes, append, read_bytes, replace
+from memoryd.fs.lockfile import in_turn
+from memoryd.fs.safe_open import unlink_file
+from memoryd.messages import file_stat, split_lines
+from memoryd.source.filenames import MEMORY_FOLDER, ROOT_FILES, SUFFIX, is_utf8
+from memoryd.source.notes.discover import Discovery
+from memoryd.source.notes.entry import entry_lines, find_entry, heading_line, open_block
+from memoryd.source.notes.insertion import insertion, removal
+from memoryd.source.notes.journal import JournalNote, NoteJournal
+from memoryd_client.schema.notes import NoteBody
+from memoryd_client.shared.citation import cite
+
+TODAY = "today"
+MAX_TEXT_CHARS = 8_000
+MAX_HEADING_CHARS = 200
+MAX_FILE_BYTES = 8 * 1024 * 1024
+"""Maximum size of a note to which memoryd appends, because it reads the note for that."""
+DAY_S = 86_400
+LOCK_S = 10.0
+"""Seconds to wait for another daemon that writes into the same workspace."""
+_TRIES = 5
+"""Tries while another program writes the same file."""
+_DATED = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+class NoteRefusedError(HintedError):
+    """The note can't be written like this; nothing was written."""
+
+
+class PlacedNote(NamedTuple):
+    """A note, the path of its file, its citation, and whether it already stood there."""
+
+    note: JournalNote
+    path: Path
+    citation: str
+    duplicate: bool = False
+
+
+class NoteWriter:
+    """Writes the notes of one workspace. Blocking; only one thread at a time may use it.
+
+    `lock` is a lock file that all daemons share, `mask` removes secrets, and `zone` is the time
+    zone of days (None: the local one).
+    """
+
+    def __init__(
+        self,
+        discovery: Discovery,
+        journal: NoteJournal,
+        *,
+        lock: Path,
+        mask: Callable[[str], str],
+        zone: tzinfo | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._discovery = discovery
+        self._journal = journal
+        self._lock = lock
+        self._mask = mask
+        self._zone = zone
+        self._clock = clock
+        self._checked: dict[str, tuple[object, frozenset[str]]] = {}
+
+    def write(self, body: NoteBody) -> tuple[PlacedNote, bool]:
+        """Write a note durably; return it, and whether a secret in it was masked.
+
+        Raises `NoteRefusedError`, `SocketError` for the lock, or `OSError`.
+        """
+        at = self._clock()
+        path = self._target(body.file, at)
+        text, heading = self._mask(body.text), self._mask(body.heading or "")
+        masked = text != body.text or heading != (body.heading or "")
+        title = heading_line(heading)[:MAX_HEADING_CHARS] or None
+        if body.heading is not None and title is None:
+            raise NoteRefusedError("the heading has no text")
+        if len(text) > MAX_TEXT_CHARS:
+            raise NoteRefusedError(
+                f"a note has at most {MAX_TEXT_CHARS:,} characters (got {len(text):,})",
+                "write what matters, or several notes",
+            )
+        entry = entry_lines(text, body.kind)
+        if not entry:
+            raise NoteRefusedError("the note has no text to write")
+        note = JournalNote(
+            id=secrets.token_hex(6),
+            at=at,
+            path=path,
+            lines=entry,
+            digest=hashlib.sha256("\n".join(entry).encode()).hexdigest(),
+            heading=title,
+        )
+        with in_turn(self._lock, LOCK_S):
+            same = [earlier for earlier in self._journal.notes() if _is_same(note, earlier)]
+            for earlier in reversed(same):
+                if (placed := self._standing(earlier)) is not None:
+                    return placed._replace(duplicate=True), masked
+            placed = self._put(note)
+            for earlier in same:  # it got lost, or a crash came before its file
+                self._journal.end(earlier)
+            return placed, masked
+
+    def undo(self) -> PlacedNote | None:
+        """Take back the last note; return it, None if there is none. Raises as `write`."""
+        with in_turn(self._lock, LOCK_S):
+            notes = self._journal.notes()
+            if not notes:
+                return None
+            note = notes[-1]
+            for last in range(1, _TRIES + 1):
+                content, found = self._read(note.path)
+                rest = removal(content, note.lines, note.inserted)
+                if rest is None or found.stat is None:
+                    raise NoteRefusedError(
+                        f"the last note is no longer in {note.path} as memoryd wrote it",
+                        "edit the file",
+                    )
+                first = (find_entry(split_lines(content), note.lines) or 0) + 1
+                try:
+                    self._replace(note.path, rest, found.stat)
+                    break
+                except OSError as error:
+                    if error.errno != errno.ESTALE or last == _TRIES:
+                        raise
+            self._journal.end(note)
+            return self._placed(note, first)
+
+    def restore(self) -> list[PlacedNote]:
+        """Write again the notes that are no longer in their files. Raises as `write`."""
+        with in_turn(self._lock, LOCK_S):
+            return [self._put(note) for note in self.lost()]
+
+    def dismiss(self) -> list[JournalNote]:
+        """Stop reporting the notes that are no longer in their files; return them."""
+        with in_turn(self._lock, LOCK_S):
+            lost = self.lost()
+            for note in lost:
+                self._journal.end(note)
+            return lost
+
+    def forget(self, condition: Callable[[JournalNote], bool]) -> None:
+        """Remove notes from the journal. Raises `OSError`."""
+        self._journal.drop(condition)
+
+    def lost(self) -> list[JournalNote]:
+        """Return the notes in the journal that are no longer in their files, oldest first.
+
+        Files that can't be read count as unchanged. Raises `OSError` for the journal.
+        """
+        by_path: dict[str, list[JournalNote]] = {}
+        for note in self._journal.notes():
+            by_path.setdefault(note.path, []).append(note)
+        lost = frozenset[str]().union(*(self._lost_in(*each) for each in by_path.items()))
+        return [note for note in self._journal.notes() if note.id in lost]
+
+    def _lost_in(self, path: str, notes: list[JournalNote]) -> frozenset[str]:
+        ids = tuple(note.id for note in notes)
+        try:
+            seen = os.lstat(self._discovery.workspace / path)
+            state: object = (file_stat(seen), ids)
+        except (FileNotFoundError, NotADirectoryError):
+            if not self._discovery.workspace.is_dir():
+                return frozenset()  # its disk may be missing
+            return frozenset(ids)
+        except OSError:
+            return frozenset()
+        known = self._checked.get(path)
+        if known is not None and known[0] == state:
+            return known[1]
+        try:
+            lines = split_lines(self._read(path)[0])
+        except (OSError, NoteRefusedError):
+            return frozenset()
+        there = set(lines)
+        found = frozenset(
+            note.id
+            for note in notes
+            if note.lines[0] not in there or find_entry(lines, note.lines) is None
+        )
+        self._checked[path] = state, found
+        return found
+
+    def _target(self, file: str, at: float) -> str:
+        """Return the path of a file in the workspace. Raises `NoteRefusedError` or `OSError`."""
+        if file == TODAY:
+            day = datetime.fromtimestamp(at, self._zone).date()
+            file = f"{MEMORY_FOLDER}/{day.isoformat()}{SUFFIX}"
+        path = os.path.normpath(file)
+        hint = f"use {TODAY}, {ROOT_FILES[0]} or a path like {MEMORY_FOLDER}/topic{SUFFIX}"
+        if "\0" in file or not is_utf8(file) or len(path) > MAX_TEXT_CHARS:
+            raise NoteRefusedError("the path of the file is not valid", hint)
+        if path != ROOT_FILES[0] and not path.startswith(f"{MEMORY_FOLDER}/"):
+            raise NoteRefusedError(f"memoryd writes no notes into {file[:100]}", hint)
+        if (why := self._discovery.why_not(self._discovery.workspace / path)) is not None:
+            raise NoteRefusedError(f"{path[:100]} would not be memory: {why}", hint)
+        return path
+
+    def _standing(self, note: JournalNote) -> PlacedNote | None:
+        """Return where a note stands unchanged; None: nowhere."""
+        with suppress(OSError, NoteRefusedError):
+            at = find_entry(split_lines(self._read(note.path)[0]), note.lines)
+            if at is not None:
+                return self._placed(note, at + 1)
+        return None
+
+    def _put(self, note: JournalNote) -> PlacedNote:
+        """Write a note into its file, and first into the journal."""
+        for last in range(1, _TRIES + 1):
+            content, found = self._read(note.path)
+            if (block := open_block(split_lines(content))) is not None:
+                raise NoteRefusedError(
+                    f"{note.path} ends within {block}, which would hide the note", "close it first"
+                )
+            stem = PurePosixPath(note.path).stem
+            title = stem if _DATED.fullmatch(stem) else ""
+            place = insertion(content, note.lines, note.heading, title)
+            note = with_fields(note, inserted=place.text)
+            self._journal.add(note)
+            try:
+                if found.stat is None or place.at == len(content):
+                    append(*self._place(note.path), place.text.encode(), found.stat)
+                else:
+                    text = content[: place.at] + place.text + content[place.at :]
+                    self._replace(note.path, text, found.stat)
+                break
+            except OSError as error:
+                if error.errno not in (errno.ESTALE, errno.EEXIST) or last == _TRIES:
+                    with suppress(OSError):
+                        self._journal.end(note)
+                    raise
+        return self._placed(note, place.first_line)
+
+    def _read(self, path: str) -> tuple[str, FileBytes]:
+        found = read_bytes(*self._place(path), MAX_FILE_BYTES)
+        try:
+            return found.content.decode(), found
+        except UnicodeDecodeError:
+            raise NoteRefusedError(
+                f"{path} is not in UTF-8", "convert it, or name another file"
+            ) from None
+
+    def _replace(self, path: str, text: str, was: os.stat_result) -> None:
+        if text:
+            replace(*self._place(path), text.encode(), was)
+        else:
+            unlink_file(*self._place(path), (was.st_dev, was.st_ino))
+
+    def _place(self, path: str) -> tuple[Path, Path]:
+        """Return the path of a file, and the folder below which no link is followed."""
+        return self._discovery.workspace / path, self._discovery.workspace
+
+    def _placed(self, note: JournalNote, first: int) -> PlacedNote:
+        citation = cite(note.path, first, first + len(note.lines) - 1)
+        return PlacedNote(note, self._discovery.workspace / note.path, citation)
+
+
+def _is_same(note: JournalNote, earlier: JournalNote) -> bool:
+    """Return whether a note has the text of an earlier one of the same day and night."""
+    return note.digest == earlier.digest and earlier.at > note.at - DAY_S

@@ -1,0 +1,321 @@
+"""`memctl note`: notes are appended durably, are searchable at once, and none is lost."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from harness import Daemon
+
+from memoryd_client.client import Client
+from memoryd_client.errors import BadRequestError, DeniedError, NotFoundError
+from memoryd_client.schema.notes import NoteResult
+
+KEY = "sk-ant-api03-" + "a1B2c3D4" * 8
+
+
+@pytest.fixture
+def started(daemon: Daemon) -> Daemon:
+    daemon.settings += '\ntimezone = "Pacific/Auckland"'
+    return daemon.start()
+
+
+def today() -> str:
+    return f"memory/{datetime.now(ZoneInfo('Pacific/Auckland')).date().isoformat()}.md"
+
+
+def content(daemon: Daemon, path: str) -> str:
+    return (daemon.workspace / path).read_text()
+
+
+def journal(daemon: Daemon) -> Path:
+    return Path(f"{daemon.database}.notes")
+
+
+def test_a_note_is_written_and_found_at_once(started: Daemon) -> None:
+    path = today()
+    done = started.memctl("note", "Ana", "moved to Lisbon")
+    assert (done.stdout, done.returncode) == (f"{path}#L3\n", 0)
+    assert content(started, path) == f"# {Path(path).stem}\n\n- Ana moved to Lisbon\n"
+    with started.client() as client:
+        assert client.search("Lisbon").results[0].citation.startswith(path)
+        second = client.note("use uv\nfor all projects", kind="decision")
+        assert second.citation == f"{path}#L4-L5"
+        assert second.text == "- Decision: use uv\n  for all projects"
+        assert client.get(second.citation).text == second.text
+        assert client.search("uv projects").results[0].snippet.count("uv") == 1
+    started.assert_healthy()
+
+
+def test_text_comes_from_standard_input(started: Daemon) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "memctl", "note", "-", "--kind", "todo"],
+        env=started.environment,
+        cwd=started.workspace,
+        input="call the dentist\n",
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == f"{today()}#L3\n"
+    assert content(started, today()).endswith("\n- [ ] call the dentist\n")
+    shown = started.memctl_json("note", "buy figs")
+    assert (shown["citation"], shown["searchable"]) == (f"{today()}#L4", True)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "note needs TEXT"),
+        (("x", "--undo"), "note takes no text with --undo"),
+        (("x", "--kind", "secret"), "must be fact, decision, preference or todo"),
+    ],
+)
+def test_a_wrong_command_line_is_refused(
+    started: Daemon, words: tuple[str, ...], message: str
+) -> None:
+    assert message in started.memctl("note", *words, code=2).stderr
+
+
+def test_a_section_in_the_middle_gets_the_note(started: Daemon) -> None:
+    started.write("MEMORY.md", "# Memory\n\n## People\n\n- Ana\n\n## Places\n\nLisbon\n")
+    with started.client() as client:
+        assert client.note("Ben", file="MEMORY.md", heading="people").citation == "MEMORY.md#L6"
+        assert client.note("Porto", file="MEMORY.md", heading="Places").citation == "MEMORY.md#L12"
+        assert client.note("tea", file="MEMORY.md", heading="Drinks").citation == "MEMORY.md#L16"
+    assert content(started, "MEMORY.md") == (
+        "# Memory\n\n## People\n\n- Ana\n- Ben\n\n## Places\n\nLisbon\n\n- Porto\n\n"
+        "## Drinks\n\n- tea\n"
+    )
+    started.assert_healthy()
+
+
+def test_the_same_note_is_written_once_a_day(started: Daemon) -> None:
+    with started.client() as client:
+        first = client.note("Ana moved")
+        again = client.note("Ana  moved ", file="memory/other.md".replace("other", "people"))
+        assert not again.duplicate  # another text
+        client.note("Ben moved")
+        same = client.note("Ana moved", file="MEMORY.md")
+    assert (same.duplicate, same.citation) == (True, first.citation)
+    assert not (started.workspace / "MEMORY.md").exists()
+    assert started.memctl("note", "Ana moved").stdout == f"Already noted: {first.citation}\n"
+    started.stop()
+    started.start()
+    with started.client() as client:
+        assert client.note("Ana moved").citation == first.citation
+    assert content(started, today()).count("Ana moved") == 1
+
+
+def test_secrets_are_masked(started: Daemon) -> None:
+    done = started.memctl("note", f"the key is {KEY}")
+    assert done.stderr == "a secret in the text was masked\n"
+    assert KEY not in content(started, today())
+    assert KEY.encode() not in journal(started).read_bytes()
+    assert KEY not in started.log()
+
+
+REFUSED = [
+    ({"text": "  \n\t "}, "the note has no text"),
+    ({"text": "<private>x</private>"}, "the note has no text"),
+    ({"text": "x" * 8_001}, "at most 8,000 characters"),
+    ({"text": "x", "heading": "## "}, "the heading has no text"),
+    ({"text": "x", "file": "notes.md"}, "memoryd writes no notes into notes.md"),
+    ({"text": "x", "file": "memory/../secret.md"}, "memoryd writes no notes"),
+    ({"text": "x", "file": "/etc/x.md"}, "memoryd writes no notes"),
+    ({"text": "x", "file": "memory/a\0.md"}, "not valid"),
+    ({"text": "x", "file": "memory/.git/a.md"}, "would not be memory"),
+    ({"text": "x", "file": "memory/a.txt"}, "would not be memory"),
+    ({"text": "x", "file": "memory/hidden.md"}, "would not be memory"),
+]
+
+
+@pytest.mark.parametrize(("body", "message"), REFUSED)
+def test_what_can_be_no_note_is_refused(
+    started: Daemon, body: dict[str, str], message: str
+) -> None:
+    started.write("memory/.memoryignore", "hidden.md\n")
+    started.sync()
+    with started.client() as client, pytest.raises(BadRequestError, match=message):
+        client.note(**body)  # type: ignore[arg-type]
+    assert not list(started.workspace.rglob("*.md"))
+
+
+def test_nothing_is_written_through_links_or_into_other_things(started: Daemon) -> None:
+    outside = started.folder / "outside"
+    outside.mkdir()
+    target = outside / "a.md"
+    target.write_text("theirs\n")
+    memory = started.workspace / "memory"
+    memory.mkdir()
+    (memory / "link").symlink_to(outside)
+    (memory / "alias.md").symlink_to(target)
+    (memory / "folder.md").mkdir()
+    os.mkfifo(memory / "pipe.md")
+    with started.client() as client:
+        for name in ("link/a", "link/new", "alias", "folder", "pipe"):
+            with pytest.raises(DeniedError, match="nothing was written"):
+                client.note(name, file=f"memory/{name}.md")
+    assert target.read_text() == "theirs\n"
+    assert os.listdir(outside) == ["a.md"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder_is_reported(started: Daemon) -> None:
+    memory = started.workspace / "memory"
+    memory.mkdir(mode=0o500)
+    with started.client() as client, pytest.raises(DeniedError, match="Permission denied"):
+        client.note("x")
+    memory.chmod(0o700)
+
+
+@pytest.mark.parametrize(
+    ("text", "block"),
+    [
+        ("- a <!-- b\n", "a comment"),
+        ("```\ncode\n", "fenced code"),
+        ("a <private> b\n", "a <private> block"),
+    ],
+)
+def test_a_file_that_would_hide_the_note_is_refused(started: Daemon, text: str, block: str) -> None:
+    started.write("memory/a.md", text)
+    with started.client() as client, pytest.raises(BadRequestError, match=block):
+        client.note("x", file="memory/a.md")
+    assert content(started, "memory/a.md") == text
+
+
+def test_other_encodings_are_kept(started: Daemon) -> None:
+    started.write("memory/crlf.md", "")
+    (started.workspace / "memory/crlf.md").write_bytes(b"# A\r\n\r\ntext")
+    (started.workspace / "memory/latin.md").write_bytes(b"caf\xe9\n")
+    with started.client() as client:
+        assert client.note("x", file="memory/crlf.md").citation == "memory/crlf.md#L5"
+        with pytest.raises(BadRequestError, match="not in UTF-8"):
+            client.note("y", file="memory/latin.md")
+    assert (started.workspace / "memory/crlf.md").read_bytes() == b"# A\r\n\r\ntext\r\n\r\n- x\r\n"
+    assert (started.workspace / "memory/latin.md").read_bytes() == b"caf\xe9\n"
+
+
+def test_undo_takes_back_the_last_unchanged_note(started: Daemon) -> None:
+    started.write("MEMORY.md", "- Ana\n\n## Later\n")
+    with started.client() as client:
+        client.note("figs", file="memory/fruit/new.md")
+        client.note("Ben", file="MEMORY.md", heading="Later")
+        assert client.note(action="undo").undone == "MEMORY.md#L5"
+        assert content(started, "MEMORY.md") == "- Ana\n\n## Later\n"
+        assert not client.search("Ben").results
+        assert started.memctl("note", "--undo").stdout == "Taken back: memory/fruit/new.md#L1\n"
+        assert not (started.workspace / "memory/fruit/new.md").exists()
+        with pytest.raises(NotFoundError, match="no note to take back"):
+            client.note(action="undo")
+        client.note("plums", file="MEMORY.md")
+        text = content(started, "MEMORY.md")
+        started.write("MEMORY.md", text.replace("plums", "pears"))
+        with pytest.raises(BadRequestError, match=r"no longer in MEMORY\.md as memoryd wrote it"):
+            client.note(action="undo")
+    started.assert_healthy()
+
+
+def lost(daemon: Daemon) -> list[str]:
+    with daemon.client() as client:
+        return [line for line in client.status().degraded if "memctl note" in line]
+
+
+def test_notes_that_an_editor_overwrites_are_reported_and_restored(started: Daemon) -> None:
+    started.write("memory/a.md", "# A\n\nold\n")
+    old = content(started, "memory/a.md")
+    with started.client() as client:
+        client.note("first", file="memory/a.md", heading="Log")
+        client.note("second", file="memory/b.md")
+        assert lost(started) == []
+        started.write("memory/a.md", old + "edited\n")
+        (line,) = lost(started)
+        assert line.startswith("1 note that memoryd wrote no longer in memory/a.md")
+        started.stop()
+        started.start()
+        assert lost(started) == [line]
+        assert started.memctl("note", "--restore").stdout == (
+            "Restored: 1 note\n  memory/a.md#L8\n"
+        )
+        assert content(started, "memory/a.md") == old + "edited\n\n## Log\n\n- first\n"
+        assert lost(started) == []
+        assert client.search("first").results
+        (started.workspace / "memory/b.md").unlink()
+        assert len(lost(started)) == 1
+        assert started.memctl("note", "--dismiss").stdout == (
+            "No longer reported: 1 note\n  memory/b.md\n"
+        )
+        assert lost(started) == []
+        assert client.note(action="restore") == NoteResult()
+    started.assert_healthy()
+
+
+def test_what_is_forgotten_leaves_the_journal(started: Daemon) -> None:
+    with started.client() as client:
+        client.note("the mulberry affair")
+        client.note("a fig", file="memory/b.md")
+        client.note("a plum", file="memory/c.md")
+        assert b"mulberry" in journal(started).read_bytes()
+        assert journal(started).stat().st_mode & 0o777 == 0o600
+        client.forget(match="Mulberry")
+        client.forget(path="memory/b.md", delete_source=True)
+        started.write(today(), "nothing\n")
+        assert lost(started) == []
+        (only,) = journal(started).read_bytes().strip().splitlines()
+        assert json.loads(only)["note"]["path"] == "memory/c.md"
+
+
+def test_many_writers_write_each_note_once_while_the_daemon_is_killed(daemon: Daemon) -> None:
+    check_many_writers(daemon, writers=4, notes=8, kills=3)
+
+
+@pytest.mark.long
+def test_many_writers_and_many_kills(daemon: Daemon) -> None:
+    check_many_writers(daemon, writers=8, notes=125, kills=50)
+
+
+def check_many_writers(daemon: Daemon, *, writers: int, notes: int, kills: int) -> None:
+    daemon.start()
+    cited: dict[str, str] = {}
+    done = threading.Semaphore(0)
+    failures: list[BaseException] = []
+
+    def write(writer: int) -> None:
+        try:
+            with Client(str(daemon.socket), wait_s=60) as client:
+                for number in range(notes):
+                    text = f"note {number} of writer {writer}"
+                    for _ in range(100):
+                        try:
+                            cited[text] = client.note(text, file="memory/a.md").citation
+                            break
+                        except Exception as error:
+                            failure: BaseException = error
+                    else:
+                        raise failure
+                    done.release()
+        except BaseException as error:
+            failures.append(error)
+            for _ in range(notes):
+                done.release()
+
+    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(writers)]
+    for thread in threads:
+        thread.start()
+    for _ in range(kills):
+        for _ in range(writers * notes // (kills + 1)):
+            done.acquire()
+        daemon.kill()
+        daemon.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    lines = content(daemon, "memory/a.md").splitlines()
+    assert sorted(lines) == sorted(f"- {text}" for text in cited)
+    assert len(lines) == writers * notes
+    assert lost(daemon) == []
+    daemon.assert_healthy()

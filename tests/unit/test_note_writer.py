@@ -1,0 +1,170 @@
+"""The writer of notes: local days, the journal, and files that can't be written."""
+
+import errno
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from memoryd.fs import change_file
+from memoryd.source.notes import journal as journal_module
+from memoryd.source.notes.discover import Discovery
+from memoryd.source.notes.journal import NoteJournal
+from memoryd.source.notes.write import NoteWriter
+from memoryd_client.schema.notes import NoteBody
+
+Make = Callable[..., NoteWriter]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = datetime(2026, 11, 29, 12, tzinfo=UTC).timestamp()
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def make(tmp_path: Path, clock: Clock) -> Make:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir(exist_ok=True)
+
+    def writer(zone: str = "UTC") -> NoteWriter:
+        return NoteWriter(
+            Discovery(workspace, ()),
+            NoteJournal(tmp_path / "main.sqlite.notes"),
+            lock=tmp_path / "state" / "notes.lock",
+            mask=str,
+            zone=ZoneInfo(zone),
+            clock=clock,
+        )
+
+    return writer
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe"])
+def test_each_note_of_a_year_is_in_the_file_of_its_local_day(
+    make: Make, clock: Clock, tmp_path: Path, zone: str
+) -> None:
+    writer, local = make(zone), ZoneInfo(zone)
+    at = datetime(2026, 1, 1, tzinfo=local).astimezone(UTC)
+    until = datetime(2027, 1, 1, tzinfo=local).astimezone(UTC)
+    written: dict[str, int] = {}
+    while at < until:
+        # Around midnight, and in the hours in which the clocks change.
+        for minutes in (1, 90, 150, 12 * 60, 23 * 60 + 58):
+            moment = at + timedelta(minutes=minutes)
+            clock.now = moment.timestamp()
+            placed, _ = writer.write(NoteBody(f"at {moment.isoformat()}"))
+            day = moment.astimezone(local).date().isoformat()
+            assert placed.note.path == f"memory/{day}.md"
+            written[day] = written.get(day, 0) + 1
+        at = datetime.fromisoformat(f"{at.astimezone(local).date()}").replace(tzinfo=local)
+        at = (at + timedelta(days=1)).astimezone(UTC)
+    files = sorted((tmp_path / "workspace" / "memory").iterdir())
+    counted = {file.stem: file.read_text().count("\n- at ") for file in files}
+    assert counted == written
+    assert len(written) in (365, 366)
+    assert writer.lost() == []
+
+
+def test_the_same_note_is_written_again_after_a_day(make: Make, clock: Clock) -> None:
+    writer = make()
+    first, _ = writer.write(NoteBody("Ana", file="MEMORY.md"))
+    clock.now += 86_399
+    assert writer.write(NoteBody("Ana"))[0] == first._replace(duplicate=True)
+    clock.now += 1
+    assert writer.write(NoteBody("Ana", file="MEMORY.md"))[0].citation == "MEMORY.md#L2"
+
+
+def test_a_note_that_is_gone_is_written_again(make: Make, tmp_path: Path) -> None:
+    writer = make()
+    writer.write(NoteBody("Ana", file="MEMORY.md"))
+    (tmp_path / "workspace" / "MEMORY.md").write_text("")
+    assert not writer.write(NoteBody("Ana", file="MEMORY.md"))[0].duplicate
+
+
+def test_a_full_disk_leaves_the_file_as_it_was(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, file = make(), tmp_path / "workspace" / "MEMORY.md"
+    file.write_text("# A\n\n- a\n\n# B\n")
+    writes = os.write
+
+    def write_half(descriptor: int, data: memoryview) -> int:
+        if len(data) < 10:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return writes(descriptor, data[: len(data) - 9])
+
+    for body in (
+        NoteBody("a long text", file="MEMORY.md"),
+        NoteBody("a long text", file="MEMORY.md", heading="A"),
+        NoteBody("a long text", file="memory/new.md"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr("memoryd.fs.change_file.os.write", write_half)
+            with pytest.raises(OSError, match="No space left"):
+                writer.write(body)
+    assert file.read_text() == "# A\n\n- a\n\n# B\n"
+    assert [entry.name for entry in file.parent.rglob("*.*")] == ["MEMORY.md"]
+    assert writer.lost() == []
+    assert make().lost() == []
+
+
+def test_an_editor_that_writes_meanwhile_loses_nothing(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, file = make(), tmp_path / "workspace" / "MEMORY.md"
+    file.write_text("# A\n\n# B\n")
+    reads, edits = change_file.read_bytes, ["edited once\n", "edited twice\n"]
+
+    def read_and_edit(*arguments: object) -> change_file.FileBytes:
+        found = reads(*arguments)  # type: ignore[arg-type]
+        if edits:
+            with file.open("a") as opened:
+                opened.write(edits.pop(0))
+        return found
+
+    monkeypatch.setattr("memoryd.source.notes.write.read_bytes", read_and_edit)
+    writer.write(NoteBody("x", file="MEMORY.md", heading="A"))
+    assert file.read_text() == "# A\n\n- x\n\n# B\nedited once\nedited twice\n"
+
+
+def test_a_journal_that_is_cut_off_keeps_all_other_notes(make: Make, tmp_path: Path) -> None:
+    writer = make()
+    for text in ("one", "two"):
+        writer.write(NoteBody(text, file="MEMORY.md"))
+    with (tmp_path / "main.sqlite.notes").open("ab") as file:
+        file.write(b'\n{"note":{"id":"x","at":1.0,"pa')
+    writer = make()
+    writer.write(NoteBody("three", file="MEMORY.md"))
+    (tmp_path / "workspace" / "MEMORY.md").unlink()
+    assert [note.lines for note in make().lost()] == [["- one"], ["- two"], ["- three"]]
+
+
+def test_the_journal_is_bounded(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "MAX_NOTES", 5)
+    writer = make()
+    for number in range(40):
+        writer.write(NoteBody(f"note {number}", file="MEMORY.md"))
+    lines = (tmp_path / "main.sqlite.notes").read_bytes().splitlines()
+    assert 5 <= len(lines) <= 12
+    (tmp_path / "workspace" / "MEMORY.md").unlink()
+    assert make().lost()[-1].lines == ["- note 39"]
+
+
+def test_a_workspace_that_is_away_has_lost_nothing(make: Make, tmp_path: Path) -> None:
+    writer = make()
+    writer.write(NoteBody("x"))
+    (tmp_path / "workspace").rename(tmp_path / "away")
+    assert writer.lost() == []
