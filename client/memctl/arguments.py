@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from memctl.commands import COMMANDS, GENERAL_OPTIONS, Option
 from memoryd_client.schema.notes import NoteAction, NoteKind
+from memoryd_client.schema.search import Origin
 
 __all__ = ["COMMANDS", "Arguments", "UsageError", "help_text", "parse"]
 
@@ -71,6 +72,9 @@ class Arguments(Struct):
     heading: str | None = None
     note_kind: NoteKind | None = None
     action: NoteAction = "write"
+    origin: Origin = Origin.AGENT
+    conversation: str | None = None
+    supersedes: str | None = None
 
 
 def parse(argv: list[str]) -> Arguments:

@@ -6,6 +6,8 @@ from datetime import date
 
 from msgspec import Struct
 
+from memoryd_client.schema.search import Origin
+
 
 class Kind(Struct, frozen=True):
     """Type of an option's value. `convert` raises `ValueError` for an invalid one.
@@ -78,6 +80,7 @@ def _note_kind(text: str) -> str:
 
 _AGENT = Kind("ID", "needs an agent id")
 _CHAT = Kind("TYPE", "must be direct, group or channel")
+_CITED = Kind("CITATION", "needs a citation")
 _DATE = Kind("DATE", "must be a date like 2026-11-28", _date)
 _DIR = Kind("DIR", "needs a folder")
 _EVENT = Kind("K", "needs a kind of event", repeats=True)
@@ -88,6 +91,7 @@ _MODE = Kind("M", "must be hybrid, keyword or vector")
 _NAME = Kind("NAME", "needs a name")
 _NOTE = Kind("FILE", "needs today, MEMORY.md or a path below memory/")
 _NOTE_KIND = Kind("KIND", "must be fact, decision, preference or todo", _note_kind)
+_ORIGIN = Kind("ORIGIN", "must be owner, system, agent, imported or untrusted", Origin)
 _PATH = Kind("PATH", "needs a path")
 _PROVIDER = Kind("NAME", "needs the name of a provider")
 _SCOPE = Kind("V", "must be self, tree, agent or all")
@@ -206,6 +210,9 @@ COMMANDS: dict[str, Command] = {
             Option("--file", "file", "today (default), MEMORY.md or memory/NAME.md", _NOTE),
             Option("--heading", "heading", "section of the file, added if missing", _TITLE),
             Option("--kind", "note_kind", "fact, decision, preference or todo", _NOTE_KIND),
+            Option("--origin", "origin", "whose words: agent (default), owner, …", _ORIGIN),
+            Option("--conversation", "conversation", "citation of the conversation", _CITED),
+            Option("--supersedes", "supersedes", "citation of what it replaces", _CITED),
             Option("--undo", "action", "take back the last note, if unchanged", value="undo"),
             Option("--restore", "action", "write lost notes again", value="restore"),
             Option("--dismiss", "action", "stop reporting lost notes", value="dismiss"),

@@ -18,6 +18,9 @@ def ask(client: Client, arguments: Arguments) -> NoteResult:
         heading=arguments.heading,
         kind=arguments.note_kind,
         action=arguments.action,
+        origin=arguments.origin,
+        conversation=arguments.conversation,
+        supersedes=arguments.supersedes,
         timeout_s=arguments.timeout_s,
     )
 

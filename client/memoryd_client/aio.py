@@ -19,7 +19,7 @@ from memoryd_client.schema.memory import (
 )
 from memoryd_client.schema.notes import NoteAction, NoteBody, NoteKind, NoteResult
 from memoryd_client.schema.recall import ContextResult, RecallResult
-from memoryd_client.schema.search import SearchBody, SearchResult
+from memoryd_client.schema.search import Origin, SearchBody, SearchResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.schema.transcripts import (
     ExportResult,
@@ -250,10 +250,15 @@ class AsyncClient(AsyncCalls):
         heading: str | None = None,
         kind: NoteKind | None = None,
         action: NoteAction = "write",
+        origin: Origin = Origin.AGENT,
+        conversation: str | None = None,
+        observed: str | None = None,
+        supersedes: str | None = None,
         timeout_s: float | None = None,
     ) -> NoteResult:
         """Write a note that is searchable at once, or undo or restore notes; see `NoteBody`."""
-        body = NoteBody(text, file, heading, kind, action)
+        source = origin, conversation, observed, supersedes
+        body = NoteBody(text, file, heading, kind, action, *source)
         return await self._run(requests.note(body), timeout_s)
 
     async def probe(self, *, timeout_s: float | None = None) -> ProbeResult:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from memoryd.chunk.entries import Entry, entries
 from memoryd.chunk.facts import date_of_note
+from memoryd.chunk.provenance import written_entries
 from memoryd.chunk.sections import NoteSection, sections
 from memoryd.messages import FileContent, FileKey, FileStat
 from memoryd.source.notes.discover import Discovery
@@ -21,7 +22,7 @@ _KEPT = 32
 
 
 class NoteText(NamedTuple):
-    """The parts of one note, apart from quoted outside content. Too large a note has none."""
+    """The parts of one note, apart from untrusted ones. Too large a note has none."""
 
     key: FileKey
     stat: FileStat
@@ -72,6 +73,9 @@ def _parsed(key: FileKey, stat: FileStat, lines: list[str], origin: Origin) -> N
     own[: front.lines] = [""] * front.lines
     for run in outside:
         own[run.first : run.last + 1] = [""] * (run.last + 1 - run.first)
+    for number, of_line in written_entries(lines).origins.items():
+        if of_line is Origin.UNTRUSTED:
+            own[number] = ""
     return NoteText(
         key,
         stat,

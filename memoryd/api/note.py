@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from memoryd.agent.agent import Agent
 from memoryd.api.handlers import while_writable
+from memoryd.chunk.provenance import without_provenance
 from memoryd.errors import RequestFailedError, SocketError, bad_request, unavailable
 from memoryd.fs.safe_open import LinkError
 from memoryd.source.notes.write import NoteRefusedError, PlacedNote
@@ -44,7 +45,7 @@ async def note(agent: Agent, body: NoteBody) -> NoteResult:
 
 
 def _text(placed: PlacedNote) -> str:
-    return "\n".join(placed.note.lines)
+    return "\n".join(without_provenance(placed.note.lines))
 
 
 async def _run(agent: Agent, work: Callable[[], T]) -> T:

@@ -1,7 +1,7 @@
 """Cut a Markdown file into chunks of whole lines that know their headings."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from memoryd.chunk.fences import MAY_BEGIN, Fences
 from memoryd.chunk.packing import ChunkItem, ChunkPacker
@@ -18,6 +18,9 @@ _HEADING = re.compile(r" {0,3}(#{1,6})(?=[ \t]|\Z)")
 _MARKER_STARTS = frozenset(" #")
 _DELIMITERS = re.compile(r"[ \t]*\|?(?:[ \t]*:?-+:?[ \t]*(?:\||\Z))+[ \t]*")
 """The line below the first one of a table."""
+NO_ORIGINS: Mapping[int, Origin] = {}
+_WRITTEN = {origin: Voice(Role.NOTE, origin) for origin in Origin} | {Origin.OWNER: NOTE}
+"""Voices of written entries, one object for each origin."""
 _MARKER_CHARS = 4096
 """Maximum characters of an overlong line that are searched for a heading or fence."""
 
@@ -29,6 +32,7 @@ def chunk_markdown(
     overlap: int = 80,
     max_bytes: int = 8000,
     outside: Sequence[OutsideLines] = (),
+    origins: Mapping[int, Origin] = NO_ORIGINS,
     first_line: int = 1,
 ) -> list[Chunk]:
     """Cut lines without their ends into chunks; the same lines always give the same chunks.
@@ -43,8 +47,9 @@ def chunk_markdown(
     it, up to `overlap` tokens and half a chunk, unless it starts with a heading.
     A line too long for one chunk is cut at sentences or words; its parts follow each other without
     a line end. Lines of `outside` content share no chunk with others, and their headings apply to
-    them alone. The lines are numbered from `first_line` on. A line that is None is left out, and no
-    chunk spans it.
+    them alone. Lines of other `origins` than the owner's are named by their index (0-based);
+    untrusted ones share no chunk with others either. The lines are numbered from `first_line` on. A
+    line that is None is left out, and no chunk spans it.
 
     Raises `ValueError` for an argument out of range.
     """
@@ -60,7 +65,12 @@ def chunk_markdown(
     # Parts as small as the default overlap: one can be repeated, and a few fill a chunk well.
     part = budget // 5
     items = _items(
-        enumerate(lines, start=first_line), outside, budget=budget, part=part, max_bytes=max_bytes
+        enumerate(lines, start=first_line),
+        outside,
+        {index + 1: _WRITTEN[origin] for index, origin in origins.items()},
+        budget=budget,
+        part=part,
+        max_bytes=max_bytes,
     )
     for item in _blocks(items, budget=budget, max_bytes=max_bytes):
         if item is None:
@@ -119,6 +129,7 @@ class Outline:
 def _items(
     lines: Iterable[tuple[int, str | None]],
     outside: Sequence[OutsideLines],
+    written: Mapping[int, Voice],
     *,
     budget: int,
     part: int,
@@ -142,16 +153,17 @@ def _items(
             headings_units = 0
             yield None
             continue
+        said = written.get(number, voice) if voice is NOTE else voice
         if len(raw) >= budget:
             # Too long for one chunk, perhaps by far: nothing here reads all of it.
             outline.read(well_formed(raw[:_MARKER_CHARS]))
             headings_units = 0
             for text in pieces(raw, units=part - 1, max_bytes=max_bytes):
-                yield _item(number, text, outline, voice, is_heading=False)
+                yield _item(number, text, outline, said, is_heading=False)
             continue
         line = well_formed(raw)
         is_heading = outline.read(line)
-        item = _item(number, line, outline, voice, is_heading=is_heading)
+        item = _item(number, line, outline, said, is_heading=is_heading)
         room = budget if is_heading else budget - headings_units
         if item.units <= room and item.size <= max_bytes + 1:
             if is_heading or (item.is_blank and headings_units):
@@ -164,7 +176,7 @@ def _items(
             if not line:
                 yield item  # there is nothing to cut, but its end counts
             for text in pieces(line, units=part - 1, max_bytes=max_bytes):
-                yield _item(number, text, outline, voice, is_heading=False)
+                yield _item(number, text, outline, said, is_heading=False)
 
 
 def _item(line: int, text: str, outline: Outline, voice: Voice, *, is_heading: bool) -> ChunkItem:

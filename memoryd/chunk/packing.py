@@ -3,7 +3,7 @@
 import msgspec
 
 from memoryd.messages import Chunk
-from memoryd.text.voice import NOTE, Voice, encode_voices
+from memoryd.text.voice import NOTE, Voice, encode_voices, least_trusted
 
 
 class ChunkItem(msgspec.Struct, frozen=True, gc=False):
@@ -44,9 +44,9 @@ class ChunkPacker:
     def add(self, item: ChunkItem) -> None:
         """Put the next item into the current chunk or the next one."""
         is_heading = item.is_heading
-        if item.voice is not self._voice:
+        if _is_apart(item.voice, self._voice):
             self.cut()
-            self._voice = item.voice
+        self._voice = item.voice
         if not self._fits(item.units, item.size) or (
             is_heading and 2 * self._units >= self._budget
         ):
@@ -68,7 +68,8 @@ class ChunkPacker:
     def add_block(self, block: list[ChunkItem]) -> None:
         """Add code or a table that fits into one chunk, and keep it whole."""
         units, size = _sums(block)
-        if block[0].voice is self._voice and not self._fits(units, size) and self._cuts(block):
+        apart = _is_apart(block[0].voice, self._voice)
+        if not apart and not self._fits(units, size) and self._cuts(block):
             headings = [] if self._headings is None else self._current[self._headings :]
             below_units, below_size = _sums(headings)
             if units + below_units > self._budget or size + below_size > self._max_size:
@@ -168,11 +169,21 @@ class ChunkPacker:
         for item in items:
             parts.append("\n" * (item.line - line) + item.text)
             line = item.line
-        first_line, voice = items[0].line, items[0].voice
-        voices = "" if voice is NOTE else encode_voices([voice] * (line - first_line + 1))
+        first_line, voices = items[0].line, ""
+        if any(item.voice is not NOTE for item in items):
+            of_line = {item.line: item.voice for item in items}
+            # A line that was left out has the voice of the first one; it says nothing.
+            spoken = [of_line.get(n, items[0].voice) for n in range(first_line, line + 1)]
+            voices = encode_voices(spoken)
+        origin = least_trusted(item.voice.origin for item in items)
         self._chunks.append(
-            Chunk(first_line, line, "".join(parts), items[0].path, "", voice.origin, voices)
+            Chunk(first_line, line, "".join(parts), items[0].path, "", origin, voices)
         )
+
+
+def _is_apart(one: Voice, other: Voice) -> bool:
+    """Return whether lines of two voices share no chunk: a stranger's with those of others."""
+    return one is not other and not (one.trusted and other.trusted)
 
 
 def _sums(items: list[ChunkItem]) -> tuple[int, int]:

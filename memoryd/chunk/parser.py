@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from memoryd.chunk.facts import note_facts
 from memoryd.chunk.markdown import chunk_markdown
+from memoryd.chunk.provenance import written_entries
 from memoryd.fs.hang import tick
 from memoryd.messages import (
     FileChanged,
@@ -62,14 +63,16 @@ def parse(
     outside = outside_lines(content.lines)
     front = _front_matter(content.lines, outside)
     facts = note_facts(change.key.path, content.lines, front, outside)
+    written = written_entries(content.lines)
     data, left_out = data_in(content.lines, front.lines, drawing=DRAWING in front.properties)
     remarks = (*content.remarks, *(each for each in (front.remark, left_out) if each is not None))
     chunks = chunk_markdown(
-        _drained(content.lines, front.lines, data),
+        _drained(content.lines, front.lines, written.shown | data),
         tokens=options.tokens,
         overlap=min(options.overlap, options.tokens - 1),
         max_bytes=options.max_bytes,
         outside=outside,
+        origins=written.origins,
         first_line=front.lines + 1,
     )
     return ParsedFile(change.key, content.stat, content.hash, chunks, remarks, facts=facts)

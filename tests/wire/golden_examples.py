@@ -43,7 +43,7 @@ from memoryd_client.schema.recall import (
     RecallEntry,
     RecallResult,
 )
-from memoryd_client.schema.search import Explanation, Hit, SearchBody, SearchResult
+from memoryd_client.schema.search import Explanation, Hit, Origin, SearchBody, SearchResult
 from memoryd_client.schema.status import (
     BatchJob,
     BatchStatus,
@@ -315,7 +315,16 @@ BODIES: dict[str, Body] = {
     ),
     "import_body": ImportBody([b"packed"], dry_run=True),
     "import_result": ImportResult(["sessions/x/b.jsonl"], ["a"], ["c"]),
-    "note_body": NoteBody("Ana moved", "MEMORY.md", "People", "fact"),
+    "note_body": NoteBody(
+        "Ana moved",
+        "MEMORY.md",
+        "People",
+        "fact",
+        origin=Origin.OWNER,
+        conversation="sessions/a.jsonl#L3",
+        observed="2026-11-28T09:00:00Z",
+        supersedes="MEMORY.md#L3",
+    ),
     "note_body_defaults": NoteBody("Ana moved"),
     "note_body_of_an_action": NoteBody(action="restore"),
     "note_result": NoteResult("MEMORY.md#L3", "- Ana moved", duplicate=True, masked=True),

@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec import field
 
+from memoryd_client.schema.search import Origin
 from memoryd_client.wire.protocol import Body
 
 NoteKind = Literal["fact", "decision", "preference", "todo"]
@@ -17,6 +18,11 @@ class NoteBody(Body):
     today in the configured time zone), `MEMORY.md`, or a path below `memory/`. With `heading`, it
     goes to the end of that section, which is added if it is missing.
 
+    A comment at the end of the note says where it comes from: `origin` (whose words it has),
+    `conversation` (a citation), `observed` (RFC 3339, by default now), `supersedes` (a citation).
+    Each of the last three has at most 500 characters. The note is not trusted more than its file.
+    Marks of outside content in the text make it untrusted.
+
     `undo` takes back the last note, if nobody has changed it. `restore` writes again all notes that
     are no longer in their files, and `dismiss` stops reporting them. These need no text.
     """
@@ -26,10 +32,14 @@ class NoteBody(Body):
     heading: str | None = None
     kind: NoteKind | None = None
     action: NoteAction = "write"
+    origin: Origin = Origin.AGENT
+    conversation: str | None = None
+    observed: str | None = None
+    supersedes: str | None = None
 
 
 class NoteResult(Body):
-    """The note that was written: its citation, and its text as it stands there.
+    """The note that was written: its citation, and its text there, without the comment.
 
     `duplicate`: the same note was written within a day and is cited, and nothing was written.
     `masked`: the text contained a secret, which was left out. `searchable` is false if the note is

@@ -203,7 +203,9 @@ def note(body: NoteBody) -> Call[NoteResult]:
     Repeatable, because a note is written once a day; `undo` is not.
     """
     body.text, body.file = encodable(body.text), encodable(body.file)
-    body.heading = None if body.heading is None else encodable(body.heading)
+    for name in ("heading", "conversation", "observed", "supersedes"):
+        if (value := getattr(body, name)) is not None:
+            setattr(body, name, encodable(value))
     return Call(Op.NOTE, body, NoteResult, repeatable=body.action != "undo")
 
 

@@ -51,6 +51,14 @@ def entry_lines(text: str, kind: NoteKind | None = None) -> list[str]:
     return shown + [INDENT + line if line else "" for line in rest]
 
 
+def with_comment(entry: Sequence[str], comment: str) -> list[str]:
+    """Return an entry with a comment at its end, on a line of its own behind fenced code."""
+    *before, last = entry
+    if "```" in last or "~~~" in last:
+        return [*entry, INDENT + comment]
+    return [*before, f"{last} {comment}"]
+
+
 def heading_line(text: str) -> str:
     """Return the title of a heading on one line, "" if nothing of it can be shown."""
     title = _CONTROLS.sub("", _LINE_ENDS.sub(" ", text).replace("\t", " ").replace("\n", " "))

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace as with_fields
 
+from memoryd.chunk.provenance import provenance, written_ids
 from memoryd.errors import HintedError
 from memoryd.fs.change_file import FileBytes, append, read_bytes, replace
 from memoryd.fs.lockfile import in_turn
@@ -21,15 +22,25 @@ from memoryd.fs.safe_open import unlink_file
 from memoryd.messages import file_stat, split_lines
 from memoryd.source.filenames import MEMORY_FOLDER, ROOT_FILES, SUFFIX, is_utf8
 from memoryd.source.notes.discover import Discovery
-from memoryd.source.notes.entry import entry_lines, find_entry, heading_line, open_block
+from memoryd.source.notes.entry import (
+    entry_lines,
+    find_entry,
+    heading_line,
+    open_block,
+    with_comment,
+)
 from memoryd.source.notes.insertion import insertion, removal
 from memoryd.source.notes.journal import JournalNote, NoteJournal
+from memoryd.text.outside import outside_lines
+from memoryd.text.voice import least_trusted
 from memoryd_client.schema.notes import NoteBody
+from memoryd_client.schema.search import Origin
 from memoryd_client.shared.citation import cite
 
 TODAY = "today"
 MAX_TEXT_CHARS = 8_000
 MAX_HEADING_CHARS = 200
+MAX_FIELD_CHARS = 500
 MAX_FILE_BYTES = 8 * 1024 * 1024
 """Maximum size of a note to which memoryd appends, because it reads the note for that."""
 DAY_S = 86_400
@@ -98,11 +109,13 @@ class NoteWriter:
         entry = entry_lines(text, body.kind)
         if not entry:
             raise NoteRefusedError("the note has no text to write")
+        note_id = secrets.token_hex(6)
+        comment = provenance({"id": note_id, **self._source(body, at)})
         note = JournalNote(
-            id=secrets.token_hex(6),
+            id=note_id,
             at=at,
             path=path,
-            lines=entry,
+            lines=with_comment(entry, comment),
             digest=hashlib.sha256("\n".join(entry).encode()).hexdigest(),
             heading=title,
         )
@@ -115,6 +128,22 @@ class NoteWriter:
             for earlier in same:  # it got lost, or a crash came before its file
                 self._journal.end(earlier)
             return placed, masked
+
+    def _source(self, body: NoteBody, at: float) -> dict[str, str]:
+        """Return the fields of a note's comment that say where it comes from."""
+        local = datetime.fromtimestamp(at, self._zone)
+        now = (local if self._zone is not None else local.astimezone()).isoformat("T", "minutes")
+        fields = {
+            "conversation": body.conversation or "",
+            "observed": body.observed or now,
+            "supersedes": body.supersedes or "",
+        }
+        for name, value in fields.items():
+            if len(value) > MAX_FIELD_CHARS:
+                raise NoteRefusedError(f"{name} has at most {MAX_FIELD_CHARS} characters")
+        quotes = bool(outside_lines(split_lines(body.text)))
+        origin = least_trusted([body.origin, Origin.UNTRUSTED if quotes else body.origin])
+        return {"origin": str(origin), **{name: self._mask(v) for name, v in fields.items()}}
 
     def undo(self) -> PlacedNote | None:
         """Take back the last note; return it, None if there is none. Raises as `write`."""
@@ -187,12 +216,8 @@ class NoteWriter:
             lines = split_lines(self._read(path)[0])
         except (OSError, NoteRefusedError):
             return frozenset()
-        there = set(lines)
-        found = frozenset(
-            note.id
-            for note in notes
-            if note.lines[0] not in there or find_entry(lines, note.lines) is None
-        )
+        # A note that somebody has edited has kept its comment.
+        found = frozenset(ids) - written_ids(lines)
         self._checked[path] = state, found
         return found
 
