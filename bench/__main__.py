@@ -13,7 +13,7 @@ from importlib import import_module
 
 from bench.figures import Figure, Report, table
 
-NAMES = ("search", "index", "many", "embed", "sessions", "wire", "agents")
+NAMES = ("search", "index", "many", "embed", "sessions", "write", "wire", "agents")
 APART = ("quality", "soak", "trips")
 
 

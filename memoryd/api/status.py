@@ -260,11 +260,12 @@ async def _lost_notes(agent: Agent) -> list[str]:
     if not lost:
         return []
     named = list(dict.fromkeys(lost))
+    are = "is" if len(lost) == 1 else "are"
     more = f" and {counted(len(named) - 1, 'other file')}" if len(named) > 1 else ""
     return [
-        f"{counted(len(lost), 'note')} that memoryd wrote no longer in {named[0]}{more}, perhaps"
-        " overwritten by an editor: `memctl note --restore` writes them again, `memctl note"
-        " --dismiss` accepts it"
+        f"memoryd wrote {counted(len(lost), 'note')} to {named[0]}{more} that {are} no longer"
+        " there, perhaps because an editor has saved an old text: `memctl note --restore` writes"
+        " them again, `memctl note --dismiss` accepts it"
     ]
 
 

@@ -241,7 +241,7 @@ def test_notes_that_an_editor_overwrites_are_reported_and_restored(started: Daem
         assert lost(started) == []
         started.write("memory/a.md", old + "edited\n")
         (line,) = lost(started)
-        assert line.startswith("1 note that memoryd wrote no longer in memory/a.md")
+        assert line.startswith("memoryd wrote 1 note to memory/a.md that is no longer there")
         started.stop()
         started.start()
         assert lost(started) == [line]
@@ -283,6 +283,48 @@ def test_many_writers_write_each_note_once_while_the_daemon_is_killed(daemon: Da
 @pytest.mark.long
 def test_many_writers_and_many_kills(daemon: Daemon) -> None:
     check_many_writers(daemon, writers=8, notes=125, kills=50)
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_what_an_editor_overwrites_while_notes_are_written_is_restored(
+    started: Daemon, in_place: bool
+) -> None:
+    """The editor saves, again and again, what it has loaded some notes before."""
+    file = started.write("memory/a.md", "# A\n\nold text\n")
+    noted, is_done = threading.Semaphore(0), threading.Event()
+
+    def edit() -> None:
+        while not is_done.is_set():
+            old = file.read_bytes()
+            noted.acquire()
+            noted.acquire()
+            if in_place:
+                file.write_bytes(old)
+            else:
+                part = file.with_name("a.md~")
+                part.write_bytes(old)
+                part.replace(file)
+
+    editor = threading.Thread(target=edit)
+    editor.start()
+    texts = [f"note {number}" for number in range(24)]
+    with started.client() as client:
+        for text in texts:
+            client.note(text, file="memory/a.md")
+            noted.release()
+        is_done.set()
+        noted.release(2)
+        editor.join()
+        standing = [text for text in texts if f"- {text}\n" in content(started, "memory/a.md")]
+        missing = len(texts) - len(standing)
+        assert missing
+        (line,) = lost(started)
+        assert line.startswith(f"memoryd wrote {missing} notes to memory/a.md that are no longer")
+        assert len(client.note(action="restore").restored) == missing
+    lines = content(started, "memory/a.md").splitlines()
+    assert sorted(lines[4:]) == sorted(f"- {text}" for text in texts)
+    assert lost(started) == []
+    started.assert_healthy()
 
 
 def check_many_writers(daemon: Daemon, *, writers: int, notes: int, kills: int) -> None:
