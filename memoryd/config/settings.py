@@ -216,6 +216,12 @@ class Redact(Section, frozen=True):
     notes: bool = False
 
 
+class NoteSettings(Section, frozen=True):
+    """Notes that agents write. `tool` offers them `memory_note` by MCP."""
+
+    tool: bool = False
+
+
 class SocketSettings(Section, frozen=True):
     """Powers of clients. The table `[socket]` is about the whole daemon, not one agent.
 
@@ -257,3 +263,4 @@ class Settings(Section, frozen=True):
     sessions: Sessions = Sessions()
     redact: Redact = Redact()
     timezone: str | None = None
+    notes: NoteSettings = NoteSettings()

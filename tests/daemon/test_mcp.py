@@ -232,3 +232,45 @@ def test_the_restricted_socket_permits_the_tools(started: Daemon) -> None:
         assert "Nakamura" in server.tool("memory_search", query="dentist")
         code, message = server.refused("resources/list")
         assert (code, "files" in message) == (-32603, True)
+
+
+def names(server: McpSession) -> list[str]:
+    return [tool["name"] for tool in server.ask("tools/list")["tools"]]
+
+
+def test_notes_are_written_only_if_the_configuration_allows_it(started: Daemon) -> None:
+    with session(started) as server:
+        assert names(server) == ["memory_search", "memory_get"]
+        assert "notes.tool = true" in server.tool("memory_note", fails=True, text="figs")
+        started.settings += "\nnotes.tool = true"
+        started.write_config()
+        started.memctl("reload")
+        (*_, listed) = server.ask("tools/list")["tools"]
+        assert (listed["name"], listed["annotations"]["readOnlyHint"]) == ("memory_note", False)
+        said = server.tool("memory_note", text="Ben likes figs", kind="fact", file="MEMORY.md")
+        assert said == "Noted: MEMORY.md#L6"
+        again = server.tool("memory_note", text="Ben likes figs")
+        assert again == "Already noted: MEMORY.md#L6"
+        assert "Ben likes figs" in server.tool("memory_search", query="figs")
+        wrong = server.tool("memory_note", fails=True, text="x", file="notes.md")
+        assert "memoryd writes no notes into notes.md" in wrong
+        assert "it takes text, kind" in server.tool("memory_note", fails=True, words="x")
+        meta = {"memoryd/chatType": "group"}
+        server.ask("tools/call", **call("memory_note", text="Ben hates plums"), _meta=meta)
+    assert started.search("Ben figs").results[0].origin == "agent"
+    assert started.search("plums").results[0].origin == "untrusted"
+
+
+def test_the_restricted_socket_writes_no_note(started: Daemon) -> None:
+    started.stop()
+    started.settings += "\nnotes.tool = true"
+    started.write_config()
+    config = started.config.read_text()
+    folder = started.folder / "agent"
+    folder.mkdir(mode=0o700)
+    restricted = folder / "s"
+    allow = 'allow = ["search", "config"]'
+    started.start(config=f'[socket]\nrestricted = "{restricted}"\n{allow}\n{config}').sync()
+    with session(started, "--socket", str(restricted)) as server:
+        assert "not permitted" in server.tool("memory_note", fails=True, text="figs")
+    assert not started.search("figs").results

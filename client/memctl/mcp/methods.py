@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, get_args
 
+from memctl.mcp import note_tool
 from memctl.mcp.jsonrpc import (
     HANDSHAKE_VERSIONS,
     INTERNAL_ERROR,
@@ -70,18 +71,22 @@ def _discover(_: RpcCall) -> RpcResult:
     return RpcResult(found, fresh_ms=STATIC_MS, is_public=True)
 
 
-def definitions() -> list[dict[str, Any]]:
-    """Return the tools with their annotations."""
-    return [
-        {
-            "name": tool.name,
-            "description": tool.description,
-            "inputSchema": tool.parameters,
-            "annotations": _READING,
-            "_meta": _ALWAYS_LOADED,
-        }
-        for tool in tools.TOOLS
-    ]
+def _list_tools(client: Client, _: RpcCall, timeout_s: float) -> RpcResult:
+    """Return the tools; the one that writes only where the configuration allows it."""
+    listed = [_definition(tool, _READING) for tool in tools.TOOLS]
+    if note_tool.is_allowed(client, timeout_s):
+        listed.append(_definition(note_tool.DEFINITION, note_tool.ANNOTATIONS))
+    return RpcResult({"tools": listed}, fresh_ms=0)
+
+
+def _definition(tool: tools.ToolDefinition, annotations: dict[str, bool]) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "inputSchema": tool.parameters,
+        "annotations": annotations,
+        "_meta": _ALWAYS_LOADED,
+    }
 
 
 def _templates(_: RpcCall) -> RpcResult:
@@ -108,7 +113,6 @@ IMMEDIATE: dict[str, Callable[[RpcCall], RpcResult]] = {
     "initialize": _initialize,
     "server/discover": _discover,
     "ping": lambda _: RpcResult({}),
-    "tools/list": lambda _: RpcResult({"tools": definitions()}, STATIC_MS, is_public=True),
     "resources/templates/list": _templates,
     "prompts/list": lambda _: RpcResult({"prompts": [_PROMPT]}, STATIC_MS, is_public=True),
 }
@@ -123,7 +127,7 @@ def check(call: RpcCall) -> None:
     match call.method:
         case "tools/call":
             names = [tool.name for tool in tools.TOOLS]
-            if params.get("name") not in names:
+            if params.get("name") not in (*names, note_tool.NOTE):
                 raise RpcError(INVALID_PARAMS, f"Unknown tool; the tools are {', '.join(names)}")
             _arguments(call)
             _chat_type(call)
@@ -164,12 +168,14 @@ def _chat_type(call: RpcCall) -> tools.ChatType:
 
 def _call_tool(client: Client, call: RpcCall, timeout_s: float) -> RpcResult:
     """Return the text of a tool; a failure is a text for the model too."""
-    name = call.params["name"]
+    name, arguments, chat_type = call.params["name"], _arguments(call), _chat_type(call)
     try:
-        found = tools.run(
-            client, name, _arguments(call), chat_type=_chat_type(call), timeout_s=timeout_s
-        )
-        text = tool_answers.text(found)
+        if name == note_tool.NOTE:
+            in_group = chat_type != "direct"
+            text = note_tool.write(client, arguments, in_group=in_group, timeout_s=timeout_s)
+        else:
+            found = tools.run(client, name, arguments, chat_type=chat_type, timeout_s=timeout_s)
+            text = tool_answers.text(found)
     except MemorydError as error:
         return failed_tool(error)
     return RpcResult({"content": [{"type": "text", "text": text}], "isError": False})
@@ -253,7 +259,10 @@ def _get_prompt(client: Client, call: RpcCall, timeout_s: float) -> RpcResult:
     return RpcResult({"description": _PROMPT["description"], "messages": [message]})
 
 
+LIST_TOOLS = "tools/list"
+"""Method that asks the daemon, but never waits for a missing one."""
 ASKING: dict[str, Callable[[Client, RpcCall, float], RpcResult]] = {
+    LIST_TOOLS: _list_tools,
     "tools/call": _call_tool,
     "resources/list": _list_resources,
     "resources/read": _read_resource,

@@ -46,7 +46,10 @@ def serve(
         return Client(socket_path, agent=agent, wait_s=wait, name=f"memctl-mcp/{__version__}")
 
     incoming, outgoing = _claim_streams()
-    server = McpServer(outgoing, connect, DEADLINE_S if deadline_s is None else deadline_s)
+    name = f"memctl-mcp/{__version__}"
+    present = Client(socket_path, agent=agent, wait_s=0.0, autostart=False, name=name)
+    deadline_s = DEADLINE_S if deadline_s is None else deadline_s
+    server = McpServer(outgoing, connect, present, deadline_s)
     server.run(incoming)
     return 0
 
@@ -104,9 +107,13 @@ class _Pending(Struct):
 class McpServer:
     """One connection with an MCP client."""
 
-    def __init__(self, outgoing: int, connect: NewClient, deadline_s: float) -> None:
+    def __init__(
+        self, outgoing: int, connect: NewClient, present: Client, deadline_s: float
+    ) -> None:
+        """`present` waits for no missing daemon."""
         self._outgoing = outgoing
         self._connect = connect
+        self._present = present
         self._deadline_s = deadline_s
         self._lock = allocate_lock()
         """Guards everything below, and writing."""
@@ -131,7 +138,7 @@ class McpServer:
                 for line in buffer.feed(data) if is_open else buffer.end():
                     self._take(line)
             self._end_late()
-        for client in self._idle:
+        for client in (*self._idle, self._present):
             client.close()
 
     def _take(self, line: bytes | None) -> None:
@@ -203,6 +210,8 @@ class McpServer:
         left_s = pending.end - time.monotonic()
         if left_s <= 0 or self._pending.get(pending.id) is not pending:
             return b""
+        if call.method == methods.LIST_TOOLS:
+            client = self._present
         try:
             return jsonrpc.write(call, methods.ask(client, call, left_s), methods.SERVER)
         except RpcError as error:
