@@ -219,6 +219,10 @@ COMMANDS: dict[str, Command] = {
         ),
         optional=True,
     ),
+    "flush-prompt": Command(
+        "Print the instruction to save notes before a compaction.",
+        options=(Option("--session", "session", "id of the session", _ID),),
+    ),
     "index": Command(
         "Bring the index up to date with the disk now.",
         options=(

@@ -194,6 +194,11 @@ def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
             from memctl import note
 
             return note.ask(client, arguments)
+        case "flush-prompt":
+            from memctl import note
+
+            note.print_flush(client, arguments)
+            return None
         case "status":
             return _statuses(client) if arguments.agent is None else [client.status()]
         case "index" | "sync":

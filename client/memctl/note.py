@@ -1,8 +1,10 @@
-"""The command `memctl note`."""
+"""The commands `memctl note` and `memctl flush-prompt`."""
 
 import sys
 
+from memctl import json_output
 from memctl.arguments import Arguments
+from memctl.output import write
 from memoryd_client.client import Client
 from memoryd_client.schema.notes import NoteResult
 from memoryd_client.shared.humanize import counted
@@ -38,3 +40,9 @@ def text(result: NoteResult) -> str:
         what, names = "No longer reported", result.dismissed
     rows = [f"  {printable_name(name)}\n" for name in names]
     return f"{what}: {counted(len(names), 'note')}\n" + "".join(rows)
+
+
+def print_flush(client: Client, arguments: Arguments) -> None:
+    """Print the instruction to save notes before a compaction."""
+    shown = client.flush_prompt(arguments.session or "", timeout_s=arguments.timeout_s)
+    write(json_output.text({"text": shown}) if arguments.json else shown)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from memoryd_client.aio import AsyncClient
     from memoryd_client.client import Client
     from memoryd_client.errors import MemorydError
+    from memoryd_client.flush import should_flush
     from memoryd_client.prompt import for_prompt
     from memoryd_client.schema.agents import (
         AddResult,
@@ -104,12 +105,14 @@ __all__ = [
     "__version__",
     "errors",
     "for_prompt",
+    "should_flush",
 ]
 
 _NAMES_OF_MODULE = {
     "aio": ("AsyncClient",),
     "client": ("Client",),
     "errors": ("MemorydError",),
+    "flush": ("should_flush",),
     "prompt": ("for_prompt",),
     "schema.agents": ("AddResult", "AgentSummary", "AgentsResult", "DropResult", "ReloadResult"),
     "schema.notes": ("NoteResult",),

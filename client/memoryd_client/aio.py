@@ -261,6 +261,15 @@ class AsyncClient(AsyncCalls):
         body = NoteBody(text, file, heading, kind, action, *source)
         return await self._run(requests.note(body), timeout_s)
 
+    async def flush_prompt(self, session: str = "", *, timeout_s: float | None = None) -> str:
+        """Return the instruction to save notes before a compaction; see `should_flush`."""
+        from datetime import datetime
+
+        from memoryd_client.flush import flush_text
+
+        config = await self.config(timeout_s=timeout_s)
+        return flush_text(config, session, datetime.now().astimezone())
+
     async def probe(self, *, timeout_s: float | None = None) -> ProbeResult:
         """Test everything that a search needs and return the checks."""
         return await self._run(requests.PROBE, timeout_s)

@@ -262,6 +262,15 @@ class Client(CallTurns):
         body = NoteBody(text, file, heading, kind, action, *source)
         return self._run(requests.note(body), timeout_s)
 
+    def flush_prompt(self, session: str = "", *, timeout_s: float | None = None) -> str:
+        """Return the instruction to save notes before a compaction; see `should_flush`."""
+        from datetime import datetime
+
+        from memoryd_client.flush import flush_text
+
+        config = self.config(timeout_s=timeout_s)
+        return flush_text(config, session, datetime.now().astimezone())
+
     def probe(self, *, timeout_s: float | None = None) -> ProbeResult:
         """Test everything that a search needs and return the checks."""
         return self._run(requests.PROBE, timeout_s)

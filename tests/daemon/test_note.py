@@ -435,3 +435,9 @@ def test_a_comment_raises_no_trust(daemon: Daemon) -> None:
     assert daemon.search("walrus").results[0].origin == "untrusted"
     assert daemon.search("heron").results[0].origin == "untrusted"
     assert daemon.search("heron").results[0].snippet == "- the heron"
+
+
+def test_the_instruction_before_a_compaction_names_the_file_of_today(started: Daemon) -> None:
+    done = started.memctl("flush-prompt", "--session", "s-1")
+    assert f"Write to {today()} only, with `memctl note --conversation s-1 TEXT`" in done.stdout
+    assert started.memctl_json("flush-prompt", "--session", "s-1") == {"text": done.stdout}
