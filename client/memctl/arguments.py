@@ -104,8 +104,8 @@ def _read_option(arguments: Arguments, word: str, rest: Iterator[str]) -> None:
     option = next((option for option in known if option.flag == flag), None)
     if option is None:
         hint = _nearest(flag, [option.flag for option in known])
-        if not hint and command in ("search", "recall"):
-            what = "query" if command == "search" else "message"
+        words = {"search": "query", "recall": "message", "note": "text"}
+        if not hint and (what := words.get(command)) is not None:
             hint = f"; put -- before a {what} that begins with a dash"
         raise UsageError(f"unknown option {flag}{hint}", command=command)
     if option.kind is None:

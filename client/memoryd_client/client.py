@@ -40,9 +40,10 @@ class Client(CallTurns):
     """Blocking client of memoryd. Threads may share it: their calls take turns.
 
     Connects on the first call or on entering the `with` block, and reconnects after a loss. An
-    idempotent call is then sent again, within its time; `index` with `force`, `add`, `drop` and
-    `reload` are not. Every method takes `timeout_s`, which defaults to the client's (`sync` and
-    `index`: no limit; `probe`: 120); `math.inf` means no limit. All methods raise `MemorydError`s.
+    idempotent call is then sent again, within its time; `index` with `force`, `add`, `drop`,
+    `reload` and `note` with `undo` are not. Every method takes `timeout_s`, which defaults to the
+    client's (`sync` and `index`: no limit; `probe`: 120); `math.inf` means no limit. All methods
+    raise `MemorydError`s.
 
     `agent` may be changed between calls; None: the agent whose workspace contains the current
     directory, as of the client's creation, else the daemon's default. `socket_path` defaults to

@@ -42,7 +42,7 @@ def append(path: StrPath, below: StrPath, data: bytes, was: os.stat_result | Non
         flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         if was is None:
             flags |= os.O_CREAT | os.O_EXCL
-        descriptor = os.open(name, flags, _NEW_MODE, dir_fd=folder)
+        descriptor = _opened(name, folder, flags, _NEW_MODE, path)
         try:
             size = 0 if was is None else was.st_size
             _check_same(os.fstat(descriptor), was, path)
@@ -68,7 +68,7 @@ def replace(path: StrPath, below: StrPath, data: bytes, was: os.stat_result) -> 
     with folder_of(path, below) as (folder, name):
         part = f".{name}.{secrets.token_hex(4)}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(part, flags, 0o600, dir_fd=folder)
+        descriptor = _opened(part, folder, flags, 0o600, path)
         try:
             try:
                 os.fchmod(descriptor, stat.S_IMODE(was.st_mode))
@@ -81,6 +81,14 @@ def replace(path: StrPath, below: StrPath, data: bytes, was: os.stat_result) -> 
             os.unlink(part, dir_fd=folder)
             raise
         _flush(folder)
+
+
+def _opened(name: str, folder: int, flags: int, mode: int, path: StrPath) -> int:
+    try:
+        return os.open(name, flags, mode, dir_fd=folder)
+    except OSError as error:
+        error.filename = os.fspath(path)
+        raise
 
 
 def _check_same(found: os.stat_result, was: os.stat_result | None, path: StrPath) -> None:

@@ -138,13 +138,22 @@ def folder_of(path: StrPath, below: StrPath, *, make: bool = False) -> Iterator[
     try:
         for folder in folders:
             if make:
-                with suppress(FileExistsError):
-                    os.mkdir(folder, dir_fd=descriptor)
+                _make(folder, descriptor, path)
             outer, descriptor = descriptor, _step(folder, descriptor, _THROUGH, path)
             os.close(outer)
         yield descriptor, name
     finally:
         os.close(descriptor)
+
+
+def _make(name: str, folder: int, path: StrPath) -> None:
+    try:
+        os.mkdir(name, dir_fd=folder)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        error.filename = os.fspath(path)
+        raise
 
 
 def _step(name: str, folder: int, flags: int, path: StrPath) -> int:

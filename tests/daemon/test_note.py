@@ -76,6 +76,7 @@ def test_text_comes_from_standard_input(started: Daemon) -> None:
     ("words", "message"),
     [
         ((), "note needs TEXT"),
+        (("-5 degrees",), "put -- before a text that begins with a dash"),
         (("x", "--undo"), "note takes no text with --undo"),
         (("x", "--kind", "secret"), "must be fact, decision, preference or todo"),
     ],
