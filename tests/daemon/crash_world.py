@@ -32,11 +32,12 @@ sync = {{ watch_debounce_ms = 20, watch = {watch} }}
 chunking = {{ tokens = {tokens}, overlap = 0 }}
 [agents.main]
 workspace = "{workspace}"
-sessions = {{ enabled = true, paths = ["{chats}/*.jsonl*"] }}
+sessions = {{ enabled = true, keep_days = 0, paths = ["{chats}/*.jsonl*"] }}
 """
 TOKENS = (70, 50)
 """These sizes make each chunk one text for the model, so both have the same hash."""
 ALLOWED = {
+    *("main.sqlite.kept", "main.sqlite.notes"),
     *("main.sqlite", "main.sqlite-wal", "main.sqlite-shm", "main.sqlite.lock"),
     "main.sqlite.tombstone-key",
 }
@@ -317,9 +318,8 @@ class World:
         shutil.copytree(self.daemon.database.parent, folder)
         vectors, forgotten = set[str](), set[str]()
         for path in folder.glob("main.sqlite*"):
-            if not path.name.endswith(
-                ("-wal", "-shm", "-journal", ".lock", SUFFIX, f"{SUFFIX}.new")
-            ):
+            others = ("-wal", "-shm", "-journal", ".lock", SUFFIX, f"{SUFFIX}.new", ".notes")
+            if path.is_file() and not path.name.endswith(others):
                 vectors |= column(path, "SELECT hash FROM embedding_cache")
                 forgotten |= column(path, "SELECT value FROM forgotten WHERE kind = 'chunk-hmac'")
         key = TombstoneKey(folder / f"main.sqlite{SUFFIX}")
