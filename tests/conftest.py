@@ -8,6 +8,7 @@ examples.
 
 import os
 import signal
+import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +19,10 @@ os.environ.setdefault("HOME", "/nonexistent")  # `~` then has the same value in 
 # The tests must not contact an agent or a socket of the user.
 for name in {name for name in os.environ if name.startswith("MEMORYD_")} - {"MEMORYD_WRITE_GOLDEN"}:
     del os.environ[name]
+
+# Nor may a state folder of the user, with the cache of a model, change what a test sees.
+_STATE = tempfile.TemporaryDirectory(prefix="md-state-")
+os.environ["XDG_STATE_HOME"] = _STATE.name
 
 # A shell ignores SIGINT in programs that it starts with `&`, and the daemon would inherit this.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -96,6 +96,14 @@ async def opened(provider: LocalProvider) -> AsyncIterator[LocalProvider]:
         await provider.close()
 
 
+@pytest.fixture(autouse=True)
+def state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Use a state folder without the cache of another model."""
+    folder = tmp_path_factory.mktemp("state")
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    return folder / "memoryd"
+
+
 @pytest.fixture
 def misbehaving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Replace the real model by one that does what its texts say."""
@@ -265,9 +273,8 @@ async def test_weights_that_are_not_those_of_the_release_are_not_used(
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    model_cache.make(folder := tmp_path / "memoryd" / "model-cache")
+def cache(state: Path) -> Path:
+    model_cache.make(folder := state / "model-cache")
     return folder
 
 
@@ -300,16 +307,15 @@ async def test_a_damaged_cache_is_not_used(cache: Path, name: str) -> None:
 
 
 async def test_an_idle_provider_has_the_cache_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr(local, "CACHE_AFTER_S", 0.0)
     async with opened(made()) as provider:
         await provider.embed_query("walrus")
-        await until((tmp_path / "memoryd" / "model-cache").exists)
+        await until((state / "model-cache").exists)
         assert not provider.is_from_cache
     assert (await vectors_of(["walrus"]))[1]
-    assert [path.name for path in (tmp_path / "memoryd").iterdir()] == ["model-cache"]
+    assert [path.name for path in state.iterdir()] == ["model-cache"]
 
 
 # A model that misbehaves

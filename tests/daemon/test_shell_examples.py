@@ -94,7 +94,10 @@ NO_EXAMPLES = {
         "memoryd [run] [options]": "how the command line looks",
         "memctl COMMAND [options]": "likewise",
     },
-    "docs/memory-files.md": {"drafts/\n*.private.md": "an ignore file"},
+    "docs/memory-files.md": {
+        "drafts/\n*.private.md": "an ignore file",
+        "- Ana moved to Lisbon": "an entry of a note",
+    },
     "systemd/README.md": {
         "[Service]\nTemporaryFileSystem=": "a part of a unit",
         "[Service]\nLoadCredential=": "likewise",
