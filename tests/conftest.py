@@ -39,3 +39,8 @@ settings.load_profile("quick")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the longest tests first, so that no worker is left with one at the end."""
     items.sort(key=lambda item: item.get_closest_marker("minute") is None)
+
+
+def pytest_unconfigure() -> None:
+    """Remove the state folder."""
+    _STATE.cleanup()
