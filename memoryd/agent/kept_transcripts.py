@@ -35,8 +35,6 @@ from memoryd.source.transcripts.tracker import Keeping
 from memoryd.text.voice import ASSISTANT, Voice
 from memoryd_client.schema.search import Role
 
-DAY_S = 86_400.0
-
 
 @dataclass(frozen=True, slots=True)
 class KeepRules:

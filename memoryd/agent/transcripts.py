@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from memoryd.agent.factories import redactor
+from memoryd.agent.factories import DAY_S, redactor
 from memoryd.agent.forgotten import ForgottenTalk
-from memoryd.agent.kept_transcripts import DAY_S, KeepRules, KeptTranscripts
+from memoryd.agent.kept_transcripts import KeepRules, KeptTranscripts
 from memoryd.agent.renaming import present_name
 from memoryd.agent.resumed import ResumedSessions
 from memoryd.chunk.transcript import Position, TranscriptChunker

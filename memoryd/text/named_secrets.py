@@ -27,7 +27,7 @@ _compiled = cache(re.compile)
 """Compiles a rule when its word first occurs. All rules together take a quarter of a start."""
 
 Harmless = Callable[[str, str], bool]
-"""Whether a value is no secret: takes the text from the word to the value, and the value."""
+"""Returns True for a value that is no secret, given the text from the word to it, and itself."""
 
 
 class Rule(NamedTuple):
