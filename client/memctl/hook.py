@@ -50,7 +50,7 @@ def run(words: list[str]) -> int:
         left_s = started + limit_s - END_S - time.monotonic()
         signal.setitimer(signal.ITIMER_REAL, max(0.001, left_s))
         if len(names) == 2 and names[0].lower() in AGENTS:
-            _answer(names[1], options)
+            _answer(names[0].lower(), names[1], options)
     except Exception:  # noqa: S110 - whatever it is, the agent goes on without it
         pass
     signal.setitimer(signal.ITIMER_REAL, 0.0)
@@ -71,7 +71,7 @@ def _read(words: list[str]) -> tuple[list[str], dict[str, str]]:
     return names, options
 
 
-def _answer(name: str, options: dict[str, str]) -> None:
+def _answer(agent: str, name: str, options: dict[str, str]) -> None:
     if (op := EVENTS.get(name.lower())) is None:
         return
     event = json.loads(sys.stdin.buffer.read(MAX_BYTES + 1))
@@ -85,12 +85,12 @@ def _answer(name: str, options: dict[str, str]) -> None:
             _start_daemon(path)
         return
     try:
-        _ask(call, op, name, said)
+        _ask(call, op, agent, name, said)
     finally:
         call.close()
 
 
-def _ask(call: HookCall, op: str, name: str, said: dict[str, str]) -> None:
+def _ask(call: HookCall, op: str, agent: str, name: str, said: dict[str, str]) -> None:
     name = said.get("hook_event_name") or name
     if op == "context":
         session = said.get("session_id", "")
@@ -99,9 +99,32 @@ def _ask(call: HookCall, op: str, name: str, said: dict[str, str]) -> None:
     elif op == "recall":
         if message := said.get("prompt", "").strip():
             result = call.ask(op, message=message, max_chars=RECALL_CHARS, now=_now())
-            _say(name, result.get("text"))
+            recalled = result.get("text")
+            asks = _flush(call, agent, said.get("transcript_path", ""))
+            _say(name, f"{recalled}{asks}" if isinstance(recalled, str) else asks)
     elif transcript := said.get("transcript_path"):
         call.ask(op, path=os.path.abspath(transcript))
+
+
+def _flush(call: HookCall, agent: str, transcript: str) -> str:
+    """Return the instruction to save notes if a compaction is near, else ""."""
+    from memctl.hook_flush import is_due
+
+    try:
+        if not transcript or not is_due(agent, transcript):
+            return ""
+    except OSError:
+        return ""
+    from datetime import datetime
+
+    from memoryd_client.flush import flush_context
+
+    values = call.ask("config").get("values")
+    found = (
+        [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+    )
+    settings = {str(value.get("key")): value.get("value") for value in found}
+    return flush_context(settings, datetime.now().astimezone())
 
 
 def _say(name: str, text: object) -> None:

@@ -268,7 +268,8 @@ class AsyncClient(AsyncCalls):
         from memoryd_client.flush import flush_text
 
         config = await self.config(timeout_s=timeout_s)
-        return flush_text(config, session, datetime.now().astimezone())
+        settings = {setting.key: setting.value for setting in config.values}
+        return flush_text(settings, session, datetime.now().astimezone())
 
     async def probe(self, *, timeout_s: float | None = None) -> ProbeResult:
         """Test everything that a search needs and return the checks."""

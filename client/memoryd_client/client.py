@@ -270,7 +270,8 @@ class Client(CallTurns):
         from memoryd_client.flush import flush_text
 
         config = self.config(timeout_s=timeout_s)
-        return flush_text(config, session, datetime.now().astimezone())
+        settings = {setting.key: setting.value for setting in config.values}
+        return flush_text(settings, session, datetime.now().astimezone())
 
     def probe(self, *, timeout_s: float | None = None) -> ProbeResult:
         """Test everything that a search needs and return the checks."""

@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 
+import { flushPlan } from "./flush.js";
 import { Memctl } from "./memctl.js";
 
 /** @typedef {{ name: string, description: string, parameters: object }} Tool */
@@ -77,6 +78,7 @@ export default {
     api.registerMemoryCapability({
       promptBuilder: promptSection,
       deterministicRecallToolName: "memory_search",
+      flushPlanResolver: flushPlan,
     });
 
     for (const tool of TOOLS) {

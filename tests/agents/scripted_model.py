@@ -24,6 +24,8 @@ class ScriptedModel:
 
     def __init__(self) -> None:
         self.url = ""
+        self.tokens = 9
+        """Tokens that every request is said to have."""
         self.follow("ok")
 
     def follow(self, answer: str, call: str = "", arguments: Body | None = None) -> None:
@@ -66,7 +68,7 @@ async def anthropic(model: ScriptedModel, request: web.Request) -> web.StreamRes
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": {"input_tokens": 9, "output_tokens": 9},
+        "usage": {"input_tokens": model.tokens, "output_tokens": 9},
     }
     if not body.get("stream"):
         whole = block | ({"input": model.arguments} if tool else {"text": model.answer})
@@ -103,7 +105,7 @@ async def responses(model: ScriptedModel, request: web.Request) -> web.StreamRes
             "name": name,
             "arguments": json.dumps(model.arguments),
         } | ({"namespace": outer["name"]} if outer.get("type") == "namespace" else {})
-    usage = {"input_tokens": 9, "output_tokens": 9, "total_tokens": 18}
+    usage = {"input_tokens": model.tokens, "output_tokens": 9, "total_tokens": model.tokens + 9}
     return await stream(
         request,
         {"type": "response.created", "response": {"id": "resp_1"}},
@@ -122,7 +124,11 @@ async def gemini(model: ScriptedModel, request: web.Request) -> web.StreamRespon
         "candidates": [
             {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}
         ],
-        "usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 9, "totalTokenCount": 18},
+        "usageMetadata": {
+            "promptTokenCount": model.tokens,
+            "candidatesTokenCount": 9,
+            "totalTokenCount": model.tokens + 9,
+        },
     }
     if "stream" in request.path:
         return await stream(request, answer)

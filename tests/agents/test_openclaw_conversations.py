@@ -19,9 +19,13 @@ KEY = "agent:main:main"
 
 
 @contextmanager
-def gateway(home: ScratchHome, model: ScriptedModel) -> Iterator[Callable[..., Any]]:
+def gateway(
+    home: ScratchHome, model: ScriptedModel, *, with_memoryd: bool = False
+) -> Iterator[Callable[..., Any]]:
     """Run OpenClaw's gateway; yield a function that calls one of its methods."""
     OPENCLAW.prepare(home, model.url)
+    if with_memoryd:
+        home.memctl("connect", "openclaw")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     path = home.folder / ".openclaw/openclaw.json"
@@ -39,6 +43,7 @@ def gateway(home: ScratchHome, model: ScriptedModel) -> Iterator[Callable[..., A
     def call(method: str, **parameters: str) -> Any:
         shown = home.run(
             *("openclaw", "gateway", "call", method, "--json", "--token", TOKEN),
+            *("--timeout", str(TIMEOUT_S * 1000)),
             *("--params", json.dumps(parameters)),
         )
         return json.loads(shown)
@@ -121,3 +126,29 @@ def test_what_the_agent_does_to_its_store_is_followed(model: ScriptedModel) -> N
             assert call("sessions.delete", key="agent:main:explicit:other")["deleted"]
             assert conversations()[other]["state"] == "indexed"
             assert texts(other) == ["User: Who mends clocks?", "Assistant: The baker."]
+
+
+def test_a_silent_turn_saves_notes_before_a_compaction(model: ScriptedModel) -> None:
+    with (
+        ScratchHome({"MEMORY.md": "# Memory\n"}) as home,
+        gateway(home, model, with_memoryd=True) as call,
+    ):
+
+        def say(text: str, tokens: int) -> None:
+            model.tokens = tokens
+            model.follow("Behind the mill.")
+            call("chat.send", sessionKey="main", message=text, idempotencyKey=text)
+            eventually(lambda: any(text in json.dumps(request) for request in model.requests))
+
+        def flushes() -> list[dict[str, Any]]:
+            words = "Pre-compaction memory flush. Today is "
+            return [request for request in model.requests if words in json.dumps(request)]
+
+        try:
+            say("Where is the heron lake?", 190_000)
+            eventually(lambda: len(flushes()) == 1)
+        finally:
+            model.tokens = 9
+        (turn,) = flushes()
+        assert {tool["name"] for tool in turn["tools"]} == {"read", "write"}
+        assert "Only append: change and delete nothing in it" in json.dumps(turn)

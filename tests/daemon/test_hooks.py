@@ -3,11 +3,16 @@
 import json
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
+import pytest
 from harness import Daemon
 from waiting import eventually
+
+from memoryd_client.flush import flush_context
 
 FACT = "The Calda boiler in the pantry shows F28 without pressure."
 ASKED = "Listen, the Calda boiler in the pantry shows F28 and the zebra is cold"
@@ -72,3 +77,43 @@ def test_each_agent_has_its_own_names(daemon: Daemon) -> None:
     assert FACT in hook(daemon, "gemini", "BeforeAgent", prompt=ASKED, timestamp="2026-11-28")
     assert FACT in hook(daemon, "codex", "UserPromptSubmit", prompt=ASKED, turn_id="1")
     assert hook(daemon, "gemini", "PreCompress", trigger="auto") == ""
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_prompt_before_a_compaction_asks_for_notes_once(daemon: Daemon, allowed: bool) -> None:
+    daemon.settings += '\ntimezone = "Pacific/Auckland"\nsessions = { enabled = true }'
+    daemon.settings += f"\nnotes = {{ tool = {str(allowed).lower()} }}"
+    daemon.write("MEMORY.md", f"- {FACT}\n")
+    daemon.start().sync()
+    transcript = daemon.folder / "s1.jsonl"
+    append(transcript, "user", "hello there")
+    usage = {"input_tokens": 150_000, "output_tokens": 9}
+    record = {"type": "assistant", "message": {"role": "assistant", "content": [], "usage": usage}}
+    with transcript.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(record, separators=(",", ":")) + "\n")
+
+    def ask(agent: str = "claude") -> str:
+        payload = {"prompt": ASKED, "transcript_path": str(transcript)}
+        return hook(daemon, agent, "UserPromptSubmit", **payload)
+
+    day = datetime.now(ZoneInfo("Pacific/Auckland")).date().isoformat()
+    text = ask()
+    assert FACT in text
+    assert (f"Write to memory/{day}.md only, with the tool memory_note" in text) is allowed
+    assert "memory_note" not in ask("codex")  # it finds no counts of its own
+    append(transcript, "user", f"{text}\n{ASKED}")
+    assert "memory_note" not in ask()
+    transcript.unlink()
+    assert FACT in ask()
+
+
+def test_what_a_hook_asks_for_is_not_memory(daemon: Daemon) -> None:
+    folder = daemon.folder / "chats"
+    folder.mkdir()
+    daemon.settings += '\nsessions = { enabled = true, paths = ["~/chats"] }'
+    daemon.start()
+    asks = flush_context({"notes.tool": True}, datetime.now().astimezone())
+    append(folder / "s1.jsonl", "user", f"{asks}\nthe zebra is cold")
+    daemon.sync()
+    assert daemon.paths("zebra", sources=["sessions"])
+    assert not daemon.paths("outlast preference", sources=["sessions"], min_score=0.0)

@@ -5,15 +5,13 @@ from datetime import datetime
 import pytest
 
 from memoryd_client import should_flush
-from memoryd_client.flush import flush_text
-from memoryd_client.schema.memory import ConfigResult, ConfigValue
+from memoryd_client.flush import flush_context, flush_text
 
 MIDNIGHT = datetime.fromisoformat("2026-11-28T23:59:30+00:00")
 
 
-def config(**values: object) -> ConfigResult:
-    named = [("notes.tool", values.get("tool", False)), ("timezone", values.get("zone"))]
-    return ConfigResult("main", [], [ConfigValue(key, value, "default") for key, value in named])
+def config(*, tool: bool = False, zone: str | None = None) -> dict[str, object]:
+    return {"notes.tool": tool, "timezone": zone}
 
 
 @pytest.mark.parametrize(
@@ -55,3 +53,11 @@ def test_the_notes_name_their_session_and_the_tool_that_is_allowed() -> None:
     text = flush_text(config(), "a b;`", MIDNIGHT)
     assert "`memctl note --conversation 'a b;`' TEXT`" in text
     assert "the tool memory_note" in flush_text(config(tool=True), "s", MIDNIGHT)
+
+
+def test_an_instruction_that_joins_a_prompt_needs_consent_and_leaves_the_answer_alone() -> None:
+    assert flush_context(config(), MIDNIGHT) == ""
+    text = flush_context(config(tool=True, zone="Pacific/Auckland"), MIDNIGHT)
+    assert "Write to memory/2026-11-29.md only, with the tool memory_note" in text
+    assert "answer the message as usual" in text
+    assert "NO_REPLY" not in text

@@ -22,6 +22,10 @@ TIMEOUT_S = codex.TIMEOUT_S
 """Seconds after which an agent gives up a hook, which itself gives up much sooner."""
 _STARTS = "startup|resume|clear|compact"
 """All kinds of starts of a session."""
+_AT_PROMPTS = (
+    "the model is asked to save notes with a prompt of yours when a compaction is near;"
+    " one that comes within a long turn, or that you ask for earlier, comes without"
+)
 _PLUGIN = ("memctl", "connect", "openclaw")
 """End of the path of the plugin for OpenClaw."""
 NAMES = ("claude", "codex", "gemini", "openclaw")
@@ -111,6 +115,8 @@ class HostAgent(Struct, frozen=True):
     files: list[SettingsFile | CodexFile]
     sessions: SessionsFile | None
     remarks: list[str] = []
+    note_remarks: list[str] = []
+    """Remarks for users who let agents write notes."""
 
     @property
     def targets(self) -> list[TargetFile]:
@@ -152,6 +158,11 @@ def _claude(setup: Setup) -> HostAgent:
         ],
         SessionsFile(setup.config, "claude"),
         _elsewhere(setup, "CLAUDE_CONFIG_DIR"),
+        [
+            "Claude Code asks you before each note; allow mcp__memoryd__memory_note there to save"
+            " notes before a compaction without that",
+            _AT_PROMPTS,
+        ],
     )
 
 
@@ -175,6 +186,7 @@ def _codex(setup: Setup) -> HostAgent:
             "disconnect Codex before you remove memctl, because it does not start without it",
             *_elsewhere(setup, "CODEX_HOME"),
         ],
+        [_AT_PROMPTS],
     )
 
 
@@ -189,7 +201,9 @@ def _gemini(setup: Setup) -> HostAgent:
     file = _with_server(os.path.join(home, "settings.json"), server, *hooks)
     remarks = ["Gemini CLI starts no MCP server in a folder that you have not trusted"]
     sessions = SessionsFile(setup.config, "gemini")
-    return HostAgent("gemini", "Gemini CLI", "gemini", home, [file], sessions, remarks)
+    return HostAgent(
+        "gemini", "Gemini CLI", "gemini", home, [file], sessions, remarks, [_AT_PROMPTS]
+    )
 
 
 def _openclaw(setup: Setup) -> HostAgent:

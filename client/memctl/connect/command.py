@@ -128,6 +128,8 @@ def _remarks(
     connects, sessions = arguments.command == "connect", chosen.sessions
     if connects:
         yield from chosen.remarks
+        if chosen.note_remarks and _are_notes_allowed(client):
+            yield from chosen.note_remarks
     if sessions is None or arguments.dry_run:
         return
     if any(change.path == sessions.path for change in changes):
@@ -141,6 +143,13 @@ def _remarks(
     text = plan.text_of(sessions, files.read(sessions.path))
     if connects and (remark := sessions.remark(text)) is not None:
         yield remark
+
+
+def _are_notes_allowed(client: Client) -> bool:
+    """Return whether agents may write notes; no if the daemon can't say."""
+    from memctl.mcp.note_tool import is_allowed
+
+    return is_allowed(client, _ASKS_S)
 
 
 def _show(
