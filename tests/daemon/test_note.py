@@ -13,7 +13,6 @@ from zoneinfo import ZoneInfo
 import pytest
 from harness import Daemon
 
-from memoryd_client.client import Client
 from memoryd_client.errors import BadRequestError, DeniedError, NotFoundError
 from memoryd_client.schema.notes import NoteResult
 from memoryd_client.schema.search import Origin
@@ -277,15 +276,6 @@ def test_what_is_forgotten_leaves_the_journal(started: Daemon) -> None:
         assert json.loads(only)["note"]["path"] == "memory/c.md"
 
 
-def test_many_writers_write_each_note_once_while_the_daemon_is_killed(daemon: Daemon) -> None:
-    check_many_writers(daemon, writers=4, notes=8, kills=3)
-
-
-@pytest.mark.long
-def test_many_writers_and_many_kills(daemon: Daemon) -> None:
-    check_many_writers(daemon, writers=8, notes=125, kills=50)
-
-
 @pytest.mark.parametrize("in_place", [True, False])
 def test_what_an_editor_overwrites_while_notes_are_written_is_restored(
     started: Daemon, in_place: bool
@@ -326,49 +316,6 @@ def test_what_an_editor_overwrites_while_notes_are_written_is_restored(
     assert sorted(lines[4:]) == sorted(f"- {text}" for text in texts)
     assert lost(started) == []
     started.assert_healthy()
-
-
-def check_many_writers(daemon: Daemon, *, writers: int, notes: int, kills: int) -> None:
-    daemon.start()
-    cited: dict[str, str] = {}
-    done = threading.Semaphore(0)
-    failures: list[BaseException] = []
-
-    def write(writer: int) -> None:
-        try:
-            with Client(str(daemon.socket), wait_s=60) as client:
-                for number in range(notes):
-                    text = f"note {number} of writer {writer}"
-                    for _ in range(100):
-                        try:
-                            cited[text] = client.note(text, file="memory/a.md").citation
-                            break
-                        except Exception as error:
-                            failure: BaseException = error
-                    else:
-                        raise failure
-                    done.release()
-        except BaseException as error:
-            failures.append(error)
-            for _ in range(notes):
-                done.release()
-
-    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(writers)]
-    for thread in threads:
-        thread.start()
-    for _ in range(kills):
-        for _ in range(writers * notes // (kills + 1)):
-            done.acquire()
-        daemon.kill()
-        daemon.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
-    lines = content(daemon, "memory/a.md").splitlines()
-    assert sorted(lines) == sorted(f"- {text}" for text in cited)
-    assert len(lines) == writers * notes
-    assert lost(daemon) == []
-    daemon.assert_healthy()
 
 
 def test_a_note_says_where_it_comes_from(started: Daemon) -> None:

@@ -3,6 +3,7 @@
 A private file of JSON lines beside the index. A note is in it before it is in its file.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterable
@@ -113,7 +114,7 @@ class NoteJournal:
         descriptor = os.open(self._path, flags, 0o600)
         with open(descriptor, "ab", buffering=0) as file:
             if file.write(data) < len(data):
-                raise OSError(f"{self._path}: the disk is full")
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
             os.fsync(descriptor)
         self._lines += 1
         self._bytes += len(data)

@@ -5,6 +5,7 @@ import hashlib
 import os
 import re
 import secrets
+import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -173,7 +174,7 @@ class NoteWriter:
     def restore(self) -> list[PlacedNote]:
         """Write again the notes that are no longer in their files. Raises as `write`."""
         with in_turn(self._lock, LOCK_S):
-            return [self._put(note) for note in self.lost()]
+            return [self._put(note, again=True) for note in self.lost()]
 
     def dismiss(self) -> list[JournalNote]:
         """Stop reporting the notes that are no longer in their files; return them."""
@@ -209,6 +210,8 @@ class NoteWriter:
             return frozenset(ids)
         except OSError:
             return frozenset()
+        if not stat.S_ISREG(seen.st_mode):
+            return frozenset(ids)  # a folder or a link has taken its place
         known = self._checked.get(path)
         if known is not None and known[0] == state:
             return known[1]
@@ -244,8 +247,11 @@ class NoteWriter:
                 return self._placed(note, at + 1)
         return None
 
-    def _put(self, note: JournalNote) -> PlacedNote:
-        """Write a note into its file, and first into the journal."""
+    def _put(self, note: JournalNote, *, again: bool = False) -> PlacedNote:
+        """Write a note into its file, and first into the journal.
+
+        It remains in the journal if it can't be written `again`.
+        """
         for last in range(1, _TRIES + 1):
             content, found = self._read(note.path)
             if (block := open_block(split_lines(content))) is not None:
@@ -266,8 +272,9 @@ class NoteWriter:
                 break
             except OSError as error:
                 if error.errno not in (errno.ESTALE, errno.EEXIST) or last == _TRIES:
-                    with suppress(OSError):
-                        self._journal.end(note)
+                    if not again:
+                        with suppress(OSError):
+                            self._journal.end(note)
                     raise
         return self._placed(note, place.first_line)
 
