@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         SessionEntry,
         SessionsResult,
     )
+    from memoryd_client.session_store import SessionStore
 
 __version__ = "0.1.0"
 
@@ -98,6 +99,7 @@ __all__ = [
     "SearchResult",
     "SessionEntry",
     "SessionStartResult",
+    "SessionStore",
     "SessionsResult",
     "StatusResult",
     "SyncResult",
@@ -114,6 +116,7 @@ _NAMES_OF_MODULE = {
     "errors": ("MemorydError",),
     "flush": ("should_flush",),
     "prompt": ("for_prompt",),
+    "session_store": ("SessionStore",),
     "schema.agents": ("AddResult", "AgentSummary", "AgentsResult", "DropResult", "ReloadResult"),
     "schema.notes": ("NoteResult",),
     "schema.recall": ("ContextResult", "ContextSection", "RecallEntry", "RecallResult"),

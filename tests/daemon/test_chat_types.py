@@ -8,7 +8,7 @@ import pytest
 from harness import Daemon
 from mcp_session import McpSession
 
-from memoryd_client import tools
+from memoryd_client import SessionStore, tools
 from memoryd_client.errors import BadRequestError, DeniedError
 
 WARNING = "in a group, MEMORY.md, USER.md and private conversations are left out"
@@ -134,6 +134,29 @@ def test_senders_tell_what_a_chat_is(chats: Daemon) -> None:
     chats.sync()
     assert len(paths(chats, "walnut")) == 3
     assert paths(chats, "walnut", chat_type="group") == {"sessions/chats/family.jsonl"}
+
+
+def test_what_the_client_writes_into_the_older_store_is_read(chats: Daemon) -> None:
+    store = SessionStore(chats.folder / "chats/store")
+    for chat in ("chats/c1", "chats/c2", "groups/g1"):
+        store.append(chat, {"role": "user", "content": f"the walnut of {chat}"})
+    store.append("chats/c1", {"role": "assistant", "content": "a hazel"})
+    store.compact("chats/c1", "They found a walnut.", 1)
+    store.register("chats/c1", channel="whatsapp")
+    store.register("chats/c2", channel="whatsapp", group_id="1203@g.us")
+    chats.sync()
+    with chats.client() as client:
+        assert client.get("sessions/chats/store/chats/c1.json5").text.split("\n") == [
+            "Assistant: a hazel",
+            "Assistant: They found a walnut.",
+        ]
+    assert paths(chats, "walnut") == {
+        f"sessions/chats/store/{chat}.json5" for chat in ("chats/c1", "chats/c2", "groups/g1")
+    }
+    assert paths(chats, "walnut", chat_type="group") == {
+        "sessions/chats/store/groups/g1.json5",
+        "sessions/chats/store/chats/c2.json5",
+    }
 
 
 def test_the_registry_of_the_older_store_tells_what_a_chat_is(chats: Daemon) -> None:

@@ -187,6 +187,20 @@ def test_the_journal_is_bounded(
     assert without_provenance(make().lost()[-1].lines) == ["- note 39"]
 
 
+def test_a_note_whose_text_stands_without_its_comment_is_not_lost(
+    make: Make, tmp_path: Path
+) -> None:
+    writer = make()
+    for text in ("figs", "plums\nand pears"):
+        writer.write(NoteBody(text, file="memory/a.md"))
+    file = tmp_path / "workspace/memory/a.md"
+    lines = without_provenance(file.read_text().splitlines())
+    file.write_text("\n".join(lines))
+    assert writer.lost() == []
+    file.write_text("\n".join(lines).replace("plums", "more plums").replace("figs", "figs, dried"))
+    assert len(writer.lost()) == 2
+
+
 def test_a_workspace_that_is_away_has_lost_nothing(make: Make, tmp_path: Path) -> None:
     writer = make()
     writer.write(NoteBody("x"))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace as with_fields
 
-from memoryd.chunk.provenance import provenance, written_ids
+from memoryd.chunk.provenance import provenance, without_provenance, written_ids
 from memoryd.errors import HintedError
 from memoryd.fs.change_file import FileBytes, append, read_bytes, replace
 from memoryd.fs.lockfile import in_turn
@@ -219,8 +219,15 @@ class NoteWriter:
             lines = split_lines(self._read(path)[0])
         except (OSError, NoteRefusedError):
             return frozenset()
-        # A note that somebody has edited has kept its comment.
-        found = frozenset(ids) - written_ids(lines)
+        # A note that somebody has edited has kept its comment; one that lost it may have its text.
+        standing = written_ids(lines)
+        missing = [note for note in notes if note.id not in standing]
+        text = "\n".join(["", *without_provenance(lines), ""]) if missing else ""
+        found = frozenset(
+            note.id
+            for note in missing
+            if "\n".join(["", *without_provenance(note.lines), ""]) not in text
+        )
         self._checked[path] = state, found
         return found
 
