@@ -85,6 +85,24 @@ def test_a_heading_is_one_line() -> None:
     assert heading_line("## A <!--\nB\t ##") == "A &lt;!-- B"
 
 
+@given(
+    st.lists(
+        st.lists(
+            st.sampled_from(
+                [*"a`-> ", "<!--", "-->", "```", "~~~", "<private>", "</PRIVATE>", "  ", "- "]
+            ),
+            max_size=6,
+        ).map("".join),
+        max_size=6,
+    )
+)
+def test_what_stays_open_is_seen_in_notes_with_and_without_the_word_private(
+    lines: list[str],
+) -> None:
+    """With the word, nothing is skipped."""
+    assert open_block(lines) == open_block(["private", *lines])
+
+
 @given(TEXTS)
 def test_an_entry_is_one_entry_without_headings_comments_or_open_blocks(text: str) -> None:
     entry = entry_lines(text)

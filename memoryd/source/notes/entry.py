@@ -30,6 +30,8 @@ _MARKERS = r"\A([ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*)"
 _HEADING = re.compile(_MARKERS + r"(?=#{1,6}(?:[ \t]|$)|=+[ \t]*$|-+[ \t]*$)")
 """Start of a line that is a heading, or makes one of the line before it."""
 _FENCE = re.compile(_MARKERS + r"(?=```|~~~)")
+_MAY_STAY_OPEN = re.compile(r"```|~~~|private|<!--(?![^\n]*-->)", re.IGNORECASE)
+"""What every block has that goes on behind its line."""
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t]+|$)")
 
 
@@ -67,6 +69,8 @@ def heading_line(text: str) -> str:
 
 def open_block(lines: Sequence[str]) -> str | None:
     """Return what is still open at the end of a note and would swallow an entry; None: nothing."""
+    if not _MAY_STAY_OPEN.search("\n".join(lines)):
+        return None  # without reading a long note line by line each time
     if mask_private(list(lines))[1] is not None:
         return "a <private> block"
     if without_comments([*lines, "-"]).lines[-1] is None:

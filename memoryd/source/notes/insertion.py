@@ -42,7 +42,7 @@ def insertion(content: str, entry: Sequence[str], heading: str | None, title: st
         if block is not entry[0]:
             lead.append(block)
     tail = [""] if after and after[0].strip() else []
-    at = _offset(content, len(before))
+    at = len(content) if end is None else _offset(content, end)
     text = "".join(f"{line}\n" for line in [*lead, *entry, *tail])
     if at and content[at - 1] not in "\r\n":
         text = f"\n{text}"
