@@ -17,6 +17,7 @@ from memoryd.messages import (
     FileChanged,
     FileContent,
     FileGone,
+    FileKey,
     ParsedFile,
     SyncMarker,
     ToParser,
@@ -150,28 +151,43 @@ class Parser:
 
     async def run(self) -> None:
         """Parse until cancelled."""
+        message: ToParser | None = None
         while True:
             # A separate call, so that no large file is kept in memory while waiting.
-            await self._take(await self._inbox.get())
+            message = await self._take(message or await self._inbox.get())
 
-    async def _take(self, message: ToParser | None) -> None:
-        changes: list[FileChanged] = []
-        while isinstance(message, FileChanged):
-            changes.append(message)
-            full = len(changes) >= BATCH_FILES or self._inbox.empty()
+    async def _take(self, message: ToParser | None) -> FileChanged | None:
+        """Handle a message and those that share its work; return one to handle next, if any.
+
+        Writers of one note each send a change of it and a marker. Those that wait are parsed once.
+        """
+        by_key: dict[FileKey, FileChanged] = {}
+        markers: list[SyncMarker] = []
+        while True:
+            if isinstance(message, FileChanged) and (not markers or message.key in by_key):
+                by_key[message.key] = message
+            elif isinstance(message, SyncMarker) and message.paths is not None:
+                markers.append(message)
+            else:
+                break
+            full = len(by_key) >= BATCH_FILES or self._inbox.empty()
             message = None if full else self._inbox.get_nowait()
-        self._in_hand = len(changes)
+        changes = list(by_key.values())
+        self._in_hand = len(changes) + isinstance(message, FileChanged)
         while changes:
             parsed = await self._in_thread(parse_some, changes)
             del changes[: len(parsed)]
             while parsed:
                 await self._pass_on(parsed.pop(0))
+        for marker in markers:  # they are about notes alone, and wait for no transcript
+            await self._writer.put(marker)
+        if isinstance(message, FileChanged):
+            return message
         if isinstance(message, SyncMarker):
-            # One about notes alone does not wait for the transcripts.
-            markers = self._markers if message.paths is None else self._writer
-            await markers.put(message)
+            await self._markers.put(message)
         elif message is not None:
             await self._writer.put(await self._still_gone(message))
+        return None
 
     async def _still_gone(self, gone: FileGone) -> Parsed:
         """Return the result for a file that was missing: it may have returned since."""

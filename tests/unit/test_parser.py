@@ -141,3 +141,22 @@ async def test_a_file_that_has_come_back_is_read_and_not_forgotten(tmp_path: Pat
     assert isinstance(first, ParsedFile)
     assert first.key.path == "back.md"
     assert second == FileGone(FileKey("memory", "away.md"))
+
+
+async def test_waiting_writers_of_one_note_share_its_parsing() -> None:
+    bench = Bench()
+    markers = [SyncMarker(paths=frozenset({Path("/w/a.md")})) for _ in range(4)]
+    everything = SyncMarker()
+    messages: list[ToParser] = [
+        *(changed("a.md"), markers[0], changed("a.md"), markers[1]),
+        *(changed("b.md"), markers[2], everything, changed("b.md"), markers[3]),
+    ]
+    for message in messages:
+        bench.inbox.put_nowait(message)
+    async with bench.running() as parser:
+        outcomes = await bench.outcomes(8)
+        assert (parser.stats(), parser.in_hand()) == (3, 0)
+    assert bench.read == ["a.md", "b.md", "b.md"]
+    passed_on = [o.key.path if isinstance(o, ParsedFile) else o for o in outcomes]
+    first, second, third, fourth = markers
+    assert passed_on == ["a.md", first, second, "b.md", third, everything, "b.md", fourth]
