@@ -38,6 +38,17 @@ def test_the_daemon_reads_the_agents_transcripts_from_now_on(daemon: Daemon) -> 
     daemon.assert_healthy()
 
 
+def test_who_lets_agents_write_notes_is_told_how_they_are_saved(daemon: Daemon) -> None:
+    converse(daemon)
+    daemon.settings += "\nnotes = { tool = true }"
+    daemon.start()
+    done = daemon.memctl("connect", "claude")
+    assert "note: Claude Code asks you before each note; allow mcp__memoryd__memory_note" in (
+        done.stderr
+    )
+    assert "note: the model is asked to save notes with a prompt of yours" in done.stderr
+
+
 def test_a_configuration_that_can_not_be_loaded_is_reported(daemon: Daemon) -> None:
     converse(daemon)
     daemon.start()
