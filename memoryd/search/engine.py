@@ -350,15 +350,18 @@ def _checked(value: Number | None, default: Number, name: str, low: float, high:
     return value
 
 
-def day_of(now: str | None) -> datetime.date | None:
-    """Return the day of who asks, None if the request does not say. Raises `BadQueryError`."""
+def day_of(now: str | None, zone: datetime.tzinfo | None = None) -> datetime.date | None:
+    """Return the day of who asks, in a time zone (None: the asker's); None without a time.
+
+    Raises `BadQueryError`.
+    """
     try:
         moment = None if now is None else datetime.datetime.fromisoformat(now)
     except ValueError:
         moment = datetime.datetime.min
     if moment is not None and moment.tzinfo is None:
         raise BadQueryError(f"now must be a time like 2026-11-28T09:30:00+01:00 (got {now!r})")
-    return None if moment is None else moment.date()
+    return None if moment is None else (moment.astimezone(zone) if zone else moment).date()
 
 
 def _filters(body: SearchBody) -> Filters:
