@@ -80,6 +80,15 @@ def read_untrusted(connection: Connection) -> list[int]:
     return [row for (row,) in found.fetchall()]
 
 
+def files_citing(connection: Connection, conversation: str) -> frozenset[int]:
+    """Return the ids of files with entries that may come from a conversation."""
+    named = msgspec.json.encode(conversation).decode()[1:-1]
+    found = connection.execute(
+        "SELECT DISTINCT file_id FROM chunks WHERE instr(voices, ?)", (named,)
+    )
+    return frozenset(file_id for (file_id,) in found.fetchall())
+
+
 def find_text(connection: Connection, text: str, *, source: str = "sessions") -> list[str]:
     """Return the files of a source that may contain a text, ignoring case, spaces and line ends.
 

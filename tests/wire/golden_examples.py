@@ -159,6 +159,8 @@ BODIES: dict[str, Body] = {
         trusted=True,
         min_confidence=0.25,
         now="2026-11-28T09:30:00+01:00",
+        origins=["owner", "agent"],
+        conversation="sessions/main/family.jsonl#L8",
     ),
     "context_body": ContextBody(
         session="5f0c1d2e",
@@ -237,6 +239,9 @@ BODIES: dict[str, Body] = {
                 text_score=0.5,
                 role="note",
                 origin="owner",
+                conversation="sessions/main/family.jsonl#L8",
+                observed="2026-11-28T09:30+01:00",
+                supersedes="memory/2026-08-14.md#L14",
             ),
             Hit(
                 path="sessions/main/family.jsonl",

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace as with_fields
 
-from memoryd.chunk.provenance import provenance, written_ids
+from memoryd.chunk.provenance import MAX_FIELD_CHARS, provenance, written_ids
 from memoryd.errors import HintedError
 from memoryd.fs.change_file import FileBytes, append, read_bytes, replace
 from memoryd.fs.lockfile import in_turn
@@ -40,7 +40,6 @@ from memoryd_client.shared.citation import cite
 TODAY = "today"
 MAX_TEXT_CHARS = 8_000
 MAX_HEADING_CHARS = 200
-MAX_FIELD_CHARS = 500
 MAX_FILE_BYTES = 8 * 1024 * 1024
 """Maximum size of a note to which memoryd appends, because it reads the note for that."""
 DAY_S = 86_400
