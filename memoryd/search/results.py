@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,7 +18,7 @@ from memoryd.search.query import SOURCES, Filters
 from memoryd.search.snippet import LineReader, cut_snippet
 from memoryd.text.voice import NOTE, UNREAD, Voice, day_of, decode_voices, least_trusted
 from memoryd_client.schema.search import Explanation, Hit, Origin
-from memoryd_client.shared.citation import cite
+from memoryd_client.shared.citation import Citation, cite, read_citation
 
 NOTES, _ = SOURCES
 _TRUSTED = frozenset(Origin) - {Origin.UNTRUSTED}
@@ -28,6 +28,13 @@ Choose = Callable[[Set[int]], Sequence[Candidate]]
 """Function that chooses the candidates to show, best first, without some rows."""
 LineCosines = Callable[[int, str], list[float]]
 """(row, text of the chunk) → the cosine of each of its lines with the query, or nothing."""
+
+
+class Loaded(NamedTuple):
+    """A result, and the citations of conversations from which its lines come."""
+
+    hit: Hit
+    cited: frozenset[Citation] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +66,7 @@ class Loader:
         )
         return {row: tuple(columns) for row, *columns in found}
 
-    def load(self, stored: tuple[Any, ...], candidate: Candidate) -> Hit | None:
+    def load(self, stored: tuple[Any, ...], candidate: Candidate) -> Loaded | None:
         """Return the result for a candidate; None if its chunk is not trusted."""
         path, source, title, date, transcript, *place = stored
         start_line, end_line, text, line_map, origin, voices = place
@@ -92,7 +99,7 @@ class Loader:
             date = day_of([voice, *cited]) or date.partition("/")[0]
         elif not date and voice.source is not None:
             date = voice.source.observed[: len("2026-11-28")]
-        return Hit(
+        hit = Hit(
             path=path,
             start_line=start_line,
             end_line=end_line,
@@ -112,6 +119,7 @@ class Loader:
             date=date,
             **({} if voice.source is None else voice.source._asdict()),
         )
+        return Loaded(hit, _cited(of_lines[shown.start_line - 1 : shown.end_line]))
 
     def _passes(self, key: FileKey, voice: Voice) -> bool:
         conversation = "" if voice.source is None else voice.source.conversation
@@ -125,10 +133,11 @@ def load_distinct(
     """Return the chosen candidates with their results, best first, without near copies.
 
     Others are chosen for the copies, and for candidates without a result. A result that has a word
-    of the query which the better one lacks is not its copy.
+    of the query which the better one lacks is not its copy, unless both are the same messages: in
+    their transcript, and in a note about it.
     """
     stored: dict[int, tuple[Any, ...]] = {}
-    loaded: dict[int, Hit] = {}
+    loaded: dict[int, Loaded] = {}
     runs: dict[int, Runs] = {}
     left_out: set[int] = set()
     while True:
@@ -139,16 +148,19 @@ def load_distinct(
         for candidate in chosen:
             row = candidate.row_id
             if row not in loaded:
-                hit = loader.load(stored[row], candidate) if row in stored else None
-                if hit is None:
+                result = loader.load(stored[row], candidate) if row in stored else None
+                if result is None:
                     left_out.add(row)
                     continue
-                loaded[row], runs[row] = hit, runs_of(hit.snippet)
-            hit = loaded[row]
+                loaded[row], runs[row] = result, runs_of(result.hit.snippet)
+            hit = loaded[row].hit
             words = loader.reader.found_in
             if any(
-                is_copy(runs[row], runs[better.row_id])
-                and words(hit.snippet) <= words(other.snippet)
+                _have_same_messages(loaded[row], loaded[better.row_id])
+                or (
+                    is_copy(runs[row], runs[better.row_id])
+                    and words(hit.snippet) <= words(other.snippet)
+                )
                 for better, other in shown
             ):
                 left_out.add(row)
@@ -156,6 +168,22 @@ def load_distinct(
                 shown.append((candidate, hit))
         if len(left_out) == known:
             return shown
+
+
+def _cited(voices: Sequence[Voice]) -> frozenset[Citation]:
+    named = {voice.source.conversation for voice in voices if voice.source is not None}
+    return frozenset(cited for name in named if (cited := read_citation(name)) is not None)
+
+
+def _have_same_messages(one: Loaded, other: Loaded) -> bool:
+    """Return whether one result is a note about messages that the other one shows."""
+    return any(
+        cited.path == hit.path
+        and cited.first <= hit.snippet_end_line
+        and cited.last >= hit.snippet_start_line
+        for note, hit in ((one, other.hit), (other, one.hit))
+        for cited in note.cited
+    )
 
 
 def _only(text: str, shown: Sequence[bool]) -> str:

@@ -55,6 +55,7 @@ from memoryd_client.schema.status import (
     IdentityStatus,
     QueueStatus,
     RebuildStatus,
+    SessionNotesStatus,
     SkippedPath,
     SourceCount,
     StatusResult,
@@ -524,5 +525,10 @@ BODIES: dict[str, Body] = {
         restricted_socket="/run/user/1000/memoryd/memoryd-agent/memoryd.sock",
         allowed=["search", "get", "status"],
         hidden={"names that begin with a dot": 7},
+        session_notes=SessionNotesStatus(
+            written=2,
+            last="memory/2026-11-28-2104.md",
+            failures=[Failure("sessions/main/family.jsonl", "Permission denied")],
+        ),
     ),
 }
