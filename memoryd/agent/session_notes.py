@@ -145,9 +145,15 @@ class SessionNotes:
         self._stats = SessionNoteStats(self._stats.written, self._stats.last, failures)
 
     def _ended(self, marks: _Marks, pending: Collection[FileKey], now: float) -> list[_Ended]:
-        """Return the conversations that have ended, oldest first. Blocking."""
+        """Return the conversations that have ended, oldest first. Blocking. Raises `OSError`."""
         found: dict[str, _Ended] = {}
-        for each in self._candidates(marks, pending, now):
+        for each in self._candidates(marks, now):
+            if not _may_be_told(each.state):
+                # For good, because its archive may not say any more what kind it was.
+                self._marks.add(each.marks, each.at)
+                continue
+            if each.key in pending or self._empty.get(each.key) == each.at:
+                continue
             ending = self._endings.ending(each.key, each.state)
             is_quiet = self._last_change(each.key, each.at, now) + self._idle_s <= now
             if ending == "over" or (ending == "when quiet" and is_quiet):
@@ -156,15 +162,13 @@ class SessionNotes:
                     found[each.marks[0]] = each
         return sorted(found.values(), key=lambda each: each.at)
 
-    def _candidates(
-        self, marks: _Marks, pending: Collection[FileKey], now: float
-    ) -> Iterator[_Ended]:
+    def _candidates(self, marks: _Marks, now: float) -> Iterator[_Ended]:
+        """Yield the conversations that may become notes once they have ended."""
         for key, row in self._store.catalog.copy().items():
             state = row.transcript
-            if key.source != SOURCE or state is None or key in pending or not state.messages:
+            if key.source != SOURCE or state is None or not state.messages:
                 continue
-            # Others read along in a group; no person began what was spawned.
-            if state.chat_type in (GROUP, CHANNEL) or state.spawned_by or state.gone_at is not None:
+            if state.gone_at is not None:
                 continue
             if self._of_agent is not None and state.owner not in ("", self._of_agent):
                 continue
@@ -172,8 +176,6 @@ class SessionNotes:
             if at is None or at > now:  # unknown, or not to be believed
                 at = min(row.stat.mtime_ns / 1e9, now)
             named = _marks_of(key, state)
-            if self._empty.get(key) == at:
-                continue
             if at > (marks.since or now) and marks.done.keys().isdisjoint(named):
                 yield _Ended(key, state, named, at)
 
@@ -276,6 +278,11 @@ def forget_enabling(index: Path) -> None:
         MarkFile(Path(f"{index}{SUFFIX}")).disable()
     except OSError as error:
         log.warning("session notes: %s", _reason(error))
+
+
+def _may_be_told(state: TranscriptState) -> bool:
+    """Return whether only the owner and the agent take part, and a person began it."""
+    return state.chat_type not in (GROUP, CHANNEL) and not state.spawned_by
 
 
 def _marks_of(key: FileKey, state: TranscriptState) -> list[str]:

@@ -390,9 +390,18 @@ def test_what_was_deleted_spawned_scheduled_or_said_in_a_group_becomes_no_note(
             "subagent:x": {"sessionId": "child", "spawnedBy": "agent:main:main"},
         },
     )
-    for session in ("group", "channel", "cron", "child"):
-        name = f"{session}.jsonl.reset.2026-11-29T10-00-00.000Z"
-        say(chats, name, *openclaw(session, *FERRY))
+    sessions = ("group", "channel", "cron", "child")
+    for session in sessions:
+        asked = "[cron:daily report] " * (session == "cron") + FERRY[0]
+        say(chats, f"{session}.jsonl", *openclaw(session, asked, FERRY[1]))
+    assert notes(chats) == {}
+    # Nothing says any more what these sessions were.
+    register(chats, main={"sessionId": "main"})
+    for session in sessions:
+        file = chats.folder / "chats" / f"{session}.jsonl"
+        file.rename(f"{file}.reset.2026-11-29T10-00-00.000Z")
+    chats.kill()
+    chats.start()
     say(chats, "x.jsonl.deleted.2026-11-29T10-00-00.000Z", *openclaw("x", *FERRY))
     assert notes(chats) == {}
 
