@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ sync = {{ watch_debounce_ms = 20, sessions = {{ idle_seconds = 3600 }} }}
 """
 AT_ONCE = "notes = { enabled = true, idle_minutes = 0.00001 }"
 AN_HOUR = "notes = { enabled = true, idle_minutes = 60 }"
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "sessions"
 DAYS = timedelta(days=3)
 
 
@@ -342,6 +344,31 @@ def test_conversations_of_codex_and_gemini(chats: Daemon) -> None:
         {"id": "2", "timestamp": stamp(), "type": "gemini", "content": "No."},
     )
     assert "- User: Is the tram late?\n- Assistant: No.\n" in "".join(notes(chats).values())
+
+
+def test_every_format_of_the_fixtures_becomes_a_note(daemon: Daemon) -> None:
+    daemon.settings = SETTINGS.format(more=AT_ONCE)
+    marks = daemon.database.parent / "main.sqlite.session-notes"
+    marks.parent.mkdir(parents=True)
+    marks.write_text('{"since": 1}')
+    shutil.copytree(FIXTURES, daemon.folder / "chats")
+    daemon.start()
+    assert len(notes(daemon)) == len(list(FIXTURES.iterdir()))
+    cited = dict[str, list[str]]()
+    with daemon.client() as client:
+        for file in (daemon.workspace / "memory").iterdir():
+            for line in file.read_text().splitlines():
+                if (comment := COMMENT.search(line)) is None:
+                    continue
+                path, _, at = comment[3].partition("#L")
+                cited.setdefault(path, []).append(at)
+                said = client.get(path, start_line=int(at), lines=1).text
+                last = COMMENT.sub("", line).removeprefix("- ").strip()
+                assert last.replace("\\", "") in said.replace("\\", "")
+    names = {f"sessions/chats/{file.name}" for file in FIXTURES.iterdir()}
+    assert cited.keys() == names
+    assert all(at == sorted(at, key=int) and len(at) > 1 for at in cited.values())
+    daemon.assert_healthy()
 
 
 def openclaw(session: str, *texts: str) -> list[dict[str, Any]]:
