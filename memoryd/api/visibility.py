@@ -1,7 +1,6 @@
 """Limits of a request: transcripts by session and agent, private memory by the kind of chat."""
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from memoryd.agent.agent import Agent
 from memoryd.errors import RequestFailedError, bad_request
 from memoryd.index.catalog import FileRow
 from memoryd.messages import FileKey
-from memoryd.source.filenames import MEMORY_FOLDER, ROOT_FILES
+from memoryd.source.filenames import ROOT_FILES, is_session_note
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
 from memoryd.source.transcripts.locations import owner_of
 from memoryd_client.schema.memory import GetBody
@@ -20,8 +19,6 @@ VISIBILITIES = ("self", "tree", "agent", "all")
 """Transcripts that a search sees, from few to all."""
 CHAT_TYPES = ("direct", "group", "channel")
 _PRIVATE_NOTES = frozenset(name.casefold() for name in ROOT_FILES)
-_SESSION_NOTE = re.compile(rf"{MEMORY_FOLDER}/\d{{4}}-\d\d-\d\d-\d{{4}}(?:-\d+)?\.md")
-"""Path of a session note, which a private conversation is in; agents name theirs like this too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +96,7 @@ def narrowed(chat_type: str | None) -> list[str]:
 
 
 def _is_private_note(path: str) -> bool:
-    folded = path.casefold()
-    return folded in _PRIVATE_NOTES or _SESSION_NOTE.fullmatch(folded) is not None
+    return path.casefold() in _PRIVATE_NOTES or is_session_note(path)
 
 
 def check_note(agent: Agent, path: str, chat_type: str | None) -> None:

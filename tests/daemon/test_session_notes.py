@@ -475,6 +475,15 @@ def test_strangers_words_stay_strangers(chats: Daemon) -> None:
     assert "Wire" not in context
 
 
+def test_recall_repeats_no_conversation(chats: Daemon) -> None:
+    chats.write("memory/ferry.md", "- The ferry leaves from the old pier.\n")
+    talk(chats)
+    assert len(notes(chats)) == 2
+    with chats.client() as client:
+        found = client.recall("When does the ferry leave?").entries
+        assert {entry.citation for entry in found} <= {"memory/ferry.md#L1"}
+
+
 def test_others_in_a_group_see_no_session_note(chats: Daemon) -> None:
     talk(chats)
     ((name, _),) = notes(chats).items()
