@@ -199,7 +199,8 @@ def _meaning(name: str, value: str) -> object | None:
     if name == "origin":
         return frozenset({value.lower()}) if value.lower() in set(Origin) else None
     if name == "conversation":
-        return conversation_of(value) or None
+        # Anything else is a word of the question, as in "conversation:yesterday".
+        return conversation_of(value) if value.startswith(f"{SOURCES[1]}/") else None
     try:
         return datetime.date.fromisoformat(value)
     except ValueError:
