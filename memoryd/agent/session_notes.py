@@ -175,8 +175,9 @@ class SessionNotes:
             at = state.last_at
             if at is None or at > now:  # unknown, or not to be believed
                 at = min(row.stat.mtime_ns / 1e9, now)
-            named = _marks_of(key, state)
-            if at > (marks.since or now) and marks.done.keys().isdisjoint(named):
+            if at <= (marks.since or now):
+                continue
+            if marks.done.keys().isdisjoint(named := _marks_of(key, state)):
                 yield _Ended(key, state, named, at)
 
     def _last_change(self, key: FileKey, at: float, now: float) -> float:

@@ -59,7 +59,7 @@ class SearchBody(Body):
     conversation and the written entries that come from it. `now` is the asker's time
     with the offset from UTC (RFC 3339), from which "yesterday" is counted; None means the daemon's.
     `chat_type` is `direct` (or None), `group` or `channel`: in the last two, neither MEMORY.md and
-    USER.md nor private conversations are found, and a warning says so.
+    USER.md nor private conversations and notes about them are found, and a warning says so.
     """
 
     query: str
