@@ -36,6 +36,7 @@ from memoryd.agent.note_texts import NoteTexts
 from memoryd.agent.rebuild_stages import RebuildStages
 from memoryd.agent.recovery import Corruptions, Recovery
 from memoryd.agent.renaming import rename
+from memoryd.agent.session_notes import SessionNotes, forget_enabling
 from memoryd.agent.transcripts import Transcripts
 from memoryd.api.status import Daemon
 from memoryd.chunk.parser import ChunkOptions, Parser
@@ -63,8 +64,10 @@ from memoryd.source.notes.discover import SOURCE as NOTES
 from memoryd.source.notes.discover import Discovery
 from memoryd.source.notes.reconcile import NoteSource, Reconciler
 from memoryd.source.notes.watch import Watcher
+from memoryd.source.notes.write import NoteWriter
+from memoryd.source.transcripts.endings import ConversationEndings
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
-from memoryd.source.transcripts.tracker import TranscriptTracker
+from memoryd.source.transcripts.tracker import TranscriptTracker, nothing_more
 from memoryd.supervisor import Actor
 
 log = logging.getLogger(__name__)
@@ -182,7 +185,8 @@ async def _agent(
 ) -> Agent:
     """Build the groups of stages in data-path order."""
     notes = await _notes(base)
-    transcripts = await _transcripts(base)
+    writer, turn = note_writer(base.config, notes.discovery), asyncio.Lock()
+    transcripts = await _transcripts(base, writer, turn, lookups)
     embedding = join_embedding(
         base.config,
         base.store,
@@ -208,7 +212,8 @@ async def _agent(
             origin_of=discovery.origin,
         ),
         note_texts=NoteTexts(discovery, note_reader(settings, discovery, notes.mounts)),
-        note_writer=note_writer(base.config, discovery),
+        note_writer=writer,
+        note_turn=turn,
         entry_vectors=EntryVectors(embedding.pool),
         events=base.events,
         lookups=lookups,
@@ -253,14 +258,32 @@ async def _notes(base: _Base) -> NoteStages:
     return NoteStages(discovery, mounts, watcher, reconciler, parser)
 
 
-async def _transcripts(base: _Base) -> TranscriptStages | None:
-    if not base.config.settings.sessions.enabled:
+async def _transcripts(
+    base: _Base, writer: NoteWriter, turn: asyncio.Lock, lookups: PlaceThreads
+) -> TranscriptStages | None:
+    settings = base.config.settings.sessions
+    if not settings.notes.enabled:
+        await asyncio.to_thread(forget_enabling, base.store.path)
+    if not settings.enabled:
         return None
     store, queues = base.store, base.queues
     files = await asyncio.to_thread(Transcripts, base.config, store.wanted, store)
     files.forgotten.add(await store.readers.read(load_tombstones))
     if store.writable:
         await rename(files.places, store, files.kept.copies, base.threads)
+    notes = None
+    if settings.notes.enabled:
+        notes = SessionNotes(
+            store,
+            writer,
+            turn,
+            ConversationEndings(files.places, files.stored),
+            lookups,
+            queues.reconcile,
+            workspace=base.config.workspace,
+            idle_s=settings.notes.idle_minutes * 60,
+            of_agent=None if settings.visibility == "all" else base.config.agent,
+        )
     tracker = TranscriptTracker(
         queues.transcripts,
         queues.write,
@@ -268,8 +291,9 @@ async def _transcripts(base: _Base) -> TranscriptStages | None:
         files,
         mounts=Mounts(await store.mount_points(SESSIONS), locate=files.places.real_path),
         thread=base.threads,
+        followed=nothing_more if notes is None else notes.look,
     )
-    return TranscriptStages(tracker, files)
+    return TranscriptStages(tracker, files, notes)
 
 
 def _index(

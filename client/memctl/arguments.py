@@ -39,6 +39,7 @@ class Arguments(Struct):
     min_score: float | None = None
     min_confidence: float | None = None
     sources: list[str] | None = None
+    origins: list[str] | None = None
     path_glob: str | None = None
     since: str | None = None
     until: str | None = None

@@ -92,6 +92,7 @@ _NAME = Kind("NAME", "needs a name")
 _NOTE = Kind("FILE", "needs today, MEMORY.md or a path below memory/")
 _NOTE_KIND = Kind("KIND", "must be fact, decision, preference or todo", _note_kind)
 _ORIGIN = Kind("ORIGIN", "must be owner, system, agent, imported or untrusted", Origin)
+_ORIGINS = Kind(_ORIGIN.metavar, _ORIGIN.must, Origin, repeats=True)
 _PATH = Kind("PATH", "needs a path")
 _PROVIDER = Kind("NAME", "needs the name of a provider")
 _SCOPE = Kind("V", "must be self, tree, agent or all")
@@ -139,6 +140,10 @@ COMMANDS: dict[str, Command] = {
                 "--max-chars", "max_chars", "maximum characters of all snippets together", _WHOLE
             ),
             Option("--trusted", "trusted", "leave out the words of strangers"),
+            Option("--origin", "origins", "only words of this origin; can be repeated", _ORIGINS),
+            Option(
+                "--conversation", "conversation", "only what comes from this conversation", _NAME
+            ),
             Option("--full", "full", "show whole snippets, not only the matching lines"),
             Option("--explain", "explain", "show how each result was scored"),
             Option("--open", "open_hit", "open result N in $EDITOR at its line", _WHOLE),

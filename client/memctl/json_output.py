@@ -60,7 +60,12 @@ def _value(value: object) -> object:
         return _get(value)
     if isinstance(value, Hit):
         optional = ("vectorScore", "textScore", "explanation", "highlights", "confidence")
-        return {k: v for k, v in _fields(value).items() if v is not None or k not in optional}
+        stated = ("conversation", "observed", "supersedes")
+        return {
+            k: v
+            for k, v in _fields(value).items()
+            if not ((v is None and k in optional) or (v == "" and k in stated))
+        }
     if isinstance(value, Struct):
         return _fields(value)
     if isinstance(value, list):

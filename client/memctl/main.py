@@ -177,6 +177,8 @@ def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
                 now=_now(),
                 session=arguments.session,
                 chat_type=arguments.chat_type,
+                origins=arguments.origins,
+                conversation=arguments.conversation,
             )
         case "get":
             return _get(client, arguments)

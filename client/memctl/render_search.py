@@ -57,8 +57,9 @@ def _hit(number: int, hit: Hit, style: Style, most: float | None) -> str:
         head += "  " + style.dim(f"({', '.join(scores)})")
     which = [_INDENT + name] if (name := _which(hit)) else []
     whose = [] if hit.origin in _OWN else [_INDENT + style.bold(_whose(hit))]
+    source = [_INDENT + stated] if (stated := _source(hit)) else []
     why = [] if hit.explanation is None else _why(hit.explanation, style)
-    return "\n".join([head, *which, *whose, *why, *_snippet(hit, style, most)]) + "\n"
+    return "\n".join([head, *which, *whose, *source, *why, *_snippet(hit, style, most)]) + "\n"
 
 
 def _which(hit: Hit) -> str:
@@ -73,6 +74,14 @@ def _whose(hit: Hit) -> str:
     """Return the origin of a stranger's words, with his name and the chat, or the sender."""
     names = " in ".join(printable_name(name) for name in (hit.speaker, hit.channel) if name)
     return f"{printable_name(hit.origin)} · {names}" if names else printable_name(hit.origin)
+
+
+def _source(hit: Hit) -> str:
+    """Return where an entry comes from and what it replaces, as far as it states that."""
+    if not (hit.conversation or hit.supersedes):
+        return ""
+    stated = ("from", hit.conversation), ("observed", hit.observed), ("replaces", hit.supersedes)
+    return " · ".join(f"{name} {printable_name(value)}" for name, value in stated if value)
 
 
 def _why(explanation: Explanation, style: Style) -> list[str]:

@@ -5,6 +5,7 @@ from memoryd_client.schema.status import (
     BatchStatus,
     EmbeddingStatus,
     Failure,
+    SessionNotesStatus,
     StatusResult,
     VectorStatus,
     WatchStatus,
@@ -93,6 +94,7 @@ def _part_rows(result: StatusResult) -> list[Row]:
             ("By source", f"{c.source} · {_amount(c.files, c.total_files, c.chunks)}")
             for c in result.source_counts
         ),
+        ("Session notes", _session_notes(result.session_notes)),
         ("Fallback", result.fallback or None),
         *_vector_rows(result.vector),
         ("FTS", _because(_ready(fts.available), fts.error) if fts.enabled else "disabled"),
@@ -100,6 +102,14 @@ def _part_rows(result: StatusResult) -> list[Row]:
         ("Cache cap", cap if cache.enabled else None),
         *_batch_rows(result.batch),
     ]
+
+
+def _session_notes(notes: SessionNotesStatus | None) -> str | None:
+    if notes is None:
+        return None
+    last = f", last {notes.last}" if notes.last else ""
+    failed = f", {len(notes.failures)} failed" if notes.failures else ""
+    return f"{notes.written} written since the start{last}{failed}"
 
 
 def _vector_rows(vector: VectorStatus) -> list[Row]:

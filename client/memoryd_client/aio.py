@@ -77,6 +77,8 @@ class AsyncClient(AsyncCalls):
         min_confidence: float | None = None,
         now: str | None = None,
         chat_type: str | None = None,
+        origins: list[str] | None = None,
+        conversation: str | None = None,
         timeout_s: float | None = None,
     ) -> SearchResult:
         """Return cited snippets that answer `query`, best first; see `SearchBody`."""
@@ -98,6 +100,8 @@ class AsyncClient(AsyncCalls):
             min_confidence=min_confidence,
             now=now,
             chat_type=chat_type,
+            origins=origins,
+            conversation=conversation,
         )
         return await self._run(requests.search(body), timeout_s)
 

@@ -85,6 +85,8 @@ class Client(CallTurns):
         min_confidence: float | None = None,
         now: str | None = None,
         chat_type: str | None = None,
+        origins: list[str] | None = None,
+        conversation: str | None = None,
         timeout_s: float | None = None,
     ) -> SearchResult:
         """Return cited snippets that answer `query`, best first; see `SearchBody`."""
@@ -106,6 +108,8 @@ class Client(CallTurns):
             min_confidence=min_confidence,
             now=now,
             chat_type=chat_type,
+            origins=origins,
+            conversation=conversation,
         )
         return self._run(requests.search(body), timeout_s)
 

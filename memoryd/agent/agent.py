@@ -10,6 +10,7 @@ from memoryd.agent.consent import notices
 from memoryd.agent.embedding import Embedding
 from memoryd.agent.entry_vectors import EntryVectors
 from memoryd.agent.note_texts import NoteTexts
+from memoryd.agent.session_notes import SessionNotes
 from memoryd.agent.transcripts import Transcripts
 from memoryd.chunk.parser import Parser
 from memoryd.config.load import AgentConfig
@@ -67,10 +68,20 @@ class NoteStages:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptStages:
-    """The stage that follows transcripts, and the transcripts themselves."""
+    """The stage that follows transcripts, the transcripts, and notes about them if enabled."""
 
     tracker: TranscriptTracker
     files: Transcripts
+    notes: SessionNotes | None = None
+
+    def unwritten(self) -> list[str]:
+        """Return a line about session notes that could not be written."""
+        failures = {} if self.notes is None else self.notes.stats().failures
+        if not failures:
+            return []
+        (name, why), *others = failures.items()
+        more = f" ({counted(len(others), 'other note')} too)" if others else ""
+        return [f"session note about {name}{more}: {why}; memoryd tries again every minute"]
 
 
 @dataclass(slots=True)
@@ -152,6 +163,7 @@ class Agent:
         found += self.notes.reconciler.stats().left_out
         if self.transcripts is not None:
             found += [f"transcripts: {why}" for why in self.transcripts.tracker.stats().problems]
+            found += self.transcripts.unwritten()
         if (choice := embedding.resolved.fallback) is not None:
             found.append(
                 f"the fallback provider {choice.provider} is in use: {choice.why};"

@@ -5,6 +5,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import tzinfo
 from functools import partial
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -215,8 +216,13 @@ def note_writer(config: AgentConfig, discovery: Discovery) -> NoteWriter:
         NoteJournal(Path(f"{config.db_path}{JOURNAL_SUFFIX}")),
         lock=Path(paths.state_dir(), f"notes-{place}.lock"),
         mask=redactor(config.settings),
-        zone=None if config.settings.timezone is None else ZoneInfo(config.settings.timezone),
+        zone=time_zone(config.settings),
     )
+
+
+def time_zone(settings: Settings) -> tzinfo | None:
+    """Return the time zone of the days of notes, None for the computer's."""
+    return None if settings.timezone is None else ZoneInfo(settings.timezone)
 
 
 def redactor(settings: Settings) -> Redactor:

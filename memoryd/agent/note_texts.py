@@ -73,8 +73,8 @@ def _parsed(key: FileKey, stat: FileStat, lines: list[str], origin: Origin) -> N
     own[: front.lines] = [""] * front.lines
     for run in outside:
         own[run.first : run.last + 1] = [""] * (run.last + 1 - run.first)
-    for number, of_line in written_entries(lines).origins.items():
-        if of_line is Origin.UNTRUSTED:
+    for number, voice in written_entries(lines).voices.items():
+        if not voice.trusted:
             own[number] = ""
     return NoteText(
         key,

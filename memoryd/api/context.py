@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from memoryd.agent.agent import Agent
+from memoryd.agent.factories import time_zone
 from memoryd.agent.note_texts import NoteText
 from memoryd.api.visibility import is_direct
 from memoryd.chunk.sections import NoteSection
@@ -35,7 +36,8 @@ async def context(agent: Agent, body: ContextBody) -> ContextResult:
     if not is_private:
         return ContextResult(text="", sections=[])
     try:
-        today = day_of(body.now) or datetime.date.today()
+        zone = time_zone(agent.config.settings)
+        today = day_of(body.now, zone) or datetime.datetime.now(zone).date()
     except BadQueryError as error:
         raise bad_request(str(error)) from error
     names = [*ROOT_FILES, *_of_day(agent, today), *_of_day(agent, today - _DAY)]

@@ -13,7 +13,13 @@ from msgspec import structs
 from memoryd.agent.agent import Agent
 from memoryd.agent.forgotten import stem
 from memoryd.agent.transcripts import Transcripts
-from memoryd.api.forget_notes import delete_note, find_note, forget_written, lines_with
+from memoryd.api.forget_notes import (
+    delete_note,
+    find_note,
+    forget_written,
+    lines_with,
+    notes_about,
+)
 from memoryd.api.get import as_named
 from memoryd.api.handlers import while_writable
 from memoryd.errors import RequestFailedError, bad_request
@@ -83,10 +89,22 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
     named = await _named(agent, transcripts, body)
     paths = [key.path for key in named.keys]
     result = ForgetResult(paths, named.messages, body.dry_run, unread=named.unread)
-    result.notes = [f"{path}:{line}" for path, line in named.notes]
     of_note = body.path is not None and not _names_transcript(body.path)
-    # Without a transcript, only what deleted notes have left behind is removed.
-    if body.dry_run or not (paths or of_note or body.match is not None):
+    about = None
+    if body.match is None and not of_note:
+        about = await notes_about(agent, body.session, paths)
+        named.notes = [place for places in about.places.values() for place in places]
+    result.notes = [f"{path}:{line}" for path, line in named.notes]
+    if body.dry_run:
+        return result
+    is_written = _of_written(body) if about is None else about.in_journal
+    if about is not None and body.delete_source:
+        named.keys += [FileKey(NOTES, path) for path in about.whole]
+        left = [place for path, places in about.places.items() for place in places]
+        result.notes = [f"{path}:{line}" for path, line in left if path not in about.whole]
+    # Without a transcript, only what notes have left behind is removed.
+    if not (named.keys or of_note or body.match is not None):
+        await forget_written(agent, is_written)
         return result
     # Other files may have these names in the end: delete only the files that have them now.
     sources = {}
@@ -95,8 +113,10 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
     digests = await store.readers.read(lambda c: chunk_hashes(c, named.keys))
     if of_note and body.delete_source:
         result.deleted = await delete_note(agent, body.path or "")
-    if body.session is None:
-        await forget_written(agent, _of_written(body))
+    if about is not None and body.delete_source:
+        for path in about.whole:
+            result.deleted += await delete_note(agent, path)
+    await forget_written(agent, is_written)
     if transcripts is not None:
         transcripts.forgotten.add(named.tombstones)
     await agent.sync(vectors=False)
@@ -146,7 +166,7 @@ def _of_written(body: ForgetBody) -> Callable[[JournalNote], bool]:
     if body.path is not None:
         return lambda note: note.path == body.path
     pattern = _pattern(body.match or "")
-    return lambda note: pattern.search(_fold(on_one_line(note.inserted))) is not None
+    return lambda note: pattern.search(_fold(on_one_line(note.text))) is not None
 
 
 def _remains(agent: Agent) -> list[str]:

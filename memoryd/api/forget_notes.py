@@ -4,14 +4,20 @@ import re
 import stat
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 
 from memoryd.agent.agent import Agent
+from memoryd.agent.forgotten import stem
 from memoryd.api.get import absolute
+from memoryd.chunk.provenance import written_entries
 from memoryd.errors import RequestFailedError, bad_request, unavailable
 from memoryd.fs.safe_open import stat_file, unlink_file
+from memoryd.index.queries import files_citing
 from memoryd.messages import FileKey
+from memoryd.search.query import conversation_of
 from memoryd.source.notes.discover import SOURCE, Discovery
 from memoryd.source.notes.journal import JournalNote
 from memoryd.source.notes.read import read_file
@@ -69,6 +75,77 @@ async def forget_written(agent: Agent, condition: Callable[[JournalNote], bool])
             f"nothing was forgotten: can't write the journal of notes: {error.strerror or error}",
             "free disk space, or check the folder of the index",
         ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class NotesAbout:
+    """Written notes that come from forgotten conversations.
+
+    `places` has their (path, line) by the path of each note file. The files in `whole` have nothing
+    else. `in_journal` tells which notes of the journal do.
+    """
+
+    places: dict[str, list[tuple[str, int]]]
+    whole: list[str]
+    in_journal: Callable[[JournalNote], bool]
+
+
+async def notes_about(
+    agent: Agent, session: str | None, transcripts: Collection[str]
+) -> NotesAbout:
+    """Return the notes that come from a session, or from transcripts by name.
+
+    Raises `RequestFailedError`.
+    """
+    names = {stem(path) for path in transcripts}
+
+    def in_journal(note: JournalNote) -> bool:
+        return note.session in (names if session is None else {*names, session}) or bool(
+            _entries_about(note.lines, names)
+        )
+
+    try:
+        async with agent.note_turn:
+            noted = await agent.look_up(agent.note_writer.noted, at=agent.index.store.path)
+    except OSError as error:
+        raise unavailable(f"can't read the journal of notes: {error.strerror or error}") from error
+    written = {note.path for note in noted if in_journal(note)}
+    names |= {
+        stem(conversation_of(voice.source.conversation))
+        for note in noted
+        if session is not None and note.session == session
+        for voice in written_entries(note.lines).voices.values()
+        if voice.source is not None
+    }
+    for name in names:
+        citing = partial(files_citing, conversation=name)
+        ids = await agent.index.store.readers.read(citing)
+        rows = agent.index.store.catalog.rows.items()
+        written |= {key.path for key, row in rows if key.source == SOURCE and row.file_id in ids}
+    places, whole = dict[str, list[tuple[str, int]]](), list[str]()
+    for path in sorted(written):
+        file = agent.notes.discovery.workspace / path
+        lines = await agent.look_up(_lines, agent.notes.discovery, file, at=file) or []
+        if found := _entries_about(lines, names):
+            starts = [at + 1 for at in sorted(found) if at - 1 not in found or _begins(lines[at])]
+            places[path] = [(path, line) for line in starts]
+            rest = (line for at, line in enumerate(lines) if at not in found)
+            if all(not line.strip() or line.startswith("# ") for line in rest):
+                whole.append(path)
+    return NotesAbout(places, whole, in_journal)
+
+
+def _entries_about(lines: Sequence[str], names: Collection[str]) -> set[int]:
+    """Return the indexes of the lines of written entries that come from these transcripts."""
+    return {
+        at
+        for at, voice in written_entries(lines).voices.items()
+        if voice.source is not None and stem(conversation_of(voice.source.conversation)) in names
+    }
+
+
+def _begins(line: str) -> bool:
+    return line.startswith("- ")
 
 
 def _delete(discovery: Discovery, file: Path) -> list[str]:

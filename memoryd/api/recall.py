@@ -16,7 +16,7 @@ from memoryd.messages import FileKey
 from memoryd.search.engine import BadQueryError, day_of
 from memoryd.search.recall import SHOWN, NoteChunk, Recaller
 from memoryd.search.retrievers import RetrieverError, VectorRetriever
-from memoryd.source.filenames import ROOT_FILES
+from memoryd.source.filenames import ROOT_FILES, is_session_note
 from memoryd.source.transcripts.strip import own_words
 from memoryd.text.fold import fold
 from memoryd.text.message import essence, has_phrase
@@ -63,8 +63,10 @@ async def recall(agent: Agent, body: RecallBody) -> RecallResult:
     notes, warnings = await read_notes(agent, ROOT_FILES)
     origin_of = agent.notes.discovery.origin
     recaller = Recaller(agent.index.store, _local_vectors(agent), origin_of)
+    # What was said before is no answer: the message itself may stand there.
+    talk = {key for key in agent.index.store.catalog.rows if is_session_note(key.path)}
     read, chunks = await recaller.read(
-        message, agent.entry_vectors.kind, without=frozenset(note.key for note in notes)
+        message, agent.entry_vectors.kind, without=frozenset(note.key for note in notes) | talk
     )
     found = [
         _Found(note.key, entry, note.date, note.origin, curated=True)

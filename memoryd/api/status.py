@@ -165,7 +165,17 @@ async def status(
         fallback=None if choice is None else f"{choice.provider}, since {choice.why}",
         notices=agent.notices(),
         without_vector=0 if agent.embedding.pool is None else store.set_aside,
+        session_notes=_session_notes(agent),
     )
+
+
+def _session_notes(agent: Agent) -> wire.SessionNotesStatus | None:
+    notes = None if agent.transcripts is None else agent.transcripts.notes
+    if notes is None:
+        return None
+    stats = notes.stats()
+    failures = [wire.Failure(name, why) for name, why in [*stats.failures.items()][:LISTED]]
+    return wire.SessionNotesStatus(stats.written, stats.last, failures)
 
 
 def _batch(agent: Agent) -> wire.BatchStatus:

@@ -9,7 +9,7 @@ from memoryd.agent.agent import Agent
 from memoryd.errors import RequestFailedError, bad_request
 from memoryd.index.catalog import FileRow
 from memoryd.messages import FileKey
-from memoryd.source.filenames import ROOT_FILES
+from memoryd.source.filenames import ROOT_FILES, is_session_note
 from memoryd.source.transcripts.locations import SOURCE as SESSIONS
 from memoryd.source.transcripts.locations import owner_of
 from memoryd_client.schema.memory import GetBody
@@ -37,11 +37,11 @@ class Audience:
     def may_see(self, rows: Mapping[FileKey, FileRow], key: FileKey) -> bool:
         """Return whether a file may be shown: notes, and transcripts as `visibility` says.
 
-        Where others read along, neither curated notes nor private conversations are shown. A
-        conversation of an unknown kind is private.
+        Where others read along, neither curated notes nor private conversations, or notes about
+        them, are shown. A conversation of an unknown kind is private.
         """
         if key.source != SESSIONS:
-            return self.is_private or key.path.casefold() not in _PRIVATE_NOTES
+            return self.is_private or not _is_private_note(key.path)
         state = rows[key].transcript if key in rows else None
         if state is None or not (self.is_private or state.chat_type in ("group", "channel")):
             return False
@@ -95,12 +95,16 @@ def narrowed(chat_type: str | None) -> list[str]:
     return [f"in a {chat_type}, MEMORY.md, USER.md and private conversations are left out"]
 
 
+def _is_private_note(path: str) -> bool:
+    return path.casefold() in _PRIVATE_NOTES or is_session_note(path)
+
+
 def check_note(agent: Agent, path: str, chat_type: str | None) -> None:
     """Raise `RequestFailedError` for a note that is not for this kind of chat."""
     if is_direct(chat_type):
         return
     file = Path(os.path.normpath(agent.notes.discovery.workspace / path))
-    if agent.notes.discovery.key(file).path.casefold() in _PRIVATE_NOTES:
+    if _is_private_note(agent.notes.discovery.key(file).path):
         raise _refused(path, chat_type)
 
 

@@ -18,9 +18,7 @@ _HEADING = re.compile(r" {0,3}(#{1,6})(?=[ \t]|\Z)")
 _MARKER_STARTS = frozenset(" #")
 _DELIMITERS = re.compile(r"[ \t]*\|?(?:[ \t]*:?-+:?[ \t]*(?:\||\Z))+[ \t]*")
 """The line below the first one of a table."""
-NO_ORIGINS: Mapping[int, Origin] = {}
-_WRITTEN = {origin: Voice(Role.NOTE, origin) for origin in Origin} | {Origin.OWNER: NOTE}
-"""Voices of written entries, one object for each origin."""
+NONE_WRITTEN: Mapping[int, Voice] = {}
 _MARKER_CHARS = 4096
 """Maximum characters of an overlong line that are searched for a heading or fence."""
 
@@ -32,7 +30,7 @@ def chunk_markdown(
     overlap: int = 80,
     max_bytes: int = 8000,
     outside: Sequence[OutsideLines] = (),
-    origins: Mapping[int, Origin] = NO_ORIGINS,
+    written: Mapping[int, Voice] = NONE_WRITTEN,
     first_line: int = 1,
 ) -> list[Chunk]:
     """Cut lines without their ends into chunks; the same lines always give the same chunks.
@@ -47,7 +45,7 @@ def chunk_markdown(
     it, up to `overlap` tokens and half a chunk, unless it starts with a heading.
     A line too long for one chunk is cut at sentences or words; its parts follow each other without
     a line end. Lines of `outside` content share no chunk with others, and their headings apply to
-    them alone. Lines of other `origins` than the owner's are named by their index (0-based);
+    them alone. `written` has the voices of lines that memoryd wrote, by their index (0-based);
     untrusted ones share no chunk with others either. The lines are numbered from `first_line` on. A
     line that is None is left out, and no chunk spans it.
 
@@ -67,7 +65,7 @@ def chunk_markdown(
     items = _items(
         enumerate(lines, start=first_line),
         outside,
-        {index + 1: _WRITTEN[origin] for index, origin in origins.items()},
+        {index + 1: voice for index, voice in written.items()},
         budget=budget,
         part=part,
         max_bytes=max_bytes,

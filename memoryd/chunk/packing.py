@@ -183,7 +183,9 @@ class ChunkPacker:
 
 def _is_apart(one: Voice, other: Voice) -> bool:
     """Return whether lines of two voices share no chunk: a stranger's with those of others."""
-    return one is not other and not (one.trusted and other.trusted)
+    if one is other or (one.trusted and other.trusted):
+        return False
+    return one.origin is not other.origin or not (one.source and other.source)
 
 
 def _sums(items: list[ChunkItem]) -> tuple[int, int]:

@@ -73,7 +73,7 @@ def parse(
         overlap=min(options.overlap, options.tokens - 1),
         max_bytes=options.max_bytes,
         outside=outside,
-        origins=written.origins,
+        written=written.voices,
         first_line=front.lines + 1,
     )
     return ParsedFile(change.key, content.stat, content.hash, chunks, remarks, facts=facts)

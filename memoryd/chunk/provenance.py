@@ -7,22 +7,29 @@ Anybody may write such a comment, so it can lower the trust in its entry, but ne
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from memoryd.chunk.fences import Fences
-from memoryd.text.voice import least_trusted
-from memoryd_client.schema.search import Origin
+from memoryd.text.voice import NOTE, EntrySource, Voice, least_trusted
+from memoryd_client.schema.search import Origin, Role
 
+MAX_FIELD_CHARS = 500
+"""Maximum length of a field of a comment; a longer one does not count."""
+_WRITTEN = {origin: Voice(Role.NOTE, origin) for origin in Origin} | {Origin.OWNER: NOTE}
+"""Voices of entries of an unknown source, one object for each origin."""
+_NO_SOURCE = EntrySource()
 _OPEN, _CLOSE = "<!-- memoryd:", "-->"
 _FIELD = re.compile(r"\s*(\w+)=(.*)", re.DOTALL)
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f%;<>\u2028\u2029]|--")
 
 
 class WrittenEntries(NamedTuple):
-    """Lines of written entries by their index (0-based): without comments, and their origins."""
+    """Lines of written entries by their index (0-based): without comments, and their voices."""
 
     shown: dict[int, str]
-    origins: dict[int, Origin]
+    voices: dict[int, Voice]
 
 
 def provenance(fields: Mapping[str, str]) -> str:
@@ -42,13 +49,13 @@ def written_entries(lines: Sequence[str]) -> WrittenEntries:
         return found
     fences = Fences()
     first: int | None = None
-    last, origins, after_blank = -1, list[Origin](), True
+    last, comments, after_blank = -1, list[str](), True
 
     def close() -> None:
-        if origins:
+        if comments:
             begin = last if first is None else first
-            found.origins.update(dict.fromkeys(range(begin, last + 1), least_trusted(origins)))
-            origins.clear()
+            found.voices.update(dict.fromkeys(range(begin, last + 1), _voice(comments)))
+            comments.clear()
 
     for number, line in enumerate(lines):
         is_code = fences.read(line) > 0
@@ -61,12 +68,12 @@ def written_entries(lines: Sequence[str]) -> WrittenEntries:
         after_blank = not line.strip()
         if is_code or _OPEN not in line:
             continue
-        shown, comments = _cut(line)
-        if comments:
+        shown, of_line = _cut(line)
+        if of_line:
             if first is None:
                 close()
             found.shown[number] = shown
-            origins.extend(map(_origin, comments))
+            comments.extend(of_line)
             last = number
     close()
     return found
@@ -102,11 +109,42 @@ def _fields(comment: str) -> dict[str, str]:
     return {found[1]: found[2].strip() for found in named if found is not None}
 
 
-def _origin(comment: str) -> Origin:
+def _voice(comments: Sequence[str]) -> Voice:
+    """Return the voice of an entry: its least trusted origin, and what is stated first."""
+    read = [_fields(comment) for comment in comments]
+    origin = least_trusted(_origin(fields.get("origin")) for fields in read)
+    stated = (
+        next((value for fields in read if (value := check(fields.get(name, "")))), "")
+        for name, check in _CHECKS.items()
+    )
+    source = EntrySource(*stated)
+    return _WRITTEN[origin] if source == _NO_SOURCE else _WRITTEN[origin]._replace(source=source)
+
+
+def _origin(stated: str | None) -> Origin:
     try:
-        return Origin(_fields(comment).get("origin", Origin.OWNER))
+        return Origin.OWNER if stated is None else Origin(stated)
     except ValueError:
         return Origin.UNTRUSTED  # of a later version, or made up
+
+
+def _citation(stated: str) -> str:
+    """Return a citation as it was given, "" for one that is too long or no text on a line."""
+    text = unquote(stated) if len(stated) <= 12 * MAX_FIELD_CHARS else ""
+    return text if len(text) <= MAX_FIELD_CHARS and text.isprintable() else ""
+
+
+def _time(stated: str) -> str:
+    """Return a time with its offset from UTC, "" for anything else."""
+    try:
+        is_time = datetime.fromisoformat(stated).tzinfo is not None
+    except ValueError:
+        return ""
+    return stated if is_time else ""
+
+
+_CHECKS = {"conversation": _citation, "observed": _time, "supersedes": _citation}
+"""Checks of the fields of `EntrySource`, in their order."""
 
 
 def _quoted(found: re.Match[str]) -> str:

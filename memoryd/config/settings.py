@@ -188,6 +188,16 @@ class Cache(Section, frozen=True):
     deleted_days: Annotated[float, Meta(ge=0)] = 7.0
 
 
+class SessionNoteSettings(Section, frozen=True):
+    """Notes about conversations that have ended.
+
+    Where an agent records no end, a conversation ends when nothing was added for `idle_minutes`.
+    """
+
+    enabled: bool = False
+    idle_minutes: Annotated[float, Meta(gt=0)] = 240.0
+
+
 class Sessions(Section, frozen=True):
     """Transcripts as a source. Without `paths`, they are read from the usual places of `formats`.
 
@@ -204,6 +214,7 @@ class Sessions(Section, frozen=True):
     formats: tuple[Formats, ...] = get_args(Formats)
     owners: tuple[str, ...] = ()
     keep_days: Annotated[float, Meta(ge=0)] | None = None
+    notes: SessionNoteSettings = SessionNoteSettings()
 
 
 class Redact(Section, frozen=True):

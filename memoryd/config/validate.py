@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 
 from memoryd.config.operations import EFFECTS, READING
-from memoryd.config.settings import Section, Settings, SocketSettings
+from memoryd.config.settings import Section, Sessions, Settings, SocketSettings
 from memoryd.errors import ECHO_CHARS, HintedError
 from memoryd_client.wire.protocol import Op
 
@@ -48,6 +48,15 @@ def mistakes(settings: Settings) -> Iterator[Mistake]:
     if key_header is not None and not _HEADER_NAME.fullmatch(key_header):
         yield "remote.api_key_header", "not a valid header name"
     yield from _timezone(settings.timezone)
+    yield from _session_notes(settings.sessions)
+
+
+def _session_notes(sessions: Sessions) -> Iterator[Mistake]:
+    if sessions.notes.enabled and not sessions.enabled:
+        yield "sessions.notes.enabled", "needs sessions.enabled = true"
+    if sessions.notes.enabled and sessions.visibility in ("self", "tree"):
+        why = "all sessions find notes; set sessions.visibility to agent or all, or disable notes"
+        yield "sessions.notes.enabled", why
 
 
 def _timezone(name: str | None) -> Iterator[Mistake]:

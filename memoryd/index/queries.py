@@ -74,10 +74,33 @@ def read_chunks(connection: Connection, key: FileKey) -> list[Chunk]:
     ]
 
 
+def read_last_chunks(connection: Connection, key: FileKey, limit: int) -> list[Chunk]:
+    """Return the last chunks of a file in order."""
+    found = connection.execute(
+        "SELECT start_line, end_line, text, heading, line_map, origin, voices"
+        " FROM chunks JOIN files USING (file_id) WHERE source = ? AND path = ?"
+        " ORDER BY start_line DESC, end_line DESC, row_id DESC LIMIT ?",
+        (*key, limit),
+    )
+    return [
+        Chunk(first, last, text, heading, line_map, Origin(origin), voices)
+        for first, last, text, heading, line_map, origin, voices in reversed(found.fetchall())
+    ]
+
+
 def read_untrusted(connection: Connection) -> list[int]:
     """Return the rows of all untrusted chunks."""
     found = connection.execute("SELECT row_id FROM chunks WHERE origin = 'untrusted'")
     return [row for (row,) in found.fetchall()]
+
+
+def files_citing(connection: Connection, conversation: str) -> frozenset[int]:
+    """Return the ids of files with entries that may come from a conversation."""
+    named = msgspec.json.encode(conversation).decode()[1:-1]
+    found = connection.execute(
+        "SELECT DISTINCT file_id FROM chunks WHERE instr(voices, ?)", (named,)
+    )
+    return frozenset(file_id for (file_id,) in found.fetchall())
 
 
 def find_text(connection: Connection, text: str, *, source: str = "sessions") -> list[str]:

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from memoryd.config.settings import QuerySettings as QuerySettings
 from memoryd.index.driver import Connection
+from memoryd.index.queries import files_citing
 from memoryd.index.store import Store
 from memoryd.messages import FileKey
 from memoryd.search import ageing, fuse
@@ -26,18 +27,17 @@ from memoryd.search.evidence import Question
 from memoryd.search.fuse import Candidate
 from memoryd.search.gather import Gathered, Gathering, gathering
 from memoryd.search.lexical import UNKNOWN
-from memoryd.search.query import MAX_GLOB_CHARS, MAX_GLOB_STARS, SOURCES, Filters, parse
-from memoryd.search.results import (
-    Choose,
-    LineReader,
-    Loader,
-    OriginOf,
-    explained,
-    highlights,
-    load_distinct,
-    within,
+from memoryd.search.query import (
+    MAX_GLOB_CHARS,
+    MAX_GLOB_STARS,
+    SOURCES,
+    Filters,
+    conversation_of,
+    parse,
 )
+from memoryd.search.results import Choose, Loader, OriginOf, explained, load_distinct, within
 from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers, VectorRetriever
+from memoryd.search.snippet import LineReader, highlights
 from memoryd_client.schema.search import Confidence, Origin, SearchBody, SearchResult
 
 Number = TypeVar("Number", int, float)
@@ -148,7 +148,7 @@ class SearchEngine:
             vector=mode != "keyword",
             trusted=body.trusted,
         )
-        overfetch = OVERFETCH if query.without or query.required else 1
+        overfetch = OVERFETCH if query.without or query.required or filters.of_lines else 1
         k = max(LEAST_CANDIDATES, max_results * settings.hybrid.candidate_multiplier)
         k = min(MAX_CANDIDATES, k * overfetch)
         encoded, readings = EncodedQuery(), list[Gathering]()
@@ -187,6 +187,7 @@ class SearchEngine:
             origin_of=self._origin_of,
             max_chars=settings.snippet_chars,
             trusted=body.trusted,
+            filters=filters,
         )
         load = partial(load_distinct, choose=choose, loader=loader)
         shown = await self._store.readers.read(load)
@@ -329,12 +330,16 @@ class SearchEngine:
         self, filters: Filters, visible: Visible | None, *, trusted: bool
     ) -> FileIds:
         rows = list(self._store.catalog.rows.items())
+        cited: FileIds = None
+        if (name := filters.conversation) is not None:
+            cited = await self._store.readers.read(partial(files_citing, conversation=name))
 
         def pick() -> FileIds:
             return frozenset(
                 row.file_id
                 for key, row in rows
                 if filters.accept(key, row.stat, row.facts)
+                and (cited is None or key.source != NOTES or row.file_id in cited)
                 and (visible is None or visible(key))
                 and not (trusted and self._origin_of(key) is Origin.UNTRUSTED)
             )
@@ -350,15 +355,18 @@ def _checked(value: Number | None, default: Number, name: str, low: float, high:
     return value
 
 
-def day_of(now: str | None) -> datetime.date | None:
-    """Return the day of who asks, None if the request does not say. Raises `BadQueryError`."""
+def day_of(now: str | None, zone: datetime.tzinfo | None = None) -> datetime.date | None:
+    """Return the day of who asks, in a time zone (None: the asker's); None without a time.
+
+    Raises `BadQueryError`.
+    """
     try:
         moment = None if now is None else datetime.datetime.fromisoformat(now)
     except ValueError:
         moment = datetime.datetime.min
     if moment is not None and moment.tzinfo is None:
         raise BadQueryError(f"now must be a time like 2026-11-28T09:30:00+01:00 (got {now!r})")
-    return None if moment is None else moment.date()
+    return None if moment is None else (moment.astimezone(zone) if zone else moment).date()
 
 
 def _filters(body: SearchBody) -> Filters:
@@ -372,7 +380,17 @@ def _filters(body: SearchBody) -> Filters:
         path_glob=body.path_glob,
         since=_date(body.since, "since"),
         until=_date(body.until, "until"),
+        origins=_origins(body.origins),
+        conversation=conversation_of(body.conversation or "") or None,
     )
+
+
+def _origins(names: list[str] | None) -> frozenset[str] | None:
+    if names is None:
+        return None
+    if unknown := sorted(set(names) - set(Origin)):
+        raise BadQueryError(f"unknown origin {unknown[0]!r}: use {', '.join(Origin)}")
+    return frozenset(names)
 
 
 def _date(text: str | None, name: str) -> datetime.date | None:

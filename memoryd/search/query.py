@@ -1,8 +1,8 @@
 """Search syntax and file filters. Pure.
 
-`"…"`, `-word`, `-"…"`, `path:GLOB`, `source:NAME`, `since:DATE`, `until:DATE`, `tag:NAME`,
-`[NAME:VALUE]`, `[NAME]` and `NAME:VALUE` of a property are operators. Anything else is plain text,
-and so is an operator with an invalid value.
+`"…"`, `-word`, `-"…"`, `path:GLOB`, `source:NAME`, `since:DATE`, `until:DATE`, `origin:NAME`,
+`conversation:NAME`, `tag:NAME`, `[NAME:VALUE]`, `[NAME]` and `NAME:VALUE` of a property are
+operators. Anything else is plain text, and so is an operator with an invalid value.
 """
 
 import datetime
@@ -18,9 +18,18 @@ from memoryd.text.front_matter import tags
 from memoryd.text.normal_form import composed
 from memoryd.text.periods import Period, read_period
 from memoryd.text.titles import title_key
+from memoryd_client.schema.search import Origin
+from memoryd_client.shared.citation import read_citation
 
 SOURCES = ("memory", "sessions")
-_FIELDS = {"source": "sources", "path": "path_glob", "since": "since", "until": "until"}
+_FIELDS = {
+    "source": "sources",
+    "path": "path_glob",
+    "since": "since",
+    "until": "until",
+    "origin": "origins",
+    "conversation": "conversation",
+}
 """Operators, and the fields of `Filters` that they set."""
 MAX_GLOB_CHARS = 500
 MAX_GLOB_STARS = 10
@@ -29,7 +38,9 @@ MAX_GLOB_STARS = 10
 _QUOTED = re.compile(r'"([^"]{2,200})"')
 # Quoted text is skipped, because it contains no operators.
 _OR_QUOTED = r'"[^"]{2,200}"|(?:^|(?<=\s))'
-_NAMED = re.compile(_OR_QUOTED + r'(?:(path|source|since|until|tag):("[^"]+"|\S+))')
+_NAMED = re.compile(
+    _OR_QUOTED + r'(?:(path|source|since|until|tag|origin|conversation):("[^"]+"|\S+))'
+)
 _PROPERTY = re.compile(
     _OR_QUOTED
     + r"""(?:\[(["']?)([^\[\]"':]{1,100})\1(?:: ?("[^"\]]{0,200}"|[^\[\]"]{0,200}))?\](?![(\]])"""
@@ -44,7 +55,8 @@ class Filters:
     """Conditions on files; None means any. Dates are inclusive.
 
     A file must have each of the `tags`, and each of the `properties`: a name in lower case, and the
-    key of a value; None: any value.
+    key of a value; None: any value. `origins` and `conversation`, the name of a transcript, are
+    conditions on lines.
     """
 
     sources: frozenset[str] | None = None
@@ -53,6 +65,8 @@ class Filters:
     until: datetime.date | None = None
     tags: tuple[str, ...] = ()
     properties: tuple[tuple[str, str | None], ...] = ()
+    origins: frozenset[str] | None = None
+    conversation: str | None = None
 
     def both(self, other: "Filters") -> "Filters":
         """Return the conditions of both; where both have one, that of `self`."""
@@ -63,6 +77,8 @@ class Filters:
             self.until or other.until,
             self.tags + other.tags,
             self.properties + other.properties,
+            self.origins or other.origins,
+            self.conversation or other.conversation,
         )
 
     @property
@@ -70,9 +86,23 @@ class Filters:
         """Return whether every file passes."""
         return self == Filters()
 
+    @property
+    def of_lines(self) -> bool:
+        """Return whether there are conditions on lines."""
+        return self.origins is not None or self.conversation is not None
+
+    def accept_line(self, key: FileKey, origin: Origin, conversation: str) -> bool:
+        """Return whether a line of a file may be shown; `conversation` is cited for it, or ""."""
+        if self.origins is not None and origin not in self.origins:
+            return False
+        cited = conversation_of(conversation)
+        return self.conversation is None or self.conversation in (key.path, cited)
+
     def accept(self, key: FileKey, stat: FileStat, facts: FileFacts = NO_FACTS) -> bool:
         """Return whether a file's chunks may be candidates."""
         if self.sources is not None and key.source not in self.sources:
+            return False
+        if self.conversation not in (None, key.path) and key.source == SOURCES[1]:
             return False
         if self.path_glob is not None and not _matches(self.path_glob, key.path):
             return False
@@ -166,10 +196,21 @@ def _meaning(name: str, value: str) -> object | None:
             return None
         # A plain name matches all paths that contain it.
         return value if any(char in value for char in "*?") else f"**{value}**"
+    if name == "origin":
+        return frozenset({value.lower()}) if value.lower() in set(Origin) else None
+    if name == "conversation":
+        # Anything else is a word of the question, as in "conversation:yesterday".
+        return conversation_of(value) if value.startswith(f"{SOURCES[1]}/") else None
     try:
         return datetime.date.fromisoformat(value)
     except ValueError:
         return None
+
+
+def conversation_of(citation: str) -> str:
+    """Return the name of the transcript that a citation names, with or without lines."""
+    cited = read_citation(citation.strip())
+    return citation.strip() if cited is None else cited.path
 
 
 def period_of(stat: FileStat, facts: FileFacts) -> Period:

@@ -1,19 +1,8 @@
-"""Results: chosen chunks with their snippets, line ranges, citations and explanations.
+"""Results: chosen chunks with their snippets, line ranges, citations and explanations."""
 
-A snippet is the part of a chunk that answers: whole lines, with their own line range. Each line
-gets a probability of being the answer, by a model that was fitted to the evidence lines of half of
-LoCoMo's questions; the run of lines with the highest sum, weighed by the share of the query's words
-that it has, is shown. The model uses the line's share of the query's terms, the share that few
-other lines have, the cosine of its window, and whether the line before asks with these terms.
-"""
-
-import math
-import unicodedata
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -25,13 +14,11 @@ from memoryd.messages import FileKey
 from memoryd.search.diversify import Runs, is_copy, runs_of
 from memoryd.search.fuse import Candidate
 from memoryd.search.gather import ReadChunk
-from memoryd.search.query import SOURCES
-from memoryd.search.text_match import Finder, TermPosition, terms_by_line
-from memoryd.text.fold import fold
-from memoryd.text.tokenize import NO_FORMS, Term
+from memoryd.search.query import SOURCES, Filters
+from memoryd.search.snippet import LineReader, cut_snippet
 from memoryd.text.voice import NOTE, UNREAD, Voice, day_of, decode_voices, least_trusted
 from memoryd_client.schema.search import Explanation, Hit, Origin
-from memoryd_client.shared.citation import cite
+from memoryd_client.shared.citation import Citation, cite, read_citation
 
 NOTES, _ = SOURCES
 _TRUSTED = frozenset(Origin) - {Origin.UNTRUSTED}
@@ -39,64 +26,24 @@ OriginOf = Callable[[FileKey], Origin]
 """Origin of a file's words, as the configuration says."""
 Choose = Callable[[Set[int]], Sequence[Candidate]]
 """Function that chooses the candidates to show, best first, without some rows."""
-Match = tuple[str, Sequence[Sequence[TermPosition]]]
-"""A folded text, and the positions of each term in it."""
 LineCosines = Callable[[int, str], list[float]]
 """(row, text of the chunk) → the cosine of each of its lines with the query, or nothing."""
-SHARE, RARE, NEAR = 3.0, 3.0, 4.0
-SHARE_BEFORE, RARE_BEFORE, SHARE_TWO_BEFORE, ASKED_BEFORE = -3.0, 3.0, 2.0, 4.0
-"""Weights of the figures of a line, of the line before, and of the one before that."""
-COVERED = 2.0
-"""Factor on the likelihood of a run for the share of the query's words that it has."""
-_ASKS = ("?", "？")
 
 
-class Snippet(NamedTuple):
-    """Lines of a chunk; `start_line` and `end_line` are 1-based lines of the file, inclusive.
+class Loaded(NamedTuple):
+    """A result, and the citations of conversations from which its lines come."""
 
-    `best` is the likeliest of the lines, counted from the first line of the chunk (0).
-    """
-
-    text: str
-    start_line: int
-    end_line: int
-    best: int = 0
-
-
-class LineReader:
-    """Terms to find in the lines of a chunk, their weights, and the words that stand for them."""
-
-    def __init__(
-        self,
-        weights: Mapping[Term, float],
-        forms: Mapping[Term, Sequence[str]] = NO_FORMS,
-        parts: Mapping[Term, Sequence[str]] = NO_FORMS,
-    ) -> None:
-        self.weights = tuple(weights.values())
-        self._find = weights, forms, parts
-
-    @cached_property
-    def finder(self) -> Finder:
-        """The finder of the terms, which most searches don't need: the evidence has matched."""
-        return Finder(*self._find)
-
-    def found_in(self, text: str) -> Set[int]:
-        """Return the numbers of the terms that stand in a text."""
-        places = self.finder.places(fold(text))
-        return {number for number, found in enumerate(places) if found}
-
-    def match(self, text: str) -> Match:
-        """Match the terms in a text."""
-        folded = fold(text)
-        return folded, self.finder.places(folded)
+    hit: Hit
+    cited: frozenset[Citation] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Loader:
     """Reads chunks and makes results of them, with snippets of at most `max_chars`.
 
-    `trusted` leaves out untrusted ones. Whose words a result is says its likeliest line. `cited`
-    are the lines to show of some rows. `chunks` have been read before, with the same terms.
+    `trusted` leaves out untrusted ones, and `filters` the lines that don't pass. Whose words a
+    result is says its likeliest line. `cited` are the lines to show of some rows. `chunks` have
+    been read before, with the same terms.
     """
 
     chunks: Mapping[int, ReadChunk]
@@ -106,6 +53,7 @@ class Loader:
     origin_of: OriginOf
     max_chars: int
     trusted: bool
+    filters: Filters
 
     def read(self, connection: Connection, rows: Sequence[int]) -> dict[int, tuple[Any, ...]]:
         """Return what the index has of some chunks, without those that are gone."""
@@ -118,7 +66,7 @@ class Loader:
         )
         return {row: tuple(columns) for row, *columns in found}
 
-    def load(self, stored: tuple[Any, ...], candidate: Candidate) -> Hit | None:
+    def load(self, stored: tuple[Any, ...], candidate: Candidate) -> Loaded | None:
         """Return the result for a candidate; None if its chunk is not trusted."""
         path, source, title, date, transcript, *place = stored
         start_line, end_line, text, line_map, origin, voices = place
@@ -126,24 +74,32 @@ class Loader:
         if line_map:  # the file's line of each line of the text
             lines = [int(line) for line in line_map.split(",")]
         near = self.line_cosines(candidate.row_id, text)
+        key, of_lines = FileKey(source, path), _voices(source, origin, voices)
         if candidate.row_id in self.cited:
-            text = _only(text, lines, self.cited[candidate.row_id])
+            first, last = self.cited[candidate.row_id]
+            text = _only(text, [first <= line <= last for line in lines]) or text
+        if self.filters.of_lines:
+            passed = [self._passes(key, voice) for voice in of_lines]
+            text = _only(text, passed if len(passed) == len(lines) else passed[:1] * len(lines))
+            if not text:
+                return None
         read = self.chunks.get(candidate.row_id)
         match = None
         if read is not None and read.places and read.text == text:
             match = read.folded, read.places
         shown = cut_snippet(text, 1, len(lines), self.reader, self.max_chars, near, match)
         first, last = lines[shown.start_line - 1], lines[shown.end_line - 1]
-        of_lines = _voices(source, origin, voices)
         voice = of_lines[min(shown.best, len(of_lines) - 1)]
-        origin = least_trusted([voice.origin, self.origin_of(FileKey(source, path))])
+        origin = least_trusted([voice.origin, self.origin_of(key)])
         if self.trusted and origin is Origin.UNTRUSTED:
             return None
         if (state := decode_transcript(transcript)) is not None:
             title = state.topic.shown(trusted=origin is not Origin.UNTRUSTED)
             cited = of_lines[shown.start_line - 1 : shown.end_line]
             date = day_of([voice, *cited]) or date.partition("/")[0]
-        return Hit(
+        elif not date and voice.source is not None:
+            date = voice.source.observed[: len("2026-11-28")]
+        hit = Hit(
             path=path,
             start_line=start_line,
             end_line=end_line,
@@ -161,7 +117,14 @@ class Loader:
             origin=str(origin),
             title=title,
             date=date,
+            **({} if voice.source is None else voice.source._asdict()),
         )
+        return Loaded(hit, _cited(of_lines[shown.start_line - 1 : shown.end_line]))
+
+    def _passes(self, key: FileKey, voice: Voice) -> bool:
+        conversation = "" if voice.source is None else voice.source.conversation
+        origin = least_trusted([voice.origin, self.origin_of(key)])
+        return self.filters.accept_line(key, origin, conversation)
 
 
 def load_distinct(
@@ -170,10 +133,11 @@ def load_distinct(
     """Return the chosen candidates with their results, best first, without near copies.
 
     Others are chosen for the copies, and for candidates without a result. A result that has a word
-    of the query which the better one lacks is not its copy.
+    of the query which the better one lacks is not its copy, unless both are the same messages: in
+    their transcript, and in a note about it.
     """
     stored: dict[int, tuple[Any, ...]] = {}
-    loaded: dict[int, Hit] = {}
+    loaded: dict[int, Loaded] = {}
     runs: dict[int, Runs] = {}
     left_out: set[int] = set()
     while True:
@@ -184,16 +148,19 @@ def load_distinct(
         for candidate in chosen:
             row = candidate.row_id
             if row not in loaded:
-                hit = loader.load(stored[row], candidate) if row in stored else None
-                if hit is None:
+                result = loader.load(stored[row], candidate) if row in stored else None
+                if result is None:
                     left_out.add(row)
                     continue
-                loaded[row], runs[row] = hit, runs_of(hit.snippet)
-            hit = loaded[row]
+                loaded[row], runs[row] = result, runs_of(result.hit.snippet)
+            hit = loaded[row].hit
             words = loader.reader.found_in
             if any(
-                is_copy(runs[row], runs[better.row_id])
-                and words(hit.snippet) <= words(other.snippet)
+                _have_same_messages(loaded[row], loaded[better.row_id])
+                or (
+                    is_copy(runs[row], runs[better.row_id])
+                    and words(hit.snippet) <= words(other.snippet)
+                )
                 for better, other in shown
             ):
                 left_out.add(row)
@@ -203,12 +170,27 @@ def load_distinct(
             return shown
 
 
-def _only(text: str, numbers: Sequence[int], cited: tuple[int, int]) -> str:
-    """Return a text with blank lines in place of those that are not cited."""
-    first, last = cited
+def _cited(voices: Sequence[Voice]) -> frozenset[Citation]:
+    named = {voice.source.conversation for voice in voices if voice.source is not None}
+    return frozenset(cited for name in named if (cited := read_citation(name)) is not None)
+
+
+def _have_same_messages(one: Loaded, other: Loaded) -> bool:
+    """Return whether one result is a note about messages that the other one shows."""
+    return any(
+        cited.path == hit.path
+        and cited.first <= hit.snippet_end_line
+        and cited.last >= hit.snippet_start_line
+        for note, hit in ((one, other.hit), (other, one.hit))
+        for cited in note.cited
+    )
+
+
+def _only(text: str, shown: Sequence[bool]) -> str:
+    """Return a text with blank lines in place of those that are not shown, "" if all are blank."""
     lines = text.split("\n")
-    kept = [line if first <= n <= last else "" for n, line in zip(numbers, lines, strict=True)]
-    return "\n".join(kept) if any(map(str.strip, kept)) else text
+    kept = [line if show else "" for line, show in zip(lines, shown, strict=True)]
+    return "\n".join(kept) if any(map(str.strip, kept)) else ""
 
 
 def _voices(source: str, origin: str, voices: str) -> list[Voice]:
@@ -245,156 +227,3 @@ def within(hits: list[Hit], max_chars: int) -> tuple[list[Hit], int]:
     """Return the results whose snippets fit into `max_chars`, and the number of the others."""
     fitting = bisect_right(list(accumulate(len(hit.snippet) for hit in hits)), max_chars)
     return hits[:fitting], len(hits) - fitting
-
-
-def cut_snippet(
-    text: str,
-    start_line: int,
-    end_line: int,
-    reader: LineReader,
-    max_chars: int,
-    near: Sequence[float] = (),
-    match: Match | None = None,
-) -> Snippet:
-    """Return the run of whole lines, at most `max_chars` long, that most likely answers.
-
-    `near` has the lines' cosines with the query if there are vectors; `match` is the reader's match
-    in the text if it is known. If no line matches, returns the beginning. A single line that is
-    too long is cut around its first term.
-    """
-    lines = text.split("\n")
-    has = terms_by_line(*(match or reader.match(text)))
-    likely = _likely(lines, has, reader, near)
-    first, last = _best_run(lines, likely, _Covered(has, reader.weights), max_chars)
-    while first < last and not lines[first].strip():
-        first += 1
-    while last > first and not lines[last].strip():
-        last -= 1
-    shown = "\n".join(lines[first : last + 1])
-    if len(shown) > max_chars:
-        shown = _cut_line(shown, reader.finder.places(fold(lines[first])), max_chars)
-    best = max(range(first, last + 1), key=likely.__getitem__)
-    return Snippet(shown, min(start_line + first, end_line), min(start_line + last, end_line), best)
-
-
-def highlights(text: str, reader: LineReader) -> list[tuple[int, int]]:
-    """Return the positions of the terms in a text, as (start, end) in characters, in order.
-
-    Skips lines whose length changes by folding, as in some scripts.
-    """
-    found: set[tuple[int, int]] = set()
-    at = 0
-    for line in text.split("\n"):
-        folded = fold(line)
-        if len(folded) == len(line):
-            for places in reader.finder.places(folded):
-                found.update((at + place.start, at + place.end) for place in places)
-        at += len(line) + 1
-    return sorted(found)
-
-
-def _likely(
-    lines: Sequence[str],
-    has: Sequence[Sequence[int]],
-    reader: LineReader,
-    near: Sequence[float],
-) -> list[float]:
-    """Return the likelihood of each line to be the answer; the maximum is 1."""
-    weights = reader.weights
-    total = math.fsum(weights) or 1.0
-    having = Counter(term for line in has for term in line)
-    present = math.fsum(weights[term] for term in having) or 1.0
-    rarity = {term: weights[term] / lines_with for term, lines_with in having.items()}
-    # Most lines have no term, and change nothing.
-    share = [math.fsum(weights[term] for term in line) / total if line else 0.0 for line in has]
-    rare = [math.fsum(rarity[term] for term in line) / present if line else 0.0 for line in has]
-    signs: list[float] = []
-    for at, line in enumerate(lines):
-        sign = SHARE * share[at] + RARE * rare[at] + (NEAR * near[at] if near else 0.0)
-        if at and has[at - 1]:
-            sign += SHARE_BEFORE * share[at - 1] + RARE_BEFORE * rare[at - 1]
-            if any(mark in lines[at - 1] for mark in _ASKS):
-                sign += ASKED_BEFORE * share[at - 1]
-        if at > 1 and has[at - 2]:
-            sign += SHARE_TWO_BEFORE * share[at - 2]
-        signs.append(sign if line.strip() else -math.inf)
-    most = max(signs)
-    if most == -math.inf:
-        return [0.0] * len(lines)
-    return [math.exp(sign - most) for sign in signs]
-
-
-class _Covered:
-    """Share of the query that a run of lines has, by weight, of what the chunk has, 0 to 1."""
-
-    def __init__(self, has: Sequence[Sequence[int]], weights: Sequence[float]) -> None:
-        self._terms = has
-        self._weights = weights
-        self._counts = [0] * len(weights)
-        self._sum = 0.0
-        self._total = math.fsum(weights[t] for t in {t for terms in has for t in terms}) or 1.0
-
-    @property
-    def share(self) -> float:
-        return self._sum / self._total
-
-    def add(self, line: int) -> None:
-        for term in self._terms[line]:
-            if not self._counts[term]:
-                self._sum += self._weights[term]
-            self._counts[term] += 1
-
-    def remove(self, line: int) -> None:
-        for term in self._terms[line]:
-            self._counts[term] -= 1
-            if not self._counts[term]:
-                self._sum -= self._weights[term]
-
-
-def _best_run(
-    lines: Sequence[str], likely: Sequence[float], covered: _Covered, max_chars: int
-) -> tuple[int, int]:
-    """Return the first and the last line of the run with the highest value.
-
-    The value is the sum of the likelihoods, times `1 + COVERED` x the covered share: a run is paid
-    for different words, not for many lines with one of them.
-    """
-    best, best_value = (0, 0), -1.0
-    before = list(accumulate(likely, initial=0.0))
-    sizes = [len(line) + 1 for line in lines]
-    final = len(lines) - 1
-    last, size = -1, 0
-    for first in range(len(lines)):
-        if last < first:
-            last, size = first, sizes[first]
-            covered.add(first)
-        # A run that begins later never ends earlier, so this is linear.
-        while last < final and size + sizes[last + 1] <= max_chars + 1:  # the last has no end
-            last += 1
-            size += sizes[last]
-            covered.add(last)
-        value = (before[last + 1] - before[first]) * (1 + COVERED * covered.share)
-        if value > best_value * (1 + 1e-9):
-            best, best_value = (first, last), value
-        if last == final:
-            break
-        size -= sizes[first]
-        covered.remove(first)
-    return best
-
-
-def _cut_line(line: str, places: Sequence[Sequence[TermPosition]], max_chars: int) -> str:
-    """Cut one long line around its first term, at spaces if there are any."""
-    at = min((found[0].start for found in places if found), default=0)
-    # Folding may have shifted the position a little, which does no harm here.
-    start = max(0, min(at, len(line)) - max_chars // 3)
-    start = min(start, max(0, len(line) - max_chars))
-    if start > 0:
-        space = line.find(" ", start, start + 40)
-        start = space + 1 if space >= 0 else start
-        while start < len(line) and unicodedata.combining(line[start]):
-            start += 1
-    piece = line[start : start + max_chars]
-    if start + max_chars < len(line) and (space := piece.rfind(" ", max_chars - 40)) > 0:
-        piece = piece[:space]
-    return piece

@@ -17,12 +17,20 @@ NOT_UTF8 = "its name is not UTF-8"
 DOT_RULE = "names that begin with a dot"
 DREAMING_RULE = f"OpenClaw's reports in {MEMORY_FOLDER}/{DREAMING_FOLDER}"
 IGNORE_RULE = f"{IGNORE_FILE} files"
+_SESSION_NOTE = re.compile(
+    rf"{MEMORY_FOLDER}/\d{{4}}-\d\d-\d\d-\d{{4}}(?:-\d+)?\.md", re.IGNORECASE
+)
 TOOL_FOLDERS = {"node_modules", "bower_components", "__pycache__", "site-packages", "venv"}
 
 
 def is_markdown(name: str) -> bool:
     """Return whether a file with this name may be memory."""
     return name.lower().endswith(SUFFIX) and not name.startswith(".")
+
+
+def is_session_note(path: str) -> bool:
+    """Return whether a note has the name of one about a conversation, of memoryd or an agent."""
+    return _SESSION_NOTE.fullmatch(path) is not None
 
 
 def is_tool_folder(name: str) -> bool:

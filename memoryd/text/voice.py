@@ -21,10 +21,22 @@ _UNSEEN = re.compile(
 _LIKE_A_LABEL = re.compile(r":(?= |$)")
 
 
+class EntrySource(NamedTuple):
+    """Source of a written entry as its comment states it; all are "" if unknown.
+
+    `conversation` and `supersedes` are citations, `observed` is a time in RFC 3339.
+    """
+
+    conversation: str = ""
+    observed: str = ""
+    supersedes: str = ""
+
+
 class Voice(NamedTuple):
     """Role, origin, speaker, channel and day of a line; the last three are "" if unknown.
 
-    `day`, `YYYY-MM-DD`, is the local day of a message.
+    `day`, `YYYY-MM-DD`, is the local day of a message. `source` is that of a written entry, None
+    for any other line.
     """
 
     role: Role
@@ -32,6 +44,7 @@ class Voice(NamedTuple):
     speaker: str = ""
     channel: str = ""
     day: str = ""
+    source: EntrySource | None = None
 
     @property
     def trusted(self) -> bool:
@@ -65,6 +78,7 @@ class _Run(NamedTuple):
     speaker: str
     channel: str
     day: str = ""
+    source: EntrySource | None = None
 
 
 def shown_name(value: object) -> str:
@@ -122,11 +136,12 @@ def is_consistent(origin: str, encoded: str, lines: int) -> bool:
 def encode_voices(voices: Iterable[Voice]) -> str:
     """Return the voices of a chunk's lines as the index stores them.
 
-    A JSON array with an array for each run of lines: their number, then the fields of `Voice`, of
-    which the day is left out if it is unknown.
+    A JSON array with an array for each run of lines: their number, then the fields of `Voice`,
+    without a day and a source at its end that are unknown.
     """
     runs = [
-        (len(list(same)), *(voice if voice.day else voice[:4])) for voice, same in groupby(voices)
+        (len(list(same)), *(voice if voice.source else voice[:5] if voice.day else voice[:4]))
+        for voice, same in groupby(voices)
     ]
     return msgspec.json.encode(runs).decode()
 

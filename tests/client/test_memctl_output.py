@@ -83,6 +83,23 @@ def test_more_of_a_file_is_told_as_a_shell_takes_it(run: Run) -> None:
     )
 
 
+def test_a_written_note_says_where_it_comes_from(run: Run) -> None:
+    found = golden("search_result_written_note", SearchResult)
+    out, _ = run("search dentist", found)
+    assert out == (
+        "1. MEMORY.md:3  0.50\n"
+        "   from sessions/main/family.jsonl#L8 · observed 2026-11-28T09:30+01:00"
+        " · replaces memory/2026-08-14.md#L14\n"
+        "   3 │ - Dentist: Dr. Nakamura\n"
+    )
+    (shown,) = json.loads(run("search dentist --json", found)[0])["results"]
+    assert (shown["conversation"], shown["observed"], shown["supersedes"]) == (
+        "sessions/main/family.jsonl#L8",
+        "2026-11-28T09:30+01:00",
+        "memory/2026-08-14.md#L14",
+    )
+
+
 def test_search_json(run: Run) -> None:
     out, err = run("search dentist --json", FOUND)
     assert err == ""
@@ -241,6 +258,7 @@ Chosen            its key was found in OPENAI_API_KEY
 Index identity    valid
 By source         memory · 9/10 files · 300 chunks
                   sessions · 2/2 files · 45 chunks
+Session notes     2 written since the start, last memory/2026-11-28-2104.md, 1 failed
 Vector store      ready
 Semantic vectors  ready (343 in memory)
 Vector dims       512
@@ -307,6 +325,7 @@ def test_status_of_a_daemon_with_little_to_say() -> None:
         "socket_path": "/run/user/1000/memoryd/memoryd-agent/memoryd.sock",
         "restricted": True,
         "allowed": ["search"],
+        "session_notes": None,
     }
     text = status(msgspec.convert(fields, StatusResult), Style(colour=False))
     assert (

@@ -64,6 +64,19 @@ def test_the_newest_change_counts(daemon: Daemon) -> None:
     assert cited(context(daemon)) == ["memory/2026-11-28.md#L1"]
 
 
+def test_today_is_that_of_written_notes(daemon: Daemon) -> None:
+    daemon.settings += '\ntimezone = "Pacific/Auckland"'
+    daemon.start()
+    with daemon.client() as client:
+        written = client.note("Ana moved").citation.partition("#")[0]
+        assert [each.citation for each in client.context().sections] == [f"{written}#L1-L3"]
+    daemon.write("memory/2026-07-02.md", "The plumber comes.\n")
+    daemon.sync()
+    # In Auckland, the second of July begins at noon of the first one in UTC.
+    assert cited(context(daemon, now="2026-07-01T06:59:00-05:00")) == []
+    assert cited(context(daemon, now="2026-07-01T07:00:00-05:00")) == ["memory/2026-07-02.md#L1"]
+
+
 @pytest.mark.parametrize("chat_type", ["group", "channel"])
 def test_where_others_read_along_there_is_none(daemon: Daemon, chat_type: str) -> None:
     daemon.write("MEMORY.md", "private matters\n")

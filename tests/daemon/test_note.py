@@ -8,6 +8,7 @@ import sys
 import threading
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -356,6 +357,57 @@ def test_a_note_says_where_it_comes_from(started: Daemon) -> None:
         assert not client.search("memoryd origin supersedes").results
         everything = client.search("the", max_results=50).results
         assert not any("memoryd:" in hit.snippet for hit in everything)
+    started.assert_healthy()
+
+
+def test_searches_select_notes_by_where_they_come_from(started: Daemon) -> None:
+    pier = "sessions/claude/p/b.jsonl"
+    started.write("MEMORY.md", "# Walks\n\n- a walk to the pier of the owner\n")
+    with started.client() as client:
+        client.note(
+            "a walk to the pier in March",
+            file="MEMORY.md",
+            conversation=f"{pier}#L3-L7",
+            observed="2026-03-02T09:00:00+01:00",
+            supersedes="MEMORY.md#L3",
+        )
+        client.note("a walk to the pier in May", file="MEMORY.md", conversation=f"{pier}.old")
+        client.note("a walk to the pier of a stranger", origin=Origin.UNTRUSTED, conversation=pier)
+
+        def found(query: str = "walk pier", **options: Any) -> list[str]:
+            results = client.search(query, min_score=0, **options).results
+            return sorted(line for hit in results for line in hit.snippet.split("\n") if line)
+
+        march, stranger = "- a walk to the pier in March", "- a walk to the pier of a stranger"
+        may, mine = "- a walk to the pier in May", "- a walk to the pier of the owner"
+        for name in (pier, f"{pier}#L9", f"{pier}:9-12"):
+            assert found(conversation=name) == [march, stranger]
+            assert found(f"walk pier conversation:{name}") == [march, stranger]
+        assert found(conversation="sessions/claude/p/c.jsonl") == []
+        assert found(conversation=pier, trusted=True) == [march]
+        assert found(origins=["agent"]) == [march, may]
+        assert found("walk pier origin:owner") == ["# Walks", mine]
+        assert found(origins=["owner", "untrusted"]) == ["# Walks", stranger, mine]
+        assert found(origins=["imported"]) == []
+        with pytest.raises(BadRequestError, match="unknown origin 'me'"):
+            client.search("walk", origins=["me"])
+        (hit,) = client.search("March", conversation=pier, trusted=True).results
+        assert (hit.conversation, hit.observed, hit.supersedes, hit.date, hit.citation) == (
+            f"{pier}#L3-L7",
+            "2026-03-02T09:00:00+01:00",
+            "MEMORY.md#L3",
+            "2026-03-02",
+            "MEMORY.md#L4",
+        )
+    done = started.memctl("search", "March", "--origin", "agent", "--conversation", pier)
+    assert (
+        f"   from {pier}#L3-L7 · observed 2026-03-02T09:00:00+01:00 · replaces MEMORY.md#L3\n"
+    ) in done.stdout
+    assert done.stdout.count("from sessions") == 1
+    assert "must be owner, system" in started.memctl("search", "x", "--origin", "me", code=2).stderr
+    started.memctl("index", "--force")
+    with started.client() as client:
+        assert client.search("March", conversation=pier, trusted=True).results == [hit]
     started.assert_healthy()
 
 

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -178,3 +179,25 @@ def test_subagents_and_summaries_are_left_out(hybrid: Daemon, agent: OpenCodeWri
     entry = listed(hybrid)["sessions/opencode/ses_2"]
     assert (entry.state, entry.reason) == ("left out", "a subagent")
     assert not any("quince" in hit.snippet for hit in hybrid.search("quince").results)
+
+
+def test_a_quiet_conversation_becomes_a_note(hybrid: Daemon) -> None:
+    notes = "notes = { enabled = true, idle_minutes = 0.00001 }"
+    hybrid.settings += f"\nsessions = {{ enabled = true, {notes} }}"
+    hybrid.start().sync()
+    writer = OpenCodeWriter(hybrid.folder / STORE)
+    writer._now_ms = time.time_ns() // 1_000_000 - 10_000
+    marks = hybrid.database.parent / "main.sqlite.session-notes"
+    hybrid.stop()
+    marks.write_text('{"since": 1}')
+    hybrid.start()
+    writer.begin("ses_1")
+    writer.say("ses_1", "a quince", role="user")
+    writer.say("ses_1", "A fruit.", role="assistant")
+    hybrid.sync()
+    writer.db.close()
+    (file,) = (hybrid.workspace / "memory").iterdir()
+    text = file.read_text()
+    assert "- User: a quince <!--" in text
+    assert "- Assistant: A fruit. <!--" in text
+    assert "conversation=sessions/opencode/ses_1#L" in text

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from memoryd.chunk.provenance import without_provenance
+from memoryd.chunk.provenance import provenance, without_provenance
 from memoryd.fs import change_file
 from memoryd.source.notes import journal as journal_module
 from memoryd.source.notes.discover import Discovery
@@ -76,6 +76,93 @@ def test_each_note_of_a_year_is_in_the_file_of_its_local_day(
     assert counted == written
     assert len(written) in (365, 366)
     assert writer.lost() == []
+
+
+def session_lines(note_id: str, observed: str) -> list[str]:
+    comment = provenance({"id": note_id, "observed": observed})
+    return [f"- User: hello {comment}"]
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe"])
+def test_each_session_note_of_a_year_is_named_for_its_local_minute(
+    make: Make, tmp_path: Path, zone: str
+) -> None:
+    writer, local = make(zone), ZoneInfo(zone)
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    expected: dict[str, int] = {}
+    for number in range(4 * 366):
+        moment = at + timedelta(hours=6 * number, minutes=30 * (number % 12))
+        placed = writer.write_session(f"session {number}", moment.timestamp(), session_lines)
+        assert placed is not None
+        minute = f"{moment.astimezone(local):%Y-%m-%d-%H%M}"
+        expected[minute] = expected.get(minute, 0) + 1
+        suffix = f"-{expected[minute]}" if expected[minute] > 1 else ""
+        assert placed.note.path == f"memory/{minute}{suffix}.md"
+        (_, _, line) = placed.path.read_text().splitlines()
+        stated = datetime.fromisoformat(line.partition("observed=")[2].partition(" ")[0])
+        assert stated == moment
+        assert stated.utcoffset() == moment.astimezone(local).utcoffset()
+    assert writer.lost() == []
+
+
+def test_a_repeated_hour_has_two_session_notes(make: Make, tmp_path: Path) -> None:
+    writer = make("Europe/Berlin")
+    first = datetime(2026, 10, 25, 0, 30, tzinfo=UTC).timestamp()
+    for number in (0, 1):  # the clock shows half past two twice
+        writer.write_session(f"session {number}", first + 3_600 * number, session_lines)
+    files = sorted((tmp_path / "workspace" / "memory").iterdir())
+    assert [file.name for file in files] == ["2026-10-25-0230-2.md", "2026-10-25-0230.md"]
+
+
+def test_a_session_note_is_written_once_after_any_crash(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class CrashError(BaseException):
+        pass
+
+    def crash(*arguments: object) -> None:
+        raise CrashError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("memoryd.source.notes.write.append", crash)
+        with pytest.raises(CrashError):
+            make().write_session("s", 0.0, session_lines)
+    assert make().lost() == []
+    first = make().write_session("s", 0.0, session_lines)
+    again = make().write_session("s", 60.0, session_lines)
+    assert first is not None
+    assert again is not None
+    assert (first.duplicate, again.duplicate) == (False, True)
+    assert again.path == first.path
+    assert [note.id for note in make().noted()] == [first.note.id]
+    assert len(list((tmp_path / "workspace" / "memory").iterdir())) == 1
+
+
+def test_a_session_note_never_replaces_a_file(make: Make, tmp_path: Path) -> None:
+    folder = tmp_path / "workspace" / "memory"
+    folder.mkdir()
+    (folder / "1970-01-01-0000.md").write_text("mine\n")
+    (folder / "1970-01-01-0000-2.md").symlink_to("nowhere.md")
+    placed = make().write_session("s", 0.0, session_lines)
+    assert placed is not None
+    assert placed.note.path == "memory/1970-01-01-0000-3.md"
+    assert (folder / "1970-01-01-0000.md").read_text() == "mine\n"
+    assert make().write_session("t", 0.0, lambda note_id, observed: []) is None
+
+
+def test_a_full_disk_leaves_no_session_note(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int, data: memoryview) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("memoryd.fs.change_file.os.write", full)
+        with pytest.raises(OSError, match="No space left"):
+            make().write_session("s", 0.0, session_lines)
+    assert list((tmp_path / "workspace" / "memory").iterdir()) == []
+    assert make().noted() == []
+    assert make().write_session("s", 0.0, session_lines) is not None
 
 
 def test_the_same_note_is_written_again_after_a_day(make: Make, clock: Clock) -> None:

@@ -71,6 +71,8 @@ def test_a_plain_name_stands_for_all_paths_that_have_it() -> None:
         'x path:"',
         f"path:{'*' * (MAX_GLOB_STARS + 1)} x",
         f"path:{'a' * (MAX_GLOB_CHARS + 1)} x",
+        "origin:country x",
+        "conversation:yesterday x",
         "SINCE:2026-01-01 x",
         "xpath:a",
         "(path:a)",
@@ -80,6 +82,13 @@ def test_a_plain_name_stands_for_all_paths_that_have_it() -> None:
 )
 def test_what_is_no_operator_or_has_no_such_value_is_text(typed: str) -> None:
     assert parse(typed) == Query(typed)
+
+
+def test_the_origin_and_the_conversation_of_notes() -> None:
+    query = parse('origin:Agent pier "conversation:sessions/my chats/a.jsonl#L3-L7"')
+    assert query.filters == Filters(origins=frozenset({"agent"}))
+    query = parse('pier conversation:"sessions/my chats/a.jsonl#L3-L7"')
+    assert query == Query("pier", filters=Filters(conversation="sessions/my chats/a.jsonl"))
 
 
 def test_the_second_of_a_kind_is_text() -> None:

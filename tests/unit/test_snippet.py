@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.search.results import LineReader, cut_snippet, highlights
+from memoryd.search.snippet import LineReader, cut_snippet, highlights
 from memoryd.text.tokenize import Term, query_terms
 
 

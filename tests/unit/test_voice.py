@@ -9,6 +9,7 @@ from memoryd.text.voice import (
     ASSISTANT,
     MAX_NAME_CHARS,
     NOTE,
+    EntrySource,
     Voice,
     decode_voices,
     encode_voices,
@@ -22,7 +23,10 @@ from memoryd_client.schema.search import Origin, Role
 
 names = st.text(max_size=200).map(shown_name)
 days = st.just("") | st.dates().map(str)
-voices = st.builds(Voice, st.sampled_from(Role), st.sampled_from(Origin), names, names, days)
+sources = st.none() | st.builds(EntrySource, names, names, names)
+voices = st.builds(
+    Voice, st.sampled_from(Role), st.sampled_from(Origin), names, names, days, sources
+)
 
 
 def stranger(speaker: str = "", channel: str = "") -> Voice:

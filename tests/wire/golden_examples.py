@@ -55,6 +55,7 @@ from memoryd_client.schema.status import (
     IdentityStatus,
     QueueStatus,
     RebuildStatus,
+    SessionNotesStatus,
     SkippedPath,
     SourceCount,
     StatusResult,
@@ -159,6 +160,8 @@ BODIES: dict[str, Body] = {
         trusted=True,
         min_confidence=0.25,
         now="2026-11-28T09:30:00+01:00",
+        origins=["owner", "agent"],
+        conversation="sessions/main/family.jsonl#L8",
     ),
     "context_body": ContextBody(
         session="5f0c1d2e",
@@ -266,6 +269,29 @@ BODIES: dict[str, Body] = {
         agent="main",
         workspace_dir="/home/ada/notes",
         confidence="medium",
+    ),
+    "search_result_written_note": SearchResult(
+        results=[
+            Hit(
+                path="MEMORY.md",
+                start_line=3,
+                end_line=3,
+                score=0.5,
+                snippet="- Dentist: Dr. Nakamura",
+                snippet_start_line=3,
+                snippet_end_line=3,
+                source="memory",
+                citation="MEMORY.md#L3",
+                role="note",
+                origin="agent",
+                conversation="sessions/main/family.jsonl#L8",
+                observed="2026-11-28T09:30+01:00",
+                supersedes="memory/2026-08-14.md#L14",
+            ),
+        ],
+        provider="none",
+        model="fts-only",
+        mode="keyword",
     ),
     "get_body": GetBody(path="MEMORY.md", start_line=121, lines=40),
     "get_result": GetResult(
@@ -519,5 +545,10 @@ BODIES: dict[str, Body] = {
         restricted_socket="/run/user/1000/memoryd/memoryd-agent/memoryd.sock",
         allowed=["search", "get", "status"],
         hidden={"names that begin with a dot": 7},
+        session_notes=SessionNotesStatus(
+            written=2,
+            last="memory/2026-11-28-2104.md",
+            failures=[Failure("sessions/main/family.jsonl", "Permission denied")],
+        ),
     ),
 }

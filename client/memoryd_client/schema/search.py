@@ -54,10 +54,12 @@ class SearchBody(Body):
     snippets together; `explain` requests an `Explanation` per result. The query may contain
     operators: see docs/search.md. `highlight`
     requests the positions of the query's words. `trusted` leaves out results whose `origin` is
-    `untrusted`, `min_confidence` those whose `confidence` is below it. `now` is the asker's time
+    `untrusted`, `min_confidence` those whose `confidence` is below it. `origins` are the origins of
+    results, None means all. `conversation` (a citation, or the name of a transcript) selects a
+    conversation and the written entries that come from it. `now` is the asker's time
     with the offset from UTC (RFC 3339), from which "yesterday" is counted; None means the daemon's.
     `chat_type` is `direct` (or None), `group` or `channel`: in the last two, neither MEMORY.md and
-    USER.md nor private conversations are found, and a warning says so.
+    USER.md nor private conversations and notes about them are found, and a warning says so.
     """
 
     query: str
@@ -77,6 +79,8 @@ class SearchBody(Body):
     min_confidence: float | None = None
     now: str | None = None
     chat_type: str | None = None
+    origins: list[str] | None = None
+    conversation: str | None = None
 
 
 class Explanation(Body):
@@ -117,6 +121,10 @@ class Hit(Body):
     `2026-11-23/2026-11-29`; for a transcript it is the day of the message that answers, else the
     first one of the conversation. Both are "" if unknown. `confidence` is the calibrated
     probability that the result answers the query; None if the daemon does not estimate it.
+
+    `conversation`, `observed` and `supersedes` are what the comment of an entry states that memoryd
+    wrote: citations of the conversation that it comes from and of the note that it replaces, and
+    the time (RFC 3339). All are "" if unknown.
     """
 
     path: str
@@ -139,6 +147,9 @@ class Hit(Body):
     title: str = ""
     date: str = ""
     confidence: float | None = None
+    conversation: str = ""
+    observed: str = ""
+    supersedes: str = ""
 
 
 class SearchResult(Body):

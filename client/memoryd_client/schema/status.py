@@ -176,6 +176,17 @@ class Custom(Body):
     index_identity: IdentityStatus
 
 
+class SessionNotesStatus(Body):
+    """Session notes since the start of memoryd: their number, and the path of the last one.
+
+    `failures` are about conversations whose notes could not be written yet.
+    """
+
+    written: int
+    last: str = ""
+    failures: list[Failure] = field(default_factory=list)
+
+
 class StatusResult(Body):
     """Status of one agent and the daemon. Times in seconds, sizes in bytes.
 
@@ -183,7 +194,7 @@ class StatusResult(Body):
     the daemon, `tasks` counts its asyncio tasks. `notices` are facts about where texts go that the
     user may not expect. `restricted`: the answer came through the
     restricted socket. `restricted_socket` is its path, if there is one, and `allowed` its
-    operations.
+    operations. `session_notes` is None if they are not enabled.
     """
 
     agent_id: str
@@ -240,3 +251,4 @@ class StatusResult(Body):
     restricted_socket: str | None = None
     allowed: list[str] = field(default_factory=list)
     hidden: dict[str, int] = field(default_factory=dict)
+    session_notes: SessionNotesStatus | None = None

@@ -69,7 +69,8 @@ class ForgetBody(Body):
 class ForgetResult(Body):
     """Forgotten notes and transcripts by name (or those selected), and the messages of a `match`.
 
-    `notes` are the places of notes that still contain the text of a `match`, as `path:line`.
+    `notes` are the places of notes that still contain the text of a `match`, or that come from the
+    forgotten transcripts, as `path:line`.
     `remains` says what may remain outside of this machine.
     `unread` are unreadable transcripts: with `match`, they leave the index as a whole, and may
     return as a whole once they can be read.

@@ -25,7 +25,8 @@ _SLACK = 2
 class JournalNote(Struct, frozen=True, omit_defaults=True):
     """One note of the time `at` (Unix time): its lines, and the text inserted with them.
 
-    `digest` is the hash of its text, by which the same note is recognized.
+    `digest` is the hash of its text, by which the same note is recognized. `session` names the
+    conversation that a session note is about, "" for any other note.
     """
 
     id: str
@@ -35,6 +36,12 @@ class JournalNote(Struct, frozen=True, omit_defaults=True):
     digest: str
     inserted: str = ""
     heading: str | None = None
+    session: str = ""
+
+    @property
+    def text(self) -> str:
+        """Return all of its text that is in the journal."""
+        return "\n".join([*self.lines, self.inserted])
 
 
 class _Line(Struct, omit_defaults=True):
@@ -137,7 +144,7 @@ class NoteJournal:
 def _newest(notes: list[JournalNote]) -> list[JournalNote]:
     kept, size = list[JournalNote](), 0
     for note in reversed(notes[-MAX_NOTES:]):
-        size += len(note.inserted.encode())
+        size += len(note.text.encode())
         if size > MAX_BYTES:
             break
         kept.append(note)

@@ -15,7 +15,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace as with_fields
 
-from memoryd.chunk.provenance import provenance, without_provenance, written_ids
+from memoryd.chunk.provenance import (
+    MAX_FIELD_CHARS,
+    provenance,
+    without_provenance,
+    written_ids,
+)
 from memoryd.errors import HintedError
 from memoryd.fs.change_file import FileBytes, append, read_bytes, replace
 from memoryd.fs.lockfile import in_turn
@@ -41,7 +46,6 @@ from memoryd_client.shared.citation import cite
 TODAY = "today"
 MAX_TEXT_CHARS = 8_000
 MAX_HEADING_CHARS = 200
-MAX_FIELD_CHARS = 500
 MAX_FILE_BYTES = 8 * 1024 * 1024
 """Maximum size of a note to which memoryd appends, because it reads the note for that."""
 DAY_S = 86_400
@@ -49,6 +53,8 @@ LOCK_S = 10.0
 """Seconds to wait for another daemon that writes into the same workspace."""
 _TRIES = 5
 """Tries while another program writes the same file."""
+_MAX_OF_A_MINUTE = 99
+"""Maximum notes about conversations that end in the same minute."""
 _DATED = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -130,10 +136,14 @@ class NoteWriter:
                 self._journal.end(earlier)
             return placed, masked
 
+    def _local(self, at: float) -> datetime:
+        """Return a Unix time in the time zone of days, with its offset from UTC."""
+        local = datetime.fromtimestamp(at, self._zone)
+        return local if self._zone is not None else local.astimezone()
+
     def _source(self, body: NoteBody, at: float) -> dict[str, str]:
         """Return the fields of a note's comment that say where it comes from."""
-        local = datetime.fromtimestamp(at, self._zone)
-        now = (local if self._zone is not None else local.astimezone()).isoformat("T", "minutes")
+        now = self._local(at).isoformat("T", "minutes")
         fields = {
             "conversation": body.conversation or "",
             "observed": body.observed or now,
@@ -146,10 +156,60 @@ class NoteWriter:
         origin = least_trusted([body.origin, Origin.UNTRUSTED if quotes else body.origin])
         return {"origin": str(origin), **{name: self._mask(v) for name, v in fields.items()}}
 
-    def undo(self) -> PlacedNote | None:
-        """Take back the last note; return it, None if there is none. Raises as `write`."""
+    def write_session(
+        self, session: str, at: float, make: Callable[[str, str], list[str]]
+    ) -> PlacedNote | None:
+        """Write a note about a conversation of the Unix time `at` into a file of its own.
+
+        Return the note, also if it stands there already, and None if it would be empty. `make`
+        returns its lines for an id and the time of day. Raises as `write`.
+        """
+        local = self._local(at)
+        note_id, title = secrets.token_hex(6), f"# Conversation of {local:%Y-%m-%d %H:%M}"
+        if not (lines := make(note_id, local.isoformat("T", "minutes"))):
+            return None
+        lines = [title, "", *lines]
+        data = "".join(f"{line}\n" for line in lines).encode()
+        digest = hashlib.sha256(data).hexdigest()
         with in_turn(self._lock, LOCK_S):
-            notes = self._journal.notes()
+            earlier = [note for note in self._journal.notes() if note.session == session]
+            for note in earlier:
+                with suppress(OSError, NoteRefusedError):
+                    if note.id in written_ids(split_lines(self._read(note.path)[0])):
+                        return self._placed(note, 1)._replace(duplicate=True)
+            for number in range(1, _MAX_OF_A_MINUTE + 1):
+                name = f"{local:%Y-%m-%d-%H%M}" + (f"-{number}" if number > 1 else "")
+                path = self._target(f"{MEMORY_FOLDER}/{name}{SUFFIX}", at)
+                note = JournalNote(note_id, at, path, lines, digest, session=session)
+                if self._create(note, data):
+                    for before in earlier:  # a crash came before its file
+                        self._journal.end(before)
+                    return self._placed(note, 1)
+        raise NoteRefusedError(f"{MEMORY_FOLDER} has too many notes of {local:%Y-%m-%d %H:%M}")
+
+    def _create(self, note: JournalNote, data: bytes) -> bool:
+        """Create the file of a note, and put it into the journal first; False if there is one."""
+        path, below = self._place(note.path)
+        if os.path.lexists(path):
+            return False
+        self._journal.add(note)
+        try:
+            append(path, below, data, None)
+        except OSError as error:
+            with suppress(OSError):
+                self._journal.end(note)
+            if error.errno == errno.EEXIST:
+                return False
+            raise
+        return True
+
+    def undo(self) -> PlacedNote | None:
+        """Take back the last note; return it, None if there is none. Raises as `write`.
+
+        Notes about conversations don't count, because nobody asked for them just now.
+        """
+        with in_turn(self._lock, LOCK_S):
+            notes = [note for note in self._journal.notes() if not note.session]
             if not notes:
                 return None
             note = notes[-1]
@@ -184,6 +244,10 @@ class NoteWriter:
                 self._journal.end(note)
             return lost
 
+    def noted(self) -> list[JournalNote]:
+        """Return the notes in the journal, oldest first. Raises `OSError`."""
+        return self._journal.notes()
+
     def forget(self, condition: Callable[[JournalNote], bool]) -> None:
         """Remove notes from the journal. Raises `OSError`."""
         self._journal.drop(condition)
@@ -191,7 +255,8 @@ class NoteWriter:
     def lost(self) -> list[JournalNote]:
         """Return the notes in the journal that are no longer in their files, oldest first.
 
-        Files that can't be read count as unchanged. Raises `OSError` for the journal.
+        Files that can't be read count as unchanged. A session note is not lost with its file, which
+        has nothing else. Raises `OSError` for the journal.
         """
         by_path: dict[str, list[JournalNote]] = {}
         for note in self._journal.notes():
@@ -207,7 +272,7 @@ class NoteWriter:
         except (FileNotFoundError, NotADirectoryError):
             if not self._discovery.workspace.is_dir():
                 return frozenset()  # its disk may be missing
-            return frozenset(ids)
+            return frozenset(note.id for note in notes if not note.session)
         except OSError:
             return frozenset()
         if not stat.S_ISREG(seen.st_mode):

@@ -31,15 +31,18 @@ class Archive(NamedTuple):
     key: str
     encoding: str
     created_at: int
+    reason: str
     name: str
 
 
 def archives(connection: ForeignDatabase) -> list[Archive]:
     """Return the archives. The newest of a session that is gone has the session's name."""
-    if not {"archive_blob", "generation"} <= columns(connection, ARCHIVES):
+    there = columns(connection, ARCHIVES)
+    if not {"archive_blob", "generation"} <= there:
         return []
+    reason = "reason" if "reason" in there else "''"
     rows = connection.execute(
-        "SELECT rowid, session_id, generation, session_key, encoding, created_at"
+        f"SELECT rowid, session_id, generation, session_key, encoding, created_at, {reason}"
         f" FROM {ARCHIVES} ORDER BY created_at DESC, generation"
     ).fetchall()
     present = connection.execute(
@@ -48,10 +51,11 @@ def archives(connection: ForeignDatabase) -> list[Archive]:
     )
     taken = {session_id for (session_id,) in present}
     found = []
-    for rowid, session_id, generation, key, encoding, created_at in rows:
+    for rowid, session_id, generation, key, encoding, created_at, why in rows:
         name = f"{session_id}.{generation}" if session_id in taken else session_id
         taken.add(session_id)
-        found.append(Archive(rowid, session_id, generation, key, encoding, created_at, name))
+        archive = Archive(rowid, session_id, generation, key, encoding, created_at, why, name)
+        found.append(archive)
     return found
 
 

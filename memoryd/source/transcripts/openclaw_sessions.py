@@ -65,6 +65,10 @@ class SessionKeys:
         """Return what is known about the session of a transcript. Blocking."""
         return self._of_folder(path.parent).get(_id_of(path.name), UNKNOWN_SESSION)
 
+    def has(self, path: Path) -> bool:
+        """Return whether `sessions.json` lists the session of a transcript. Blocking."""
+        return _id_of(path.name) in self._of_folder(path.parent)
+
     def _of_folder(self, folder: Path) -> dict[str, SessionFacts]:
         """Return the facts by session id; those of the last reading while it can't be read."""
         _, before = self._read.get(folder, (None, {}))

@@ -34,6 +34,8 @@ _IN_GROUP = re.compile(r":([^:]*):(?:group|channel):")
 _OF_HOOK = ":hook:"
 _SPAWNED = ":subagent:"
 """Parts of the keys of sessions."""
+_RESETS = frozenset({"reset", "rollover"})
+"""Reasons of a session to follow another one, which has ended."""
 _ALONE = {"cron": "a cron run", "spawn": "a spawned run", "internal": "an internal run"}
 """Origins of sessions in which no person takes part."""
 _NEEDED = {
@@ -51,6 +53,7 @@ _OPTIONAL = {
         "hook_external_content_source",
         "parent_session_key",
         "spawned_by",
+        "reason",
     ),
     "session_nodes": ("created_via", "parent_session_key", "spawned_by"),
     "transcript_rewrite_watermarks": ("generation",),
@@ -73,6 +76,7 @@ class _Window(NamedTuple):
     hook_source: str | None
     parent: str | None
     spawned_by: str | None
+    reason: str | None
     created_via: str | None
     node_parent: str | None
     node_spawned_by: str | None
@@ -100,6 +104,7 @@ class OpenClawStore:
         sessions = {window.key: _keyed(window) for window in windows}
         rewound = _rewound(connection, windows)
         forgotten = _forgotten(connection)
+        ended = _ended(windows)
         found: dict[str, StoredConversation] = {}
         for window in windows:
             if window.last is None and window.cold_last is None:
@@ -109,7 +114,7 @@ class OpenClawStore:
             known = before.get(window.session_id)
             if known is None or known.token != token:
                 known = _conversation(connection, window, left_out, token)
-            found[window.session_id] = known
+            found[window.session_id] = known._replace(is_over=window.session_id in ended)
         for archive in archives(connection):
             left_out = forgotten.get(archive.session_id) or _why_key_left_out(archive.key, {})
             known = before.get(archive.name)
@@ -243,6 +248,18 @@ def _forgotten(connection: ForeignDatabase) -> dict[str, str]:
     return {name: "its session was forgotten in OpenClaw" for (name,) in rows}
 
 
+def _ended(windows: list[_Window]) -> set[str]:
+    """Return the ids of the conversations after which another began under the same key."""
+    keys = {window.session_id: window.key for window in windows}
+    return {
+        window.previous
+        for window in windows
+        if window.previous is not None
+        and window.reason in _RESETS
+        and keys.get(window.previous) == window.key
+    }
+
+
 def _rewound(connection: ForeignDatabase, windows: list[_Window]) -> dict[str, str]:
     """Return the ids of the conversations that a rewind has copied, with those of the copies."""
     if "event_id" not in columns(connection, "transcript_event_identities"):
@@ -297,7 +314,8 @@ def _archived(connection: ForeignDatabase, archive: Archive, left_out: str) -> S
     number = lineage(archive.generation, branch.abandoned, left_out, outside, chat)
     stat = FileStat(archive.created_at * 1_000_000, branch.last + 1, number)
     token = (*archive, left_out)
-    return StoredConversation(archive.session_id, stat, left_out, outside, chat, token)
+    is_over = archive.reason == "reset"
+    return StoredConversation(archive.session_id, stat, left_out, outside, chat, token, is_over)
 
 
 def _is_cold(connection: ForeignDatabase, name: str) -> bool:

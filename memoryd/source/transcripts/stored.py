@@ -23,7 +23,8 @@ class StoredConversation(NamedTuple):
     `stat.size` is the number after that of the last record. `stat.inode` changes if earlier records
     do, for example by a rewind. `left_out` is the reason why it is not read, "" if it is.
     `token` changes with the conversation. `outside`: none of the words are the owner's.
-    `chat` is the name of the group or channel, None in a private conversation.
+    `chat` is the name of the group or channel, None in a private conversation. `is_over`: it was
+    reset, and another one has begun.
     """
 
     id: str
@@ -32,6 +33,7 @@ class StoredConversation(NamedTuple):
     outside: bool = False
     chat: str | None = None
     token: tuple[Any, ...] = ()
+    is_over: bool = False
 
 
 class StoredRecord(NamedTuple):

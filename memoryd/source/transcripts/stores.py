@@ -88,6 +88,12 @@ class StoredTranscripts:
         for path, stat in conversations.items():
             found.files[FileKey(SOURCE, names.name(path))] = path, stat
 
+    def is_over(self, path: Path) -> bool:
+        """Return whether a conversation had been reset at the last reading of its store."""
+        listing = self._listings.get(path.parent)
+        known = None if listing is None else listing.conversations.get(conversation_id(path))
+        return known is not None and known.is_over
+
     def session(self, path: Path) -> str:
         """Return the session id of a conversation. Raises `OSError` as `read` does."""
         return self._conversation(path).id

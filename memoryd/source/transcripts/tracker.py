@@ -9,7 +9,7 @@ import contextlib
 import errno
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -50,6 +50,12 @@ COUNT_BYTES = 64 * 1024
 MISSING = f"is missing; {MEANT}"
 
 Known = Mapping[FileKey, tuple[FileStat, TranscriptState | None]]
+Followed = Callable[[Collection[FileKey], bool], Awaitable[None]]
+"""Called with the transcripts that have unread messages, and whether all were to be read."""
+
+
+async def nothing_more(pending: Collection[FileKey], everything: bool) -> None:
+    """Do nothing after a check."""
 
 
 @dataclass(slots=True)
@@ -134,16 +140,21 @@ class TranscriptTracker:
         *,
         mounts: Mounts,
         thread: Executor,
+        followed: Followed = nothing_more,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """Take the queues; markers put into `notes` pass through here."""
+        """Take the queues; markers put into `notes` pass through here.
+
+        `followed` runs after each check of all files, before the markers go on.
+        """
         self._inbox = inbox
         self._writer = writer
         self._notes = notes
         self._transcripts = transcripts
         self._mounts = mounts
         self._thread = thread
+        self._followed = followed
         self._thresholds = transcripts.thresholds
         self._clock = clock
         self._wall_clock = wall_clock
@@ -217,6 +228,7 @@ class TranscriptTracker:
             self._refused.pop(key, None)
             self._left_out.pop(key, None)
             await self._writer.put(FileGone(key))
+        await self._followed(self._stats.pending.keys(), everything)
         for marker in markers:
             await self._writer.put(marker)
 
