@@ -39,6 +39,7 @@ LAYERS: dict[str, dict[str, set[str]]] = {
             "client",
             "config",
             "embed",
+            "errors",
             "events",
             "fs",
             "identity",

@@ -144,6 +144,7 @@ def _client(arguments: Arguments, socket_path: str) -> Client:
         timeout_s=TIMEOUT_S if arguments.timeout_s is None else arguments.timeout_s,
         wait_s=wait_s if arguments.wait_s is None else arguments.wait_s,
         name=f"memctl/{__version__}",
+        kind="tool",
     )
 
 

@@ -49,8 +49,9 @@ class Client(CallTurns):
     directory, as of the client's creation, else the daemon's default. `socket_path` defaults to
     `default_socket_path()`; `timeout_s` is the limit for an answer in seconds (None: no limit),
     `wait_s` the limit for a starting daemon. `autostart` allows a start if the user's
-    configuration enables it; `name` introduces the client. Raises `ValueError` for a socket path
-    longer than the system allows.
+    configuration enables it; `name` introduces the client. The daemon may count what searches of
+    a client of the `kind` `agent` return. Raises `ValueError` for a socket path longer than the
+    system allows.
     """
 
     def ping(self, *, timeout_s: float | None = None) -> PingResult:

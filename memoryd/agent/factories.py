@@ -215,8 +215,13 @@ def note_writer(config: AgentConfig, discovery: Discovery) -> NoteWriter:
         NoteJournal(Path(f"{config.db_path}{JOURNAL_SUFFIX}")),
         lock=Path(paths.state_dir(), f"notes-{place}.lock"),
         mask=redactor(config.settings),
-        zone=None if config.settings.timezone is None else ZoneInfo(config.settings.timezone),
+        zone=note_zone(config.settings),
     )
+
+
+def note_zone(settings: Settings) -> ZoneInfo | None:
+    """Return the time zone of the days of notes, None for the local one."""
+    return None if settings.timezone is None else ZoneInfo(settings.timezone)
 
 
 def redactor(settings: Settings) -> Redactor:

@@ -66,20 +66,25 @@ class NoteTexts:
         return note
 
 
-def _parsed(key: FileKey, stat: FileStat, lines: list[str], origin: Origin) -> NoteText:
-    outside = outside_lines(lines)
-    front = read_front_matter(lines)
+def trusted_lines(lines: list[str]) -> list[str]:
+    """Return the lines of a note with those of front matter and of untrusted text made empty."""
     own = lines.copy()
+    front = read_front_matter(lines)
     own[: front.lines] = [""] * front.lines
-    for run in outside:
+    for run in outside_lines(lines):
         own[run.first : run.last + 1] = [""] * (run.last + 1 - run.first)
     for number, of_line in written_entries(lines).origins.items():
         if of_line is Origin.UNTRUSTED:
             own[number] = ""
+    return own
+
+
+def _parsed(key: FileKey, stat: FileStat, lines: list[str], origin: Origin) -> NoteText:
+    own = trusted_lines(lines)
     return NoteText(
         key,
         stat,
-        date_of_note(key.path, front.properties),
+        date_of_note(key.path, read_front_matter(lines).properties),
         origin,
         tuple(sections(own)),
         tuple(entries(own)),

@@ -7,7 +7,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from memoryd.api.get import get
 from memoryd.api.health import degraded
 from memoryd.api.note import note
 from memoryd.api.recall import recall
+from memoryd.api.recalls import COUNTED, count_recall, count_search
 from memoryd.api.search import search
 from memoryd.api.status import Daemon, status
 from memoryd.config.load import AgentConfig, real_path
@@ -72,7 +72,7 @@ class DaemonOperations:
             Op.SEARCH: self.search,
             Op.GET: of_agent(Op.GET, get),
             Op.CONTEXT: of_agent(Op.CONTEXT, context),
-            Op.RECALL: of_agent(Op.RECALL, recall),
+            Op.RECALL: self.recall,
             Op.SYNC: self.sync,
             Op.FILES: of_agent(Op.FILES, files.page),
             Op.SESSIONS: of_agent(Op.SESSIONS, transcripts.page),
@@ -109,8 +109,25 @@ class DaemonOperations:
 
     async def search(self, body: Any, caller: Caller) -> Body:
         """Search the memory of an agent."""
-        answer = partial(search, deadline_s=caller.deadline_s)
+
+        async def answer(agent: Agent, body: Any) -> Body:
+            result = await search(agent, body, deadline_s=caller.deadline_s)
+            if caller.kind == COUNTED:
+                count_search(agent, body, result)
+            return result
+
         return await self._of_agent(Op.SEARCH, answer)(body, caller)
+
+    async def recall(self, body: Any, caller: Caller) -> Body:
+        """Return what fits a message to an agent."""
+
+        async def answer(agent: Agent, body: Any) -> Body:
+            result = await recall(agent, body)
+            if caller.kind == COUNTED:
+                count_recall(agent, body, result)
+            return result
+
+        return await self._of_agent(Op.RECALL, answer)(body, caller)
 
     async def sync(self, body: Any, caller: Caller) -> memory.SyncResult:
         """Wait until everything that an agent noticed before is searchable."""

@@ -108,6 +108,9 @@ FRAMES: dict[str, Frame] = {
     "hello_with_folder": Hello(
         protocol_min=1, protocol_max=1, client="memctl/0.1.0", folder="/home/ada/notes"
     ),
+    "hello_with_kind": Hello(
+        protocol_min=1, protocol_max=1, client="memctl-mcp/0.1.0", kind="agent"
+    ),
     "welcome": Welcome(
         protocol=1,
         server="memoryd/0.1.0",
