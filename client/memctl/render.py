@@ -21,6 +21,7 @@ from memoryd_client.schema.memory import (
     SyncResult,
 )
 from memoryd_client.schema.notes import NoteResult
+from memoryd_client.schema.promotion import PromoteResult
 from memoryd_client.schema.recall import ContextResult, RecallResult
 from memoryd_client.schema.search import SearchResult
 from memoryd_client.schema.status import StatusResult
@@ -35,7 +36,8 @@ Renderable = Body | list[StatusResult | AgentSummary]
 def answer(result: Renderable, style: Style, *, terminal: bool, full: bool = False) -> str:
     """Return the text of a result.
 
-    `terminal`: the output goes to a terminal. `full` is for a search: it shows whole snippets.
+    `terminal`: the output goes to a terminal. `full`: a search shows whole snippets, and candidates
+    for MEMORY.md the parts of their scores.
     """
     match result:
         case SearchResult():
@@ -58,6 +60,10 @@ def answer(result: Renderable, style: Style, *, terminal: bool, full: bool = Fal
             from memctl import note
 
             return note.text(result)
+        case PromoteResult():
+            from memctl import promotion
+
+            return promotion.text(result, style, explain=full)
         case ConfigResult():
             return config(result, style)
         case ProbeResult():
@@ -96,6 +102,10 @@ def remarks(result: Renderable) -> list[str]:
         case NoteResult():
             lines = ["a secret in the text was masked"] if result.masked else []
             return lines + _warnings(result.warnings)
+        case PromoteResult():
+            from memctl import promotion
+
+            return promotion.remarks(result) + _warnings(result.warnings)
         case IndexResult() | SyncResult():
             return _warnings(result.warnings)
         case AgentsResult():

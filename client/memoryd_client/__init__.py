@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         TranscriptUpdatedResult,
     )
     from memoryd_client.schema.notes import NoteResult
+    from memoryd_client.schema.promotion import PromoteResult
     from memoryd_client.schema.recall import (
         ContextResult,
         ContextSection,
@@ -91,6 +92,7 @@ __all__ = [
     "Origin",
     "PingResult",
     "ProbeResult",
+    "PromoteResult",
     "RecallEntry",
     "RecallResult",
     "ReloadResult",
@@ -116,6 +118,7 @@ _NAMES_OF_MODULE = {
     "prompt": ("for_prompt",),
     "schema.agents": ("AddResult", "AgentSummary", "AgentsResult", "DropResult", "ReloadResult"),
     "schema.notes": ("NoteResult",),
+    "schema.promotion": ("PromoteResult",),
     "schema.recall": ("ContextResult", "ContextSection", "RecallEntry", "RecallResult"),
     "schema.search": ("Confidence", "Hit", "Origin", "Role", "SearchResult"),
     "schema.status": ("StatusResult",),

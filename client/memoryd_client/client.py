@@ -18,6 +18,7 @@ from memoryd_client.schema.memory import (
     TranscriptUpdatedResult,
 )
 from memoryd_client.schema.notes import NoteAction, NoteBody, NoteKind, NoteResult
+from memoryd_client.schema.promotion import PromoteResult
 from memoryd_client.schema.recall import ContextResult, RecallResult
 from memoryd_client.schema.search import Origin, SearchBody, SearchResult
 from memoryd_client.schema.status import StatusResult
@@ -41,9 +42,9 @@ class Client(CallTurns):
 
     Connects on the first call or on entering the `with` block, and reconnects after a loss. An
     idempotent call is then sent again, within its time; `index` with `force`, `add`, `drop`,
-    `reload` and `note` with `undo` are not. Every method takes `timeout_s`, which defaults to the
-    client's (`sync` and `index`: no limit; `probe`: 120); `math.inf` means no limit. All methods
-    raise `MemorydError`s.
+    `reload`, `note` with `undo` and `promote` with `apply` are not. Every method takes `timeout_s`,
+    which defaults to the client's (`sync` and `index`: no limit; `probe`: 120); `math.inf` means no
+    limit. All methods raise `MemorydError`s.
 
     `agent` may be changed between calls; None: the agent whose workspace contains the current
     directory, as of the client's creation, else the daemon's default. `socket_path` defaults to
@@ -263,6 +264,18 @@ class Client(CallTurns):
         source = origin, conversation, observed, supersedes
         body = NoteBody(text, file, heading, kind, action, *source)
         return self._run(requests.note(body), timeout_s)
+
+    def promote(
+        self,
+        *,
+        apply: bool = False,
+        candidate: str | None = None,
+        limit: int | None = None,
+        timeout_s: float | None = None,
+    ) -> PromoteResult:
+        """Return candidates for MEMORY.md, or add some with `apply`; see `PromoteBody`."""
+        call = requests.promote(apply=apply, candidate=candidate, limit=limit)
+        return self._run(call, timeout_s)
 
     def flush_prompt(self, session: str = "", *, timeout_s: float | None = None) -> str:
         """Return the instruction to save notes before a compaction; see `should_flush`."""

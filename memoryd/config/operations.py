@@ -30,6 +30,7 @@ EFFECTS: Mapping[Op, Effect] = {
     Op.EXPORT: "changes",  # shows whole conversations, of any agent and chat, whatever is visible
     Op.IMPORT: "changes",
     Op.NOTE: "changes",
+    Op.PROMOTE: "changes",
     Op.ADD: "changes",
     Op.DROP: "changes",
     Op.RELOAD: "changes",

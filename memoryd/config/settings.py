@@ -223,9 +223,14 @@ class NoteSettings(Section, frozen=True):
 
 
 class Promotion(Section, frozen=True):
-    """Entries of dated notes that matter. `tracking` counts what searches of agents returned."""
+    """Entries of dated notes that may go to MEMORY.md.
+
+    `tracking` counts what searches of agents returned. `memory_max_bytes` is the size up to which
+    `promote` lets MEMORY.md grow.
+    """
 
     tracking: bool = False
+    memory_max_bytes: Positive = 16_000
 
 
 class SocketSettings(Section, frozen=True):

@@ -18,6 +18,7 @@ from memoryd.api.forget import forget
 from memoryd.api.get import get
 from memoryd.api.health import degraded
 from memoryd.api.note import note
+from memoryd.api.promote import promote
 from memoryd.api.recall import recall
 from memoryd.api.recalls import COUNTED, count_recall, count_search
 from memoryd.api.search import search
@@ -77,6 +78,7 @@ class DaemonOperations:
             Op.FILES: of_agent(Op.FILES, files.page),
             Op.SESSIONS: of_agent(Op.SESSIONS, transcripts.page),
             Op.NOTE: of_agent(Op.NOTE, note),
+            Op.PROMOTE: of_agent(Op.PROMOTE, promote),
             Op.FORGET: of_agent(Op.FORGET, forget, limit_s=None),
             Op.EXPORT: of_agent(Op.EXPORT, transfer.export, limit_s=None),
             Op.IMPORT: of_agent(Op.IMPORT, transfer.import_, limit_s=None),

@@ -40,6 +40,8 @@ ALL: list[Call[Any]] = [
     requests.import_transcripts([b"x"], dry_run=True),
     requests.note(NoteBody("x")),
     requests.note(NoteBody(action="undo")),
+    requests.promote(apply=False, candidate=None, limit=None),
+    requests.promote(apply=True, candidate="3f2a", limit=None),
     requests.PROBE,
     requests.session_start(""),
     requests.transcript_updated("/1.jsonl"),
@@ -54,7 +56,7 @@ ALL: list[Call[Any]] = [
 def test_only_what_changes_nothing_more_may_be_sent_twice() -> None:
     assert {call.op for call in ALL} == set(Op)
     once = {call.op for call in ALL if not call.repeatable}
-    assert once == {Op.INDEX, Op.NOTE, Op.EVENTS, Op.ADD, Op.DROP, Op.RELOAD}
+    assert once == {Op.INDEX, Op.NOTE, Op.PROMOTE, Op.EVENTS, Op.ADD, Op.DROP, Op.RELOAD}
     assert requests.note(NoteBody("x")).repeatable
     assert requests.index(force=False, provider=None).repeatable
 

@@ -66,7 +66,9 @@ def test_an_index_without_the_table_has_none() -> None:
     connection.close()
 
 
-@pytest.mark.parametrize(("column", "value"), [("questions", "["), ("days", "[1]"), ("days", '["x"]')])
+@pytest.mark.parametrize(
+    ("column", "value"), [("questions", "["), ("days", "[1]"), ("days", '["x"]')]
+)
 def test_a_corrupt_row_begins_anew(connection: Connection, column: str, value: str) -> None:
     count(connection, [recall(), recall(1)])
     connection.execute(f"UPDATE recalls SET {column} = ? WHERE hash = 'hash 0'", (value,))

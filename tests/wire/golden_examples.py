@@ -35,6 +35,14 @@ from memoryd_client.schema.memory import (
     TranscriptUpdatedResult,
 )
 from memoryd_client.schema.notes import NoteBody, NoteResult
+from memoryd_client.schema.promotion import (
+    PromoteBody,
+    PromotedEntry,
+    PromoteResult,
+    PromotionCandidate,
+    RefusedEntry,
+    ScoreParts,
+)
 from memoryd_client.schema.recall import (
     ContextBody,
     ContextResult,
@@ -330,6 +338,35 @@ BODIES: dict[str, Body] = {
     ),
     "note_body_defaults": NoteBody("Ana moved"),
     "note_body_of_an_action": NoteBody(action="restore"),
+    "promote_body": PromoteBody(apply=True, candidate="3f2a9c01d4e5", limit=3),
+    "promote_result": PromoteResult(
+        candidates=[
+            PromotionCandidate(
+                id="3f2a9c01d4e5",
+                citation="memory/2026-11-20.md#L3",
+                text="Wout wants phone calls.",
+                date="2026-11-20",
+                origin="agent",
+                score=0.5,
+                parts=ScoreParts(0.5, 0.25, 0.5, 1.0, 0.25, 0.75),
+                recalls=2,
+                questions=2,
+                days=1,
+                last_recalled=1790000000.5,
+                missed=["score 0.50 is below 0.75"],
+                promoted_at=1790000001.5,
+            )
+        ],
+        applied=[
+            PromotedEntry("5e0b77aa1c2d", "MEMORY.md#L9", "memory/2026-11-21.md#L2", "- Ana moved")
+        ],
+        refused=[RefusedEntry("9c01d4e53f2a", "memory/2026-11-22.md#L4", "its text is gone")],
+        tracking=False,
+        omitted=4,
+        memory_bytes=1200,
+        memory_max_bytes=16000,
+        warnings=["not searchable yet: the index is busy"],
+    ),
     "note_result": NoteResult("MEMORY.md#L3", "- Ana moved", duplicate=True, masked=True),
     "sessions_body": SessionsBody(after="sessions/claude/a.jsonl", limit=2),
     "sessions_body_defaults": SessionsBody(),

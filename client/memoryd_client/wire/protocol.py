@@ -33,6 +33,7 @@ CAPABILITIES = (
     "context",
     "recall",
     "note",
+    "promote",
 )
 
 
@@ -54,6 +55,7 @@ class Op(StrEnum):
     EXPORT = "export"
     IMPORT = "import"
     NOTE = "note"
+    PROMOTE = "promote"
     PROBE = "probe"
     SESSION_START = "session_start"
     TRANSCRIPT_UPDATED = "transcript_updated"

@@ -40,6 +40,7 @@ from memoryd_client.schema.memory import (
     TranscriptUpdatedResult,
 )
 from memoryd_client.schema.notes import NoteBody, NoteResult
+from memoryd_client.schema.promotion import PromoteBody, PromoteResult
 from memoryd_client.schema.recall import ContextBody, ContextResult, RecallBody, RecallResult
 from memoryd_client.schema.search import SearchBody, SearchResult
 from memoryd_client.schema.status import StatusResult
@@ -207,6 +208,12 @@ def note(body: NoteBody) -> Call[NoteResult]:
         if (value := getattr(body, name)) is not None:
             setattr(body, name, encodable(value))
     return Call(Op.NOTE, body, NoteResult, repeatable=body.action != "undo")
+
+
+def promote(*, apply: bool, candidate: str | None, limit: int | None) -> Call[PromoteResult]:
+    """Ask for candidates for MEMORY.md, or have some added; see `PromoteBody`."""
+    body = PromoteBody(apply, None if candidate is None else encodable(candidate), limit)
+    return Call(Op.PROMOTE, body, PromoteResult, repeatable=not apply)
 
 
 def files(state: str, *, after: str | None, limit: int) -> Call[FilesResult]:
