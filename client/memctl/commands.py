@@ -229,6 +229,7 @@ COMMANDS: dict[str, Command] = {
         ),
         optional=True,
     ),
+    "stale": Command("List entries of MEMORY.md that newer notes contradict."),
     "flush-prompt": Command(
         "Print the instruction to save notes before a compaction.",
         options=(Option("--session", "session", "id of the session", _ID),),

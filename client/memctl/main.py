@@ -200,6 +200,8 @@ def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
             from memctl import promotion
 
             return promotion.ask(client, arguments)
+        case "stale":
+            return client.stale(timeout_s=timeout_s)
         case "flush-prompt":
             from memctl import note
 

@@ -1,8 +1,9 @@
-"""The command `memctl promote`."""
+"""The commands `memctl promote` and `memctl stale`."""
 
 from memctl.arguments import Arguments
 from memoryd_client.client import Client
 from memoryd_client.schema.promotion import PromoteResult, PromotionCandidate
+from memoryd_client.schema.stale import StaleResult
 from memoryd_client.shared.humanize import counted
 from memoryd_client.shared.style import Style, one_line, printable_name
 
@@ -49,6 +50,22 @@ def remarks(result: PromoteResult) -> list[str]:
     if not result.tracking:
         lines.append("recalls are not counted: promotion.tracking is off")
     return lines
+
+
+def stale(result: StaleResult, style: Style) -> str:
+    """Return the entries, each with the newer lines that contradict it below."""
+    blocks: list[str] = []
+    for entry in result.entries:
+        lines = _cited(style.bold(printable_name(entry.citation)), entry.date, entry.text, "")
+        for newer in entry.newer:
+            lines += _cited(printable_name(newer.citation), newer.date, newer.text, "  ")
+        blocks.append("\n".join(lines) + "\n")
+    return "\n".join(blocks)
+
+
+def _cited(citation: str, date: str, text: str, indent: str) -> list[str]:
+    shown = [f"{indent}    {one_line(line)}" for line in text.split("\n")]
+    return [f"{indent}{citation}  {printable_name(date) or 'without a date'}", *shown]
 
 
 def _candidate(candidate: PromotionCandidate, style: Style, *, explain: bool) -> str:

@@ -24,6 +24,7 @@ from memoryd_client.schema.notes import NoteResult
 from memoryd_client.schema.promotion import PromoteResult
 from memoryd_client.schema.recall import ContextResult, RecallResult
 from memoryd_client.schema.search import SearchResult
+from memoryd_client.schema.stale import StaleResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.shared.humanize import counted, duration
 from memoryd_client.shared.style import Style, one_line, printable, printable_name
@@ -60,6 +61,10 @@ def answer(result: Renderable, style: Style, *, terminal: bool, full: bool = Fal
             from memctl import note
 
             return note.text(result)
+        case StaleResult():
+            from memctl import promotion
+
+            return promotion.stale(result, style)
         case PromoteResult():
             from memctl import promotion
 
@@ -106,6 +111,9 @@ def remarks(result: Renderable) -> list[str]:
             from memctl import promotion
 
             return promotion.remarks(result) + _warnings(result.warnings)
+        case StaleResult():
+            lines = [f"entries compared: {result.compared}"]
+            return lines + _warnings(result.warnings)
         case IndexResult() | SyncResult():
             return _warnings(result.warnings)
         case AgentsResult():

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         RecallResult,
     )
     from memoryd_client.schema.search import Confidence, Hit, Origin, Role, SearchResult
+    from memoryd_client.schema.stale import StaleResult
     from memoryd_client.schema.status import StatusResult
     from memoryd_client.schema.transcripts import (
         ExportedTranscript,
@@ -101,6 +102,7 @@ __all__ = [
     "SessionEntry",
     "SessionStartResult",
     "SessionsResult",
+    "StaleResult",
     "StatusResult",
     "SyncResult",
     "TranscriptUpdatedResult",
@@ -121,6 +123,7 @@ _NAMES_OF_MODULE = {
     "schema.promotion": ("PromoteResult",),
     "schema.recall": ("ContextResult", "ContextSection", "RecallEntry", "RecallResult"),
     "schema.search": ("Confidence", "Hit", "Origin", "Role", "SearchResult"),
+    "schema.stale": ("StaleResult",),
     "schema.status": ("StatusResult",),
     "schema.transcripts": (
         "ExportResult",

@@ -21,6 +21,7 @@ from memoryd_client.schema.notes import NoteAction, NoteBody, NoteKind, NoteResu
 from memoryd_client.schema.promotion import PromoteResult
 from memoryd_client.schema.recall import ContextResult, RecallResult
 from memoryd_client.schema.search import Origin, SearchBody, SearchResult
+from memoryd_client.schema.stale import StaleResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.schema.transcripts import (
     ExportResult,
@@ -273,6 +274,10 @@ class AsyncClient(AsyncCalls):
         """Return candidates for MEMORY.md, or add some with `apply`; see `PromoteBody`."""
         call = requests.promote(apply=apply, candidate=candidate, limit=limit)
         return await self._run(call, timeout_s)
+
+    async def stale(self, *, timeout_s: float | None = None) -> StaleResult:
+        """Return the entries of MEMORY.md that newer notes contradict; see `StaleEntry`."""
+        return await self._run(requests.STALE, timeout_s)
 
     async def flush_prompt(self, session: str = "", *, timeout_s: float | None = None) -> str:
         """Return the instruction to save notes before a compaction; see `should_flush`."""

@@ -31,6 +31,7 @@ EFFECTS: Mapping[Op, Effect] = {
     Op.IMPORT: "changes",
     Op.NOTE: "changes",
     Op.PROMOTE: "changes",
+    Op.STALE: "changes",  # searches once for each entry of MEMORY.md
     Op.ADD: "changes",
     Op.DROP: "changes",
     Op.RELOAD: "changes",

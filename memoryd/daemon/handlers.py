@@ -22,6 +22,7 @@ from memoryd.api.promote import promote
 from memoryd.api.recall import recall
 from memoryd.api.recalls import COUNTED, count_recall, count_search
 from memoryd.api.search import search
+from memoryd.api.stale import stale
 from memoryd.api.status import Daemon, status
 from memoryd.config.load import AgentConfig, real_path
 from memoryd.config.validate import ConfigError
@@ -79,6 +80,7 @@ class DaemonOperations:
             Op.SESSIONS: of_agent(Op.SESSIONS, transcripts.page),
             Op.NOTE: of_agent(Op.NOTE, note),
             Op.PROMOTE: of_agent(Op.PROMOTE, promote),
+            Op.STALE: of_agent(Op.STALE, stale, limit_s=None),
             Op.FORGET: of_agent(Op.FORGET, forget, limit_s=None),
             Op.EXPORT: of_agent(Op.EXPORT, transfer.export, limit_s=None),
             Op.IMPORT: of_agent(Op.IMPORT, transfer.import_, limit_s=None),

@@ -42,6 +42,7 @@ ALL: list[Call[Any]] = [
     requests.note(NoteBody(action="undo")),
     requests.promote(apply=False, candidate=None, limit=None),
     requests.promote(apply=True, candidate="3f2a", limit=None),
+    requests.STALE,
     requests.PROBE,
     requests.session_start(""),
     requests.transcript_updated("/1.jsonl"),
@@ -64,7 +65,8 @@ def test_only_what_changes_nothing_more_may_be_sent_twice() -> None:
 def test_what_takes_long_has_its_own_time() -> None:
     own = {call.op: call.patience_s for call in ALL if call.patience_s is not None}
     assert own == {
-        **dict.fromkeys((Op.SYNC, Op.INDEX, Op.EVENTS, Op.FORGET, Op.EXPORT, Op.IMPORT), FOREVER_S),
+        **dict.fromkeys((Op.SYNC, Op.INDEX, Op.EVENTS, Op.FORGET), FOREVER_S),
+        **dict.fromkeys((Op.EXPORT, Op.IMPORT, Op.STALE), FOREVER_S),
         Op.PROBE: 120.0,
     }
 

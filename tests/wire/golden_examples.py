@@ -52,6 +52,7 @@ from memoryd_client.schema.recall import (
     RecallResult,
 )
 from memoryd_client.schema.search import Explanation, Hit, Origin, SearchBody, SearchResult
+from memoryd_client.schema.stale import NewerStatement, StaleEntry, StaleResult
 from memoryd_client.schema.status import (
     BatchJob,
     BatchStatus,
@@ -366,6 +367,18 @@ BODIES: dict[str, Body] = {
         memory_bytes=1200,
         memory_max_bytes=16000,
         warnings=["not searchable yet: the index is busy"],
+    ),
+    "stale_result": StaleResult(
+        entries=[
+            StaleEntry(
+                "MEMORY.md#L3",
+                "Gorum uses port 8080.",
+                [NewerStatement("memory/2026-09-01.md#L4", "Gorum uses port 9090.", "2026-09-01")],
+                "2026-03-01",
+            )
+        ],
+        compared=12,
+        warnings=["only the first 500 entries were compared"],
     ),
     "note_result": NoteResult("MEMORY.md#L3", "- Ana moved", duplicate=True, masked=True),
     "sessions_body": SessionsBody(after="sessions/claude/a.jsonl", limit=2),

@@ -20,6 +20,7 @@ from memoryd_client.schema import (
     promotion,
     recall,
     search,
+    stale,
     status,
     transcripts,
 )
@@ -83,6 +84,7 @@ def test_every_struct_of_the_protocol_has_an_example() -> None:
             promotion,
             recall,
             search,
+            stale,
             agents,
             transcripts,
             status,

@@ -268,6 +268,7 @@ BODY_OF_OP: dict[Op, type[Body]] = {
     Op.IMPORT: ImportBody,
     Op.NOTE: NoteBody,
     Op.PROMOTE: PromoteBody,
+    Op.STALE: Empty,
     Op.PROBE: Empty,
     Op.SESSION_START: SessionStartBody,
     Op.TRANSCRIPT_UPDATED: TranscriptUpdatedBody,

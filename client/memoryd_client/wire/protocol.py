@@ -34,6 +34,7 @@ CAPABILITIES = (
     "recall",
     "note",
     "promote",
+    "stale",
 )
 
 
@@ -56,6 +57,7 @@ class Op(StrEnum):
     IMPORT = "import"
     NOTE = "note"
     PROMOTE = "promote"
+    STALE = "stale"
     PROBE = "probe"
     SESSION_START = "session_start"
     TRANSCRIPT_UPDATED = "transcript_updated"

@@ -43,6 +43,7 @@ from memoryd_client.schema.notes import NoteBody, NoteResult
 from memoryd_client.schema.promotion import PromoteBody, PromoteResult
 from memoryd_client.schema.recall import ContextBody, ContextResult, RecallBody, RecallResult
 from memoryd_client.schema.search import SearchBody, SearchResult
+from memoryd_client.schema.stale import StaleResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.schema.transcripts import (
     ExportBody,
@@ -138,6 +139,7 @@ STATUS = Call(Op.STATUS, Empty(), StatusResult)
 CONFIG = Call(Op.CONFIG, Empty(), ConfigResult)
 PROBE = Call(Op.PROBE, Empty(), ProbeResult, patience_s=PROBE_LIMIT_S)
 AGENTS = Call(Op.AGENTS, Empty(), AgentsResult)
+STALE = Call(Op.STALE, Empty(), StaleResult, patience_s=FOREVER_S)
 RELOAD = Call(Op.RELOAD, Empty(), ReloadResult, repeatable=False)
 
 
