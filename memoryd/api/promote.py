@@ -43,6 +43,7 @@ _QUARTERS = 4
 _MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _ID = re.compile(rf"[0-9a-f]{{{LEAST_ID_CHARS},{ID_CHARS}}}")
 _BEFORE = "it was added before"
+_THERE = f"{ROOT_FILES[0]} has it already"
 _GONE = "its text has changed or is gone"
 
 
@@ -120,6 +121,7 @@ def _candidates(agent: Agent, counted: Sequence[RecalledEntry], now: float) -> l
     """Return the counted entries, those that can be added first, by score. Blocking."""
     by_path: dict[str, dict[str, DatedEntry]] = {}
     found: list[_Candidate] = []
+    curated = _memory(agent)
     for one in counted:
         if day_of_note(one.path) is None:
             continue
@@ -130,6 +132,8 @@ def _candidates(agent: Agent, counted: Sequence[RecalledEntry], now: float) -> l
         missed = promotion.missed_gates(one, promotion.score_of(parts))
         if entry is None:
             missed.insert(0, _GONE)
+        elif _plain(promoted_text(entry.text)) in curated:
+            missed.insert(0, _THERE)
         found.append(_Candidate(one, entry, parts, tuple(missed)))
     found.sort(
         key=lambda each: (
@@ -215,8 +219,8 @@ async def _write(agent: Agent, candidate: _Candidate, max_bytes: int) -> PlacedN
         """Raise `NoteRefusedError`, while the file is locked, if the entry must not be added."""
         if candidate.counted.hash not in _entries(agent, candidate.counted.path):
             raise NoteRefusedError(_GONE)
-        if _same(text, content):
-            raise NoteRefusedError(f"{ROOT_FILES[0]} has it already")
+        if _plain(text) in " ".join(fold(content).split()):
+            raise NoteRefusedError(_THERE)
         if (size := len(f"{content}{added}".encode())) > max_bytes:
             raise NoteRefusedError(
                 f"{ROOT_FILES[0]} would have {size:,} bytes, more than promotion.memory_max_bytes"
@@ -239,10 +243,19 @@ def _text_of(candidate: _Candidate) -> str:
     return "" if candidate.entry is None else promoted_text(candidate.entry.text)
 
 
-def _same(text: str, content: str) -> bool:
-    """Return whether a note has a text, in any case and spacing."""
-    own = " ".join(fold("\n".join(entry_lines(text)).removeprefix("- ")).split())
-    return own in " ".join(fold(content).split())
+def _plain(text: str) -> str:
+    """Return how a text stands in a note, in any case and spacing."""
+    return " ".join(fold("\n".join(entry_lines(text)).removeprefix("- ")).split())
+
+
+def _memory(agent: Agent) -> str:
+    """Return the text of MEMORY.md in any case and spacing, "" if it can't be read. Blocking."""
+    try:
+        note = agent.note_texts.get(ROOT_FILES[0])
+    except OSError:
+        note = None
+    texts = () if note is None else (entry.text for entry in note.entries)
+    return " ".join(fold("\n".join(texts)).split())
 
 
 def promoted_text(text: str) -> str:

@@ -98,13 +98,35 @@ def test_an_entry_is_added_once_and_taken_back(recalled: Daemon) -> None:
     assert (again.stdout, again.stderr.splitlines()[0]) == ("", "no candidates")
     named = recalled.memctl("promote", id_of(recalled), "--apply", code=1)
     assert named.stderr == f"not added: {SOURCE}: MEMORY.md has it already\n"
+    recalled.stop()
+    count(recalled, 3, promoted_at=None)  # as after a crash between both
+    recalled.start().sync()
+    assert recalled.memctl("promote", "--apply").stdout == ""
     assert memory(recalled) == after
-    assert "it was added before" in recalled.memctl("promote", "--explain").stdout
+    assert "MEMORY.md has it already" in recalled.memctl("promote", "--explain").stdout
     recalled.memctl("note", "--undo")
     assert memory(recalled) == before
     # A person who names it may change their mind.
     assert recalled.memctl("promote", id_of(recalled), "--apply").stdout == done.stdout
     recalled.assert_healthy()
+
+
+def test_what_a_person_has_copied_is_no_candidate(recalled: Daemon) -> None:
+    recalled.write("MEMORY.md", f"* {TEXT.upper().replace(' ', '   ')} He says so.\n")
+    recalled.sync()
+    assert recalled.memctl("promote", "--apply").stdout == ""
+    recalled.write("MEMORY.md", "- Nothing of this.\n")
+    recalled.sync()
+    assert recalled.memctl("promote", "--apply").stdout
+
+
+def test_what_was_added_and_removed_is_added_only_by_its_id(recalled: Daemon) -> None:
+    recalled.memctl("promote", "--apply")
+    recalled.write("MEMORY.md", "- Nothing of this.\n")
+    recalled.memctl("note", "--dismiss")
+    assert recalled.memctl("promote", "--apply").stdout == ""
+    assert "it was added before" in recalled.memctl("promote", "--explain").stdout
+    assert recalled.memctl("promote", id_of(recalled), "--apply").stdout
 
 
 def test_what_an_editor_removed_can_be_restored(recalled: Daemon) -> None:

@@ -228,6 +228,18 @@ def test_a_rebuild_keeps_the_counts(tracking: Daemon) -> None:
     assert rows(tracking) == before
 
 
+def test_with_another_key_counting_begins_anew(tracking: Daemon) -> None:
+    tracking.start().sync()
+    ask(tracking, WOUT, BOILER)
+    tracking.stop()
+    Path(f"{tracking.database}.tombstone-key").unlink()
+    tracking.start()
+    ask(tracking, WOUT)
+    tracking.stop()
+    assert counted(tracking) == [("memory/2026-11-20.md", 3, 1)]
+    tracking.start().assert_healthy()
+
+
 def test_forgetting_removes_the_counts(tracking: Daemon) -> None:
     tracking.write("memory/2026-11-21.md", "- Karel keeps the Merksem key.\n")
     tracking.start().sync()
