@@ -1,6 +1,7 @@
 """Entries of dated notes that may be promoted to MEMORY.md: the owner's and the agent's words."""
 
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
@@ -9,12 +10,14 @@ from typing import NamedTuple
 from memoryd.agent.note_texts import MAX_BYTES, trusted_lines
 from memoryd.chunk.entries import entries
 from memoryd.chunk.provenance import written_entries
-from memoryd.messages import FileContent, FileKey
+from memoryd.messages import FileContent, FileKey, FileStat
 from memoryd.source.filenames import MEMORY_FOLDER
 from memoryd.source.notes.discover import SOURCE, Discovery
 from memoryd.text.voice import least_trusted
 from memoryd_client.schema.search import Origin
 
+KEPT = 32
+"""Notes whose entries are kept."""
 _DATED = re.compile(rf"{MEMORY_FOLDER}/(\d{{4}}-\d{{2}}-\d{{2}})(?!\d)[^/]*\.md", re.IGNORECASE)
 _BLOCK = re.compile(r"\s*<!--\s*openclaw:dreaming:(\S+):(start|end)\s*-->\s*")
 """Marks around what OpenClaw itself writes into a dated note about other notes."""
@@ -43,11 +46,15 @@ def day_of_note(path: str) -> str | None:
 
 
 class DatedNotes:
-    """Reads dated notes, without private text and secrets. Threads may share it."""
+    """Reads dated notes, without private text and secrets. Threads may share it.
+
+    The entries of the notes read last are kept while these are unchanged.
+    """
 
     def __init__(self, discovery: Discovery, read: Callable[[Path], FileContent]) -> None:
         self._discovery = discovery
         self._read = read
+        self._kept: OrderedDict[str, tuple[FileStat, Origin, list[DatedEntry]]] = OrderedDict()
 
     def entries(self, path: str) -> list[DatedEntry]:
         """Return the entries that may be promoted, in order. Blocking. Raises `OSError`.
@@ -62,11 +69,18 @@ class DatedNotes:
         origin, stat = self._discovery.origin(found[0]), found[1]
         if origin is Origin.UNTRUSTED or stat is None or stat.size > MAX_BYTES:
             return []
+        kept = self._kept.get(path)
+        if kept is not None and kept[:2] == (stat, origin):
+            return kept[2]
         try:
             lines = self._read(file).lines
         except FileNotFoundError:
             return []
-        return list(_entries(path, day, lines, origin))
+        read = list(_entries(path, day, lines, origin))
+        self._kept[path] = stat, origin, read
+        while len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        return read
 
 
 def _entries(path: str, day: str, lines: list[str], origin: Origin) -> Iterator[DatedEntry]:
