@@ -84,11 +84,11 @@ def test_connects_on_the_first_call_and_says_who_it_is(connect: Connect) -> None
         peer.answer(peer.request(), PONG)
 
     with FakeDaemon(script) as daemon:
-        client = connect(daemon.path, name="test/1")
+        client = connect(daemon.path, name="test/1", kind="agent")
         assert seen == []
         assert client.ping() == PONG
         client.close()
-    assert seen == [Hello(1, 1, "test/1", HERE)]
+    assert seen == [Hello(1, 1, "test/1", HERE, "agent")]
 
 
 CASES: list[tuple[Callable[[Client], object], Body, Body]] = [
