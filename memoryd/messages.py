@@ -11,7 +11,7 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -146,8 +146,7 @@ def _new_future() -> asyncio.Future[None]:
 class FileContent(NamedTuple):
     """A file that was read: its stat before reading, the SHA-256 of its bytes, and its lines.
 
-    Lines are as `split_lines` counts them, without private text. `remarks` are notes for people,
-    for example about bytes that are not UTF-8.
+    Lines are as `split_lines` counts them, without private text. `remarks` are for people.
     """
 
     stat: FileStat
@@ -169,8 +168,8 @@ class FileChanged:
 class FileGone:
     """A file with rows in the index that is no longer memory.
 
-    `absent` is its path if it is missing. The parser checks the path again before the rows are
-    removed, because a queued message may be newer than this one.
+    `absent` is its path if it is missing. The parser checks it again, because a queued message may
+    be newer than this one.
     """
 
     key: FileKey
@@ -207,10 +206,10 @@ class TranscriptState(msgspec.Struct, frozen=True):
     without a line end, which the next reading reads again. `session` and `owner` (an agent id) are
     "" if unknown. `reading` names the rules of reading: with others, all is read again. `first_at`
     and `last_at` are Unix times of the earliest and latest message, None if none has a time.
-    `gone_at` is the Unix time at which its file was missed; None while it is there.
-    `first_record` is the id of the first message. `repeats` names the transcripts that have copies
-    of records, which are left out here, with their generations. `chat_type` is `direct`, `group`,
-    `channel`, or "" if unknown. `spawned_by` has the keys and ids of the sessions above this one.
+    `gone_at` is the Unix time at which its file was missed, `first_record` the id of the first
+    message. `repeats` names the transcripts that have copies of records, left out here, with their
+    generations. `chat_type` is `direct`, `group`, `channel`, or "" if unknown. `spawned_by` has the
+    keys and ids of the sessions above this one.
     """
 
     format: str
@@ -273,8 +272,7 @@ class Embedded:
     """The result of embedding for `identity`.
 
     `vectors` are (text hash, little-endian float32 bytes), with one vector or more of `dims`
-    numbers each (None: one). `bad` are (text hash, reason) of texts that can't be embedded, which
-    keyword search still finds.
+    numbers each (None: one). `bad` are (text hash, reason) of texts that can't be embedded.
     """
 
     identity: Identity
@@ -293,10 +291,7 @@ class GivesDims:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replace:
-    """A finished index file, to replace the present one.
-
-    `finish` adds the changes that the present one received in the meantime, and closes the file.
-    """
+    """A finished index file, to replace the present one; `finish` adds later changes, closes it."""
 
     path: Path
     identity: Identity
@@ -325,9 +320,8 @@ class Forget:
 class BatchJobRow(msgspec.Struct, frozen=True):
     """A job of a provider's batch API, stored before it is submitted.
 
-    `key` is memoryd's name for the job, which the provider stores too; `remote_id` is the
-    provider's, None until it has answered. `created_at` is Unix time; `attempts` counts the runs of
-    the texts. The number of a line in the job is the index of its text in `hashes`.
+    `key` is memoryd's name for the job, `remote_id` the provider's, None until it has answered.
+    `attempts` counts the runs of the texts, `hashes` has the text of each line of the job.
     """
 
     key: str
@@ -365,6 +359,14 @@ class Choose:
     done: asyncio.Future[None] = field(default_factory=lambda: _new_future())
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordChange:
+    """A change of records that are not of files: `write(connection)` makes it in a transaction."""
+
+    write: Callable[[Any], None]
+    done: asyncio.Future[None] = field(default_factory=lambda: _new_future())
+
+
 ToReconcile = Hint | SyncMarker
 ToParser = FileChanged | FileGone | SyncMarker
 ToWriter = (
@@ -378,6 +380,7 @@ ToWriter = (
     | Forget
     | Choose
     | JobChange
+    | RecordChange
     | MountPoints
     | SyncMarker
 )
@@ -389,7 +392,6 @@ def split_lines(text: str) -> list[str]:
 
     A line ends at LF, CR LF or CR, as in editors; a line end at the very end starts no new line.
     """
-    # Four times as fast as a regular expression, which also holds the GIL until it ends.
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if lines[-1] == "":
         lines.pop()

@@ -17,6 +17,7 @@ import msgspec
 
 from memoryd.agent.agent import Agent, IndexStages, NoteStages, Queues, TranscriptStages
 from memoryd.agent.consent import leaving, log_route
+from memoryd.agent.dated_notes import DatedNotes
 from memoryd.agent.embedding import Embedding, join_embedding
 from memoryd.agent.entry_vectors import EntryVectors
 from memoryd.agent.factories import (
@@ -29,11 +30,13 @@ from memoryd.agent.factories import (
     rate_limits,
     redactor,
     store_options,
+    time_zone,
     wanted_identity,
 )
 from memoryd.agent.index_lock import IndexLock
 from memoryd.agent.note_texts import NoteTexts
 from memoryd.agent.rebuild_stages import RebuildStages
+from memoryd.agent.recall_counter import RecallCounter
 from memoryd.agent.recovery import Corruptions, Recovery
 from memoryd.agent.renaming import rename
 from memoryd.agent.session_notes import SessionNotes, forget_enabling
@@ -198,6 +201,8 @@ async def _agent(
         restart=base.restart,
     )
     settings, discovery = base.config.settings, notes.discovery
+    read = note_reader(settings, discovery, notes.mounts)
+    dated = DatedNotes(discovery, read)
     agent = Agent(
         config=base.config,
         notes=notes,
@@ -211,9 +216,11 @@ async def _agent(
             embedding.vectors,
             origin_of=discovery.origin,
         ),
-        note_texts=NoteTexts(discovery, note_reader(settings, discovery, notes.mounts)),
+        note_texts=NoteTexts(discovery, read),
         note_writer=writer,
         note_turn=turn,
+        dated_notes=dated,
+        recalls=_recalls(base, dated, lookups) if settings.promotion.tracking else None,
         entry_vectors=EntryVectors(embedding.pool),
         events=base.events,
         lookups=lookups,
@@ -322,9 +329,14 @@ def _index(
     return IndexStages(store, writer, rebuilder, recovered)
 
 
+def _recalls(base: _Base, notes: DatedNotes, lookups: PlaceThreads) -> RecallCounter:
+    place, zone = str(base.config.workspace), time_zone(base.config.settings)
+    return RecallCounter(base.store, base.queues.write, notes, lookups, place=place, zone=zone)
+
+
 def _actors(agent: Agent, checker: Checker) -> list[Actor]:
     """Return the actors in data-path order, in which they are stopped."""
-    notes, transcripts = agent.notes, agent.transcripts
+    notes, transcripts, recalls = agent.notes, agent.transcripts, agent.recalls
     return [
         *([] if notes.watcher is None else [Actor("watcher", notes.watcher.run)]),
         Actor("reconciler", notes.reconciler.run),
@@ -333,5 +345,6 @@ def _actors(agent: Agent, checker: Checker) -> list[Actor]:
         *([] if transcripts is None else [Actor("transcripts", transcripts.tracker.run)]),
         *agent.embedding.actors(),
         Actor("checker", checker.run),
+        *([] if recalls is None else [Actor("recalls", recalls.run, drain=recalls.flush)]),
         Actor("writer", agent.index.writer.run),
     ]

@@ -76,6 +76,7 @@ class Arguments(Struct):
     origin: Origin = Origin.AGENT
     conversation: str | None = None
     supersedes: str | None = None
+    apply: bool = False
 
 
 def parse(argv: list[str]) -> Arguments:

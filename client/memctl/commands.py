@@ -224,6 +224,17 @@ COMMANDS: dict[str, Command] = {
         ),
         optional=True,
     ),
+    "promote": Command(
+        "Show candidates for MEMORY.md from dated notes, or add them.",
+        "[N|ID]",
+        1,
+        (
+            Option("--explain", "full", "show all entries and the parts of their scores"),
+            Option("--apply", "apply", "add the candidates: all, the first N or that with ID"),
+        ),
+        optional=True,
+    ),
+    "stale": Command("List entries of MEMORY.md that newer notes contradict."),
     "flush-prompt": Command(
         "Print the instruction to save notes before a compaction.",
         options=(Option("--session", "session", "id of the session", _ID),),

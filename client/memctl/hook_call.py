@@ -47,6 +47,7 @@ class HookCall:
                 "protocol_max": PROTOCOL,
                 "client": name,
                 "folder": folder,
+                "kind": "agent",
             }
         )
 

@@ -26,6 +26,7 @@ from memoryd_client.errors import (
 )
 from memoryd_client.schema.agents import AddResult, AgentSummary, DropResult, ReloadResult
 from memoryd_client.schema.memory import GetResult, IndexResult, ProbeResult, SyncResult
+from memoryd_client.schema.promotion import PromoteResult
 from memoryd_client.schema.search import SearchResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.shared.paths import SocketPathError, check_socket_path, default_socket_path
@@ -144,6 +145,7 @@ def _client(arguments: Arguments, socket_path: str) -> Client:
         timeout_s=TIMEOUT_S if arguments.timeout_s is None else arguments.timeout_s,
         wait_s=wait_s if arguments.wait_s is None else arguments.wait_s,
         name=f"memctl/{__version__}",
+        kind="tool",
     )
 
 
@@ -196,6 +198,12 @@ def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
             from memctl import note
 
             return note.ask(client, arguments)
+        case "promote":
+            from memctl import promotion
+
+            return promotion.ask(client, arguments)
+        case "stale":
+            return client.stale(timeout_s=timeout_s)
         case "flush-prompt":
             from memctl import note
 
@@ -217,31 +225,22 @@ def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
             return _drop(client, arguments.words[0])
         case "reload":
             return client.reload()
-        case "files":
+        case "files" | "events":
             from memctl import streams
 
-            streams.files(client, arguments)
+            (streams.files if arguments.command == "files" else streams.events)(client, arguments)
             return None
-        case "sessions":
-            from memctl import render_transcripts
+        case "sessions" | "forget":
+            from memctl import render_transcripts as transcripts
 
-            render_transcripts.show(client, arguments)
-            return None
-        case "forget":
-            from memctl import render_transcripts
-
-            render_transcripts.forget(client, arguments)
+            show = transcripts.show if arguments.command == "sessions" else transcripts.forget
+            show(client, arguments)
             return None
         case "export" | "import":
             from memctl import transfer
 
             work = transfer.export if arguments.command == "export" else transfer.import_
             work(client, arguments)
-            return None
-        case "events":
-            from memctl import streams
-
-            streams.events(client, arguments)
             return None
         case _:
             return client.ping()
@@ -367,6 +366,8 @@ def _reports_failure(result: "Renderable") -> bool:
             return result.agent.state == "failed"
         case ReloadResult():
             return bool(result.failed)
+        case PromoteResult():
+            return bool(result.refused)
         case _:
             return False
 

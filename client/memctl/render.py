@@ -21,8 +21,10 @@ from memoryd_client.schema.memory import (
     SyncResult,
 )
 from memoryd_client.schema.notes import NoteResult
+from memoryd_client.schema.promotion import PromoteResult
 from memoryd_client.schema.recall import ContextResult, RecallResult
 from memoryd_client.schema.search import SearchResult
+from memoryd_client.schema.stale import StaleResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.shared.humanize import counted, duration
 from memoryd_client.shared.style import Style, one_line, printable, printable_name
@@ -35,7 +37,8 @@ Renderable = Body | list[StatusResult | AgentSummary]
 def answer(result: Renderable, style: Style, *, terminal: bool, full: bool = False) -> str:
     """Return the text of a result.
 
-    `terminal`: the output goes to a terminal. `full` is for a search: it shows whole snippets.
+    `terminal`: the output goes to a terminal. `full`: a search shows whole snippets, and candidates
+    for MEMORY.md the parts of their scores.
     """
     match result:
         case SearchResult():
@@ -58,6 +61,14 @@ def answer(result: Renderable, style: Style, *, terminal: bool, full: bool = Fal
             from memctl import note
 
             return note.text(result)
+        case StaleResult():
+            from memctl import promotion
+
+            return promotion.stale(result, style)
+        case PromoteResult():
+            from memctl import promotion
+
+            return promotion.text(result, style, explain=full)
         case ConfigResult():
             return config(result, style)
         case ProbeResult():
@@ -95,6 +106,13 @@ def remarks(result: Renderable) -> list[str]:
             return lines if result.entries else ["nothing fits with high confidence", *lines]
         case NoteResult():
             lines = ["a secret in the text was masked"] if result.masked else []
+            return lines + _warnings(result.warnings)
+        case PromoteResult():
+            from memctl import promotion
+
+            return promotion.remarks(result) + _warnings(result.warnings)
+        case StaleResult():
+            lines = [f"entries compared: {result.compared}"]
             return lines + _warnings(result.warnings)
         case IndexResult() | SyncResult():
             return _warnings(result.warnings)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         TranscriptUpdatedResult,
     )
     from memoryd_client.schema.notes import NoteResult
+    from memoryd_client.schema.promotion import PromoteResult
     from memoryd_client.schema.recall import (
         ContextResult,
         ContextSection,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         RecallResult,
     )
     from memoryd_client.schema.search import Confidence, Hit, Origin, Role, SearchResult
+    from memoryd_client.schema.stale import StaleResult
     from memoryd_client.schema.status import StatusResult
     from memoryd_client.schema.transcripts import (
         ExportedTranscript,
@@ -92,6 +94,7 @@ __all__ = [
     "Origin",
     "PingResult",
     "ProbeResult",
+    "PromoteResult",
     "RecallEntry",
     "RecallResult",
     "ReloadResult",
@@ -101,6 +104,7 @@ __all__ = [
     "SessionStartResult",
     "SessionStore",
     "SessionsResult",
+    "StaleResult",
     "StatusResult",
     "SyncResult",
     "TranscriptUpdatedResult",
@@ -119,8 +123,10 @@ _NAMES_OF_MODULE = {
     "session_store": ("SessionStore",),
     "schema.agents": ("AddResult", "AgentSummary", "AgentsResult", "DropResult", "ReloadResult"),
     "schema.notes": ("NoteResult",),
+    "schema.promotion": ("PromoteResult",),
     "schema.recall": ("ContextResult", "ContextSection", "RecallEntry", "RecallResult"),
     "schema.search": ("Confidence", "Hit", "Origin", "Role", "SearchResult"),
+    "schema.stale": ("StaleResult",),
     "schema.status": ("StatusResult",),
     "schema.transcripts": (
         "ExportResult",

@@ -18,8 +18,10 @@ from memoryd_client.schema.memory import (
     TranscriptUpdatedResult,
 )
 from memoryd_client.schema.notes import NoteAction, NoteBody, NoteKind, NoteResult
+from memoryd_client.schema.promotion import PromoteResult
 from memoryd_client.schema.recall import ContextResult, RecallResult
 from memoryd_client.schema.search import Origin, SearchBody, SearchResult
+from memoryd_client.schema.stale import StaleResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.schema.transcripts import (
     ExportResult,
@@ -264,6 +266,22 @@ class AsyncClient(AsyncCalls):
         source = origin, conversation, observed, supersedes
         body = NoteBody(text, file, heading, kind, action, *source)
         return await self._run(requests.note(body), timeout_s)
+
+    async def promote(
+        self,
+        *,
+        apply: bool = False,
+        candidate: str | None = None,
+        limit: int | None = None,
+        timeout_s: float | None = None,
+    ) -> PromoteResult:
+        """Return candidates for MEMORY.md, or add some with `apply`; see `PromoteBody`."""
+        call = requests.promote(apply=apply, candidate=candidate, limit=limit)
+        return await self._run(call, timeout_s)
+
+    async def stale(self, *, timeout_s: float | None = None) -> StaleResult:
+        """Return the entries of MEMORY.md that newer notes contradict; see `StaleEntry`."""
+        return await self._run(requests.STALE, timeout_s)
 
     async def flush_prompt(self, session: str = "", *, timeout_s: float | None = None) -> str:
         """Return the instruction to save notes before a compaction; see `should_flush`."""

@@ -18,8 +18,10 @@ from memoryd_client.schema.memory import (
     TranscriptUpdatedResult,
 )
 from memoryd_client.schema.notes import NoteAction, NoteBody, NoteKind, NoteResult
+from memoryd_client.schema.promotion import PromoteResult
 from memoryd_client.schema.recall import ContextResult, RecallResult
 from memoryd_client.schema.search import Origin, SearchBody, SearchResult
+from memoryd_client.schema.stale import StaleResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.schema.transcripts import (
     ExportResult,
@@ -41,16 +43,17 @@ class Client(CallTurns):
 
     Connects on the first call or on entering the `with` block, and reconnects after a loss. An
     idempotent call is then sent again, within its time; `index` with `force`, `add`, `drop`,
-    `reload` and `note` with `undo` are not. Every method takes `timeout_s`, which defaults to the
-    client's (`sync` and `index`: no limit; `probe`: 120); `math.inf` means no limit. All methods
-    raise `MemorydError`s.
+    `reload`, `note` with `undo` and `promote` with `apply` are not. Every method takes `timeout_s`,
+    which defaults to the client's (`sync`, `index` and `stale`: no limit; `probe`: 120); `math.inf`
+    means no limit. All methods raise `MemorydError`s.
 
     `agent` may be changed between calls; None: the agent whose workspace contains the current
     directory, as of the client's creation, else the daemon's default. `socket_path` defaults to
     `default_socket_path()`; `timeout_s` is the limit for an answer in seconds (None: no limit),
     `wait_s` the limit for a starting daemon. `autostart` allows a start if the user's
-    configuration enables it; `name` introduces the client. Raises `ValueError` for a socket path
-    longer than the system allows.
+    configuration enables it; `name` introduces the client. The daemon may count what searches of
+    a client of the `kind` `agent` return. Raises `ValueError` for a socket path longer than the
+    system allows.
     """
 
     def ping(self, *, timeout_s: float | None = None) -> PingResult:
@@ -266,6 +269,22 @@ class Client(CallTurns):
         source = origin, conversation, observed, supersedes
         body = NoteBody(text, file, heading, kind, action, *source)
         return self._run(requests.note(body), timeout_s)
+
+    def promote(
+        self,
+        *,
+        apply: bool = False,
+        candidate: str | None = None,
+        limit: int | None = None,
+        timeout_s: float | None = None,
+    ) -> PromoteResult:
+        """Return candidates for MEMORY.md, or add some with `apply`; see `PromoteBody`."""
+        call = requests.promote(apply=apply, candidate=candidate, limit=limit)
+        return self._run(call, timeout_s)
+
+    def stale(self, *, timeout_s: float | None = None) -> StaleResult:
+        """Return the entries of MEMORY.md that newer notes contradict; see `StaleEntry`."""
+        return self._run(requests.STALE, timeout_s)
 
     def flush_prompt(self, session: str = "", *, timeout_s: float | None = None) -> str:
         """Return the instruction to save notes before a compaction; see `should_flush`."""

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from memoryd.agent.consent import notices
+from memoryd.agent.dated_notes import DatedNotes
 from memoryd.agent.embedding import Embedding
 from memoryd.agent.entry_vectors import EntryVectors
 from memoryd.agent.note_texts import NoteTexts
+from memoryd.agent.recall_counter import RecallCounter
 from memoryd.agent.session_notes import SessionNotes
 from memoryd.agent.transcripts import Transcripts
 from memoryd.chunk.parser import Parser
@@ -99,7 +101,7 @@ class IndexStages:
 
 @dataclass(slots=True, kw_only=True)
 class Agent:
-    """The stages of one agent. `transcripts` is None when they are disabled."""
+    """The stages of one agent. `transcripts` and `recalls` are None when they are disabled."""
 
     config: AgentConfig
     notes: NoteStages
@@ -110,6 +112,8 @@ class Agent:
     engine: SearchEngine
     note_texts: NoteTexts
     note_writer: NoteWriter
+    dated_notes: DatedNotes
+    recalls: RecallCounter | None
     entry_vectors: EntryVectors
     events: AgentEvents
     lookups: PlaceThreads

@@ -1,13 +1,13 @@
 """Whole notes for prompts, in sections and entries, kept while a note is unchanged."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from memoryd.chunk.entries import Entry, entries
 from memoryd.chunk.facts import date_of_note
-from memoryd.chunk.provenance import written_entries
+from memoryd.chunk.provenance import observed_days, written_entries
 from memoryd.chunk.sections import NoteSection, sections
 from memoryd.messages import FileContent, FileKey, FileStat
 from memoryd.source.notes.discover import Discovery
@@ -22,7 +22,10 @@ _KEPT = 32
 
 
 class NoteText(NamedTuple):
-    """The parts of one note, apart from untrusted ones. Too large a note has none."""
+    """The parts of one note, apart from untrusted ones. Too large a note has none.
+
+    `observed` are the days of written entries by the index of their last line.
+    """
 
     key: FileKey
     stat: FileStat
@@ -31,6 +34,12 @@ class NoteText(NamedTuple):
     sections: tuple[NoteSection, ...] = ()
     entries: tuple[Entry, ...] = ()
     too_large: bool = False
+    observed: Mapping[int, str] = {}
+
+    def observed_on(self, entry: Entry) -> str:
+        """Return the last day on which an entry was observed, "" if it does not say."""
+        lines = range(entry.first_line - 1, entry.last_line)
+        return max((self.observed.get(line, "") for line in lines), default="")
 
 
 class NoteTexts:
@@ -66,21 +75,27 @@ class NoteTexts:
         return note
 
 
-def _parsed(key: FileKey, stat: FileStat, lines: list[str], origin: Origin) -> NoteText:
-    outside = outside_lines(lines)
-    front = read_front_matter(lines)
+def trusted_lines(lines: list[str]) -> list[str]:
+    """Return the lines of a note with those of front matter and of untrusted text made empty."""
     own = lines.copy()
+    front = read_front_matter(lines)
     own[: front.lines] = [""] * front.lines
-    for run in outside:
+    for run in outside_lines(lines):
         own[run.first : run.last + 1] = [""] * (run.last + 1 - run.first)
     for number, voice in written_entries(lines).voices.items():
         if not voice.trusted:
             own[number] = ""
+    return own
+
+
+def _parsed(key: FileKey, stat: FileStat, lines: list[str], origin: Origin) -> NoteText:
+    own = trusted_lines(lines)
     return NoteText(
         key,
         stat,
-        date_of_note(key.path, front.properties),
+        date_of_note(key.path, read_front_matter(lines).properties),
         origin,
         tuple(sections(own)),
         tuple(entries(own)),
+        observed=observed_days(lines),
     )

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from memoryd.agent.agent import Agent
 from memoryd.agent.forgotten import stem
+from memoryd.agent.recall_counter import hash_of_question
 from memoryd.agent.transcripts import Transcripts
 from memoryd.api.forget_notes import (
     delete_note,
@@ -27,9 +28,10 @@ from memoryd.fs.directories import shown_path
 from memoryd.index.driver import Error
 from memoryd.index.forget import chunk_hashes
 from memoryd.index.queries import find_text
+from memoryd.index.recalls import forget_recalls
 from memoryd.index.repair.recover import remove_copies
 from memoryd.index.tombstone_key import CHUNK
-from memoryd.messages import FileKey, Forget, Hint
+from memoryd.messages import FileKey, Forget, Hint, RecordChange
 from memoryd.source.notes.discover import SOURCE as NOTES
 from memoryd.source.notes.journal import JournalNote
 from memoryd.source.transcripts.locations import SOURCE, is_transcript
@@ -117,6 +119,7 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
         for path in about.whole:
             result.deleted += await delete_note(agent, path)
     await forget_written(agent, is_written)
+    await _forget_recalls(agent, body, named)
     if transcripts is not None:
         transcripts.forgotten.add(named.tombstones)
     await agent.sync(vectors=False)
@@ -148,6 +151,18 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
     if body.delete_source and transcripts is not None:
         result.remains += _in_stores(transcripts, paths)
     return result
+
+
+async def _forget_recalls(agent: Agent, body: ForgetBody, named: _Named) -> None:
+    """Remove what was counted of the notes that a request names, or for its text as a question."""
+    if agent.recalls is not None:
+        agent.recalls.discard()
+    paths = [path for path, _ in named.notes] if body.path is None else [body.path]
+    key = agent.index.store.tombstone_key
+    questions = [] if body.match is None else [hash_of_question(key, body.match)]
+    change = RecordChange(lambda c: forget_recalls(c, paths, questions))
+    await agent.queues.write.put(change)
+    await change.done
 
 
 def _in_stores(transcripts: Transcripts, paths: Collection[str]) -> list[str]:

@@ -26,21 +26,21 @@ async def note(agent: Agent, body: NoteBody) -> NoteResult:
     writer = agent.note_writer
     match body.action:
         case "write":
-            placed, masked = await _run(agent, lambda: writer.write(body))
+            placed, masked = await run_writer(agent, lambda: writer.write(body))
             result = NoteResult(placed.citation, _text(placed), placed.duplicate, masked)
             return await _searchable(agent, result, [placed])
         case "undo":
-            undone = await _run(agent, writer.undo)
+            undone = await run_writer(agent, writer.undo)
             if undone is None:
                 raise RequestFailedError(ErrorCode.NOT_FOUND, "there is no note to take back")
             result = NoteResult(text=_text(undone), undone=undone.citation)
             return await _searchable(agent, result, [undone])
         case "restore":
-            restored = await _run(agent, writer.restore)
+            restored = await run_writer(agent, writer.restore)
             result = NoteResult(restored=[placed.citation for placed in restored])
             return await _searchable(agent, result, restored)
         case "dismiss":
-            dismissed = await _run(agent, writer.dismiss)
+            dismissed = await run_writer(agent, writer.dismiss)
             return NoteResult(dismissed=[note.path for note in dismissed])
 
 
@@ -48,7 +48,7 @@ def _text(placed: PlacedNote) -> str:
     return "\n".join(without_provenance(placed.note.lines))
 
 
-async def _run(agent: Agent, work: Callable[[], T]) -> T:
+async def run_writer(agent: Agent, work: Callable[[], T]) -> T:
     """Run work of the writer of notes in a thread. Raises `RequestFailedError`."""
     try:
         async with agent.note_turn:
@@ -77,16 +77,23 @@ def _failed(error: OSError) -> RequestFailedError:
 
 async def _searchable(agent: Agent, result: NoteResult, placed: Iterable[PlacedNote]) -> NoteResult:
     """Wait until the changed files are searchable; say so if they are not."""
+    if not result.duplicate:
+        result.warnings += await until_searchable(agent, placed)
+        result.searchable = not result.warnings
+    return result
+
+
+async def until_searchable(agent: Agent, placed: Iterable[PlacedNote]) -> list[str]:
+    """Wait until the changed files are searchable; return why they are not, if so."""
     paths = frozenset[Path](each.path for each in placed)
-    if not paths or result.duplicate:
-        return result
+    if not paths:
+        return []
     try:
         async with asyncio.timeout(SEARCHABLE_S):
             sync = agent.sync(vectors=False, paths=paths)
             await while_writable(agent.index.store.outage, sync)
     except TimeoutError:
-        result.warnings.append("not searchable yet: the index is busy")
+        return ["not searchable yet: the index is busy"]
     except RequestFailedError as error:
-        result.warnings.append(f"not searchable yet: {error.message}")
-    result.searchable = not result.warnings
-    return result
+        return [f"not searchable yet: {error.message}"]
+    return []

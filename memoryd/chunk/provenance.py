@@ -22,6 +22,7 @@ _WRITTEN = {origin: Voice(Role.NOTE, origin) for origin in Origin} | {Origin.OWN
 _NO_SOURCE = EntrySource()
 _OPEN, _CLOSE = "<!-- memoryd:", "-->"
 _FIELD = re.compile(r"\s*(\w+)=(.*)", re.DOTALL)
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f%;<>\u2028\u2029]|--")
 
 
@@ -83,6 +84,17 @@ def written_ids(lines: Sequence[str]) -> set[str]:
     """Return the ids of the written entries in a note."""
     comments = (comment for line in lines if _OPEN in line for comment in _cut(line)[1])
     return {fields["id"] for fields in map(_fields, comments) if "id" in fields}
+
+
+def observed_days(lines: Sequence[str]) -> dict[int, str]:
+    """Return the days on which written entries were observed, by the index of their last line."""
+    found: dict[int, str] = {}
+    for number, line in enumerate(lines):
+        if _OPEN in line:
+            for comment in _cut(line)[1]:
+                if (day := _DAY.match(_fields(comment).get("observed", ""))) is not None:
+                    found[number] = max(day[0], found.get(number, ""))
+    return found
 
 
 def without_provenance(lines: Sequence[str]) -> list[str]:

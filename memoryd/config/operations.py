@@ -30,6 +30,8 @@ EFFECTS: Mapping[Op, Effect] = {
     Op.EXPORT: "changes",  # shows whole conversations, of any agent and chat, whatever is visible
     Op.IMPORT: "changes",
     Op.NOTE: "changes",
+    Op.PROMOTE: "changes",
+    Op.STALE: "changes",  # searches once for each entry of MEMORY.md
     Op.ADD: "changes",
     Op.DROP: "changes",
     Op.RELOAD: "changes",

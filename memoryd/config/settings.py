@@ -233,6 +233,17 @@ class NoteSettings(Section, frozen=True):
     tool: bool = False
 
 
+class Promotion(Section, frozen=True):
+    """Entries of dated notes that may go to MEMORY.md.
+
+    `tracking` counts what searches of agents returned. `memory_max_bytes` is the size up to which
+    `promote` lets MEMORY.md grow.
+    """
+
+    tracking: bool = False
+    memory_max_bytes: Positive = 16_000
+
+
 class SocketSettings(Section, frozen=True):
     """Powers of clients. The table `[socket]` is about the whole daemon, not one agent.
 
@@ -275,3 +286,4 @@ class Settings(Section, frozen=True):
     redact: Redact = Redact()
     timezone: str | None = None
     notes: NoteSettings = NoteSettings()
+    promotion: Promotion = Promotion()

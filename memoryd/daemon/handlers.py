@@ -7,7 +7,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,11 @@ from memoryd.api.forget import forget
 from memoryd.api.get import get
 from memoryd.api.health import degraded
 from memoryd.api.note import note
+from memoryd.api.promote import promote
 from memoryd.api.recall import recall
+from memoryd.api.recalls import COUNTED, count_recall, count_search
 from memoryd.api.search import search
+from memoryd.api.stale import stale
 from memoryd.api.status import Daemon, status
 from memoryd.config.load import AgentConfig, real_path
 from memoryd.config.validate import ConfigError
@@ -72,11 +74,13 @@ class DaemonOperations:
             Op.SEARCH: self.search,
             Op.GET: of_agent(Op.GET, get),
             Op.CONTEXT: of_agent(Op.CONTEXT, context),
-            Op.RECALL: of_agent(Op.RECALL, recall),
+            Op.RECALL: self.recall,
             Op.SYNC: self.sync,
             Op.FILES: of_agent(Op.FILES, files.page),
             Op.SESSIONS: of_agent(Op.SESSIONS, transcripts.page),
             Op.NOTE: of_agent(Op.NOTE, note),
+            Op.PROMOTE: of_agent(Op.PROMOTE, promote),
+            Op.STALE: of_agent(Op.STALE, stale, limit_s=None),
             Op.FORGET: of_agent(Op.FORGET, forget, limit_s=None),
             Op.EXPORT: of_agent(Op.EXPORT, transfer.export, limit_s=None),
             Op.IMPORT: of_agent(Op.IMPORT, transfer.import_, limit_s=None),
@@ -109,8 +113,25 @@ class DaemonOperations:
 
     async def search(self, body: Any, caller: Caller) -> Body:
         """Search the memory of an agent."""
-        answer = partial(search, deadline_s=caller.deadline_s)
+
+        async def answer(agent: Agent, body: Any) -> Body:
+            result = await search(agent, body, deadline_s=caller.deadline_s)
+            if caller.kind == COUNTED:
+                count_search(agent, body, result)
+            return result
+
         return await self._of_agent(Op.SEARCH, answer)(body, caller)
+
+    async def recall(self, body: Any, caller: Caller) -> Body:
+        """Return what fits a message to an agent."""
+
+        async def answer(agent: Agent, body: Any) -> Body:
+            result = await recall(agent, body)
+            if caller.kind == COUNTED:
+                count_recall(agent, body, result)
+            return result
+
+        return await self._of_agent(Op.RECALL, answer)(body, caller)
 
     async def sync(self, body: Any, caller: Caller) -> memory.SyncResult:
         """Wait until everything that an agent noticed before is searchable."""

@@ -7,6 +7,7 @@ changes anything.
 import asyncio
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -147,8 +148,17 @@ def _open(path: Path, main_path: Path, holder: Holder) -> Endpoint:
 def _reading(
     handlers: Mapping[Op, Handler], operations: frozenset[Op], path: str
 ) -> dict[Op, Handler]:
-    """Return the handlers of the permitted operations, without what the main socket alone shows."""
+    """Return the handlers of the permitted operations, without what the main socket alone shows.
+
+    They don't know the kind of a client: nothing that it says there may be counted.
+    """
     allowed = [op.value for op in READING if op in operations]
+
+    def uncounted(handler: Handler) -> Handler:
+        async def handle(body: Body, caller: Caller) -> Body:
+            return await handler(body, replace(caller, kind=""))
+
+        return handle
 
     async def get(body: Any, caller: Caller) -> Body:
         if body.raw:
@@ -166,6 +176,6 @@ def _reading(
         result.socket_path = result.restricted_socket = path
         return result
 
-    found = {op: handler for op, handler in handlers.items() if op in operations}
+    found = {op: uncounted(handler) for op, handler in handlers.items() if op in operations}
     special: dict[Op, Handler] = {Op.GET: get, Op.STATUS: status}
     return found | {op: handler for op, handler in special.items() if op in operations}

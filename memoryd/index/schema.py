@@ -1,7 +1,7 @@
 """Tables of an index, their migrations, and their repair on opening.
 
-`meta`, `files`, `chunks`, `embedding_cache`, `set_aside`, `forgotten` and `batch_jobs` are the
-source of truth. `chunks_fts` (FTS5) and `chunks_vec` (sqlite-vec) are derived from them and
+`meta`, `files`, `chunks`, `embedding_cache`, `set_aside`, `forgotten`, `batch_jobs` and `recalls`
+are the source of truth. `chunks_fts` (FTS5) and `chunks_vec` (sqlite-vec) are derived from them and
 refilled if rows are missing, as after a time without FTS5 or without the extension.
 
 Row ids are never reused: a search that holds one finds its chunk or nothing.
@@ -14,6 +14,7 @@ import msgspec
 
 from memoryd.errors import IndexRefusedError
 from memoryd.identity import Choice, Identity
+from memoryd.index import recalls
 from memoryd.index.cache import add_conversions, with_known_dims
 from memoryd.index.catalog import named
 from memoryd.index.driver import (
@@ -194,6 +195,7 @@ def prepare(connection: Connection, workspace: Path, identity: Identity) -> Iden
         # Any memoryd reads an index with the one or the other, so the version stays.
         connection.execute(_CHUNKS_PLACE)
         connection.execute("DROP INDEX IF EXISTS chunks_file")
+        connection.execute(recalls.TABLE)
         if one_value(connection, "PRAGMA application_id") != APPLICATION_ID:
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     # This is written into the file too.
@@ -228,6 +230,7 @@ def check(connection: Connection, workspace: Path, identity: Identity | None = N
 def create(connection: Connection, workspace: Path) -> None:
     """Create the tables of a new index, whose identity is recorded later."""
     _execute_all(connection, _TABLES)
+    connection.execute(recalls.TABLE)
     connection.execute(f"PRAGMA user_version = {VERSION}")
     put_note(connection, "workspace", str(workspace))
     put_note(connection, ERASED, "0")

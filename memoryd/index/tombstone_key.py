@@ -43,6 +43,11 @@ class TombstoneKey:
         self.problem: str | None = None
         self._key: bytes | None = None
 
+    @property
+    def is_there(self) -> bool:
+        """True if the key is known."""
+        return self._key is not None
+
     def hashed(self, digest: str) -> str:
         """Return the tombstone's value for the SHA-256 of a text.
 
@@ -99,6 +104,7 @@ class TombstoneKey:
         """
         if schema.get_note(connection, NOTE) not in (None, self._check()):
             connection.execute(f"DELETE FROM forgotten WHERE {_KEYED}")
+            connection.execute("DELETE FROM recalls")
         schema.put_note(connection, NOTE, self._check())
         self.problem = None
 

@@ -36,6 +36,7 @@ from memoryd.messages import (
     KeepEmbeddings,
     MountPoints,
     ParsedFile,
+    RecordChange,
     Replace,
     SyncMarker,
     ToFeeder,
@@ -268,6 +269,9 @@ class Writer:
                 _resolve(message.done)
             case JobChange():
                 await self._transactions.run(lambda c: batch_jobs.write_job(c, message))
+                _resolve(message.done)
+            case RecordChange():
+                await self._transactions.run(message.write)
                 _resolve(message.done)
             case MountPoints():
                 await self._transactions.run(lambda c: schema.put_places(c, message))

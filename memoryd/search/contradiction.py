@@ -109,9 +109,7 @@ class Statements:
         # What differs must not be what is asked for.
         if new.weight < ON_THE_SUBJECT * best or not old.asked <= new.asked:
             return False
-        gone, come = (_words(line, self._language) for line in (old.line, new.line))
-        shared, shorter, longer = len(gone & come), *sorted((len(gone), len(come)))
-        return max(SAME_STATEMENT * shorter, SAME_LENGTH * longer) <= shared < shorter
+        return _has_other_value(old.line, new.line, self._language)
 
     def may_contradict(self, coverage: float, best: float) -> bool:
         """Return whether a chunk may have such a line, by its share of the question's weight."""
@@ -129,6 +127,39 @@ def _words(line: str, language: str) -> frozenset[str]:
     if UNSPACED_RUN.search(line):
         return frozenset(term.text for term in query_sequence(line))
     return frozenset(SPACED_WORD.findall(line)) - function_words(language) - CONTRACTED
+
+
+def _has_other_value(old: str, new: str, language: str) -> bool:
+    """Return whether two lines make the same statement with another value, as their words say."""
+    gone, come = (_words(line, language) for line in (old, new))
+    shared, shorter, longer = len(gone & come), *sorted((len(gone), len(come)))
+    return max(SAME_STATEMENT * shorter, SAME_LENGTH * longer) <= shared < shorter
+
+
+def disagree(old: str, new: str, language: str) -> bool:
+    """Return whether two folded lines make the same statement with another value, unasked.
+
+    Without a question, the first word of the older line must be in both: what a line begins with is
+    its subject.
+    """
+    gone, come = _numbers(old), _numbers(new)
+    if gone and gone == come:
+        return False
+    first = _first_word(old, language)
+    return first in _words(new, language) and _has_other_value(old, new, language)
+
+
+def agree(old: str, new: str, language: str) -> bool:
+    """Return whether a folded line says all that an older one says."""
+    gone = _words(old, language)
+    return bool(gone) and gone <= _words(new, language)
+
+
+def _first_word(line: str, language: str) -> str | None:
+    if UNSPACED_RUN.search(line):
+        return next((term.text for term in query_sequence(line)), None)
+    own = _words(line, language)
+    return next((word for word in SPACED_WORD.findall(line) if word in own), None)
 
 
 def _are_like(old: frozenset[str], new: frozenset[str]) -> bool:

@@ -42,6 +42,7 @@ class Caller:
     """The caller of a request, and the channel for its progress and streamed items.
 
     `agent` is the named agent, if any; `folder` the client's absolute current directory, or "".
+    `kind` is that of the client, as in `Hello`.
     `offer` drops frames for slow clients, and `stream` waits. `deadline_s` are the seconds that the
     request may take, None without a limit.
     """
@@ -52,6 +53,7 @@ class Caller:
     offer: Callable[[Frame], None]
     stream: Callable[[Frame], Awaitable[None]]
     deadline_s: float | None = None
+    kind: str = ""
 
     def progress(self, completed: int, total: int, label: str) -> None:
         """Send the progress of the request, unless the client reads slowly."""
@@ -112,7 +114,7 @@ class ClientConnection:
         self._in_flight_bytes = 0
         self._idle_since_s: float | None = None
         self._load = load
-        self._folder = ""
+        self._folder = self._kind = ""
         self._closing = False
         self._stopping = False
 
@@ -193,7 +195,7 @@ class ClientConnection:
             )
             await self._send(Error(ErrorCode.UNSUPPORTED_PROTOCOL, message))
             return False
-        self._folder = hello.folder
+        self._folder, self._kind = hello.folder, hello.kind
         self._greeted(hello)
         await self._send(self._welcome)
         return True
@@ -310,7 +312,13 @@ class ClientConnection:
             return Error(ErrorCode.BAD_REQUEST, f"{op}: {error}", request.id)
         deadline_s = None if request.deadline_ms is None else request.deadline_ms / 1000
         caller = Caller(
-            request.id, request.agent, self._folder, self._offer, self._stream, deadline_s
+            request.id,
+            request.agent,
+            self._folder,
+            self._offer,
+            self._stream,
+            deadline_s,
+            self._kind,
         )
         try:
             async with asyncio.timeout(deadline_s) as limit:

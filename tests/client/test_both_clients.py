@@ -39,8 +39,10 @@ from memoryd_client.schema.memory import (
     TranscriptUpdatedBody,
     TranscriptUpdatedResult,
 )
+from memoryd_client.schema.promotion import PromoteBody, PromoteResult
 from memoryd_client.schema.recall import ContextBody, ContextResult, RecallBody, RecallResult
 from memoryd_client.schema.search import SearchBody, SearchResult
+from memoryd_client.schema.stale import StaleResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.schema.transcripts import ExportBody, ExportResult, ImportBody, ImportResult
 from memoryd_client.wire.framing import HEADER_BYTES
@@ -55,6 +57,8 @@ CONFIG = golden("config_result", ConfigResult)
 FOUND = golden("search_result", SearchResult)
 CONTEXT = golden("context_result", ContextResult)
 RECALLED = golden("recall_result", RecallResult)
+PROMOTED = golden("promote_result", PromoteResult)
+STALE = golden("stale_result", StaleResult)
 GOT = golden("get_result", GetResult)
 SYNCED = golden("sync_result", SyncResult)
 INDEXED = golden("index_result", IndexResult)
@@ -80,11 +84,11 @@ def test_connects_on_the_first_call_and_says_who_it_is(connect: Connect) -> None
         peer.answer(peer.request(), PONG)
 
     with FakeDaemon(script) as daemon:
-        client = connect(daemon.path, name="test/1")
+        client = connect(daemon.path, name="test/1", kind="agent")
         assert seen == []
         assert client.ping() == PONG
         client.close()
-    assert seen == [Hello(1, 1, "test/1", HERE)]
+    assert seen == [Hello(1, 1, "test/1", HERE, "agent")]
 
 
 CASES: list[tuple[Callable[[Client], object], Body, Body]] = [
@@ -139,6 +143,13 @@ CASES: list[tuple[Callable[[Client], object], Body, Body]] = [
         RecallBody("tea", 9, "2026"),
         RECALLED,
     ),
+    (lambda client: client.promote(), PromoteBody(), PROMOTED),
+    (
+        lambda client: client.promote(apply=True, candidate="3f2a", limit=2),
+        PromoteBody(True, "3f2a", 2),
+        PROMOTED,
+    ),
+    (lambda client: client.stale(), Empty(), STALE),
     (lambda client: client.sync(), SyncBody(vectors=True), SYNCED),
     (lambda client: client.sync(vectors=False), SyncBody(vectors=False), SYNCED),
     (lambda client: client.index(), IndexBody(force=False), INDEXED),

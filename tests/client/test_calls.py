@@ -40,6 +40,9 @@ ALL: list[Call[Any]] = [
     requests.import_transcripts([b"x"], dry_run=True),
     requests.note(NoteBody("x")),
     requests.note(NoteBody(action="undo")),
+    requests.promote(apply=False, candidate=None, limit=None),
+    requests.promote(apply=True, candidate="3f2a", limit=None),
+    requests.STALE,
     requests.PROBE,
     requests.session_start(""),
     requests.transcript_updated("/1.jsonl"),
@@ -54,7 +57,7 @@ ALL: list[Call[Any]] = [
 def test_only_what_changes_nothing_more_may_be_sent_twice() -> None:
     assert {call.op for call in ALL} == set(Op)
     once = {call.op for call in ALL if not call.repeatable}
-    assert once == {Op.INDEX, Op.NOTE, Op.EVENTS, Op.ADD, Op.DROP, Op.RELOAD}
+    assert once == {Op.INDEX, Op.NOTE, Op.PROMOTE, Op.EVENTS, Op.ADD, Op.DROP, Op.RELOAD}
     assert requests.note(NoteBody("x")).repeatable
     assert requests.index(force=False, provider=None).repeatable
 
@@ -62,7 +65,8 @@ def test_only_what_changes_nothing_more_may_be_sent_twice() -> None:
 def test_what_takes_long_has_its_own_time() -> None:
     own = {call.op: call.patience_s for call in ALL if call.patience_s is not None}
     assert own == {
-        **dict.fromkeys((Op.SYNC, Op.INDEX, Op.EVENTS, Op.FORGET, Op.EXPORT, Op.IMPORT), FOREVER_S),
+        **dict.fromkeys((Op.SYNC, Op.INDEX, Op.EVENTS, Op.FORGET), FOREVER_S),
+        **dict.fromkeys((Op.EXPORT, Op.IMPORT, Op.STALE), FOREVER_S),
         Op.PROBE: 120.0,
     }
 

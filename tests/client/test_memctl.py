@@ -33,7 +33,7 @@ PONG = golden("ping_result", PingResult)
 ASKING = (
     *("search tea", "get x.md", "status", "files", "index", "sync", "probe", "events"),
     *("context", "recall tea", "agents", "add /w", "drop w", "reload", "ping"),
-    *("export /nowhere/x.tar",),
+    *("export /nowhere/x.tar", "promote", "stale"),
 )
 """Every command that needs a running daemon."""
 

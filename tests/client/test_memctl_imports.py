@@ -17,7 +17,7 @@ OF_OTHERS = {
     *(
         f"memctl.{name}"
         for name in (
-            *("editor", "json_output", "offline", "progress", "render_agents"),
+            *("editor", "json_output", "offline", "progress", "promotion", "render_agents"),
             *("render_status", "render_transcripts", "transfer", "streams"),
         )
     ),

@@ -22,7 +22,7 @@ from memoryd.__main__ import _parser
 from memoryd.config.operations import EFFECTS, READING
 from memoryd.config.settings import Section, Settings, SocketSettings
 from memoryd_client import errors
-from memoryd_client.schema import agents, memory, recall, status, transcripts
+from memoryd_client.schema import agents, memory, promotion, recall, stale, status, transcripts
 from memoryd_client.shared import paths
 from memoryd_client.wire import protocol
 
@@ -33,7 +33,7 @@ UNITS = ROOT / "systemd"
 WIRE_STRUCTS = sorted(
     {
         value
-        for module in (protocol, memory, recall, status, agents, transcripts)
+        for module in (protocol, memory, promotion, recall, stale, status, agents, transcripts)
         for value in vars(module).values()
         if isinstance(value, type)
         and issubclass(value, protocol.Frame | protocol.Body)

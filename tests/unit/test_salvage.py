@@ -78,6 +78,10 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
         (f'["{digest(7)}"]',),
     )
     connection.execute("INSERT INTO set_aside VALUES (?, 'too odd')", (digest(9),))
+    connection.executemany(
+        "INSERT INTO recalls VALUES (?, 'h', 3, 4, 2, 1.5, 1790000000.5, ?, '[]', NULL)",
+        [("memory/2026-11-20.md", '["q"]'), ("memory/2026-11-21.md", "not a list")],
+    )
     connection.execute("COMMIT")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
@@ -141,6 +145,12 @@ def test_of_a_sound_file_all_is_kept_but_what_comes_from_files(path: Path) -> No
     assert rows(path, "PRAGMA user_version") == [(schema.VERSION,)]
     found = note(path)
     assert (found.embeddings, found.tombstones, found.whole) == (VECTORS, TOMBSTONES + 1, True)
+
+
+def test_the_recalls_that_can_be_right_are_kept(path: Path) -> None:
+    put_right(path)
+    kept = rows(path, "SELECT path, recalls, questions FROM recalls")
+    assert kept == [("memory/2026-11-20.md", 2, '["q"]')]
 
 
 def test_the_damaged_file_and_its_log_are_for_their_owner_alone(path: Path) -> None:

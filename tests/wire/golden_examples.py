@@ -35,6 +35,14 @@ from memoryd_client.schema.memory import (
     TranscriptUpdatedResult,
 )
 from memoryd_client.schema.notes import NoteBody, NoteResult
+from memoryd_client.schema.promotion import (
+    PromoteBody,
+    PromotedEntry,
+    PromoteResult,
+    PromotionCandidate,
+    RefusedEntry,
+    ScoreParts,
+)
 from memoryd_client.schema.recall import (
     ContextBody,
     ContextResult,
@@ -44,6 +52,7 @@ from memoryd_client.schema.recall import (
     RecallResult,
 )
 from memoryd_client.schema.search import Explanation, Hit, Origin, SearchBody, SearchResult
+from memoryd_client.schema.stale import NewerStatement, StaleEntry, StaleResult
 from memoryd_client.schema.status import (
     BatchJob,
     BatchStatus,
@@ -108,6 +117,9 @@ FRAMES: dict[str, Frame] = {
     "hello": Hello(protocol_min=1, protocol_max=1, client="memctl/0.1.0"),
     "hello_with_folder": Hello(
         protocol_min=1, protocol_max=1, client="memctl/0.1.0", folder="/home/ada/notes"
+    ),
+    "hello_with_kind": Hello(
+        protocol_min=1, protocol_max=1, client="memctl-mcp/0.1.0", kind="agent"
     ),
     "welcome": Welcome(
         protocol=1,
@@ -353,6 +365,47 @@ BODIES: dict[str, Body] = {
     ),
     "note_body_defaults": NoteBody("Ana moved"),
     "note_body_of_an_action": NoteBody(action="restore"),
+    "promote_body": PromoteBody(apply=True, candidate="3f2a9c01d4e5", limit=3),
+    "promote_result": PromoteResult(
+        candidates=[
+            PromotionCandidate(
+                id="3f2a9c01d4e5",
+                citation="memory/2026-11-20.md#L3",
+                text="Wout wants phone calls.",
+                date="2026-11-20",
+                origin="agent",
+                score=0.5,
+                parts=ScoreParts(0.5, 0.25, 0.5, 1.0, 0.25, 0.75),
+                recalls=2,
+                questions=2,
+                days=1,
+                last_recalled=1790000000.5,
+                missed=["score 0.50 is below 0.75"],
+                promoted_at=1790000001.5,
+            )
+        ],
+        applied=[
+            PromotedEntry("5e0b77aa1c2d", "MEMORY.md#L9", "memory/2026-11-21.md#L2", "- Ana moved")
+        ],
+        refused=[RefusedEntry("9c01d4e53f2a", "memory/2026-11-22.md#L4", "its text is gone")],
+        tracking=False,
+        omitted=4,
+        memory_bytes=1200,
+        memory_max_bytes=16000,
+        warnings=["not searchable yet: the index is busy"],
+    ),
+    "stale_result": StaleResult(
+        entries=[
+            StaleEntry(
+                "MEMORY.md#L3",
+                "Gorum uses port 8080.",
+                [NewerStatement("memory/2026-09-01.md#L4", "Gorum uses port 9090.", "2026-09-01")],
+                "2026-03-01",
+            )
+        ],
+        compared=12,
+        warnings=["only the first 500 entries were compared"],
+    ),
     "note_result": NoteResult("MEMORY.md#L3", "- Ana moved", duplicate=True, masked=True),
     "sessions_body": SessionsBody(after="sessions/claude/a.jsonl", limit=2),
     "sessions_body_defaults": SessionsBody(),

@@ -13,7 +13,17 @@ import msgspec
 import pytest
 from golden_examples import BODIES, FRAMES
 
-from memoryd_client.schema import agents, memory, notes, recall, search, status, transcripts
+from memoryd_client.schema import (
+    agents,
+    memory,
+    notes,
+    promotion,
+    recall,
+    search,
+    stale,
+    status,
+    transcripts,
+)
 from memoryd_client.wire import protocol
 from memoryd_client.wire.framing import FrameBuffer, pack
 from memoryd_client.wire.protocol import Body, Frame
@@ -67,7 +77,18 @@ def test_there_is_no_other_golden_file() -> None:
 def test_every_struct_of_the_protocol_has_an_example() -> None:
     declared = {
         cls
-        for module in (protocol, memory, notes, recall, search, agents, transcripts, status)
+        for module in (
+            protocol,
+            memory,
+            notes,
+            promotion,
+            recall,
+            search,
+            stale,
+            agents,
+            transcripts,
+            status,
+        )
         for cls in vars(module).values()
         if isinstance(cls, type) and issubclass(cls, Frame | Body) and cls not in (Frame, Body)
     }

@@ -40,13 +40,13 @@ def serve(
     Each call may take `deadline_s` seconds, `wait_s` of them until a missing daemon is back. The
     agent is chosen as for all commands: `agent`, else by the current folder.
     """
+    name = f"memctl-mcp/{__version__}"
 
     def connect() -> Client:
         wait = WAIT_S if wait_s is None else wait_s
-        return Client(socket_path, agent=agent, wait_s=wait, name=f"memctl-mcp/{__version__}")
+        return Client(socket_path, agent=agent, wait_s=wait, name=name, kind="agent")
 
     incoming, outgoing = _claim_streams()
-    name = f"memctl-mcp/{__version__}"
     present = Client(socket_path, agent=agent, wait_s=0.0, autostart=False, name=name)
     deadline_s = DEADLINE_S if deadline_s is None else deadline_s
     server = McpServer(outgoing, connect, present, deadline_s)

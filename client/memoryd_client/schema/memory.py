@@ -6,6 +6,7 @@ from msgspec import field
 
 from memoryd_client.schema.agents import AddBody, DropBody
 from memoryd_client.schema.notes import NoteBody
+from memoryd_client.schema.promotion import PromoteBody
 from memoryd_client.schema.recall import ContextBody, RecallBody
 from memoryd_client.schema.search import SearchBody
 from memoryd_client.schema.transcripts import ExportBody, ForgetBody, ImportBody, SessionsBody
@@ -266,6 +267,8 @@ BODY_OF_OP: dict[Op, type[Body]] = {
     Op.EXPORT: ExportBody,
     Op.IMPORT: ImportBody,
     Op.NOTE: NoteBody,
+    Op.PROMOTE: PromoteBody,
+    Op.STALE: Empty,
     Op.PROBE: Empty,
     Op.SESSION_START: SessionStartBody,
     Op.TRANSCRIPT_UPDATED: TranscriptUpdatedBody,

@@ -43,7 +43,7 @@ async def open_streams(
         elif isinstance(dialled, float):
             await asyncio.sleep(dialled)
         else:
-            conversation = codec.Conversation(target.name, target.folder)
+            conversation = codec.Conversation(target.name, target.folder, target.kind)
             # If the daemon has closed already, its reason can still be read.
             with suppress(BrokenPipeError, ConnectionResetError):
                 dialled.send(conversation.hello())

@@ -30,10 +30,11 @@ class AsyncCalls:
         wait_s: float = 5.0,
         autostart: bool = True,
         name: str = "memoryd-client",
+        kind: str = "",
     ) -> None:
         self.agent = agent
         path = paths.check_socket_path(socket_path or paths.default_socket_path())
-        self._target = Target(path, autostart, name, requests.current_folder())
+        self._target = Target(path, autostart, name, requests.current_folder(), kind)
         self._timeout_s = timeout_s
         self._wait_s = wait_s
         self._connecting = asyncio.Lock()

@@ -60,7 +60,7 @@ class BlockingLink:
 
     def __init__(self, connection: socket.socket, target: Target, greeting_s: float) -> None:
         self._socket = connection
-        self._conversation = codec.Conversation(target.name, target.folder)
+        self._conversation = codec.Conversation(target.name, target.folder, target.kind)
         self._frames: list[ServerFrame] = []
         try:
             self._send(self._conversation.hello(), greeting_s)

@@ -23,14 +23,15 @@ _STARTING_ERRNOS = NOT_LISTENING_ERRNOS | {errno.EAGAIN}
 class Target(Struct, frozen=True):
     """Socket to connect to, and introduction of the client.
 
-    `autostart` allows a start of the daemon if the user's configuration enables it; `name`
-    introduces the client, `folder` is its current directory.
+    `autostart` allows a start of the daemon if the user's configuration enables it; `name` and
+    `kind` introduce the client, `folder` is its current directory.
     """
 
     path: str
     autostart: bool
     name: str
     folder: str
+    kind: str = ""
 
 
 class Dialler:

@@ -34,19 +34,20 @@ _UPGRADE = "upgrade memoryd and memoryd-client to the same version"
 class Conversation:
     """Numbers requests, and splits and decodes the daemon's bytes.
 
-    `name` introduces the client; `folder` is its current directory, or "".
+    `name` and `kind` introduce the client; `folder` is its current directory, or "".
     """
 
-    def __init__(self, name: str, folder: str) -> None:
+    def __init__(self, name: str, folder: str, kind: str = "") -> None:
         self._name = name
         self._folder = folder
+        self._kind = kind
         self._incoming = FrameBuffer()
         self._last_id = 0
         self._send_limit_bytes = MAX_FRAME_BYTES
 
     def hello(self) -> bytes:
         """Return the first bytes to send."""
-        return pack(Hello(PROTOCOL_MIN, PROTOCOL_MAX, self._name, self._folder))
+        return pack(Hello(PROTOCOL_MIN, PROTOCOL_MAX, self._name, self._folder, self._kind))
 
     def welcome(self, frame: ServerFrame) -> None:
         """Check the daemon's first frame.

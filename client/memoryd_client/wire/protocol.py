@@ -33,6 +33,8 @@ CAPABILITIES = (
     "context",
     "recall",
     "note",
+    "promote",
+    "stale",
 )
 
 
@@ -54,6 +56,8 @@ class Op(StrEnum):
     EXPORT = "export"
     IMPORT = "import"
     NOTE = "note"
+    PROMOTE = "promote"
+    STALE = "stale"
     PROBE = "probe"
     SESSION_START = "session_start"
     TRANSCRIPT_UPDATED = "transcript_updated"
@@ -92,13 +96,15 @@ class Hello(Frame, tag="hello"):
     """First frame of a client: the protocol versions that it supports, inclusive.
 
     `folder` is the client's current directory, absolute. A request without an agent goes to the
-    agent whose workspace contains it.
+    agent whose workspace contains it. `kind` is `agent` for the program of an agent, whose searches
+    may be counted; `tool`, any other kind and "" are not.
     """
 
     protocol_min: int
     protocol_max: int
     client: str = ""
     folder: str = ""
+    kind: str = ""
 
 
 class Request(Frame, tag="request"):

@@ -40,8 +40,10 @@ from memoryd_client.schema.memory import (
     TranscriptUpdatedResult,
 )
 from memoryd_client.schema.notes import NoteBody, NoteResult
+from memoryd_client.schema.promotion import PromoteBody, PromoteResult
 from memoryd_client.schema.recall import ContextBody, ContextResult, RecallBody, RecallResult
 from memoryd_client.schema.search import SearchBody, SearchResult
+from memoryd_client.schema.stale import StaleResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.schema.transcripts import (
     ExportBody,
@@ -137,6 +139,7 @@ STATUS = Call(Op.STATUS, Empty(), StatusResult)
 CONFIG = Call(Op.CONFIG, Empty(), ConfigResult)
 PROBE = Call(Op.PROBE, Empty(), ProbeResult, patience_s=PROBE_LIMIT_S)
 AGENTS = Call(Op.AGENTS, Empty(), AgentsResult)
+STALE = Call(Op.STALE, Empty(), StaleResult, patience_s=FOREVER_S)
 RELOAD = Call(Op.RELOAD, Empty(), ReloadResult, repeatable=False)
 
 
@@ -207,6 +210,12 @@ def note(body: NoteBody) -> Call[NoteResult]:
         if (value := getattr(body, name)) is not None:
             setattr(body, name, encodable(value))
     return Call(Op.NOTE, body, NoteResult, repeatable=body.action != "undo")
+
+
+def promote(*, apply: bool, candidate: str | None, limit: int | None) -> Call[PromoteResult]:
+    """Ask for candidates for MEMORY.md, or have some added; see `PromoteBody`."""
+    body = PromoteBody(apply, None if candidate is None else encodable(candidate), limit)
+    return Call(Op.PROMOTE, body, PromoteResult, repeatable=not apply)
 
 
 def files(state: str, *, after: str | None, limit: int) -> Call[FilesResult]:

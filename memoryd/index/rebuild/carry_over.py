@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 
-from memoryd.index import schema
+from memoryd.index import recalls, schema
 from memoryd.index.cache import add_conversions, as_float32, keep_vectors, model_key
 from memoryd.index.driver import Connection, one_value, transaction
 from memoryd.index.inserts import last_id
@@ -106,7 +106,7 @@ def insert_vectors(connection: Connection, vectors: Sequence[StoredVector]) -> N
 
 
 def copy_records(connection: Connection, other: Path) -> int:
-    """Copy tombstones, batch jobs and the provider's choice from the live index file.
+    """Copy tombstones, batch jobs, recalls and the provider's choice from the live index file.
 
     Returns the id of its last vector; vectors made after this call have larger ones.
     """
@@ -118,6 +118,8 @@ def copy_records(connection: Connection, other: Path) -> int:
         )
         connection.execute("DELETE FROM batch_jobs")
         connection.execute("INSERT INTO batch_jobs SELECT * FROM other.batch_jobs")
+        connection.execute("DELETE FROM recalls")
+        connection.execute(f"INSERT INTO recalls SELECT {recalls.COLUMNS} FROM other.recalls")
         return last_id(connection, "embedding_cache", of="other")
 
 

@@ -1,8 +1,8 @@
 """Salvage of data from a corrupt index that can't be rebuilt from the files.
 
 These data are embeddings, which cost money; tombstones, so that forgotten transcripts stay away;
-batch jobs; and the choice of the provider. Unreadable pages are skipped, and rows are validated
-before they are copied.
+batch jobs; recalls; and the choice of the provider. Unreadable pages are skipped, and rows are
+validated before they are copied.
 """
 
 import time
@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from memoryd.identity import Choice, Identity
-from memoryd.index import schema
+from memoryd.index import recalls, schema
 from memoryd.index.driver import Connection, Database, Error
 from memoryd.index.forget import HASHED_KINDS, KINDS, Tombstone
 from memoryd.index.quantize import is_embedding, of_any_version
@@ -70,6 +70,8 @@ async def salvage(
     await insert_tombstones(target, found)
     await _insert(target, "meta", 2, await source.run(_read_meta))
     await _insert(target, "set_aside", 2, sorted(await source.run(_read_set_aside)))
+    counted, _ = await source.run(partial(_scan, query=f"SELECT {recalls.COLUMNS} FROM recalls"))
+    await _insert(target, "recalls", recalls.COLUMNS.count(",") + 1, recalls.valid(counted))
     return Salvaged(
         await _copy_rows(source, target, "embedding_cache", "vector_id", _CACHE, _good_cached),
         await _copy_rows(source, target, "batch_jobs", "rowid", _JOBS, _good_jobs),

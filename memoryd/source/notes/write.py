@@ -58,6 +58,10 @@ _MAX_OF_A_MINUTE = 99
 _DATED = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
+Check = Callable[[str, str], None]
+"""Gets the content of a file under its lock and the text to be added; may raise."""
+
+
 class NoteRefusedError(HintedError):
     """The note can't be written like this; nothing was written."""
 
@@ -96,10 +100,11 @@ class NoteWriter:
         self._clock = clock
         self._checked: dict[str, tuple[object, frozenset[str]]] = {}
 
-    def write(self, body: NoteBody) -> tuple[PlacedNote, bool]:
+    def write(self, body: NoteBody, *, check: Check | None = None) -> tuple[PlacedNote, bool]:
         """Write a note durably; return it, and whether a secret in it was masked.
 
-        Raises `NoteRefusedError`, `SocketError` for the lock, or `OSError`.
+        `check` may refuse it. Without one, the same text of the last day in any file is not written
+        again. Raises `NoteRefusedError`, `SocketError` for the lock, or `OSError`.
         """
         at = self._clock()
         path = self._target(body.file, at)
@@ -128,10 +133,12 @@ class NoteWriter:
         )
         with in_turn(self._lock, LOCK_S):
             same = [earlier for earlier in self._journal.notes() if _is_same(note, earlier)]
+            if check is not None:
+                same = [earlier for earlier in same if earlier.path == note.path]
             for earlier in reversed(same):
-                if (placed := self._standing(earlier)) is not None:
+                if check is None and (placed := self._standing(earlier)) is not None:
                     return placed._replace(duplicate=True), masked
-            placed = self._put(note)
+            placed = self._put(note, check)
             for earlier in same:  # it got lost, or a crash came before its file
                 self._journal.end(earlier)
             return placed, masked
@@ -319,7 +326,9 @@ class NoteWriter:
                 return self._placed(note, at + 1)
         return None
 
-    def _put(self, note: JournalNote, *, again: bool = False) -> PlacedNote:
+    def _put(
+        self, note: JournalNote, check: Check | None = None, *, again: bool = False
+    ) -> PlacedNote:
         """Write a note into its file, and first into the journal.
 
         It remains in the journal if it can't be written `again`.
@@ -333,6 +342,8 @@ class NoteWriter:
             stem = PurePosixPath(note.path).stem
             title = stem if _DATED.fullmatch(stem) else ""
             place = insertion(content, note.lines, note.heading, title)
+            if check is not None:
+                check(content, place.text)
             note = with_fields(note, inserted=place.text)
             self._journal.add(note)
             try:

@@ -35,6 +35,7 @@ SEEDS = [
     b'export\0{"after":"sessions/x"}\nimport\0{"transcripts":["eA=="],"dry_run":true}',
     b'transcript_updated\0{"path":"/x"}\nadd\0{"workspace":"x"}\ndrop\0{"agent":"x"}',
     b'context\0{"chat_type":"group"}\ncontext\0{"max_chars":1,"now":"x"}\ncontext\0{}',
+    b'promote\0{"apply":true,"candidate":"3f2a","limit":2}\npromote\0{}',
     b'recall\0{"message":"the blue sky"}\nrecall\0{"message":"","max_chars":0}',
     b"no such op\0[1,2]\nping\0null\nping",
     b"\xff" + pack(Request(1, "ping")) + pack(Cancel(1)) + pack(Request(1, "ping")),

@@ -45,6 +45,8 @@ CALLS: list[Callable[[], Call[Any]]] = [
     lambda: requests.events(None),
     lambda: requests.context("", chat_type="direct", max_chars=9, now=None),
     lambda: requests.recall("x", max_chars=9, now=None),
+    lambda: requests.STALE,
+    lambda: requests.promote(apply=False, candidate=None, limit=None),
 ]
 _EVENTS = 15
 _HIT = {
