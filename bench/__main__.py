@@ -17,7 +17,18 @@ from importlib import import_module
 from bench.figures import Figure, Report, table
 from bench.machine import GitError, this_run
 
-NAMES = ("search", "index", "many", "embed", "sessions", "write", "wire", "agents", "trips")
+NAMES = (
+    "search",
+    "start",
+    "index",
+    "many",
+    "embed",
+    "sessions",
+    "write",
+    "wire",
+    "agents",
+    "trips",
+)
 APART = ("quality", "soak", "trips")
 
 
