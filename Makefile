@@ -65,6 +65,7 @@ date-words: $(VENV)/tables/.done
 
 # The environment of the bill of materials has no pip, so that it lists what runs and nothing else.
 release-check: $(VENV)/.runtime $(VENV)/release/.done
+	@$(BIN)/python -m bench report --check
 	@rm -rf dist $(VENV)/rebuilt $(VENV)/released
 	@for folder in dist $(VENV)/rebuilt; do for project in . client; do \
 		(cd $$project && "$(CURDIR)/$(BIN)/hatchling" build -d "$(CURDIR)/$$folder") || exit; done; done

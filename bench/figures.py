@@ -34,7 +34,7 @@ class Figure:
 
     def row(self) -> tuple[str, str, str, str]:
         """Return the cells of the table."""
-        value = f"{self.value:.3g}" if abs(self.value) < 100 else f"{self.value:,.0f}"
+        value = shown(self.value)
         if self.target is None:
             return f"{self.bench}: {self.name}", f"{value} {self.unit}", "", ""
         aim = f"{self.target.sense} {self.target.value:g}"
@@ -63,6 +63,7 @@ class Report:
         }
         if target is not None:
             line["target"] = f"{target.sense} {target.value:g}"
+            line["checked"] = target.checked
             line["met"] = target.is_met(value)
         print(json.dumps(line | context, ensure_ascii=False), flush=True)
 
@@ -92,6 +93,11 @@ def at_most(value: float, *, checked: bool = True) -> Target:
 def at_least(value: float, *, checked: bool = True) -> Target:
     """Return a lower bound."""
     return Target("≥", value, checked)
+
+
+def shown(value: float) -> str:
+    """Return a value for people: three digits, or all of a larger number."""
+    return f"{value:.3g}" if abs(value) < 100 else f"{value:,.0f}"
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

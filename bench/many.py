@@ -64,10 +64,10 @@ def _timed(report: Report, where: Place, prober: Prober, title: str) -> None:
     """Report the time until a change is searchable, and the pings meanwhile."""
     started = time.perf_counter()
     rounds = prober.rounds(indexing(where))
-    report.add(f"{title}: searchable after", time.perf_counter() - started, "s")
-    report.add_times(f"{title}: ping", rounds.ping_s)
-    report.add(f"{title}: longest ping", max(rounds.ping_s) * 1000, "ms")
-    report.add(f"{title}: longest bare echo", max(rounds.echo_s) * 1000, "ms")
+    report.add(f"searchable after, {title}", time.perf_counter() - started, "s")
+    report.add_times(f"ping meanwhile, {title}", rounds.ping_s)
+    report.add(f"longest ping, {title}", max(rounds.ping_s) * 1000, "ms")
+    report.add(f"longest bare echo, {title}", max(rounds.echo_s) * 1000, "ms")
 
 
 def _make_repository(folder: Path, folders: int, changed: int) -> None:

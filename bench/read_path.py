@@ -88,7 +88,7 @@ def _through_the_socket(report: Report, where: Place, questions: list[str]) -> N
                 cpu_s[kind].append(_cpu_s(process.pid) - before)
             order.append(order.pop(0))
         for kind in KINDS:
-            report.add_times(f"LoCoMo through the socket, {kind}", times_s[kind])
+            report.add_times(f"through the socket, LoCoMo, {kind}", times_s[kind])
             report.add_times(f"CPU of the daemon, LoCoMo, {kind}", cpu_s[kind])
         ratio = percentile(cpu_s[TWENTY], 50) / percentile(cpu_s[SIX], 50)
         report.add("twenty results ÷ six, CPU, LoCoMo", ratio, "×", at_most(1.5))
@@ -99,7 +99,7 @@ def _through_the_socket(report: Report, where: Place, questions: list[str]) -> N
         for each in clients:
             each.close()
         gain = several / one
-        report.add(f"{CLIENTS} clients ÷ one, searches a second", gain, "×", at_least(1.2))
+        report.add(f"{CLIENTS} clients ÷ one, searches a second, LoCoMo", gain, "×", at_least(1.2))
 
 
 def _per_second(threads: ThreadPoolExecutor, clients: list[Client], questions: list[str]) -> float:

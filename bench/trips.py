@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 from bench.daemon import Place, daemon, place, until_ready
+from bench.figures import Report, at_most
 
 TARGETS = {"saved note": 40, "hybrid search": 50}
 """Maximum number of modules."""
@@ -50,6 +51,15 @@ def main(argv: list[str]) -> int:
         if arguments.list:
             print("\n".join(f"  {modules[module]:3} {module}" for module in sorted(modules)))
     return int(missed)
+
+
+def run(report: Report, *, quick: bool) -> None:
+    """Count the modules and functions of both trips; `quick` changes nothing."""
+    with place() as where:
+        for name, calls in _measure(where).items():
+            modules = {module for module, _ in calls}
+            report.add(f"modules, {name}", len(modules), "", at_most(TARGETS[name]))
+            report.add(f"functions, {name}", len(calls), "")
 
 
 def _measure(where: Place) -> dict[str, Calls]:

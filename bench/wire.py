@@ -78,6 +78,7 @@ class Prober:
 
 def _pings(report: Report, provider: str, times: int, *, embedding_s: float) -> None:
     """Probe while notes become searchable by keywords, then while they are embedded."""
+    title = f"indexing {'without a provider' if provider == 'none' else 'with the bundled model'}"
     with place() as where, echo(where) as bare:
         where.configure(f'provider = "{provider}"')
         (where.workspace / "memory").mkdir()
@@ -93,17 +94,17 @@ def _pings(report: Report, provider: str, times: int, *, embedding_s: float) -> 
                     write_notes(notes, CHUNKS // SECTIONS_PER_NOTE, Prose(seed=number))
                     (notes / "memory").rename(where.workspace / "memory" / notes.name)
                     prober.rounds(indexing(where), busy)
-                _add(report, busy, f"while {CHUNKS:,} chunks are indexed, provider {provider}")
+                _add(report, busy, title)
                 if embedding_s:
-                    _add(report, prober.rounds(_for(embedding_s)), "while chunks are embedded")
+                    _add(report, prober.rounds(_for(embedding_s)), "embedding")
 
 
 def _add(report: Report, rounds: Rounds, when: str) -> None:
     ratio = percentile(rounds.ping_s, 99) / percentile(rounds.echo_s, 99)
-    report.add_times(f"ping {when}", rounds.ping_s, None, at_most(20.0, checked=False))
-    report.add_times(f"bare echo {when}", rounds.echo_s)
+    report.add_times(f"ping, {when}", rounds.ping_s, None, at_most(20.0, checked=False))
+    report.add_times(f"bare echo, {when}", rounds.echo_s)
     report.add(f"ping ÷ bare echo, p99, {when}", ratio, "×", at_most(3.0))
-    report.add(f"longest ping {when}", max(rounds.ping_s) * 1000, "ms")
+    report.add(f"longest ping, {when}", max(rounds.ping_s) * 1000, "ms")
 
 
 def _for(seconds: float) -> Callable[[], bool]:

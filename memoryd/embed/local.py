@@ -11,7 +11,6 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -20,7 +19,7 @@ import numpy as np
 
 from memoryd.embed import worker
 from memoryd.embed.local_process import Worker, WorkerError, make_cache
-from memoryd.embed.model_files import PACKAGE
+from memoryd.embed.model_files import PACKAGE, installed_release
 from memoryd.embed.provider import (
     BadTextError,
     Calibration,
@@ -372,10 +371,10 @@ def _check_package() -> None:
 
 def _package_key() -> str:
     """Return a hash of all that determines vectors: the package's version and the windows."""
-    try:
-        installed = f"{PACKAGE} {version(PACKAGE)}, windows of {WINDOW_UNITS}"
-    except PackageNotFoundError:
+    release = installed_release()
+    if release is None:
         return ""
+    installed = f"{PACKAGE} {release}, windows of {WINDOW_UNITS}"
     return hashlib.sha256(installed.encode()).hexdigest()[:16]
 
 

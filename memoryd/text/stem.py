@@ -5,11 +5,12 @@ than English share a Snowball stem, which a search computes: see `memoryd/search
 """
 
 import re
+import sys
 import threading
 from functools import cache, lru_cache
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec
 from typing import Any
-
-import snowballstemmer
 
 REMEMBERED_STEMS = 4_096
 """Cached stems, at most 1 MiB. A search stems 100 words; with 1,024 cached, it finds 96."""
@@ -83,9 +84,16 @@ def stem(word: str) -> str:
     return stemmed
 
 
-@lru_cache(maxsize=REMEMBERED_STEMS)
 def stem_in(language: str, word: str) -> str:
     """Return a folded word's Snowball stem in a language, the word where there is no algorithm."""
+    try:
+        return _stem_in(language, word)
+    except (OSError, ImportError):
+        return word  # the stemmer can't be read for lack of descriptors; the next search tries
+
+
+@lru_cache(maxsize=REMEMBERED_STEMS)
+def _stem_in(language: str, word: str) -> str:
     algorithm = _ALGORITHMS.get(language)
     if algorithm is None:
         return word
@@ -120,4 +128,12 @@ def _stemmed(algorithm: str, word: str) -> str:
 
 @cache
 def _stemmer(algorithm: str) -> Any:
-    return snowballstemmer.stemmer(algorithm)
+    package = "snowballstemmer"
+    if package not in sys.modules and (spec := find_spec(package)) is not None:
+        # Its own code would load the stemmers of all languages: 3 MiB, of which few are asked for.
+        sys.modules[package] = module_from_spec(spec)
+    module = import_module(f"{package}.{algorithm}_stemmer")
+    return getattr(module, f"{algorithm.title()}Stemmer")()
+
+
+_stemmer("porter")  # now, because a search needs it even when no descriptor is left

@@ -287,11 +287,23 @@ async def vectors_of(texts: list[str]) -> tuple[FloatMatrix, bool]:
         return await provider.embed_documents(texts), provider.is_from_cache
 
 
+TEXTS = [
+    "",
+    "a",
+    "a\0b",
+    "\u2581",
+    "x  \u2581\u2581 y",
+    "🎉 今日は a",
+    "ABC" * 50,
+    "Ωμέγα naïve ﬁ ①",
+]
+
+
 async def test_the_cached_model_gives_the_same_vectors(cache: Path) -> None:
-    cached, is_from_cache = await vectors_of(QUESTIONS)
+    cached, is_from_cache = await vectors_of([*QUESTIONS, *TEXTS])
     assert is_from_cache
     shutil.rmtree(cache)
-    parsed, is_from_cache = await vectors_of(QUESTIONS)
+    parsed, is_from_cache = await vectors_of([*QUESTIONS, *TEXTS])
     assert not is_from_cache
     assert np.array_equal(cached, parsed)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from memoryd.index import quantize
 from memoryd.index.statements import MatrixRow
-from memoryd.index.vector_matrix import BEST_WINDOW_WEIGHT, VectorMatrix
+from memoryd.index.vector_matrix import BEST_WINDOW_WEIGHT, VectorMatrix, _is_in
 
 DIMS = 4
 NEVER = 1_000_000
@@ -245,3 +245,13 @@ def test_the_best_of_many_random_vectors_are_those_of_float32() -> None:
         shared += len(found.keys() & set(np.argsort(-cosines)[:k].tolist()))
         assert all(abs(cosines[row] - score) < 5e-4 for row, score in found.items())
     assert shared / (50 * k) > 0.995
+
+
+@given(
+    st.lists(st.integers(0, 2**40), max_size=30),
+    st.lists(st.integers(0, 40) | st.integers(0, 2**40)),
+)
+def test_wanted_ids_are_found_as_by_numpy(ids: list[int], wanted: list[int]) -> None:
+    ids += wanted[:5]
+    found = _is_in(np.array(ids, np.int64), np.array(wanted, np.int64))
+    assert found.tolist() == [each in wanted for each in ids]

@@ -17,18 +17,23 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from typing import Any
-
-from watchfiles import Change
-from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
 from memoryd.fs.hang import DiskThreads, DiskWaits, idle, tick
 from memoryd.messages import Hint, ToReconcile
 from memoryd.source.filenames import IGNORE_FILE, is_markdown, is_real_folder, is_tool_folder
 
+if "watchfiles" not in sys.modules and (_spec := find_spec("watchfiles")) is not None:
+    # Its own code would load anyio and multiprocessing: 2 MiB that nothing here uses.
+    sys.modules["watchfiles"] = module_from_spec(_spec)
+from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
+
 log = logging.getLogger(__name__)
 
+_ADDED = 1
+"""Kind of a change: `watchfiles.Change.added`."""
 CEILING_PERIODS = 8
 """Quiet periods after which a path that keeps changing is taken anyway."""
 
@@ -290,6 +295,6 @@ def _relevant(events: set[tuple[int, str]], watched: frozenset[Path]) -> frozens
         or path in watched
         or (
             # A directory of any name may be a missing extra path.
-            (kind == Change.added or not is_tool_folder(path.name)) and is_real_folder(path)
+            (kind == _ADDED or not is_tool_folder(path.name)) and is_real_folder(path)
         )
     )

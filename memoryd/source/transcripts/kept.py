@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, cast
 
 import msgspec
-import zstandard
 
 from memoryd.chunk.transcript import Position, TranscriptChunker
 from memoryd.fs.atomic_replace import rename_over
@@ -208,6 +207,8 @@ class KeptCopies:
 
 def packed(header: KeptHeader, messages: Iterable[KeptMessage]) -> Iterator[bytes]:
     """Yield a copy as bytes, packed."""
+    import zstandard  # takes memory, so only when needed
+
     packer = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compressobj()
     for item in (header, *messages):
         if block := packer.compress(msgspec.json.encode(item) + b"\n"):
@@ -217,6 +218,8 @@ def packed(header: KeptHeader, messages: Iterable[KeptMessage]) -> Iterator[byte
 
 def unpacked(file: BinaryIO) -> Generator[bytes, None, None]:
     """Yield the lines of packed JSON lines. Raises `OSError`, also for an incomplete file."""
+    import zstandard  # takes memory, so only when needed
+
     unpacker = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES).decompressobj()
     held = b""
     try:

@@ -12,8 +12,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import pyjson5
-
 from memoryd.fs.hang import idle, tick
 from memoryd.fs.safe_open import RegularFile
 from memoryd.messages import FileStat, TranscriptState, file_stat
@@ -44,6 +42,8 @@ def load(path: Path, base: Path) -> tuple[Record, FileStat, str, tuple[int, int]
     No links are allowed below the directory `base`. Raises `BeingWrittenError` if the chat is
     locked or does not parse, or another `OSError`.
     """
+    import pyjson5  # takes memory, so only when needed
+
     tick(path)
     if _is_locked(path):
         raise BeingWrittenError(errno.EAGAIN, "being written; memoryd tries again")
@@ -68,6 +68,8 @@ def registered_chat_type(path: Path, chat: Record, base: Path) -> str:
 
     An entry of the registry with a `groupId` is a group, one with a `channel` alone a direct chat.
     """
+    import pyjson5  # takes memory, so only when needed
+
     names = {path.stem, str(chat.get("id", "")), str(chat.get("sessionId", ""))} - {""}
     for folder in (path.parent, path.parent.parent):
         try:
