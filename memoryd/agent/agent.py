@@ -11,6 +11,7 @@ from memoryd.agent.embedding import Embedding
 from memoryd.agent.entry_vectors import EntryVectors
 from memoryd.agent.note_texts import NoteTexts
 from memoryd.agent.transcripts import Transcripts
+from memoryd.backends.backend import Backend
 from memoryd.chunk.parser import Parser
 from memoryd.config.load import AgentConfig
 from memoryd.events import AgentEvents
@@ -20,7 +21,6 @@ from memoryd.index.repair.recover import Recovered
 from memoryd.index.store import Store
 from memoryd.index.writer import Writer
 from memoryd.messages import MeteredQueue, SyncMarker, ToFeeder, ToParser, ToReconcile, ToWriter
-from memoryd.search.engine import SearchEngine
 from memoryd.source.mounts import Mounts
 from memoryd.source.notes.discover import Discovery
 from memoryd.source.notes.reconcile import Reconciler
@@ -96,7 +96,7 @@ class Agent:
     embedding: Embedding
     index: IndexStages
     queues: Queues
-    engine: SearchEngine
+    backend: Backend
     note_texts: NoteTexts
     note_writer: NoteWriter
     entry_vectors: EntryVectors

@@ -43,8 +43,16 @@ from memoryd_client.schema.recall import (
     RecallEntry,
     RecallResult,
 )
-from memoryd_client.schema.search import Explanation, Hit, Origin, SearchBody, SearchResult
+from memoryd_client.schema.search import (
+    BackendFallback,
+    Explanation,
+    Hit,
+    Origin,
+    SearchBody,
+    SearchResult,
+)
 from memoryd_client.schema.status import (
+    BackendStatus,
     BatchJob,
     BatchStatus,
     CacheStatus,
@@ -266,6 +274,8 @@ BODIES: dict[str, Body] = {
         agent="main",
         workspace_dir="/home/ada/notes",
         confidence="medium",
+        backend="builtin",
+        backend_fallback=BackendFallback(from_="qmd", reason="qmd did not answer within 4 s"),
     ),
     "get_body": GetBody(path="MEMORY.md", start_line=121, lines=40),
     "get_result": GetResult(
@@ -423,7 +433,7 @@ BODIES: dict[str, Body] = {
     ),
     "status_result": StatusResult(
         agent_id="main",
-        backend="builtin",
+        backend="qmd",
         version="0.1.0",
         protocol=1,
         python_version="3.11.7",
@@ -519,5 +529,20 @@ BODIES: dict[str, Body] = {
         restricted_socket="/run/user/1000/memoryd/memoryd-agent/memoryd.sock",
         allowed=["search", "get", "status"],
         hidden={"names that begin with a dot": 7},
+        backend_status=BackendStatus(
+            "qmd",
+            state="ready",
+            version="2.8.3",
+            mode="search",
+            way="http",
+            pid=4243,
+            documents=12,
+            vectors=0,
+            updated_s_ago=75.0,
+            problem="`qmd update` did not end within 120 s",
+            answers=40,
+            fallbacks=2,
+            last_fallback="qmd did not answer within 4 s",
+        ),
     ),
 }
