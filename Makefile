@@ -36,9 +36,9 @@ check-long: $(VENV)/.long
 	$(BIN)/python -X dev -m pytest -m long
 	$(BIN)/python -X dev -m pytest -m "hypothesis and not long and not agents" --hypothesis-profile=thorough
 
-# Real agents, about 2 GB of them, with a scripted model on the loopback address and no key.
+# Real agents, about 3 GB of them with QMD, with a scripted model on the loopback address and no key.
 check-agents: $(VENV)/.dev $(VENV)/agents/.done
-	$(BIN)/python -X dev -m pytest -m agents tests/agents
+	$(BIN)/python -X dev -m pytest -m agents tests/agents tests/daemon/test_real_qmd.py
 
 fuzz: $(VENV)/.dev
 	PYTHONPATH=tests $(BIN)/python -m fuzz $(TARGET) --seconds $(SECONDS) $(if $(INPUT),--input $(INPUT)) $(if $(KEEP),--keep)

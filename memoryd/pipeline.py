@@ -42,6 +42,7 @@ from memoryd.agent.renaming import rename
 from memoryd.agent.session_notes import SessionNotes, forget_enabling
 from memoryd.agent.transcripts import Transcripts
 from memoryd.api.status import Daemon
+from memoryd.backends.backend import Backend, BuiltinIndex, WithFallback
 from memoryd.chunk.parser import ChunkOptions, Parser
 from memoryd.config.load import AgentConfig
 from memoryd.config.settings import Settings
@@ -210,12 +211,7 @@ async def _agent(
         embedding=embedding,
         index=_index(base, notes, transcripts, embedding, recovered),
         queues=base.queues,
-        engine=SearchEngine(
-            base.store,
-            settings.query,
-            embedding.vectors,
-            origin_of=discovery.origin,
-        ),
+        backend=_backend(base, discovery, embedding),
         note_texts=NoteTexts(discovery, read),
         note_writer=writer,
         note_turn=turn,
@@ -230,6 +226,17 @@ async def _agent(
         embedding.gate.was_scanned = agent.was_scanned
         embedding.gate.unread_files = agent.pending_files
     return agent
+
+
+def _backend(base: _Base, discovery: Discovery, embedding: Embedding) -> Backend:
+    settings = base.config.settings
+    engine = SearchEngine(base.store, settings.query, embedding.vectors, origin_of=discovery.origin)
+    builtin = BuiltinIndex(engine, base.store)
+    if settings.backend == "builtin":
+        return builtin
+    from memoryd.backends.qmd.backend import make_qmd  # nothing of it otherwise
+
+    return WithFallback(make_qmd(base.config, base.store, discovery), builtin)
 
 
 async def _notes(base: _Base) -> NoteStages:
@@ -337,6 +344,7 @@ def _recalls(base: _Base, notes: DatedNotes, lookups: PlaceThreads) -> RecallCou
 def _actors(agent: Agent, checker: Checker) -> list[Actor]:
     """Return the actors in data-path order, in which they are stopped."""
     notes, transcripts, recalls = agent.notes, agent.transcripts, agent.recalls
+    backend = agent.backend
     return [
         *([] if notes.watcher is None else [Actor("watcher", notes.watcher.run)]),
         Actor("reconciler", notes.reconciler.run),
@@ -344,6 +352,7 @@ def _actors(agent: Agent, checker: Checker) -> list[Actor]:
         Actor("parser", notes.parser.run),
         *([] if transcripts is None else [Actor("transcripts", transcripts.tracker.run)]),
         *agent.embedding.actors(),
+        *(backend.first.actors() if isinstance(backend, WithFallback) else ()),
         Actor("checker", checker.run),
         *([] if recalls is None else [Actor("recalls", recalls.run, drain=recalls.flush)]),
         Actor("writer", agent.index.writer.run),

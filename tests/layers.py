@@ -30,11 +30,24 @@ LAYERS: dict[str, dict[str, set[str]]] = {
         "embed": {"client", "config", "fs", "identity", "messages", "retry", "text"},
         "index": {"client", "errors", "fs", "identity", "messages", "retry", "text"},
         "search": {"client", "config", "index", "messages", "text"},
+        "backends": {
+            "client",
+            "config",
+            "errors",
+            "fs",
+            "index",
+            "messages",
+            "retry",
+            "search",
+            "source",
+            "supervisor",
+        },
         "events": {"client", "index", "messages"},
         "server": {"client", "errors", "fs"},
     },
     "agent": {
         "agent": {
+            "backends",
             "chunk",
             "client",
             "config",
@@ -54,6 +67,7 @@ LAYERS: dict[str, dict[str, set[str]]] = {
     "api": {
         "api": {
             "agent",
+            "backends",
             "chunk",
             "client",
             "embed",
@@ -86,6 +100,7 @@ LAYERS: dict[str, dict[str, set[str]]] = {
     "app": {
         "pipeline": {
             "agent",
+            "backends",
             "api",
             "chunk",
             "config",
@@ -112,6 +127,7 @@ LAYERS: dict[str, dict[str, set[str]]] = {
         },
         "doctor": {
             "agent",
+            "backends",
             "chunk",
             "client",
             "config",

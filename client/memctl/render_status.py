@@ -2,6 +2,7 @@
 
 from memoryd_client.schema.agents import AgentSummary
 from memoryd_client.schema.status import (
+    BackendStatus,
     BatchStatus,
     EmbeddingStatus,
     Failure,
@@ -62,7 +63,9 @@ def _index_rows(result: StatusResult) -> list[Row]:
     if rebuild := result.rebuild:
         done = f"{rebuild.label} {rebuild.completed}/{rebuild.total}".strip()
         done += f" ({rebuild.reason})"
+    backend = result.backend_status
     return [
+        *([] if backend is None else _backend_rows(backend)),
         ("Provider", f"{result.provider} (requested: {result.requested_provider})"),
         ("Model", result.model),
         ("Sources", ", ".join(result.sources)),
@@ -74,6 +77,29 @@ def _index_rows(result: StatusResult) -> list[Row]:
         ("Rebuild", done),
         ("Store", f"{result.db_path} ({size(result.db_bytes)})"),
         ("Workspace", result.workspace_dir),
+    ]
+
+
+def _backend_rows(backend: BackendStatus) -> list[Row]:
+    version = f"{backend.name} {backend.version}".strip()
+    way = {"http": "server", "command": "command"}.get(backend.way, backend.way)
+    if backend.pid is not None:
+        way += f" (process {backend.pid})"
+    counts = [
+        counted(number, unit)
+        for number, unit in ((backend.documents, "file"), (backend.vectors, "vector"))
+        if number is not None
+    ]
+    if backend.updated_s_ago is not None:
+        counts.append(f"updated {duration(backend.updated_s_ago)} ago")
+    answers = f"{counted(backend.answers, 'answer')} · {counted(backend.fallbacks, 'fallback')}"
+    last = None if backend.last_fallback is None else f"last fallback: {backend.last_fallback}"
+    return [
+        ("Back end", _because(f"{version} {backend.state}", backend.reason)),
+        ("Back end", f"{backend.mode}, by {way}" if backend.mode else None),
+        ("Back end", " · ".join(counts) or None),
+        ("Back end", answers),
+        ("Back end", last),
     ]
 
 

@@ -14,6 +14,7 @@ from memoryd.agent.note_texts import NoteTexts
 from memoryd.agent.recall_counter import RecallCounter
 from memoryd.agent.session_notes import SessionNotes
 from memoryd.agent.transcripts import Transcripts
+from memoryd.backends.backend import Backend
 from memoryd.chunk.parser import Parser
 from memoryd.config.load import AgentConfig
 from memoryd.events import AgentEvents
@@ -23,7 +24,6 @@ from memoryd.index.repair.recover import Recovered
 from memoryd.index.store import Store
 from memoryd.index.writer import Writer
 from memoryd.messages import MeteredQueue, SyncMarker, ToFeeder, ToParser, ToReconcile, ToWriter
-from memoryd.search.engine import SearchEngine
 from memoryd.source.mounts import Mounts
 from memoryd.source.notes.discover import Discovery
 from memoryd.source.notes.reconcile import Reconciler
@@ -109,7 +109,7 @@ class Agent:
     embedding: Embedding
     index: IndexStages
     queues: Queues
-    engine: SearchEngine
+    backend: Backend
     note_texts: NoteTexts
     note_writer: NoteWriter
     dated_notes: DatedNotes

@@ -131,6 +131,7 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
         await message.done
     except (Error, OSError) as error:
         not_wiped = error
+    agent.backend.forgotten()
     # Copies of a corrupt index hold its texts, and so do those of transcripts.
     await agent.look_up(remove_copies, store.path)
     if transcripts is not None:

@@ -95,7 +95,7 @@ async def _kept(agent: Agent, body: GetBody) -> GetResult | None:
 
 async def _read(agent: Agent, body: GetBody) -> GetResult:
     wanted = LINES if body.lines is None else body.lines
-    body = replace(body, path=await as_named(agent, body.path))
+    body = replace(body, path=await as_named(agent, agent.backend.path_of(body.path)))
     if agent.transcripts is not None and agent.transcripts.files.is_name(body.path):
         check_transcript(agent, body)
         transcripts = agent.transcripts.files

@@ -60,6 +60,7 @@ async def sync(agent: Agent, body: memory.SyncBody, caller: Caller) -> memory.Sy
     """Wait until everything changed before is searchable."""
     store = agent.index.store
     await while_writable(store.outage, _sync(agent, vectors=body.vectors, caller=caller))
+    await agent.backend.sync()
     return memory.SyncResult(
         files=len(store.catalog.rows),
         chunks=store.catalog.chunks,
@@ -90,6 +91,7 @@ async def _index(agent: Agent, body: memory.IndexBody, caller: Caller) -> memory
     if body.force or body.provider is not None:
         rebuilt = await _rebuild(agent, caller, if_different=not body.force)
     await _sync(agent, vectors=True, caller=caller, meant=True)
+    await agent.backend.sync()
     after = writer.stats()
     embedded = after.vectors_written - before.vectors_written
     reused = after.vectors_reused - before.vectors_reused

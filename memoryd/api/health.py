@@ -28,6 +28,11 @@ def degraded(agent: Agent, daemon_problem: str | None) -> list[str]:
         found.append(f"sqlite-vec is off, search uses the vectors in memory: {store.vec_error}")
     if agent.embedding.pool is not None and (problem := store.vector_problem()) is not None:
         found.append(f"vector search is off: {problem}")
+    backend = agent.backend.status()
+    if backend.state == "unavailable":
+        found.append(f"{backend.name} can't answer, the built-in index does: {backend.reason}")
+    elif backend.problem is not None:
+        found.append(f"{backend.name}: {backend.problem}")
     return found + exposed(agent)
 
 

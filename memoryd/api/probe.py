@@ -1,4 +1,4 @@
-"""Tests of everything that search needs: the embedding provider, sqlite-vec and FTS5."""
+"""Tests of everything that search needs: the provider, sqlite-vec, FTS5, another back end."""
 
 import asyncio
 import secrets
@@ -9,6 +9,7 @@ from contextlib import suppress
 from memoryd.agent.agent import KEY_FILES, Agent
 from memoryd.agent.factories import choose_provider
 from memoryd.api.health import exposed
+from memoryd.backends.backend import BUILTIN, BackendError
 from memoryd.embed.batch.jobs import Batches
 from memoryd.embed.provider import ProviderError
 from memoryd.embed.resolve import AUTOMATIC
@@ -30,12 +31,13 @@ class CheckFailedError(HintedError):
 async def run(agent: Agent, body: Empty) -> ProbeResult:
     """Run all checks concurrently and report their results."""
     settings, identity = agent.config.settings, agent.index.store.identity
-    batches = agent.embedding.batches
+    batches, has_other = agent.embedding.batches, agent.backend.name != BUILTIN
     checks = await asyncio.gather(
         _check("embedding", settings.provider != "none", lambda: _embedding(agent)),
         *([] if batches is None else [_check("batch", True, lambda: _batch(batches))]),
         _check("vector", settings.provider != "none", lambda: _vector(agent)),
         _check("keyword", True, lambda: _keyword(agent)),
+        *([_check("backend", True, lambda: _backend(agent))] if has_other else []),
     )
     if (hint := "; ".join([*exposed(agent), *_unencrypted(agent)])) and checks[0].ok:
         checks[0].hint = hint
@@ -124,6 +126,14 @@ async def _vector(agent: Agent) -> str:
         hint = "it can be loaded now: run `memctl restart`"
         raise CheckFailedError(f"the open index works without it: {store.vec_error}", hint)
     return f"sqlite-vec {version}"
+
+
+async def _backend(agent: Agent) -> str:
+    try:
+        return await agent.backend.health()
+    except BackendError as error:
+        hint = error.hint or "the built-in index answers in the meantime"
+        raise CheckFailedError(error.message, hint) from error
 
 
 async def _keyword(agent: Agent) -> str:

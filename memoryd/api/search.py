@@ -1,4 +1,4 @@
-"""Search of one agent: the engine plus freshness, visibility and warnings."""
+"""Search of one agent: its back end plus freshness, visibility and warnings."""
 
 import asyncio
 import math
@@ -45,7 +45,7 @@ async def search(
     late: list[str] = []
     gone = partial(gone_from_disk, agent, late)
     try:
-        result = await agent.engine.search(body, visible_files(agent, who), gone)
+        result = await agent.backend.search(body, visible_files(agent, who), gone)
     except BadQueryError as error:
         raise bad_request(str(error)) from error
     result.pending_files = agent.pending_files()
@@ -72,6 +72,7 @@ async def search(
     result.warnings += late[:1] + agent.warnings()
     resolved = agent.embedding.resolved
     result.fallback = resolved.provider if resolved.is_fallback else None
+    result.backend = result.backend or agent.backend.name
     result.agent = agent.config.agent
     result.workspace_dir = str(agent.config.workspace)
     agent.events.publish("searched", count=len(result.results), text=body.query[:ECHO_CHARS])

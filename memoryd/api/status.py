@@ -18,6 +18,7 @@ from memoryd import __version__
 from memoryd.agent.agent import Agent
 from memoryd.api.files import failed, remarks, skipped
 from memoryd.api.health import degraded, errors
+from memoryd.backends.backend import BUILTIN
 from memoryd.embed.batch.jobs import LIMIT
 from memoryd.embed.vendors.factory import BATCH_APIS
 from memoryd.errors import RequestFailedError
@@ -106,7 +107,7 @@ async def status(
     choice = agent.embedding.resolved.fallback
     return wire.StatusResult(
         agent_id=agent.config.agent,
-        backend="builtin",
+        backend=agent.backend.name,
         version=__version__,
         protocol=protocol.PROTOCOL_MAX,
         python_version=platform.python_version(),
@@ -166,6 +167,7 @@ async def status(
         notices=agent.notices(),
         without_vector=0 if agent.embedding.pool is None else store.set_aside,
         session_notes=_session_notes(agent),
+        backend_status=None if agent.backend.name == BUILTIN else agent.backend.status(),
     )
 
 

@@ -6,6 +6,10 @@ OTHER_KEYS = {
     "experimental": "transcripts are searched with sessions.enabled = true",
     "experimental.session_memory": "transcripts are searched with sessions.enabled = true",
     "local.context_size": "use local.context_tokens",
+    "qmd.limits": "use query.max_results, query.snippet_chars and qmd.search_timeout_ms",
+    "qmd.paths": "use extra_paths",
+    "qmd.sessions": "transcripts are searched with sessions.enabled = true",
+    "qmd.update": "use qmd.update_minutes, qmd.embed_minutes and qmd.update_timeout_seconds",
     "remember_across_conversations": "use sessions.enabled and sessions.visibility",
     "remote.api_key": "name a file with the key: remote.api_key_file",
     "sources": "notes are always searched; transcripts with sessions.enabled = true",
@@ -14,14 +18,15 @@ OTHER_KEYS = {
 """Hints for keys that have another name here, by the reference's key in snake case."""
 
 NO_KEYS = {
-    "backend": "memoryd itself is the backend",
     "citations": "each client decides whether to show citations",
     "enabled": "memory is on while the daemon runs",
     "local.model_cache_dir": "memoryd download-model says where it puts a model",
     "memory": "put its keys into [defaults] or [agents.<id>]",
     "memory_search": "put its keys into [defaults] or [agents.<id>]",
     "multimodal": "memoryd reads Markdown and transcripts only",
-    "qmd": "memoryd runs no QMD",
+    "qmd.include_default_memory": "the notes of the workspace are always searched",
+    "qmd.mcporter": "memoryd runs the server of QMD itself",
+    "qmd.scope": "name the kind of chat in a search: chat_type",
     "remote.batch.wait": "nothing waits for batch jobs; status shows them",
     "search": "put its keys into [defaults] or [agents.<id>]",
     "store.driver": "the index is always an SQLite file",

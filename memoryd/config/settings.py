@@ -244,6 +244,28 @@ class Promotion(Section, frozen=True):
     memory_max_bytes: Positive = 16_000
 
 
+class QmdSettings(Section, frozen=True):
+    """QMD, for `backend = "qmd"`: its program and the Node.js for it, as names or paths.
+
+    `search_mode` is QMD's: words, vectors or both. `server` keeps a process that answers
+    over HTTP on this machine; without it, each search starts a command. `rerank` sorts the results
+    of `query` with a third model. A search that takes longer than
+    `search_timeout_ms` is answered by the built-in index.
+    """
+
+    command: str = "qmd"
+    node: str = "node"
+    search_mode: Literal["search", "vsearch", "query"] = "search"
+    rerank: bool = False
+    server: bool = True
+    update_minutes: Annotated[float, Meta(gt=0)] = 5.0
+    embed_minutes: Annotated[float, Meta(gt=0)] = 60.0
+    search_timeout_ms: Annotated[int, Meta(ge=10, le=60_000)] = 4_000
+    command_timeout_seconds: Annotated[float, Meta(gt=0)] = 30.0
+    update_timeout_seconds: Annotated[float, Meta(gt=0)] = 120.0
+    embed_timeout_seconds: Annotated[float, Meta(gt=0)] = 600.0
+
+
 class SocketSettings(Section, frozen=True):
     """Powers of clients. The table `[socket]` is about the whole daemon, not one agent.
 
@@ -262,6 +284,7 @@ class Settings(Section, frozen=True):
 
     `model`, input types and prefixes apply to `provider`; None means its default. `timezone` is
     that of the days of written notes, such as `Europe/Berlin`; None means the computer's.
+    `backend` answers the searches; with another one than the built-in index, that stands in for it.
     """
 
     workspace: str = ""
@@ -287,3 +310,5 @@ class Settings(Section, frozen=True):
     timezone: str | None = None
     notes: NoteSettings = NoteSettings()
     promotion: Promotion = Promotion()
+    backend: Literal["builtin", "qmd"] = "builtin"
+    qmd: QmdSettings = QmdSettings()

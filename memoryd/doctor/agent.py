@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 
 from memoryd.config.load import AgentConfig
+from memoryd.config.settings import QmdSettings
 from memoryd.doctor import limits, permissions
 from memoryd.doctor.finding import NAMED, Finding, Tally, Topic
 from memoryd.doctor.index import IndexDoctor
@@ -32,6 +33,8 @@ def check_agent(config: AgentConfig, daemon: RunningDaemon | None) -> tuple[list
     serves = summary is not None and summary.state != "failed" and summary.db_path == str(index)
     serving = daemon if serves else None
     workspace = Topic("configuration", agent)
+    if config.settings.backend != "builtin":
+        _check_qmd(workspace, config.settings.qmd)
     if config.problem is not None:
         workspace.error(config.problem, "the indexed files stay searchable meanwhile")
     findings = workspace.fine(f"workspace {config.workspace}") + _check_permissions(config)
@@ -52,6 +55,21 @@ def check_agent(config: AgentConfig, daemon: RunningDaemon | None) -> tuple[list
     check_leftovers(topic, index, running=serving is not None, rebuilding=rebuilding)
     fine = "memoryd is not running" if serving is None else "memoryd reports no problems"
     return findings + topic.fine(fine), doctor.folders
+
+
+def _check_qmd(topic: Topic, settings: QmdSettings) -> None:
+    from memoryd.backends.backend import BackendError  # these import the search
+    from memoryd.backends.qmd.installation import find_installation
+
+    try:
+        find_installation(settings.command, settings.node)
+    except BackendError as error:
+        topic.error(f"{error.message}; the built-in index answers", error.hint)
+    if settings.server:
+        topic.warning(
+            "every user of this machine can search memory through the server of QMD",
+            "set qmd.server = false on a shared machine",
+        )
 
 
 def _check_permissions(config: AgentConfig) -> list[Finding]:

@@ -108,23 +108,21 @@ class SearchEngine:
         self, body: SearchBody, visible: Visible | None, gone: Gone | None
     ) -> SearchResult:
         settings = self._settings
-        max_results = _checked(
-            body.max_results, settings.max_results, "max_results", 1, MAX_RESULTS
-        )
+        max_results = checked(body.max_results, settings.max_results, "max_results", 1, MAX_RESULTS)
         usual = settings.min_score
         if usual is None:
             usual = REFERENCE_MIN_SCORE if self._weighted else 0.0
-        min_score = _checked(body.min_score, usual, "min_score", 0.0, 1.0)
-        min_confidence = _checked(
+        min_score = checked(body.min_score, usual, "min_score", 0.0, 1.0)
+        min_confidence = checked(
             body.min_confidence, settings.min_confidence, "min_confidence", 0.0, 1.0
         )
-        max_chars = _checked(body.max_chars, MAX_CHARS, "max_chars", 1, MAX_CHARS)
+        max_chars = checked(body.max_chars, MAX_CHARS, "max_chars", 1, MAX_CHARS)
         mode = body.mode or ("hybrid" if settings.hybrid.enabled else "vector")
         if mode not in MODES:
             raise BadQueryError(f"mode must be one of {', '.join(MODES)} (got {mode!r})")
         typed = body.query.encode("utf-8", "replace").decode().strip()[:MAX_QUERY_CHARS]
         query = parse(typed, self._store.catalog.has_property)
-        filters = query.filters.both(_filters(body))
+        filters = query.filters.both(filters_of(body))
         if unknown := sorted((filters.sources or frozenset()) - set(SOURCES)):
             raise BadQueryError(f"unknown source {unknown[0]!r}: use {' or '.join(SOURCES)}")
         identity = self._store.identity
@@ -347,7 +345,8 @@ class SearchEngine:
         return await asyncio.to_thread(pick)
 
 
-def _checked(value: Number | None, default: Number, name: str, low: float, high: float) -> Number:
+def checked(value: Number | None, default: Number, name: str, low: float, high: float) -> Number:
+    """Return a value of a request within its bounds. Raises `BadQueryError`."""
     if value is None:
         return default
     if not low <= value <= high:  # NaN too
@@ -369,7 +368,8 @@ def day_of(now: str | None, zone: datetime.tzinfo | None = None) -> datetime.dat
     return None if moment is None else (moment.astimezone(zone) if zone else moment).date()
 
 
-def _filters(body: SearchBody) -> Filters:
+def filters_of(body: SearchBody) -> Filters:
+    """Return the filters of a request. Raises `BadQueryError`."""
     glob = body.path_glob or ""
     if len(glob) > MAX_GLOB_CHARS or glob.count("*") > MAX_GLOB_STARS:
         raise BadQueryError(

@@ -90,7 +90,7 @@ def test_status_is_that_of_all_agents(capsys: Captured) -> None:
     with FakeDaemon(script) as daemon:
         assert memctl.main(["status", "--socket", daemon.path]) == 0
     first, _, second = capsys.readouterr().out.partition("\n\n")
-    assert first.startswith("Memory Search (main)\nProvider ")
+    assert first.startswith("Memory Search (main)\nBack end ")
     assert second == (
         "Memory Search (work-1a2b3c4d)\n"
         "State      failed (another memoryd holds its index)\n"

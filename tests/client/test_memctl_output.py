@@ -189,6 +189,8 @@ def test_search_json(run: Run) -> None:
         "omitted": 0,
         "firstIndex": "",
         "confidence": "medium",
+        "backend": "builtin",
+        "backendFallback": {"from": "qmd", "reason": "qmd did not answer within 4 s"},
     }
     assert out.startswith('{\n  "results": [\n    {\n')
     assert "Dentist — 3 pm" in out
@@ -240,6 +242,11 @@ def test_status(run: Run) -> None:
         out
         == """\
 Memory Search (main)
+Back end          qmd 2.8.3 ready
+                  search, by server (process 4243)
+                  12 files · 0 vectors · updated 1 min 15 s ago
+                  40 answers · 2 fallbacks
+                  last fallback: qmd did not answer within 4 s
 Provider          local (requested: auto)
 Model             use-multilingual-v3
 Sources           memory, sessions
@@ -311,6 +318,7 @@ def test_status_of_a_daemon_with_little_to_say() -> None:
             "provider_unavailable_reason": "no API key",
             "index_identity": {"status": "mismatched", "reason": "the model changed"},
         },
+        "backend_status": None,
         "last_scan_s_ago": None,
         "queues": [],
         "degraded": [],

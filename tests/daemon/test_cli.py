@@ -39,6 +39,8 @@ def test_search_for_scripts(started: Daemon) -> None:
             "omitted",
             "firstIndex",
             "confidence",
+            "backend",
+            "backendFallback",
         ),
     }
     (hit,) = answer["results"]

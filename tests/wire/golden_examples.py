@@ -51,9 +51,17 @@ from memoryd_client.schema.recall import (
     RecallEntry,
     RecallResult,
 )
-from memoryd_client.schema.search import Explanation, Hit, Origin, SearchBody, SearchResult
+from memoryd_client.schema.search import (
+    BackendFallback,
+    Explanation,
+    Hit,
+    Origin,
+    SearchBody,
+    SearchResult,
+)
 from memoryd_client.schema.stale import NewerStatement, StaleEntry, StaleResult
 from memoryd_client.schema.status import (
+    BackendStatus,
     BatchJob,
     BatchStatus,
     CacheStatus,
@@ -281,6 +289,8 @@ BODIES: dict[str, Body] = {
         agent="main",
         workspace_dir="/home/ada/notes",
         confidence="medium",
+        backend="builtin",
+        backend_fallback=BackendFallback(from_="qmd", reason="qmd did not answer within 4 s"),
     ),
     "search_result_written_note": SearchResult(
         results=[
@@ -502,7 +512,7 @@ BODIES: dict[str, Body] = {
     ),
     "status_result": StatusResult(
         agent_id="main",
-        backend="builtin",
+        backend="qmd",
         version="0.1.0",
         protocol=1,
         python_version="3.11.7",
@@ -602,6 +612,21 @@ BODIES: dict[str, Body] = {
             written=2,
             last="memory/2026-11-28-2104.md",
             failures=[Failure("sessions/main/family.jsonl", "Permission denied")],
+        ),
+        backend_status=BackendStatus(
+            "qmd",
+            state="ready",
+            version="2.8.3",
+            mode="search",
+            way="http",
+            pid=4243,
+            documents=12,
+            vectors=0,
+            updated_s_ago=75.0,
+            problem="`qmd update` did not end within 120 s",
+            answers=40,
+            fallbacks=2,
+            last_fallback="qmd did not answer within 4 s",
         ),
     ),
 }

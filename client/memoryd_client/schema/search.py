@@ -152,6 +152,13 @@ class Hit(Body):
     supersedes: str = ""
 
 
+class BackendFallback(Body):
+    """The back end that could not answer (`from`), and the reason."""
+
+    from_: str = field(name="from")
+    reason: str = ""
+
+
 class SearchResult(Body):
     """Results, best first, with the state of the search.
 
@@ -160,7 +167,9 @@ class SearchResult(Body):
     to `workspace_dir` unless absolute. `omitted` counts results beyond `max_chars`.
     `confidence` rates the answer as a whole: `high`, `medium`, `low` or `none` (nothing answers
     clearly); "" if the daemon does not rate it. `first_index` tells how far the first index is,
-    such as `first index under way, 120 of 1,000 files`; "" if it is complete.
+    such as `first index under way, 120 of 1,000 files`; "" if it is complete. `backend` is the back
+    end that answered, `builtin` or `qmd`; "" from a daemon that knows no other. `backend_fallback`
+    tells for which one the built-in index answered.
     """
 
     results: list[Hit]
@@ -178,3 +187,5 @@ class SearchResult(Body):
     omitted: int = 0
     confidence: str = ""
     first_index: str = ""
+    backend: str = ""
+    backend_fallback: BackendFallback | None = None

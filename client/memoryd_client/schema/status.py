@@ -187,12 +187,39 @@ class SessionNotesStatus(Body):
     failures: list[Failure] = field(default_factory=list)
 
 
+class BackendStatus(Body):
+    """A back end: its state is `ready`, `starting` or `unavailable`, for `reason`.
+
+    `mode` is its kind of search, `way` how memoryd asks it: `http` or `command`. `documents` and
+    `vectors` are those that it counts, None if unknown; `updated_s_ago` is the time since its last
+    update. `problem` is about an update or its vectors, while it answers. `fallbacks` counts
+    searches that the built-in index answered instead since the start, the last one for
+    `last_fallback`.
+    """
+
+    name: str
+    state: str
+    reason: str | None = None
+    version: str = ""
+    mode: str = ""
+    way: str = ""
+    pid: int | None = None
+    documents: int | None = None
+    vectors: int | None = None
+    updated_s_ago: float | None = None
+    problem: str | None = None
+    answers: int = 0
+    fallbacks: int = 0
+    last_fallback: str | None = None
+
+
 class StatusResult(Body):
     """Status of one agent and the daemon. Times in seconds, sizes in bytes.
 
     `remarks` are about indexed files, such as invalid UTF-8; `agents` are the ids of all agents of
     the daemon, `tasks` counts its asyncio tasks. `notices` are facts about where texts go that the
-    user may not expect. `restricted`: the answer came through the
+    user may not expect. `backend` answers the searches; `backend_status` is None for `builtin`.
+    `restricted`: the answer came through the
     restricted socket. `restricted_socket` is its path, if there is one, and `allowed` its
     operations. `session_notes` is None if they are not enabled.
     """
@@ -252,3 +279,4 @@ class StatusResult(Body):
     allowed: list[str] = field(default_factory=list)
     hidden: dict[str, int] = field(default_factory=dict)
     session_notes: SessionNotesStatus | None = None
+    backend_status: BackendStatus | None = None
