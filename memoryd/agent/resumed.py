@@ -54,6 +54,7 @@ class ResumedSessions:
         self._under_way: dict[FileKey, TranscriptState] = {}
         self._failed: set[FileKey] = set()
         self._by_mark: dict[tuple[str, str], set[FileKey]] = {}
+        self._has_marks = False
 
     def look(self, on_disk: Collection[FileKey]) -> None:
         """Take the names of all transcripts on disk."""
@@ -71,10 +72,17 @@ class ResumedSessions:
                 self._under_way[key] = state
                 self._mark(key, state)
 
-    def is_current(self, state: TranscriptState) -> bool:
-        """Return whether all transcripts are there of which a transcript leaves out copies."""
+    def is_current(self, key: FileKey, state: TranscriptState) -> bool:
+        """Return whether all transcripts are there of which a transcript leaves out copies.
+
+        Of two that leave out each other's records, as earlier versions read some, one is not.
+        """
         return all(
-            self._is_forgotten(name) or self._generation(FileKey(SOURCE, name)) == generation
+            self._is_forgotten(name)
+            or (
+                self._generation(other := FileKey(SOURCE, name)) == generation
+                and not (key.path < name and self._repeats(other, key))
+            )
             for name, generation in state.repeats.items()
         )
 
@@ -94,7 +102,9 @@ class ResumedSessions:
     def settle(self, rows: Rows) -> None:
         """Forget the states that have arrived in the index."""
         for key in self._under_way.keys() & rows.keys():
-            del self._under_way[key]
+            state = rows[key].transcript
+            if state is None or state.repeats == self._under_way[key].repeats:
+                del self._under_way[key]
 
     def reading(
         self, path: Path, base: TranscriptState | None, options: DeltaOptions
@@ -147,16 +157,17 @@ class ResumedSessions:
 
         `before` are those that were found before.
         """
-        if not self._by_mark:
+        if not self._has_marks:
             for other, row in dict(self._rows()).items():
                 if row.transcript is not None:
                     self._mark(other, row.transcript)
+            self._has_marks = True
         folder = key.path.rpartition("/")[0]
         found = {FileKey(key.source, name) for name in before}
         for mark in {first, *sessions} - {""}:
             for other in tuple(self._by_mark.get((folder, mark), ())):
                 state = self._state(other)
-                if state is not None and mark in _marks(state) and key.path not in state.repeats:
+                if state is not None and mark in _marks(state) and not self._repeats(other, key):
                     found.add(other)
         named = {FileKey(key.source, f"{folder}/{session}{_ENDING}") for session in sessions}
         found |= {other for other in named & set(self._on_disk) if self._state(other) is None}
@@ -175,6 +186,15 @@ class ResumedSessions:
         """Return the state of a transcript in the index or on its way there."""
         row = self._rows().get(key)
         return self._under_way.get(key) if row is None else row.transcript
+
+    def _repeats(self, key: FileKey, other: FileKey) -> bool:
+        """Return whether a transcript leaves out what another one has, in the index or soon.
+
+        A rebuild reads it anew, and the index has its earlier state until then.
+        """
+        row = self._rows().get(key)
+        states = (self._under_way.get(key), None if row is None else row.transcript)
+        return any(state is not None and other.path in state.repeats for state in states)
 
     def _generation(self, key: FileKey) -> int | None:
         """Return the generation of a transcript, None if it is neither indexed nor will be."""

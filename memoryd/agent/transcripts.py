@@ -136,17 +136,17 @@ class Transcripts:
             key: (row.stat, row.transcript)
             if row.transcript is not None
             and key not in self._without_people
-            and self._is_current(row.transcript)
+            and self._is_current(key, row.transcript)
             else (FileStat(-1, 0, 0), None)
             for key, row in self._index.catalog.rows.items()
             if key.source == SOURCE
         }
 
-    def _is_current(self, state: TranscriptState) -> bool:
+    def _is_current(self, key: FileKey, state: TranscriptState) -> bool:
         return (
             state.reading == self.reading
             and self._is_read(state.format)
-            and self._resumed.is_current(state)
+            and self._resumed.is_current(key, state)
         )
 
     def _is_read(self, format_name: str) -> bool:
