@@ -232,6 +232,12 @@ class KeptTranscripts:
         for message in self._remaining(messages):
             yield from (self._spoken(text, voice) for text, voice in message.parts)
 
+    def texts(self, name: str) -> list[str]:
+        """Return the messages of the copy of a transcript. Blocking. Raises `OSError`."""
+        _, messages, *_ = self.copies.read(self.copies.path(name))
+        remaining = self._remaining(messages)
+        return ["\n".join(text for text, _ in message.parts) for message in remaining]
+
     def excerpt(
         self, path: Path, start_line: int, max_lines: int, max_chars: int
     ) -> tuple[TranscriptExcerpt, float]:

@@ -221,6 +221,17 @@ def record_ids(path: Path, options: DeltaOptions) -> set[str]:
         return set(map(record_id, records)) - {""}
 
 
+def spoken_records(path: Path, options: DeltaOptions) -> Iterator[tuple[str, str]]:
+    """Yield the id and the words of each record with a message. Raises `OSError`."""
+    with opened(path, options.base(path), options.unpack_in) as (file, _, size):
+        fmt, *_ = _recognized(file, size, None, options)
+        for line in _lines(file, Position(0, 1), size) if fmt is not None else ():
+            record = decoded(line.data)
+            if record is not None and fmt is not None and (message := fmt.message(record)):
+                said = spoken(message, options.rules)
+                yield record_id(record), "\n".join(part.text for part in said)
+
+
 def _is_same(file: BinaryIO, found: os.stat_result, size: int, base: TranscriptState) -> bool:
     """Return whether the file is the one read before and has only grown.
 
