@@ -23,7 +23,8 @@ class StoredConversation(NamedTuple):
     `stat.size` is the number after that of the last record. `stat.inode` changes if earlier records
     do, for example by a rewind. `left_out` is the reason why it is not read, "" if it is.
     `token` changes with the conversation. `outside`: none of the words are the owner's.
-    `chat` is the name of the group or channel, None in a private conversation.
+    `chat` is the name of the group or channel, None in a private conversation. `chat_type` and
+    `spawned_by` are as in `TranscriptState`.
     """
 
     id: str
@@ -32,6 +33,8 @@ class StoredConversation(NamedTuple):
     outside: bool = False
     chat: str | None = None
     token: tuple[Any, ...] = ()
+    chat_type: str = ""
+    spawned_by: tuple[str, ...] = ()
 
 
 class StoredRecord(NamedTuple):
