@@ -59,7 +59,7 @@ def _value(value: object) -> object:
     if isinstance(value, GetResult):
         return _get(value)
     if isinstance(value, Hit):
-        optional = ("vectorScore", "textScore", "explanation", "highlights", "confidence")
+        optional = ("vectorScore", "textScore", "explanation", "highlights", "confidence", "goneAt")
         return {k: v for k, v in _fields(value).items() if v is not None or k not in optional}
     if isinstance(value, Struct):
         return _fields(value)

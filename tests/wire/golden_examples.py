@@ -256,6 +256,7 @@ BODIES: dict[str, Body] = {
                 speaker="Mallory",
                 channel="Family",
                 origin="untrusted",
+                gone_at=1795948800.5,
             ),
         ],
         provider="local",

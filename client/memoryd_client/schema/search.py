@@ -117,6 +117,7 @@ class Hit(Body):
     `2026-11-23/2026-11-29`; for a transcript it is the day of the message that answers, else the
     first one of the conversation. Both are "" if unknown. `confidence` is the calibrated
     probability that the result answers the query; None if the daemon does not estimate it.
+    `gone_at` is the Unix time at which the file of a transcript was missed that is kept without it.
     """
 
     path: str
@@ -139,6 +140,7 @@ class Hit(Body):
     title: str = ""
     date: str = ""
     confidence: float | None = None
+    gone_at: float | None = None
 
 
 class SearchResult(Body):
