@@ -265,7 +265,22 @@ class KeptTranscripts:
         # No file here is the one that was read there.
         state = self._without_forgotten(header.state, rest)
         state = replace(state, device=0, inode=0, gone_at=None)
-        self.copies.write(replace(header, state=state, gone_at=gone_at, messages=len(rest)), rest)
+        header = replace(header, state=state, gone_at=gone_at, messages=len(rest))
+        self.copies.write(replace(header, version=1, after=0), rest)
+
+    def takes(self, header: KeptHeader) -> bool:
+        """Return whether a part continues the copy of its transcript. Blocking.
+
+        Raises `OSError`.
+        """
+        copy = self.copies.find(header.name) if header.after else None
+        return copy is not None and copy.header.until == header.after
+
+    def extend(self, header: KeptHeader, messages: list[KeptMessage]) -> None:
+        """Add a part to the copy of its transcript. Blocking. Raises `OSError`."""
+        before, first, *_ = self.copies.read(self.copies.path(header.name))
+        whole = [*first, *self._remaining(messages)]
+        self.copies.write(replace(before, messages=len(whole), until=header.until), whole)
 
     def erase(self, name: str) -> None:
         """Remove forgotten messages from the copy of a transcript, or all of it.
