@@ -106,7 +106,7 @@ class _MixedSoak:
         self._variables = KEY | {"HOME": str(files.transcripts)} | dict.fromkeys(_USUAL_PLACES, "")
         self._settings = itertools.cycle(_SETTINGS)
         self._restarted = 0
-        self._ways_to_restart = itertools.cycle(("restart", "kill", "reload"))
+        self._ways_to_restart = itertools.cycle(("terminate", "kill", "reload"))
         self._daemon: AbstractContextManager[Popen[bytes]] | None = None
         self._process: Popen[bytes] | None = None
         self._rebuild: asyncio.Task[None] | None = None
