@@ -11,6 +11,7 @@ DIMS_SIGN = ":"
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """All settings that determine the rows of an index.
 
+    `mixed_chunks`: some files were cut by other settings while it waited for a rebuild.
     `dims` is None until the provider's first answer. `provider_key` is a hash of address, model and
     non-secret headers, without the API key, so that key rotation changes nothing. If the provider
     changes the dimensions of its vectors, the new `dims` become part of the key.
@@ -24,6 +25,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     chunk_tokens: int
     chunk_overlap: int
     tokenizer: str
+    mixed_chunks: bool = False
 
     def difference(self, built: "Identity") -> str | None:
         """Return the changes since an index was `built`, None if there are none.
@@ -34,11 +36,19 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         changed = [
             f"{field} {getattr(built, field)} → {getattr(self, field)}"
             for field in self.__struct_fields__
-            if getattr(built, field) != getattr(self, field)
+            if field != "mixed_chunks"
+            and getattr(built, field) != getattr(self, field)
             and not (field == "dims" and None in (built.dims, self.dims))
             and not (field == "provider_key" and self._same_key(built))
         ]
+        if built.mixed_chunks and not changed:
+            return "some texts were cut by settings that no longer hold"
         return ", ".join(changed) or None
+
+    def same_chunks(self, other: "Identity") -> bool:
+        """Return whether both cut texts in the same way."""
+        own = self.chunk_tokens, self.chunk_overlap, self.max_input_bytes
+        return own == (other.chunk_tokens, other.chunk_overlap, other.max_input_bytes)
 
     def vector_problem(self, built: "Identity") -> str | None:
         """Return why ours can't be compared with the vectors of an index `built` so, or None."""

@@ -2,24 +2,22 @@
 
 import argparse
 import asyncio
-import json
 import os
 import random
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.daemon import INSPECTABLE, Place, daemon, environment, place, until_ready
+from bench.daemon import INSPECTABLE, Place, daemon, place, until_ready
 from bench.figures import Report, at_most, table
 from bench.soak.files import Files
 from bench.soak.growth import Growth, Reading, growth, warm
+from bench.soak.mixed import MixedOutcome, soak_mixed
 from bench.soak.provider import FailingProvider
-from bench.soak.run import Outcome, settings, soak
+from bench.soak.run import KEY, Outcome, examine, settings, soak
 
 MINUTES = 20.0
 FAST_CLOCK = Path(__file__).with_name("fast_clock")
-KEY = {"OPENAI_API_KEY": "sk-soak"}
 FLAT = ("resident_mib", "anonymous_mib", "descriptors", "threads", "tasks", "wal_mib", "index_mib")
 
 
@@ -33,9 +31,19 @@ def main(argv: Sequence[str]) -> int:
         default=1.0,
         help="of the daemon's clock (default: %(default)g)",
     )
+    parser.add_argument(
+        "--mixed",
+        action="store_true",
+        help="notes and transcripts of all kinds, with restarts, instead of the highest load",
+    )
     arguments = parser.parse_args(argv)
     report = Report("soak")
     with place() as where:
+        if arguments.mixed:
+            mixed = asyncio.run(soak_mixed(where, arguments.minutes * 60))
+            missed = report_mixed(report, mixed)
+            print(table(report.figures), file=sys.stderr)
+            return 1 if missed else 0
         outcome = asyncio.run(run(where, arguments.minutes * 60, arguments.speed))
     missed = report_outcome(report, outcome)
     print(table(report.figures), file=sys.stderr)
@@ -58,19 +66,6 @@ async def run(where: Place, seconds: float, speed: float = 1.0) -> Outcome:
             outcome = await soak(where, process.pid, provider, files, seconds, speed)
             outcome.findings = await asyncio.to_thread(examine, where)
             return outcome
-
-
-def examine(where: Place) -> list[str]:
-    """Let the doctor compare disk, index and vectors; return the errors that it finds."""
-    command = [sys.executable, "-m", "memoryd", "doctor", "--json"]
-    done = subprocess.run(
-        [*command, "--config", str(where.root / "config.toml"), "--socket", where.socket],
-        env=environment() | KEY,
-        stdout=subprocess.PIPE,
-        check=False,
-    )
-    found = json.loads(done.stdout)["findings"]
-    return [f"{f['check']}: {f['message']}" for f in found if f["level"] == "error"]
 
 
 def grown(readings: list[Reading]) -> dict[str, Growth]:
@@ -106,6 +101,24 @@ def report_outcome(report: Report, outcome: Outcome) -> bool:
     report.add("chunks without a vector at the end", outcome.waiting, "", at_most(0))
     errors = outcome.findings
     report.add("errors that the doctor finds", len(errors), "", at_most(0), which=errors[:5])
+    return any(f.target is not None and not f.target.is_met(f.value) for f in report.figures)
+
+
+def report_mixed(report: Report, outcome: MixedOutcome) -> bool:
+    """Report all figures of a mixed soak; return whether any misses its target."""
+    report.add("changes", outcome.changes, "", events=dict(outcome.events))
+    report.add("conversations", outcome.conversations, "", messages=outcome.messages)
+    report.add_times("keyword search", outcome.keywords_s)
+    report.add_times("hybrid search", outcome.searches_s)
+    report.add("highest resident memory", outcome.resident_mib, "MiB")
+    for name, wrong in (
+        ("texts not found", outcome.lost),
+        ("deleted or forgotten texts found", outcome.risen),
+        ("errors", outcome.errors),
+        ("errors that the doctor finds", outcome.findings),
+    ):
+        report.add(name, len(wrong), "", at_most(0), which=wrong[:9])
+    report.add("chunks without a vector at the end", outcome.waiting, "", at_most(0))
     return any(f.target is not None and not f.target.is_met(f.value) for f in report.figures)
 
 

@@ -40,7 +40,7 @@ class Files:
             (1 if many else 4, 4, 3 if many else 1, 1, 1),
         )[0]
         if kind == "message":
-            return self._say()
+            return self.say()
         if kind == "new" or len(notes) < NOTES // 2:
             return self._write(self._new_path())
         path = self.dice.choice(notes)
@@ -55,6 +55,10 @@ class Files:
             self.words[path] = word
         return path
 
+    def save(self, path: Path, text: str) -> None:
+        """Write a note."""
+        path.write_text(text, encoding="utf-8")
+
     def question(self) -> str:
         """Return words that occur in some notes."""
         return " ".join(self._prose.words(3))
@@ -68,10 +72,11 @@ class Files:
         if path in self.words:
             self._forget(self.words[path])
         word = self.words[path] = self._word()
-        path.write_text(f"# {word}\n\n{self._prose.note(1)}\n", encoding="utf-8")
+        self.save(path, f"# {word}\n\n{self._prose.note(1)}\n")
         return path
 
-    def _say(self) -> Path:
+    def say(self) -> Path:
+        """Append a message to a transcript."""
         number = self.dice.randrange(TRANSCRIPTS)
         path = self.transcripts / f"{number}.jsonl"
         written = self._messages.get(path, 0)

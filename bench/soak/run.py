@@ -1,19 +1,23 @@
 """One soak: the load, the readings, and the checks of the results."""
 
 import asyncio
+import json
 import random
+import subprocess
+import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.daemon import Place
+from bench.daemon import Place, environment
 from bench.soak.files import Files
 from bench.soak.growth import Reading, read
 from bench.soak.provider import FailingProvider
 from memoryd_client import AsyncClient, MemorydError
 
+KEY = {"OPENAI_API_KEY": "sk-soak"}
 CHANGES_PER_S = 50
 SEARCHES_PER_S = 20
 READ_EVERY_S = 2.0
@@ -87,12 +91,12 @@ async def soak(
                     (CHECK_EVERY_S, searches.ping),
                     (READ_EVERY_S, note_reading),
                 ):
-                    group.create_task(_paced(every_s, work))
+                    group.create_task(paced(every_s, work))
         await searches.end()
         outcome.changes = files.changes
         await client.sync(vectors=False, timeout_s=None)
         await searches.check_all()
-        await _until_embedded(client, outcome)
+        await until_embedded(client, outcome)
     outcome.served = dict(provider.served)
     return outcome
 
@@ -132,20 +136,20 @@ class Searches:
         gone = self._files.gone[-1:]
         started = time.monotonic()
         await self._noted(self._client.sync(vectors=False, timeout_s=None))
-        found = await self._finds(word)
+        found = await self.finds(word)
         self._outcome.found_s.append(time.monotonic() - started)
         # The text may have changed again meanwhile.
         if not found and self._files.words.get(path) == word:
             self._outcome.lost.append(f"{word} of {path.name}")
-        self._outcome.risen += [word for word in gone if await self._finds(word)]
+        self._outcome.risen += [word for word in gone if await self.finds(word)]
 
     async def check_all(self) -> None:
         """Search for the word of every text, and for deleted words."""
         for path, word in self._files.words.items():
-            if not await self._finds(word):
+            if not await self.finds(word):
                 self._outcome.lost.append(f"{word} of {path.name}, at the end")
         for word in self._files.gone:
-            if await self._finds(word):
+            if await self.finds(word):
                 self._outcome.risen.append(f"{word}, at the end")
 
     async def end(self) -> None:
@@ -160,7 +164,8 @@ class Searches:
         times = self._outcome.keywords_s if mode == "keyword" else self._outcome.searches_s
         times.append(took_s)
 
-    async def _finds(self, word: str) -> bool:
+    async def finds(self, word: str) -> bool:
+        """Return whether a search finds a text with this word."""
         found = await self._client.search(word, mode="keyword", max_results=3)
         return any(word in hit.snippet for hit in found.results)
 
@@ -171,7 +176,7 @@ class Searches:
             self._outcome.errors.append(f"{type(error).__name__}: {error}")
 
 
-async def _paced(every_s: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+async def paced(every_s: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Do something at a steady pace, without catching up on delays."""
     due = time.monotonic()
     while True:
@@ -180,7 +185,20 @@ async def _paced(every_s: float, work: Callable[[], Coroutine[Any, Any, None]]) 
         await asyncio.sleep(max(0.0, due - time.monotonic()))
 
 
-async def _until_embedded(client: AsyncClient, outcome: Outcome) -> None:
+def examine(where: Place, variables: Mapping[str, str] | None = None) -> list[str]:
+    """Let the doctor compare disk, index and vectors; return the errors that it finds."""
+    command = [sys.executable, "-m", "memoryd", "doctor", "--json"]
+    done = subprocess.run(
+        [*command, "--config", str(where.root / "config.toml"), "--socket", where.socket],
+        env=environment() | KEY | dict(variables or {}),
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    found = json.loads(done.stdout)["findings"]
+    return [f"{f['check']}: {f['message']}" for f in found if f["level"] == "error"]
+
+
+async def until_embedded(client: AsyncClient, outcome: Outcome) -> None:
     """Wait until every chunk has its vector, at most as long as an outage may last."""
     with suppress(TimeoutError):
         async with asyncio.timeout(120):

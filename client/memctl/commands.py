@@ -173,7 +173,10 @@ COMMANDS: dict[str, Command] = {
         "Print the entries of notes that fit a message.",
         "MESSAGE…",
         math.inf,
-        (Option("--max-chars", "max_chars", "maximum characters (default: 1500)", _WHOLE),),
+        (
+            Option("--max-chars", "max_chars", "maximum characters (default: 1500)", _WHOLE),
+            Option("--chat-type", "chat_type", "direct, group or channel", _CHAT),
+        ),
     ),
     "status": Command("Show the status of the daemon and all agents, or of --agent."),
     "files": Command(

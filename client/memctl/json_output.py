@@ -59,7 +59,7 @@ def _value(value: object) -> object:
     if isinstance(value, GetResult):
         return _get(value)
     if isinstance(value, Hit):
-        optional = ("vectorScore", "textScore", "explanation", "highlights", "confidence")
+        optional = ("vectorScore", "textScore", "explanation", "highlights", "confidence", "goneAt")
         stated = ("conversation", "observed", "supersedes")
         return {
             k: v

@@ -193,7 +193,8 @@ def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
             )
         case "recall":
             message, most = " ".join(arguments.words), arguments.max_chars or RECALL_CHARS
-            return client.recall(message, max_chars=most, now=_now())
+            chat_type = arguments.chat_type or "direct"
+            return client.recall(message, max_chars=most, now=_now(), chat_type=chat_type)
         case "note":
             from memctl import note
 

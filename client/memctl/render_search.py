@@ -1,5 +1,6 @@
 """Search results for people, best first: where, which note, and the lines that answer. Pure."""
 
+import datetime as dt
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -63,11 +64,17 @@ def _hit(number: int, hit: Hit, style: Style, most: float | None) -> str:
 
 
 def _which(hit: Hit) -> str:
-    """Return the title and the date of a result, without what its path or title says already."""
+    """Return the title and the date of a result, without what its path or title says already.
+
+    Of a transcript without its file, also since when that is gone.
+    """
     name = hit.path.rpartition("/")[2].rpartition(".")[0]
     title = "" if hit.title == name else hit.title
     date = "" if hit.date in title or hit.date in name else hit.date
-    return " · ".join(printable_name(part) for part in (title, date) if part)
+    kept = ""
+    if hit.gone_at is not None:
+        kept = f"kept, its file is gone since {dt.date.fromtimestamp(hit.gone_at)}"
+    return " · ".join(printable_name(part) for part in (title, date, kept) if part)
 
 
 def _whose(hit: Hit) -> str:

@@ -25,7 +25,7 @@ def export(client: Client, arguments: Arguments) -> None:
     """Write the texts of all transcripts to a new archive, which is complete or not there."""
     path = arguments.words[0]
     part = f"{path}.part"
-    count, too_large = 0, list[str]()
+    count, names, too_large = 0, set[str](), list[str]()
     page = client.export()
     try:
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
@@ -39,6 +39,7 @@ def export(client: Client, arguments: Arguments) -> None:
                     member.size, member.mode = len(transcript.data), 0o600
                     archive.addfile(member, io.BytesIO(transcript.data))
                     count += 1
+                    names.add(transcript.name)  # a large one has several members
                 too_large += page.too_large
                 if page.next_after is None:
                     break
@@ -51,11 +52,11 @@ def export(client: Client, arguments: Arguments) -> None:
         with suppress(OSError):
             os.unlink(part)
     if arguments.json:
-        write(json_output.text({"path": path, "transcripts": count, "tooLarge": too_large}))
+        write(json_output.text({"path": path, "transcripts": len(names), "tooLarge": too_large}))
         return
-    write(f"Exported: {counted(count, 'transcript')} to {printable_name(path)}\n")
+    write(f"Exported: {counted(len(names), 'transcript')} to {printable_name(path)}\n")
     for name in too_large:
-        say(f"note: {printable_name(name)} is too large to be exported")
+        say(f"note: {printable_name(name)} has a message that is too large to be exported")
 
 
 def import_(client: Client, arguments: Arguments) -> None:
@@ -69,6 +70,8 @@ def import_(client: Client, arguments: Arguments) -> None:
         total.imported += result.imported
         total.present += result.present
         total.left_out += result.left_out
+    for names in (total.imported, total.present, total.left_out):
+        names[:] = dict.fromkeys(names)  # a large one has several members
     if arguments.json:
         write(json_output.text(json_output.answer(total)))
         return

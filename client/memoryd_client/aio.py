@@ -141,10 +141,12 @@ class AsyncClient(AsyncCalls):
         *,
         max_chars: int = 1_500,
         now: str | None = None,
+        chat_type: str = "direct",
         timeout_s: float | None = None,
     ) -> RecallResult:
         """Return at most three entries of notes that fit `message`; see `RecallBody`."""
-        return await self._run(requests.recall(message, max_chars=max_chars, now=now), timeout_s)
+        call = requests.recall(message, max_chars=max_chars, now=now, chat_type=chat_type)
+        return await self._run(call, timeout_s)
 
     async def sync(
         self,

@@ -150,10 +150,12 @@ class Client(CallTurns):
         *,
         max_chars: int = 1_500,
         now: str | None = None,
+        chat_type: str = "direct",
         timeout_s: float | None = None,
     ) -> RecallResult:
         """Return at most three entries of notes that fit `message`; see `RecallBody`."""
-        return self._run(requests.recall(message, max_chars=max_chars, now=now), timeout_s)
+        call = requests.recall(message, max_chars=max_chars, now=now, chat_type=chat_type)
+        return self._run(call, timeout_s)
 
     def sync(
         self,

@@ -155,6 +155,7 @@ def _hit_json(hit: Hit, *, cited: bool) -> dict[str, Any]:
         "citation": hit.citation if cited else None,
         "title": (hit.title or None) if hit.source == "sessions" else None,
         "date": hit.date or None,
+        "goneAt": hit.gone_at,
     }
     return found | {name: value for name, value in optional.items() if value is not None}
 

@@ -3,7 +3,7 @@
 import errno
 from collections.abc import Callable, Collection
 
-from memoryd.index.forget import Tombstone, message_hash
+from memoryd.index.forget import RECORD, Tombstone, message_hash
 from memoryd.index.tombstone_key import MASKED_MESSAGE, MESSAGE, TombstoneKey
 from memoryd.source.transcripts.format import LeftOutError
 from memoryd.source.transcripts.names import Names
@@ -11,7 +11,10 @@ from memoryd.text.first_masking import FirstMasking
 
 
 class ForgottenTalk:
-    """The tombstones of one agent. `key` is that of their hashes, `patterns` are `redact`'s own."""
+    """The tombstones of one agent. `key` is that of their hashes, `patterns` are `redact`'s own.
+
+    `records` are the ids of records in forgotten transcripts.
+    """
 
     def __init__(
         self,
@@ -21,6 +24,7 @@ class ForgottenTalk:
         names: Names,
     ) -> None:
         self.tombstones: set[Tombstone] = set()
+        self.records: set[str] = set()
         self.key = key
         self._redact = redact
         self._patterns = patterns
@@ -32,6 +36,7 @@ class ForgottenTalk:
     def add(self, tombstones: Collection[Tombstone]) -> None:
         """Keep out what was forgotten."""
         self.tombstones |= set(tombstones)
+        self.records |= {value for kind, value in tombstones if kind == RECORD}
         kinds = {kind for kind, _ in tombstones}
         self._has_messages |= MESSAGE in kinds
         self.has_paths |= "path" in kinds

@@ -232,6 +232,12 @@ class KeptTranscripts:
         for message in self._remaining(messages):
             yield from (self._spoken(text, voice) for text, voice in message.parts)
 
+    def texts(self, name: str) -> list[str]:
+        """Return the messages of the copy of a transcript. Blocking. Raises `OSError`."""
+        _, messages, *_ = self.copies.read(self.copies.path(name))
+        remaining = self._remaining(messages)
+        return ["\n".join(text for text, _ in message.parts) for message in remaining]
+
     def excerpt(
         self, path: Path, start_line: int, max_lines: int, max_chars: int
     ) -> tuple[TranscriptExcerpt, float]:
@@ -259,7 +265,22 @@ class KeptTranscripts:
         # No file here is the one that was read there.
         state = self._without_forgotten(header.state, rest)
         state = replace(state, device=0, inode=0, gone_at=None)
-        self.copies.write(replace(header, state=state, gone_at=gone_at, messages=len(rest)), rest)
+        header = replace(header, state=state, gone_at=gone_at, messages=len(rest))
+        self.copies.write(replace(header, version=1, after=0), rest)
+
+    def takes(self, header: KeptHeader) -> bool:
+        """Return whether a part continues the copy of its transcript. Blocking.
+
+        Raises `OSError`.
+        """
+        copy = self.copies.find(header.name) if header.after else None
+        return copy is not None and copy.header.until == header.after
+
+    def extend(self, header: KeptHeader, messages: list[KeptMessage]) -> None:
+        """Add a part to the copy of its transcript. Blocking. Raises `OSError`."""
+        before, first, *_ = self.copies.read(self.copies.path(header.name))
+        whole = [*first, *self._remaining(messages)]
+        self.copies.write(replace(before, messages=len(whole), until=header.until), whole)
 
     def erase(self, name: str) -> None:
         """Remove forgotten messages from the copy of a transcript, or all of it.

@@ -97,10 +97,11 @@ class Transcripts:
         )
         self.reading = self.options.rules.reading
         self._session_keys = SessionKeys(self.places.base)
-        self._resumed = ResumedSessions(
+        self.resumed = ResumedSessions(
             self.places,
             lambda: {} if index is None else index.catalog.rows,
-            self.forgotten.has,
+            self.forgotten,
+            lambda name: self.kept.texts(name),
         )
         self.stored = StoredTranscripts(self.places)
         self._without_people: frozenset[FileKey] = frozenset()
@@ -117,7 +118,7 @@ class Transcripts:
             for key in [key for key in found.files if self.forgotten.has(key.path)]:
                 del found.files[key]
         self.kept.add_to(found)
-        self._resumed.look(found.files.keys())
+        self.resumed.look(found.files.keys())
         self._without_people = frozenset(
             key for key, (path, _) in found.files.items() if self._session_keys.facts(path).reason
         )
@@ -131,22 +132,22 @@ class Transcripts:
         """
         if self._index is None:
             return {}
-        self._resumed.settle(self._index.catalog.rows)
+        self.resumed.settle(self._index.catalog.rows)
         return {
             key: (row.stat, row.transcript)
             if row.transcript is not None
             and key not in self._without_people
-            and self._is_current(row.transcript)
+            and self._is_current(key, row.transcript)
             else (FileStat(-1, 0, 0), None)
             for key, row in self._index.catalog.rows.items()
             if key.source == SOURCE
         }
 
-    def _is_current(self, state: TranscriptState) -> bool:
+    def _is_current(self, key: FileKey, state: TranscriptState) -> bool:
         return (
             state.reading == self.reading
             and self._is_read(state.format)
-            and self._resumed.is_current(state)
+            and self.resumed.is_current(key, state)
         )
 
     def _is_read(self, format_name: str) -> bool:
@@ -181,16 +182,12 @@ class Transcripts:
         """Read the records of a transcript added since `base`. Blocking. Raises `OSError`."""
         if self.kept.copies.holds(path):
             return self.kept.read(path)
-        key = None if is_stored(path) else self.places.key(path)
+        key, delta = None if is_stored(path) else self.places.key(path), None
         try:
-            delta = self._read(path, base)
-        except OSError:
+            return (delta := self._read(path, base))
+        finally:
             if key is not None:
-                self._resumed.note(key, None)
-            raise
-        if key is not None:
-            self._resumed.note(key, delta.state)
-        return delta
+                self.resumed.note(key, None if delta is None else delta.state)
 
     def read_as(self, path: Path, state: TranscriptState | None) -> TranscriptDelta | None:
         """Read a whole transcript as it was when it reached a state. Blocking.
@@ -201,7 +198,7 @@ class Transcripts:
             return self.kept.read(path)
         if state is None or not state.repeats:
             return self._read(path, None)
-        options = self._resumed.with_ids(state, self._options_for(path))
+        options = self.resumed.with_ids(path, state, self._options_for(path))
         return None if options is None else read_delta(path, base=None, options=options)
 
     def _read(self, path: Path, base: TranscriptState | None) -> TranscriptDelta:
@@ -213,7 +210,7 @@ class Transcripts:
         session = self._session_keys.facts(path)
         if session.reason is not None:
             raise LeftOutError(errno.EILSEQ, f"a {session.reason}")
-        copies, options = self._resumed.reading(path, base, self._options_for(path))
+        copies, options = self.resumed.reading(path, base, self._options_for(path))
         delta = read_delta(path, base=base, options=options)
         topic = titled(delta.state.topic, Title(session.label, BY_A_PERSON), self.options.rules)
         state = msgspec.structs.replace(

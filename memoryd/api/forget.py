@@ -26,7 +26,7 @@ from memoryd.api.handlers import while_writable
 from memoryd.errors import RequestFailedError, bad_request
 from memoryd.fs.directories import shown_path
 from memoryd.index.driver import Error
-from memoryd.index.forget import chunk_hashes
+from memoryd.index.forget import RECORD, chunk_hashes
 from memoryd.index.queries import find_text
 from memoryd.index.recalls import forget_recalls
 from memoryd.index.repair.recover import remove_copies
@@ -112,7 +112,14 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
     sources = {}
     if transcripts is not None:
         sources = await agent.look_up(_sources, transcripts, paths)
-    digests = await store.readers.read(lambda c: chunk_hashes(c, named.keys))
+    keys, tombstones = named.keys, named.tombstones
+    if transcripts is not None and body.match is None and keys:
+        ids, holders = await agent.look_up(
+            transcripts.resumed.forgetting, keys, transcripts.options
+        )
+        keys = [*keys, *holders]
+        tombstones |= {(RECORD, id_) for id_ in ids}
+    digests = await store.readers.read(lambda c: chunk_hashes(c, keys))
     if of_note and body.delete_source:
         result.deleted = await delete_note(agent, body.path or "")
     if about is not None and body.delete_source:
@@ -121,10 +128,10 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
     await forget_written(agent, is_written)
     await _forget_recalls(agent, body, named)
     if transcripts is not None:
-        transcripts.forgotten.add(named.tombstones)
+        transcripts.forgotten.add(tombstones)
     await agent.sync(vectors=False)
-    kept = named.tombstones | {(CHUNK, store.tombstone_key.hashed(d)) for d in digests}
-    message = Forget(named.keys, sorted(kept))
+    kept = tombstones | {(CHUNK, store.tombstone_key.hashed(d)) for d in digests}
+    message = Forget(keys, sorted(kept))
     await agent.queues.write.put(message)
     not_wiped: Exception | None = None
     try:
@@ -139,7 +146,7 @@ async def _forget(agent: Agent, body: ForgetBody) -> ForgetResult:
     agent.index.recovered = None
     if body.delete_source and body.match is None and transcripts is not None:
         result.deleted += await agent.look_up(_delete, transcripts, sources)
-    if body.match is not None and transcripts is not None:
+    if transcripts is not None and (body.match is not None or keys != named.keys):
         # The remaining messages of the transcripts are read again.
         await agent.queues.transcripts.put(Hint(reason="forgotten"))
     if not_wiped is not None:

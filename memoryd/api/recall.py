@@ -8,6 +8,7 @@ from typing import NamedTuple
 from memoryd.agent.agent import Agent
 from memoryd.api.context import MAX_CHARS, read_notes
 from memoryd.api.search import gone_from_disk
+from memoryd.api.visibility import audience, narrowed
 from memoryd.chunk.entries import Entry, entries
 from memoryd.embed.provider import ProviderError
 from memoryd.errors import bad_request
@@ -56,11 +57,13 @@ async def recall(agent: Agent, body: RecallBody) -> RecallResult:
         day_of(body.now)
     except BadQueryError as error:
         raise bad_request(str(error)) from error
+    who, left_out = audience(agent, None, None, body.chat_type), narrowed(body.chat_type)
     # Gemini CLI gives a hook the prompt with what earlier hooks have added.
     message = essence(own_words(body.message))
     if not message:
-        return RecallResult("", [])
+        return RecallResult("", [], left_out)
     notes, warnings = await read_notes(agent, ROOT_FILES)
+    warnings += left_out
     origin_of = agent.notes.discovery.origin
     recaller = Recaller(agent.index.store, _local_vectors(agent), origin_of)
     # What was said before is no answer: the message itself may stand there.
@@ -78,6 +81,7 @@ async def recall(agent: Agent, body: RecallBody) -> RecallResult:
         for chunk in chunks
         for entry in _entries(chunk)
     ]
+    found = [one for one in found if who.may_see({}, one.key)]
     texts = [(one.entry.text, f"{one.key.path}\n{one.entry.title}") for one in found]
     vectors: Mapping[str, Vector] = {}
     if read.encoded.vector is not None:

@@ -2,7 +2,7 @@
 
 import io
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from memoryd.source.transcripts.kept import (
     decoded_message,
     messages_of,
     packed,
+    part_after,
     unpacked,
 )
 from memoryd.source.transcripts.locations import SOURCE
@@ -36,6 +37,10 @@ PAGE_BYTES = 4 * 1024 * 1024
 """Size of a page of an export at which it ends."""
 MAX_PACKED_BYTES = MAX_FRAME_BYTES - PAGE_BYTES - 64 * 1024
 """Maximum size of one packed transcript, so that it fits into a frame with the rest of its page."""
+PART_BYTES = 8 * 1024 * 1024
+"""Size of the messages in a part of a transcript that is larger packed than that maximum."""
+_WITHIN = "\0"
+"""Separator of a name and a line in `next_after`; no name of a file has it."""
 MAX_UNPACKED_BYTES = 1024 * 1024 * 1024
 MAX_NAME_CHARS = 4_096
 
@@ -47,8 +52,10 @@ async def export(agent: Agent, body: ExportBody) -> ExportResult:
     store = agent.index.store
     names = sorted(key.path for key in store.catalog.rows if key.source == SOURCE)
     result, size = ExportResult([]), 0
+    before, is_within, line = (body.after or "").partition(_WITHIN)
     for name in names:
-        if body.after is not None and name <= body.after:
+        after = int(line) if is_within and line.isdecimal() and name == before else 0
+        if body.after is not None and name <= before and not after:
             continue
         key = FileKey(SOURCE, name)
         row = store.catalog.rows.get(key)
@@ -58,12 +65,20 @@ async def export(agent: Agent, body: ExportBody) -> ExportResult:
             gone_at = row.transcript.gone_at or time.time()
             messages = messages_of(chunks)
             header = KeptHeader(name, state, row.facts, gone_at, len(messages))
-            data = await agent.look_up(_packed, header, messages, at="export")
+            data = b""
+            if not after:
+                data = await agent.look_up(_packed, header, messages, at="export")
+            if after or len(data) > MAX_PACKED_BYTES:
+                header, part = part_after(header, messages, after, PART_BYTES)
+                data = await agent.look_up(_packed, header, part, at="export")
             if len(data) > MAX_PACKED_BYTES:
                 result.too_large.append(name)
-            else:
+            elif header.messages:
                 result.transcripts.append(ExportedTranscript(name, data))
                 size += len(data)
+                if header.until and header.until < messages[-1].line:
+                    result.next_after = f"{name}{_WITHIN}{header.until}"
+                    return result
         result.next_after = name
         if size >= PAGE_BYTES:
             return result
@@ -88,31 +103,48 @@ async def _import(agent: Agent, body: ImportBody) -> ImportResult:
     assert agent.transcripts is not None  # noqa: S101 - `import_` has asked
     files = agent.transcripts.files
     found = [await agent.look_up(_checked, data, at="import") for data in body.transcripts]
-    names = [header.name for header, _ in found]
+    names = [(header.name, header.after) for header, _ in found]
     if len(set(names)) < len(names):
         raise bad_request("a transcript is given twice")
     result = ImportResult([], [], [])
     rows = agent.index.store.catalog.rows
     for header, messages in found:
         name = header.name
-        if FileKey(SOURCE, name) in rows or files.kept.copies.path(name).exists():
+        is_next = await agent.look_up(_takes, files, header, at="import")
+        if is_next and not body.dry_run:
+            await _keep(agent, files.kept.extend, files, header, messages)
+        if is_next:
+            result.imported.append(name)
+        elif FileKey(SOURCE, name) in rows or files.kept.copies.path(name).exists():
             result.present.append(name)
         elif not files.accepts(header):
             result.left_out.append(name)
         else:
             if not body.dry_run:
-                await _keep(agent, files, header, messages)
+                await _keep(agent, files.kept.adopt, files, header, messages)
             result.imported.append(name)
     if result.imported and not body.dry_run:
         await agent.sync(vectors=False)
     return result
 
 
+def _takes(files: Transcripts, header: KeptHeader) -> bool:
+    """Return whether a part continues what was imported of its transcript."""
+    try:
+        return files.kept.takes(header)
+    except OSError:
+        return False
+
+
 async def _keep(
-    agent: Agent, files: Transcripts, header: KeptHeader, messages: list[KeptMessage]
+    agent: Agent,
+    keep: Callable[[KeptHeader, list[KeptMessage]], None],
+    files: Transcripts,
+    header: KeptHeader,
+    messages: list[KeptMessage],
 ) -> None:
     try:
-        await agent.look_up(files.kept.adopt, header, messages, at="import")
+        await agent.look_up(keep, header, messages, at="import")
     except OSError as error:
         folder, why = files.kept.copies.folder, error.strerror or str(error)
         raise RequestFailedError(
@@ -145,7 +177,7 @@ def _checked(data: bytes) -> tuple[KeptHeader, list[KeptMessage]]:
     if (
         len(messages) != header.messages
         or numbers != sorted(numbers)
-        or min(numbers, default=1) < 1
+        or min(numbers, default=header.after + 1) <= header.after
     ):
         raise bad_request(f"{shown} is damaged", "export it again with `memctl export`")
     return header, messages

@@ -17,8 +17,8 @@ from memoryd.doctor.disk import (
     Notes,
     What,
     changed_since,
-    expected,
     indexed_file,
+    is_wrong,
 )
 from memoryd.doctor.finding import Finding, Tally, Topic
 from memoryd.doctor.kept import check_copies
@@ -237,7 +237,7 @@ class Conversations:
         )
         if not is_same or (now.format == STORE and delta.hash != indexed.hash):
             return Difference("changed", path)
-        if indexed.chunks != expected(key, delta.chunks, self._identity.model):
+        if is_wrong(key, indexed, delta.chunks, self._identity):
             return Difference("wrong", path)
         return None
 

@@ -102,7 +102,7 @@ class Notes:
             return Difference("new", path)
         if indexed.hash != parsed.hash:
             return Difference("changed", path)
-        if indexed.chunks != expected(key, parsed.chunks, self._identity.model):
+        if is_wrong(key, indexed, parsed.chunks, self._identity):
             return Difference("wrong", path)
         return None
 
@@ -135,7 +135,12 @@ def indexed_file(connection: Connection, key: FileKey) -> IndexedFile | None:
     return IndexedFile(rows[0][0], rows[0][1], chunks)
 
 
-def expected(key: FileKey, chunks: list[Chunk], model: str) -> dict[str, tuple[str, str, str]]:
+def is_wrong(key: FileKey, indexed: IndexedFile, chunks: list[Chunk], identity: Identity) -> bool:
+    """Return whether the indexed chunks of a file are not those that it should have."""
+    return not identity.mixed_chunks and indexed.chunks != _expected(key, chunks, identity.model)
+
+
+def _expected(key: FileKey, chunks: list[Chunk], model: str) -> dict[str, tuple[str, str, str]]:
     """Return a file's chunks as `IndexedFile` has them; an id covers lines and text."""
     return {
         chunk_id(key, chunk, text_hash(chunk.text), model): (

@@ -14,11 +14,13 @@ from memoryd.index.vec_table import ensure_vec
 from memoryd.messages import FileKey
 
 Tombstone = tuple[str, str]
-"""(kind, value). `path`: the name of a transcript without an archive's suffix; `session`: an id;
-`words-hmac`, `chunk-hmac`: the HMAC-SHA-256 of the SHA-256 of a text. Earlier versions wrote
-`message-hmac`, the same of a masked text, and `message`, `chunk`, the SHA-256 itself."""
+"""(kind, value). `path`: the name of a transcript without an archive's suffix; `session`, `record`:
+the id of one; `words-hmac`, `chunk-hmac`: the HMAC-SHA-256 of the SHA-256 of a text. Earlier
+versions wrote `message-hmac`, the same of a masked text, and `message`, `chunk`, the SHA-256
+itself."""
+RECORD = "record"
 HASHED_KINDS = (MESSAGE, MASKED_MESSAGE, CHUNK, *PLAIN)
-KINDS = ("path", "session", *HASHED_KINDS)
+KINDS = ("path", "session", RECORD, *HASHED_KINDS)
 
 
 def message_hash(text: str) -> str:

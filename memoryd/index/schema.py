@@ -185,6 +185,10 @@ def prepare(connection: Connection, workspace: Path, identity: Identity) -> Iden
                 " it is not an index of memoryd"
             )
         built = check(connection, workspace, identity)
+        if not (built.mixed_chunks or built.same_chunks(identity)):
+            # Changed files are cut by the settings of the rebuild, which may not come to an end.
+            built = msgspec.structs.replace(built, mixed_chunks=True)
+            put_identity(connection, built)
         # Not before the file is known to be ours.
         add_conversions(connection)
         if 0 < version <= _FLOAT32_UNTIL:

@@ -70,9 +70,8 @@ class Loader:
         """Return the result for a candidate; None if its chunk is not trusted."""
         path, source, title, date, transcript, *place = stored
         start_line, end_line, text, line_map, origin, voices = place
-        lines: Sequence[int] = range(start_line, end_line + 1)
-        if line_map:  # the file's line of each line of the text
-            lines = [int(line) for line in line_map.split(",")]
+        of_file = line_map.split(",") if line_map else range(start_line, end_line + 1)
+        lines = [int(line) for line in of_file]  # the file's line of each line of the text
         near = self.line_cosines(candidate.row_id, text)
         key, of_lines = FileKey(source, path), _voices(source, origin, voices)
         if candidate.row_id in self.cited:
@@ -117,6 +116,7 @@ class Loader:
             origin=str(origin),
             title=title,
             date=date,
+            gone_at=None if state is None else state.gone_at,
             **({} if voice.source is None else voice.source._asdict()),
         )
         return Loaded(hit, _cited(of_lines[shown.start_line - 1 : shown.end_line]))

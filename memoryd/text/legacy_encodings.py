@@ -44,16 +44,25 @@ ALPHABETS = {
 """Lowercase letters outside ASCII of each language of a code page of Latin letters."""
 SCRIPTS = {
     "cp1251": ("CYRILLIC", "оеаинтсрвлкмдпуіы"),
+    "koi8_r": ("CYRILLIC", "оеаинтсрвлкмдпуіы"),
     "cp1253": ("GREEK", "αοιετσνηυρπκλμίάό"),
     "cp1255": ("HEBREW", "יוהלאתרמבש"),
     "cp1256": ("ARABIC", "اليمنتربودعفهسكقحة"),
     "cp874": ("THAI", "านรอกเงมยลวดทสตะปบคห่้ีิไุ"),
 }
 """Script of each other code page, and its frequent letters."""
+_CYRILLIC = {"cp1251": 1.0, "koi8_r": 0.85}
+"""Encodings of one script, with factors for how common they are."""
+_FREQUENCIES = {"оеаинтсрвлі": 1.0, "кмдпуы": 0.7, "ъэщфцюжхшч": 0.1}
+_OF_CYRILLIC = {letter: value for letters, value in _FREQUENCIES.items() for letter in letters}
+_OTHER_LETTER, _CAPITAL = 0.3, 0.8
+"""Value of another letter, and the factor on that of a capital after another one."""
 ENCODINGS = (*WIDE, *ALPHABETS, *SCRIPTS)
-NAMES = {"gb18030": "GB18030", "shift_jis": "Shift-JIS", "cp949": "EUC-KR", "big5": "Big5"} | {
-    code_page: f"Windows-{code_page[2:]}" for code_page in (*ALPHABETS, *SCRIPTS)
-}
+NAMES = (
+    {"gb18030": "GB18030", "shift_jis": "Shift-JIS", "cp949": "EUC-KR", "big5": "Big5"}
+    | {code_page: f"Windows-{code_page[2:]}" for code_page in (*ALPHABETS, *SCRIPTS)}
+    | {"koi8_r": "KOI8-R"}
+)
 """Names of the encodings for people."""
 PUNCTUATION = frozenset("“”‘’„–—…•€£°«»§©®×·\xa0")
 FREQUENT_HAN = frozenset(
@@ -113,6 +122,8 @@ class EncodingChooser:
         best = max(values, key=lambda encoding: values[encoding])
         if values[best] < LEAST * high:
             return None
+        if best in _CYRILLIC:
+            best = max(_CYRILLIC, key=lambda encoding: _cyrillic_value(sample, encoding))
         self._in_a_row = self._in_a_row + 1 if best == last else 1
         self._last = best
         return best
@@ -186,6 +197,21 @@ def _value(line: bytes, sample: bytes, encoding: str) -> float:
     known = every_function_word()
     words = (word for word in _WORD.findall(text) if len(word) > 1 and not word.isascii())
     return found + sum(WORD for word in words if word.lower() in known)
+
+
+def _cyrillic_value(sample: bytes, encoding: str) -> float:
+    """Return how well one of the Cyrillic encodings fits.
+
+    In the other one, the letters are rarer ones and of the other case.
+    """
+    text, found = sample.decode(encoding, "ignore"), 0.0
+    for left, char in zip(f" {text}", text, strict=False):
+        if char > "\x7f" and char.isalpha():
+            value = _OF_CYRILLIC.get(char.lower(), _OTHER_LETTER)
+            if char.isupper() and left.isalpha():
+                value = value * _CAPITAL if left.isupper() else -1.0
+            found += value
+    return found * _CYRILLIC[encoding]
 
 
 @cache

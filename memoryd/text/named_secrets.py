@@ -18,7 +18,7 @@ from memoryd.text.secret_values import (
     is_code_of_password,
     looks_secret,
 )
-from memoryd.text.secret_words import ASCII_WORDS, OF_TOLD, OTHER_WORDS, TOLD
+from memoryd.text.secret_words import ASCII_WORDS, MIXED, OF_TOLD, OTHER_WORDS, TOLD, is_reference
 from memoryd.text.vendor_tokens import Secret
 
 PASSWORD = "password"  # noqa: S105 - the kind
@@ -370,10 +370,10 @@ def _in_other_scripts(text: str) -> Iterator[Secret]:
         return
     if len(lowered) != len(text):  # a letter that becomes two shifts the rest
         lowered = "".join(char.lower()[0] for char in text)
-    told = Rule("", PASSWORD, TOLD, _is_word)
+    rules = Rule("", PASSWORD, TOLD, _is_word), Rule("", PASSWORD, MIXED, is_reference)
     for word in _compiled(OTHER_WORDS).finditer(lowered):
-        if found := _found(told, text, word.start()):
-            yield found
+        found = (_found(rule, text, word.start()) for rule in rules)
+        yield from (secret for secret in found if secret is not None)
 
 
 def _under_hidden_name(text: str, start: int) -> Iterator[Secret]:

@@ -54,7 +54,7 @@ _HUMP_OR_JOINT = re.compile(r"[a-z][A-Z]|[._]|->|::")
 _LONG_PART = re.compile("[a-z]{17}|[A-Z]{17}")
 _LONGEST_IDENTIFIER_CHARS = 39
 _OF_CREDENTIALS = re.compile("(?i)pass|pwd|secret|auth|credential|token|key|value|input|field")
-_KNOWN_WORD = re.compile(
+KNOWN_WORD = re.compile(
     r"(?i)(?:sha|md|base|aes|utf|argon|bcrypt|scrypt|pbkdf|ed|rsa|ecdsa|rfc|oauth|http|ipv?)"
     r"[-_ ]?[0-9][\w.-]*|[\w.-]+\.(?:ya?ml|json|toml|env|txt|md|py|ini|conf|[jt]sx?)"
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}\S*|[0-9]{1,2}:[0-9]{2}\S*|[0-9.]{1,12}%?|[0-9]+(?:st|nd|rd|th|[a-z]{1,3})"
@@ -98,7 +98,7 @@ def looks_secret(value: str) -> bool:
     """Return whether a word of a sentence is no ordinary one: digits, signs, or a hump inside."""
     if value.isdigit():
         return len(value) >= _NUMBER_CHARS
-    if len(value) < 4 or _KNOWN_WORD.fullmatch(value) or _TEST_NAME.fullmatch(value):
+    if len(value) < 4 or KNOWN_WORD.fullmatch(value) or _TEST_NAME.fullmatch(value):
         return False
     inner = value[1:-1] if value[-1:] in "!?" else value[1:]
     has_letter = any(char.isalpha() for char in value)

@@ -6,6 +6,8 @@ A value after one of these words is masked if it has digits or signs, because a 
 
 import re
 
+from memoryd.text.secret_values import KNOWN_WORD
+
 _WORDS = {
     "de": "passwort passwörter kennwort zugangscode schlüssel api-schlüssel",
     "es": "contraseña contrasena clave clave de acceso",
@@ -65,6 +67,10 @@ ASCII_WORDS = tuple(word for word in sorted(_ALL) if word.isascii() and "pass" n
 """Words to search in ASCII text; those with *pass* are found by the search for that."""
 OTHER_WORDS = "|".join(re.escape(w) for w in _ALL if not w.isascii())
 """Finds the other words in lowercase text."""
+OF_PASSWORD = "密码 密碼 口令 パスワード 暗証番号 合言葉 비밀번호 패스워드 암호 รหัสผ่าน".replace(
+    " ", "|"
+)
+"""Words for passwords in scripts without spaces, or with endings."""
 _QUOTE = "[\"'`«»„“”‚‘’「」『』*]"
 _OF_VALUE = (
     r"[^\s\"'`«»„“”「」『』\u0e00-\u0e7f\u3000-\u30ff\u3400-\u9fff\uac00-\ud7a3\uff00-\uffef]"
@@ -80,3 +86,25 @@ TOLD = (
     f"{OF_TOLD}"
 )
 """Value that a text tells after one of the words."""
+MIXED = (
+    rf"(?:{OF_PASSWORD})[\"'`*」』]{{0,3}}[ \t]{{0,4}}[:：=＝]\*{{0,2}}[ \t]{{0,4}}{_QUOTE}{{0,3}}"
+    r"([\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]{1,16}+[!-~]{3,60}+)"
+    r"(?![\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3])"
+)
+"""Finds a value of letters of such a script, and then digits or signs: 密码：猫咪123."""
+_SIGNS = "".join(map(chr, range(0x21, 0x7F)))
+_REFERS = tuple("见見请請看参參第至最需须修更查")
+_TO = tuple("于於在自到至第为為")
+
+
+def is_reference(head: str, value: str) -> bool:
+    """Return whether a value of letters and then digits is a sentence about the password."""
+    letters = value.rstrip(_SIGNS)
+    digits = value[len(letters) :]
+    is_known = not digits.isdigit() and KNOWN_WORD.fullmatch(digits) is not None
+    return (
+        letters.startswith(_REFERS)
+        or letters.endswith(_TO)
+        or is_known
+        or not any(map(str.isdigit, digits))
+    )

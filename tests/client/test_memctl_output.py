@@ -61,6 +61,7 @@ def test_search(run: Run) -> None:
    3 │ Dentist: Dr. Nakamura
 
 3. sessions/main/family.jsonl:8  0.38  (text 0.38)
+   kept, its file is gone since 2026-11-29
    untrusted · Mallory in Family
    8 │ Mallory (Family): The dentist has moved.
 """,
@@ -173,6 +174,7 @@ def test_search_json(run: Run) -> None:
                 "origin": "untrusted",
                 "title": "",
                 "date": "",
+                "goneAt": 1795948800.5,
             },
         ],
         "provider": "local",

@@ -8,6 +8,7 @@ import pytest
 from harness import Daemon
 from mcp_session import McpSession
 
+from bench.openclaw_store import OpenClawWriter
 from memoryd_client import SessionStore, tools
 from memoryd_client.errors import BadRequestError, DeniedError
 
@@ -157,6 +158,58 @@ def test_what_the_client_writes_into_the_older_store_is_read(chats: Daemon) -> N
         "sessions/chats/store/groups/g1.json5",
         "sessions/chats/store/chats/c2.json5",
     }
+
+
+def test_the_newer_store_tells_what_a_chat_is(hybrid: Daemon) -> None:
+    hybrid.settings += "\nsessions = { enabled = true }"
+    store = OpenClawWriter(hybrid.folder / ".openclaw/agents/main/agent/openclaw-agent.sqlite")
+    for name in ("MEMORY.md", "USER.md", "memory/garden.md"):
+        hybrid.write(name, f"# {name}\nthe quince of {name}\n")
+    for name, key, window in (
+        ("family", "agent:main:telegram:group:-100", {"chat_type": "group", "channel": "telegram"}),
+        ("team", "agent:main:discord:channel:7", {"chat_type": "channel", "channel": "discord"}),
+        ("scoped", "agent:main:matrix:room:8", {"session_scope": "group"}),
+        ("ana", "agent:main:telegram:direct:9", {"chat_type": "direct", "channel": "telegram"}),
+        ("local", "", {}),
+    ):
+        store.begin(name, key, **window)
+        store.say(name, f"the quince of {name}", owner=None)
+    for name in ("family", "ana"):  # an archive has only the key
+        store.delete(name)
+    hybrid.start().sync()
+    shared = {"memory/garden.md", *(f"sessions/openclaw/{n}" for n in ("family", "team", "scoped"))}
+    private = {"MEMORY.md", "USER.md", "sessions/openclaw/ana", "sessions/openclaw/local"}
+    assert paths(hybrid) == shared | private
+    for chat_type in ("group", "channel"):
+        assert paths(hybrid, chat_type=chat_type) == shared
+        with hybrid.client() as client:
+            told = client.search("quince", chat_type=chat_type).warnings
+            assert [warning.replace("channel", "group") for warning in told] == [WARNING]
+            for path in shared:
+                assert "quince" in client.get(path, chat_type=chat_type).text
+            for path in private:
+                with pytest.raises(DeniedError, match=f"it is not for a {chat_type}"):
+                    client.get(path, chat_type=chat_type)
+    store.close()
+
+
+def test_nothing_private_is_recalled_where_others_read_along(chats: Daemon) -> None:
+    chats.write("MEMORY.md", "- The gate code of the greenhouse is 4711.\n")
+    chats.write("memory/garden.md", "- The greenhouse gate is painted green.\n")
+    chats.sync()
+    message = "What is the gate code of the greenhouse?"
+    with chats.client() as client:
+        assert "4711" in client.recall(message).text
+        for chat_type in ("group", "channel"):
+            found = client.recall(message, chat_type=chat_type)
+            assert "4711" not in found.text
+            assert not any(entry.citation.startswith("MEMORY.md") for entry in found.entries)
+            assert [told.replace("channel", "group") for told in found.warnings] == [WARNING]
+        with pytest.raises(BadRequestError, match="chat_type must be one of"):
+            client.recall(message, chat_type="crowd")
+    told = chats.memctl("recall", message, "--chat-type", "group")
+    assert "4711" not in told.stdout
+    assert WARNING in told.stderr
 
 
 def test_the_registry_of_the_older_store_tells_what_a_chat_is(chats: Daemon) -> None:

@@ -1,6 +1,8 @@
 """Conversations as search results show them: their day, and what they were about."""
 
 import json
+import os
+import sqlite3
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -272,6 +274,96 @@ def test_what_was_forgotten_does_not_come_back_in_a_copy(chats: Daemon) -> None:
     chats.sync()
     chats.memctl("index", "--force")
     assert places(chats, "forty") == []
+    assert places(chats, "wide") == [f"{SECOND}.jsonl"]
+
+
+def test_of_sessions_that_were_resumed_meanwhile_neither_loses_its_words(chats: Daemon) -> None:
+    other = FIRST.replace("1", "0")
+    write(chats, f"{other}.jsonl", claude("user", "Another", "x1", sessionId=other))
+    write(chats, f"{FIRST}.jsonl", *session_of(FIRST))
+    chats.start().sync()
+    chats.stop()
+    wide = claude("user", "And wide?", "u9", sessionId=SECOND)
+    write(chats, f"{SECOND}.jsonl", *session_of(SECOND), wide)
+    # Longer and newer than the other, so that what was added to it is read first.
+    added = [claude("user", "Another", f"x{n}", sessionId=other) for n in range(2, 90)]
+    write(chats, f"{other}.jsonl", *added)
+    chats.start().sync()
+    assert places(chats, "forty") == [f"{FIRST}.jsonl"]
+    chats.memctl("index", "--force")
+    assert places(chats, "forty") == [f"{FIRST}.jsonl"]
+
+
+@pytest.mark.parametrize("how", ["kept", "rewritten", "forked"])
+def test_what_a_purged_session_said_is_found_once_after_a_rebuild(chats: Daemon, how: str) -> None:
+    long = claude("user", "The pier " + "is very long " * 100, "u3", sessionId=FIRST)
+    write(chats, f"{FIRST}.jsonl", *session_of(FIRST), long)
+    copies = [record | {"sessionId": SECOND} for record in (*session_of(FIRST), long)]
+    if how != "rewritten":
+        copies[0] |= {"forkedFrom": {"sessionId": FIRST, "messageUuid": "u1"}}
+    if how == "kept":
+        copies = [*session_of(FIRST), long]
+    wide = claude("user", "And wide?", "u9", sessionId=SECOND)
+    os.utime(write(chats, f"{SECOND}.jsonl", *copies, wide), (0, 0))
+    chats.start().sync()
+    (chats.folder / "chats" / f"{FIRST}.jsonl").unlink()
+    chats.sync()
+    for _ in range(2):
+        chats.memctl("index", "--force")
+        chats.sync()
+        assert places(chats, "forty") == places(chats, "long") == [f"{FIRST}.jsonl"]
+        assert places(chats, "wide") == [f"{SECOND}.jsonl"]
+    chats.assert_healthy()
+
+
+@pytest.mark.parametrize("how", ["there", "purged before", "purged later", "second"])
+def test_a_forgotten_session_does_not_come_back_in_one_that_resumed_it(
+    chats: Daemon, how: str
+) -> None:
+    resumed(chats, "rewritten")
+    first, second = (chats.folder / "chats" / f"{name}.jsonl" for name in (FIRST, SECOND))
+    # The newer one is read first, so that it has all.
+    os.utime(first if how == "second" else second, (0, 0))
+    chats.start().sync()
+    assert places(chats, "forty") == [f"{SECOND if how == 'second' else FIRST}.jsonl"]
+    if how == "purged before":
+        first.unlink()
+        chats.sync()
+    chats.memctl("forget", "--path", f"sessions/chats/{FIRST}.jsonl", "--yes")
+    if how == "purged later":
+        first.unlink()
+    chats.sync()
+    assert places(chats, "forty") == []
+    assert places(chats, "wide") == [f"{SECOND}.jsonl"]
+    data = second.read_bytes()
+    second.unlink()
+    chats.sync()
+    assert places(chats, "wide") == [f"{SECOND}.jsonl"]
+    second.write_bytes(data)  # somebody restores it from a backup
+    chats.sync()
+    chats.memctl("index", "--force")
+    assert places(chats, "forty") == []
+    assert places(chats, "wide") == [f"{SECOND}.jsonl"]
+
+
+def test_words_that_two_sessions_left_to_each_other_come_back(chats: Daemon) -> None:
+    resumed(chats, "kept")
+    chats.start().sync()
+    chats.stop()
+    names = [f"sessions/chats/{name}.jsonl" for name in (FIRST, SECOND)]
+    with sqlite3.connect(chats.database) as index:
+        for name, other in (names, names[::-1]):
+            index.execute(
+                "UPDATE files SET hash = hash || ':', transcript = json_set(transcript,"
+                " '$.repeats', json(?)) WHERE path = ?",
+                (json.dumps({other: 0}), name),
+            )
+        query = "DELETE FROM chunks WHERE file_id = (SELECT file_id FROM files WHERE path = ?)"
+        index.execute(query, names[:1])
+    index.close()
+    chats.start().sync()
+    chats.sync()
+    assert places(chats, "forty") == [f"{FIRST}.jsonl"]
     assert places(chats, "wide") == [f"{SECOND}.jsonl"]
 
 

@@ -87,11 +87,16 @@ def test_a_purged_transcript_is_found_shown_and_listed(chats: Daemon) -> None:
     assert rows(chats) == before
     (hit, *_) = chats.search("topic7").results
     assert hit.path == NAME
+    assert chats.search("fig").results[0].gone_at is None
+    mark = f" · kept, its file is gone since {date.today()}"
+    assert mark in chats.memctl("search", "topic7").stdout
+    assert "kept" not in chats.memctl("search", "fig").stdout
+    assert chats.memctl_json("search", "topic7")["results"][0]["goneAt"] == hit.gone_at
     with chats.client() as client:
         shown = client.get(NAME, start_line=2, lines=2)
         assert shown.text.startswith("Assistant: at noon\n\n| a | b |\n\n    code\nUser: message 0")
         assert (shown.lines, shown.total_lines, shown.next_from) == (2, 62, 4)
-        assert shown.gone_at is not None
+        assert shown.gone_at == hit.gone_at is not None
         with pytest.raises(DeniedError, match="its records are not"):
             client.get(NAME, raw=True)
         assert client.get("sessions/chats/b.jsonl").gone_at is None

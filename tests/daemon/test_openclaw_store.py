@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from harness import Daemon
-from openclaw_stores import OpenClawWriter
 
+from bench.openclaw_store import OpenClawWriter
 from memoryd_client.errors import NotFoundError
 from memoryd_client.schema.transcripts import SessionEntry
 
@@ -131,11 +131,11 @@ def test_what_a_killed_agent_has_left_in_its_log_is_read(reader: Daemon) -> None
     writer.close()
     script = (
         "import os, sys; sys.path.insert(0, sys.argv[2]); from pathlib import Path\n"
-        "from openclaw_stores import OpenClawWriter\n"
+        "from bench.openclaw_store import OpenClawWriter\n"
         "OpenClawWriter(Path(sys.argv[1])).say('first', 'a quince'); os._exit(0)"
     )
-    tests = str(Path(__file__).parents[1])
-    subprocess.run([sys.executable, "-c", script, str(path), tests], check=True)
+    root = str(Path(__file__).parents[2])
+    subprocess.run([sys.executable, "-c", script, str(path), root], check=True)
     assert path.with_name(f"{path.name}-wal").stat().st_size
     reader.start().sync()
     assert found(reader, "quince") == ["sessions/openclaw/first"]

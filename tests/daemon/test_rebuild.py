@@ -145,6 +145,31 @@ def test_a_rebuild_that_fails_leaves_the_old_index(hybrid: Daemon) -> None:
     assert leftovers(hybrid) == []
 
 
+def test_settings_that_come_and_go_leave_no_text_cut_by_them(hybrid: Daemon) -> None:
+    text = "".join(f"an old echidna, line {n}\n" for n in range(40))
+    hybrid.write("memory/a.md", text)
+    hybrid.start().sync()
+    hybrid.stop()
+    model = hybrid.folder / "model" / "usem3.py"
+    settings, works = hybrid.settings, model.read_text()
+    hybrid.settings += "\nchunking = { tokens = 9, overlap = 0 }"
+    model.write_text("raise RuntimeError('no model today')")
+    hybrid.start()
+    with hybrid.client() as client:
+        eventually(lambda: any("rebuild failed" in w for w in client.search("echidna").warnings))
+        hybrid.write("memory/b.md", text)
+        client.sync(vectors=False)
+    hybrid.stop()
+    hybrid.settings = settings
+    model.write_text(works)
+    hybrid.start()
+    with hybrid.client() as client:
+        eventually(lambda: client.status().custom.index_identity.status == "valid")
+        client.sync()
+        assert client.status().chunks == 2
+    hybrid.assert_healthy()
+
+
 def test_a_rebuild_cut_off_by_kill_is_swept_and_pays_for_nothing_twice(hybrid: Daemon) -> None:
     for number in range(150):
         words = " ".join(f"word{number}x{place}" for place in range(300))

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from harness import Daemon
-from openclaw_stores import OpenClawWriter
 from waiting import eventually
 
+from bench.openclaw_store import OpenClawWriter
 from memoryd_client.errors import DeniedError, NotFoundError
 
 COMMENT = re.compile(

@@ -1,4 +1,4 @@
-"""A daemon under the load of `bench/soak`: no growth, no losses, no reappearing files."""
+"""A daemon under the load of `bench/soak`: no growth, no losses, nothing that comes back."""
 
 import asyncio
 import sys
@@ -7,6 +7,7 @@ import pytest
 
 from bench.daemon import place
 from bench.soak.cli import grown, run
+from bench.soak.mixed import soak_mixed
 from bench.soak.run import Outcome
 
 SHORT_S = 20.0
@@ -39,3 +40,20 @@ def test_some_seconds_under_load_lose_nothing_and_stay_within_bounds() -> None:
 def test_two_hours_of_timers_in_twelve_minutes_lose_nothing_and_nothing_grows() -> None:
     outcome = soaked(TWO_HOURS_S / SPEED, SPEED)
     assert grown(outcome.readings) == {}
+
+
+@pytest.mark.minute
+def test_everything_mixed_for_some_seconds_loses_nothing_and_the_doctor_is_content() -> None:
+    every_s = {
+        "check": 3.0,
+        "forget": 2.0,
+        "export or import": 5.0,
+        "restart": 7.0,
+        "rebuild": 9.0,
+        "doctor": 60.0,
+    }
+    with place() as where:
+        outcome = asyncio.run(soak_mixed(where, SHORT_S, every_s, changes_per_s=30))
+    assert (outcome.lost, outcome.risen, outcome.errors, outcome.waiting) == ([], [], [], 0)
+    assert outcome.findings == []
+    assert {"restart", "rebuild", "forget", "export or import"} <= outcome.events.keys()

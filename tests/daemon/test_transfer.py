@@ -2,6 +2,8 @@
 
 import io
 import json
+import random
+import string
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,6 +80,55 @@ def test_another_machine_keeps_what_was_exported(
     refused = daemon.memctl("export", str(archive), code=1)
     assert "File exists" in refused.stderr
     assert list(archive.parent.iterdir()) == [archive]
+
+
+MESSAGES = 25
+
+
+@pytest.mark.long
+def test_a_transcript_larger_than_a_frame_comes_in_parts(
+    daemon: Daemon, other: Daemon, tmp_path: Path
+) -> None:
+    # Long words of letters: the index is small, and the text hardly packs.
+    letters = bytes(string.ascii_lowercase * 10, "ascii")[:256]
+    noise = random.Random(7).randbytes(MESSAGES * 900_000).translate(letters).decode()
+    daemon.settings = SESSIONS
+    (daemon.folder / "chats").mkdir()
+    with (daemon.folder / "chats/gone.jsonl").open("w") as chat:
+        for number in range(MESSAGES):
+            own = noise[number * 900_000 :][:900_000]
+            words = " ".join(own[at : at + 5_000] for at in range(0, len(own), 5_000))
+            text = f"ocelot{number} {words}"
+            chat.write(json.dumps({"role": "user", "content": text, "sessionId": "s"}) + "\n")
+    (daemon.folder / "chats/living.jsonl").write_text('{"role": "user", "content": "an ocelot"}\n')
+    daemon.start().sync()
+    path = tmp_path / "chats.tar"
+    assert daemon.memctl_json("export", str(path)) == {
+        "path": str(path),
+        "transcripts": 2,
+        "tooLarge": [],
+    }
+    with tarfile.open(path) as made:
+        parts = [file.read() for each in made if (file := made.extractfile(each)) is not None]
+    first, *rest, last = parts  # the last one is the other transcript
+    assert len(rest) > 1
+    other.start()
+    with other.client() as client:
+        assert client.import_transcripts([first]).imported == [GONE]  # and then interrupted
+        assert client.import_transcripts([first]).present == [GONE]
+        assert all(client.import_transcripts([part]).imported == [GONE] for part in rest)
+        assert client.import_transcripts([last]).imported == [LIVING]
+        assert not any(client.import_transcripts([part]).imported for part in parts)
+    with other.client() as client, daemon.client() as there:
+        for number in (0, 9, MESSAGES - 1):
+            line = number + 1
+            shown, here = (c.get(GONE, start_line=line, lines=1).text for c in (client, there))
+            assert shown.split() == here.split()  # long lines are kept wrapped
+            assert f"ocelot{number} " in shown
+            (hit,) = client.search(f"ocelot{number}", mode="keyword").results
+            assert (hit.path, hit.start_line) == (GONE, line)
+        assert client.get(GONE, start_line=MESSAGES).total_lines == MESSAGES
+    other.assert_healthy()
 
 
 def member(data: bytes, name: str = "memoryd-transcripts/000000.jsonl.zst") -> bytes:

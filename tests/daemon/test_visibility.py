@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from harness import Daemon
 
+from bench.openclaw_store import OpenClawWriter
 from memoryd_client.errors import DeniedError
 
 STORE: dict[str, dict[str, Any]] = {
@@ -104,6 +105,24 @@ def test_memctl_get_names_the_session_that_asks(hybrid: Daemon) -> None:
     refused = hybrid.memctl("get", name, "--session", "other", code=1)
     assert f"{name} can't be seen: sessions.visibility is tree" in refused.stderr
     assert "hint: name the session that asks" in refused.stderr
+
+
+def test_sessions_of_a_store_see_those_below_them(hybrid: Daemon) -> None:
+    hybrid.settings += '\nsessions = { enabled = true, visibility = "tree" }'
+    store = OpenClawWriter(hybrid.folder / ".openclaw/agents/main/agent/openclaw-agent.sqlite")
+    keys = {name: f"agent:main:thread:{name}" for name in ("top", "child", "grandchild", "other")}
+    for name, above in (("top", ""), ("child", "top"), ("grandchild", "child"), ("other", "")):
+        store.begin(name, keys[name], parent_session_key=keys.get(above))
+        store.say(name, f"the {name} quince")
+    hybrid.start().sync()
+    of_top = {"top", "child", "grandchild"}
+    assert seen(hybrid, session="top") == shown(hybrid, session="top") == of_top
+    assert seen(hybrid, session="child") == {"child", "grandchild"}
+    assert seen(hybrid, session=keys["top"]) == {"child", "grandchild"}
+    store.db.execute("UPDATE session_windows SET parent_session_key = NULL")
+    hybrid.sync()
+    assert seen(hybrid, session="top") == {"top"}
+    store.close()
 
 
 def test_a_resumed_session_sees_the_messages_that_it_repeats(hybrid: Daemon) -> None:

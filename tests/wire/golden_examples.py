@@ -197,7 +197,10 @@ BODIES: dict[str, Body] = {
         warnings=["USER.md can't be read: Permission denied"],
     ),
     "recall_body": RecallBody(
-        message="Book a table with Ana", max_chars=900, now="2026-11-28T09:30:00+01:00"
+        message="Book a table with Ana",
+        max_chars=900,
+        now="2026-11-28T09:30:00+01:00",
+        chat_type="group",
     ),
     "recall_body_defaults": RecallBody(message="Tisch für zwei"),
     "recall_result": RecallResult(
@@ -276,6 +279,7 @@ BODIES: dict[str, Body] = {
                 speaker="Mallory",
                 channel="Family",
                 origin="untrusted",
+                gone_at=1795948800.5,
             ),
         ],
         provider="local",

@@ -44,12 +44,14 @@ class RecallBody(Body):
     """A message to an agent; of a long one, its beginning and its end count.
 
     `max_chars` limits the text. `now` is the asker's time with the offset from UTC (RFC 3339);
-    None means the daemon's.
+    None means the daemon's. `chat_type` is `direct`, `group` or `channel`; in the last two,
+    nothing of MEMORY.md and USER.md is recalled.
     """
 
     message: str
     max_chars: int = 1_500
     now: str | None = None
+    chat_type: str = "direct"
 
 
 class RecallEntry(Body):

@@ -125,6 +125,7 @@ class Hit(Body):
     `conversation`, `observed` and `supersedes` are what the comment of an entry states that memoryd
     wrote: citations of the conversation that it comes from and of the note that it replaces, and
     the time (RFC 3339). All are "" if unknown.
+    `gone_at` is the Unix time at which the file of a transcript was missed that is kept without it.
     """
 
     path: str
@@ -150,6 +151,7 @@ class Hit(Body):
     conversation: str = ""
     observed: str = ""
     supersedes: str = ""
+    gone_at: float | None = None
 
 
 class BackendFallback(Body):

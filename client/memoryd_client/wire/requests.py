@@ -163,9 +163,12 @@ def context(
     return Call(Op.CONTEXT, body, ContextResult)
 
 
-def recall(message: str, *, max_chars: int, now: str | None) -> Call[RecallResult]:
+def recall(
+    message: str, *, max_chars: int, now: str | None, chat_type: str = "direct"
+) -> Call[RecallResult]:
     """Ask for what fits a message; see `RecallBody`."""
-    return Call(Op.RECALL, RecallBody(encodable(message), max_chars, now), RecallResult)
+    body = RecallBody(encodable(message), max_chars, now, encodable(chat_type))
+    return Call(Op.RECALL, body, RecallResult)
 
 
 def sync(*, vectors: bool) -> Call[SyncResult]:

@@ -22,6 +22,7 @@ from memoryd.messages import (
     file_stat,
 )
 from memoryd.source.transcripts.archive import opened
+from memoryd.source.transcripts.branch import current_branch
 from memoryd.source.transcripts.format import (
     Record,
     TranscriptFormat,
@@ -29,6 +30,7 @@ from memoryd.source.transcripts.format import (
     record_id,
 )
 from memoryd.source.transcripts.locations import is_archive
+from memoryd.source.transcripts.pi import Pi
 from memoryd.source.transcripts.records import BOM, TranscriptExcerpt, decoded, excerpt, shown
 from memoryd.source.transcripts.spoken import ReadingRules, Spoken, spoken
 from memoryd.source.transcripts.times import Times
@@ -111,13 +113,18 @@ def read_delta(
             base = None
             generation += 1
         repeated = () if fmt is None else options.repeated(fmt, records)
+        closed = is_archive(path.name)
+        abandoned = _abandoned(file, size, fmt, base, closed=closed)
+        if abandoned is None:
+            base, abandoned = None, _abandoned(file, size, fmt, None, closed=closed) or set()
+            generation += 1
         start = Position(0, 1) if base is None else Position(base.tail_offset, base.tail_line)
         end, messages, malformed, open_messages = start, 0, 0, 0
         chat_type = "" if base is None else base.chat_type
         times = Times.of(base)
         topics = TopicReader(None if base is None else base.topic, fmt, options.rules)
         chunker = TranscriptChunker(tokens=options.tokens, max_bytes=options.max_bytes)
-        closed, read_to = is_archive(path.name), start.offset
+        read_to = start.offset
         for line in _lines(file, start, size, closed=closed) if fmt is not None else ():
             read_to = line.end
             if not line.is_open:
@@ -127,7 +134,7 @@ def read_delta(
             if record is None:
                 malformed += is_new and not _is_blank(line)
                 continue
-            if repeated and record_id(record) in repeated:
+            if line.at.line in abandoned or (repeated and record_id(record) in repeated):
                 continue
             topics.read(record)
             if fmt is not None and (message := fmt.message(record)) is not None:
@@ -187,8 +194,12 @@ def read_records(
     with opened(path, options.base(path), options.unpack_in) as (file, _, size):
         fmt, *_ = _recognized(file, size, None, options)
         message = _no_message if fmt is None else fmt.message
+        abandoned = (not raw and _abandoned(file, size, fmt, None)) or ()
         return excerpt(
-            ((line.at.line, line.data) for line in _lines(file, Position(0, 1), size)),
+            (
+                (line.at.line, None if line.at.line in abandoned else line.data)
+                for line in _lines(file, Position(0, 1), size)
+            ),
             lambda data: shown(data, message, options.rules, raw=raw),
             start_line=start_line,
             max_lines=max_lines,
@@ -219,6 +230,44 @@ def record_ids(path: Path, options: DeltaOptions) -> set[str]:
     with opened(path, options.base(path), options.unpack_in) as (file, _, size):
         records = (decoded(line.data) or {} for line in _lines(file, Position(0, 1), size))
         return set(map(record_id, records)) - {""}
+
+
+def spoken_records(path: Path, options: DeltaOptions) -> Iterator[tuple[str, str]]:
+    """Yield the id and the words of each record with a message. Raises `OSError`."""
+    with opened(path, options.base(path), options.unpack_in) as (file, _, size):
+        fmt, *_ = _recognized(file, size, None, options)
+        for line in _lines(file, Position(0, 1), size) if fmt is not None else ():
+            record = decoded(line.data)
+            if record is not None and fmt is not None and (message := fmt.message(record)):
+                said = spoken(message, options.rules)
+                yield record_id(record), "\n".join(part.text for part in said)
+
+
+def _abandoned(
+    file: BinaryIO,
+    size: int,
+    fmt: TranscriptFormat | None,
+    base: TranscriptState | None,
+    *,
+    closed: bool = False,
+) -> set[int] | None:
+    """Return the lines of abandoned branches, from those on that are read again after `base`.
+
+    None if all must be read again, as an event that was read may have been abandoned since.
+    """
+    if not isinstance(fmt, Pi):
+        return set()
+    start = Position(0, 1) if base is None else Position(base.tail_offset, base.tail_line)
+    lines = _lines(file, start, size, closed=closed)
+    current, events = current_branch(
+        ((line.at.line, decoded(line.data)) for line in lines), over_gaps=base is None
+    )
+    if base is not None:
+        read_before = max((n for n in events if n <= base.lines), default=0)
+        # The branch may also come from before these lines, or a record may be lost.
+        if read_before not in current or min(events) not in current:
+            return None
+    return events - current
 
 
 def _is_same(file: BinaryIO, found: os.stat_result, size: int, base: TranscriptState) -> bool:

@@ -9,7 +9,7 @@ import hashlib
 import os
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from itertools import groupby
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, cast
 
@@ -38,7 +38,9 @@ class KeptHeader(msgspec.Struct, frozen=True):
     """First line of a copy. `state` is that of the last reading of the file.
 
     `name` is the transcript's, `gone_at` the Unix time at which the file was missed, and
-    `messages` the number of lines that follow.
+    `messages` the number of lines that follow. In an export, a large transcript has several parts,
+    of version 2: the messages from lines above `after` up to `until`. A copy to which a next part
+    may be added has its `until`.
     """
 
     name: str
@@ -47,7 +49,9 @@ class KeptHeader(msgspec.Struct, frozen=True):
     gone_at: float
     messages: int
     kind: Literal["memoryd transcript"] = "memoryd transcript"
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 1
+    after: int = 0
+    until: int = 0
 
 
 class KeptMessage(msgspec.Struct, frozen=True, array_like=True):
@@ -214,6 +218,21 @@ def packed(header: KeptHeader, messages: Iterable[KeptMessage]) -> Iterator[byte
         if block := packer.compress(msgspec.json.encode(item) + b"\n"):
             yield block
     yield packer.flush()
+
+
+def part_after(
+    header: KeptHeader, messages: Sequence[KeptMessage], after: int, most_bytes: int
+) -> tuple[KeptHeader, list[KeptMessage]]:
+    """Return the part of a transcript with the next messages, of about `most_bytes` unpacked."""
+    rest = [message for message in messages if message.line > after]
+    sizes = accumulate(len(msgspec.json.encode(message)) for message in rest)
+    count = max(1, sum(size <= most_bytes for size in sizes))
+    part = rest[:count]
+    until = part[-1].line if part else after
+    header = msgspec.structs.replace(
+        header, messages=len(part), version=2, after=after, until=until
+    )
+    return header, part
 
 
 def unpacked(file: BinaryIO) -> Generator[bytes, None, None]:

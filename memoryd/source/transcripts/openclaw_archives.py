@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 from memoryd.fs.hang import tick
 from memoryd.fs.safe_open import RegularFile
 from memoryd.source.transcripts.archive import MAX_UNPACKED_BYTES, MAX_WINDOW_BYTES
+from memoryd.source.transcripts.branch import current_branch
 from memoryd.source.transcripts.foreign_sqlite import ForeignDatabase, columns
 from memoryd.source.transcripts.records import decoded
 from memoryd.source.transcripts.stored import StoredRecord
@@ -110,25 +111,8 @@ def cold_records(
 
 
 def _active(records: Iterator[StoredRecord]) -> set[int]:
-    """Return the numbers of the branch to the last event, or to the one that a `leaf` names."""
-    numbers: dict[str, int] = {}
-    parents: dict[str, str] = {}
-    tip = ""
-    for number, data in records:
-        event = decoded(data) or {}
-        name, parent = event.get("id"), event.get("parentId")
-        if event.get("type") == "leaf":
-            target = event.get("targetId")
-            tip = target if isinstance(target, str) else ""
-        elif isinstance(name, str) and event.get("type") != "session":
-            numbers[name], tip = number, name
-            if isinstance(parent, str):
-                parents[name] = parent
-    found: set[int] = set()
-    while tip in numbers and numbers[tip] not in found:
-        found.add(numbers[tip])
-        tip = parents.get(tip, "")
-    return found
+    """Return the numbers of the current branch."""
+    return current_branch((number, decoded(data)) for number, data in records)[0]
 
 
 def _archived(connection: ForeignDatabase, archive: Archive) -> Iterator[StoredRecord]:

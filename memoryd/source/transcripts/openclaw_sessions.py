@@ -5,7 +5,7 @@ A session without people has a transcript like any other; only its key tells.
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -94,9 +94,11 @@ def session_facts(sessions: Mapping[str, KeyedSession]) -> dict[str, SessionFact
     """Return the facts about sessions by their id. One that people use too is not left out."""
     found: dict[str, SessionFacts] = {}
     for key, session in sessions.items():
-        parents = list(_ancestors(key, sessions))
         own = SessionFacts(
-            _why(key, parents), _label(session), _chat_type(key, session), _names(parents, sessions)
+            why_without_people(key, sessions),
+            _label(session),
+            kind_of_chat(key, session),
+            names_above(key, sessions),
         )
         for id_ in (session.session_id, _id_of(session.file)):
             if isinstance(id_, str) and id_:
@@ -115,7 +117,7 @@ def _both(one: SessionFacts, other: SessionFacts) -> SessionFacts:
     )
 
 
-def _chat_type(key: str, session: KeyedSession) -> str:
+def kind_of_chat(key: str, session: KeyedSession) -> str:
     """Return the kind of a session's chat: what it says, else what its key names."""
     if session.chat_type in (DIRECT, GROUP, CHANNEL):
         return str(session.chat_type)
@@ -145,14 +147,9 @@ def _alone(key: str) -> str | None:
 
 def why_without_people(key: str, sessions: Mapping[str, KeyedSession]) -> str | None:
     """Return why no person takes part in the session with this key, None if one may."""
-    return _why(key, _ancestors(key, sessions))
-
-
-def _why(key: str, parents: Iterable[str]) -> str | None:
-    """Return why a session is left out: what it is, or what spawned it."""
     if own := _alone(key):
         return own
-    reason = next(filter(None, map(_alone, parents)), None)
+    reason = next(filter(None, map(_alone, _ancestors(key, sessions))), None)
     return None if reason is None else f"session that a {reason} spawned"
 
 
@@ -171,7 +168,8 @@ def _ancestors(key: str, sessions: Mapping[str, KeyedSession]) -> Iterator[str]:
         waiting = parents
 
 
-def _names(keys: Iterable[str], sessions: Mapping[str, KeyedSession]) -> tuple[str, ...]:
-    """Return keys, each with the id of its session."""
+def names_above(key: str, sessions: Mapping[str, KeyedSession]) -> tuple[str, ...]:
+    """Return the keys of the sessions above one, each with the id of its session."""
+    keys = _ancestors(key, sessions)
     found = ((key, sessions.get(key, KeyedSession()).session_id) for key in keys)
     return tuple(name for names in found for name in names if isinstance(name, str) and name)

@@ -8,7 +8,7 @@ import errno
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -24,7 +24,12 @@ from memoryd.source.transcripts.openclaw_archives import (
     branch_of,
     cold_records,
 )
-from memoryd.source.transcripts.openclaw_sessions import KeyedSession, why_without_people
+from memoryd.source.transcripts.openclaw_sessions import (
+    KeyedSession,
+    kind_of_chat,
+    names_above,
+    why_without_people,
+)
 from memoryd.source.transcripts.stored import StoredConversation, StoredRecord, lineage
 
 MAX_EVENT_BYTES = 4 * 1024 * 1024
@@ -110,10 +115,12 @@ class OpenClawStore:
             if window.last is None and window.cold_last is None:
                 continue
             left_out = forgotten.get(window.session_id) or _why_left_out(window, sessions, rewound)
-            token = (*window, left_out)
+            above = names_above(window.key, sessions)
+            token = (*window, left_out, *above)
             known = before.get(window.session_id)
             if known is None or known.token != token:
-                known = _conversation(connection, window, left_out, token)
+                known = _conversation(connection, window, left_out, above)
+                known = known._replace(token=token)
             found[window.session_id] = known._replace(is_over=window.session_id in ended)
         for archive in archives(connection):
             left_out = forgotten.get(archive.session_id) or _why_key_left_out(archive.key, {})
@@ -216,6 +223,7 @@ def _query(connection: ForeignDatabase) -> str:
 
 def _keyed(window: _Window) -> KeyedSession:
     return KeyedSession(
+        session_id=window.session_id,
         spawned_by=window.spawned_by or window.node_spawned_by,
         parent=window.parent or window.node_parent,
     )
@@ -284,7 +292,7 @@ def _rewound(connection: ForeignDatabase, windows: list[_Window]) -> dict[str, s
 
 
 def _conversation(
-    connection: ForeignDatabase, window: _Window, left_out: str, token: tuple[Any, ...]
+    connection: ForeignDatabase, window: _Window, left_out: str, above: tuple[str, ...]
 ) -> StoredConversation:
     last = window.cold_last or 0 if window.last is None else window.last
     abandoned: list[int] = []
@@ -300,10 +308,13 @@ def _conversation(
     is_group = window.chat_type in _GROUPS or window.scope in _GROUPS
     chat = (window.label or window.channel or "") if is_group else None
     generation = window.cold_generation or window.generation
-    number = lineage(generation, abandoned, left_out, outside, chat)
+    kind = kind_of_chat(window.key, KeyedSession(chat_type=window.chat_type or window.scope))
+    number = lineage(generation, abandoned, left_out, outside, chat, kind, above)
     changed_ms = window.updated_at or window.created_at or 0
     stat = FileStat(changed_ms * 1_000_000, last + 1, number)
-    return StoredConversation(window.session_id, stat, left_out, outside, chat, token)
+    return StoredConversation(
+        *(window.session_id, stat, left_out, outside, chat), chat_type=kind, spawned_by=above
+    )
 
 
 def _archived(connection: ForeignDatabase, archive: Archive, left_out: str) -> StoredConversation:
@@ -311,11 +322,14 @@ def _archived(connection: ForeignDatabase, archive: Archive, left_out: str) -> S
     outside = _OF_HOOK in archive.key
     group = _IN_GROUP.search(archive.key)
     chat = None if group is None else group[1]
-    number = lineage(archive.generation, branch.abandoned, left_out, outside, chat)
+    kind = kind_of_chat(archive.key, KeyedSession())
+    number = lineage(archive.generation, branch.abandoned, left_out, outside, chat, kind)
     stat = FileStat(archive.created_at * 1_000_000, branch.last + 1, number)
     token = (*archive, left_out)
-    is_over = archive.reason == "reset"
-    return StoredConversation(archive.session_id, stat, left_out, outside, chat, token, is_over)
+    return StoredConversation(
+        *(archive.session_id, stat, left_out, outside, chat, token, archive.reason == "reset"),
+        chat_type=kind,
+    )
 
 
 def _is_cold(connection: ForeignDatabase, name: str) -> bool:

@@ -24,7 +24,7 @@ class StoredConversation(NamedTuple):
     do, for example by a rewind. `left_out` is the reason why it is not read, "" if it is.
     `token` changes with the conversation. `outside`: none of the words are the owner's.
     `chat` is the name of the group or channel, None in a private conversation. `is_over`: it was
-    reset, and another one has begun.
+    reset, and another one has begun. `chat_type` and `spawned_by` are as in `TranscriptState`.
     """
 
     id: str
@@ -34,6 +34,8 @@ class StoredConversation(NamedTuple):
     chat: str | None = None
     token: tuple[Any, ...] = ()
     is_over: bool = False
+    chat_type: str = ""
+    spawned_by: tuple[str, ...] = ()
 
 
 class StoredRecord(NamedTuple):

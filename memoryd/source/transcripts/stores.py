@@ -117,7 +117,7 @@ class StoredTranscripts:
         end, messages, malformed = start, 0, 0
         times = Times.of(base)
         topics = TopicReader(None if base is None else base.topic, None, options.rules)
-        kinds = [] if base is None else [base.chat_type]
+        kinds = [first.chat_type, "" if base is None else base.chat_type]
         chunker = TranscriptChunker(tokens=options.tokens, max_bytes=options.max_bytes)
         for number, data in self._records(path, start, first):
             end = number + 1
@@ -156,6 +156,7 @@ class StoredTranscripts:
             last_at=times.last,
             topic=topics.topic,
             chat_type=chat_type_of(*kinds),
+            spawned_by=first.spawned_by,
         )
         content = f"{head_hash}:{generation}:{end}:{state.reading}"
         return TranscriptDelta(

@@ -228,10 +228,15 @@ class OpenClawWriter:
         self._insert("memory_session_tombstones", row | {"created_at": self._tick()})
 
     def _events(self, session: str) -> list[tuple[int, str]]:
-        return self.db.execute(
-            "SELECT seq, event_json FROM transcript_events WHERE session_id = ? ORDER BY seq",
+        rows = self.db.execute(
+            "SELECT seq, event_json, event_zstd FROM transcript_events WHERE session_id = ?"
+            " ORDER BY seq",
             (session,),
-        ).fetchall()
+        )
+        return [
+            (number, zstandard.decompress(packed).decode() if event is None else event)
+            for number, event, packed in rows
+        ]
 
     def _add(
         self, session: str, event: dict[str, Any], *, active: bool, packed: bool = False
