@@ -126,6 +126,7 @@ async def open_agent(
         events = AgentEvents(bus, config.agent, store)
         base = _Base(config, store, events, _queues(events), threads, waits, restart)
         agent = await _agent(base, shared, resolved, recovered, lookups)
+        stack.push_async_callback(agent.close_facts)
         if agent.transcripts is not None:
             recovery.tombstones = agent.transcripts.files.forgotten.tombstones
         log.info("agent %s: workspace %s, index %s", config.agent, config.workspace, store.path)

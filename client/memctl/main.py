@@ -25,6 +25,7 @@ from memoryd_client.errors import (
     UnknownAgentError,
 )
 from memoryd_client.schema.agents import AddResult, AgentSummary, DropResult, ReloadResult
+from memoryd_client.schema.facts import FactForgetResult
 from memoryd_client.schema.memory import GetResult, IndexResult, ProbeResult, SyncResult
 from memoryd_client.schema.search import SearchResult
 from memoryd_client.schema.status import StatusResult
@@ -194,6 +195,10 @@ def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
             from memctl import note
 
             return note.ask(client, arguments)
+        case "facts":
+            from memctl import facts
+
+            return facts.ask(client, arguments)
         case "flush-prompt":
             from memctl import note
 
@@ -215,10 +220,11 @@ def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
             return _drop(client, arguments.words[0])
         case "reload":
             return client.reload()
-        case "files":
+        case "files" | "events":
             from memctl import streams
 
-            streams.files(client, arguments)
+            show = streams.files if arguments.command == "files" else streams.events
+            show(client, arguments)
             return None
         case "sessions":
             from memctl import render_transcripts
@@ -235,11 +241,6 @@ def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
 
             work = transfer.export if arguments.command == "export" else transfer.import_
             work(client, arguments)
-            return None
-        case "events":
-            from memctl import streams
-
-            streams.events(client, arguments)
             return None
         case _:
             return client.ping()
@@ -365,6 +366,8 @@ def _reports_failure(result: "Renderable") -> bool:
             return result.agent.state == "failed"
         case ReloadResult():
             return bool(result.failed)
+        case FactForgetResult():
+            return not result.forgotten
         case _:
             return False
 

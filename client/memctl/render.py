@@ -11,6 +11,7 @@ from memoryd_client.schema.agents import (
     DropResult,
     ReloadResult,
 )
+from memoryd_client.schema.facts import FactForgetResult, FactRecallResult, FactStoreResult
 from memoryd_client.schema.memory import (
     Check,
     ConfigResult,
@@ -58,6 +59,10 @@ def answer(result: Renderable, style: Style, *, terminal: bool, full: bool = Fal
             from memctl import note
 
             return note.text(result)
+        case FactStoreResult() | FactRecallResult() | FactForgetResult():
+            from memctl import facts
+
+            return facts.text(result)
         case ConfigResult():
             return config(result, style)
         case ProbeResult():
@@ -96,6 +101,10 @@ def remarks(result: Renderable) -> list[str]:
         case NoteResult():
             lines = ["a secret in the text was masked"] if result.masked else []
             return lines + _warnings(result.warnings)
+        case FactStoreResult() | FactRecallResult() | FactForgetResult():
+            from memctl import facts
+
+            return facts.remarks(result)
         case IndexResult() | SyncResult():
             return _warnings(result.warnings)
         case AgentsResult():

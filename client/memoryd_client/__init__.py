@@ -28,6 +28,14 @@ if TYPE_CHECKING:
         DropResult,
         ReloadResult,
     )
+    from memoryd_client.schema.facts import (
+        Fact,
+        FactForgetResult,
+        FactMatch,
+        FactRecallResult,
+        FactsResult,
+        FactStoreResult,
+    )
     from memoryd_client.schema.memory import (
         Check,
         ConfigResult,
@@ -79,6 +87,12 @@ __all__ = [
     "Event",
     "ExportResult",
     "ExportedTranscript",
+    "Fact",
+    "FactForgetResult",
+    "FactMatch",
+    "FactRecallResult",
+    "FactStoreResult",
+    "FactsResult",
     "FileEntry",
     "FilesResult",
     "ForgetResult",
@@ -115,6 +129,14 @@ _NAMES_OF_MODULE = {
     "flush": ("should_flush",),
     "prompt": ("for_prompt",),
     "schema.agents": ("AddResult", "AgentSummary", "AgentsResult", "DropResult", "ReloadResult"),
+    "schema.facts": (
+        "Fact",
+        "FactForgetResult",
+        "FactMatch",
+        "FactRecallResult",
+        "FactStoreResult",
+        "FactsResult",
+    ),
     "schema.notes": ("NoteResult",),
     "schema.recall": ("ContextResult", "ContextSection", "RecallEntry", "RecallResult"),
     "schema.search": ("Confidence", "Hit", "Origin", "Role", "SearchResult"),

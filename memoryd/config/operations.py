@@ -30,6 +30,10 @@ EFFECTS: Mapping[Op, Effect] = {
     Op.EXPORT: "changes",  # shows whole conversations, of any agent and chat, whatever is visible
     Op.IMPORT: "changes",
     Op.NOTE: "changes",
+    Op.FACT_STORE: "changes",
+    Op.FACT_RECALL: "changes",  # shows facts of any owner, because the client names the owner
+    Op.FACT_FORGET: "changes",
+    Op.FACTS: "changes",  # as FACT_RECALL
     Op.ADD: "changes",
     Op.DROP: "changes",
     Op.RELOAD: "changes",

@@ -222,6 +222,12 @@ class NoteSettings(Section, frozen=True):
     tool: bool = False
 
 
+class FactSettings(Section, frozen=True):
+    """Facts beside the notes. `tool` offers agents tools for them by MCP."""
+
+    tool: bool = False
+
+
 class SocketSettings(Section, frozen=True):
     """Powers of clients. The table `[socket]` is about the whole daemon, not one agent.
 
@@ -264,3 +270,4 @@ class Settings(Section, frozen=True):
     redact: Redact = Redact()
     timezone: str | None = None
     notes: NoteSettings = NoteSettings()
+    facts: FactSettings = FactSettings()

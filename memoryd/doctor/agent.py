@@ -9,16 +9,21 @@ from memoryd.doctor import limits, permissions
 from memoryd.doctor.finding import NAMED, Finding, Tally, Topic
 from memoryd.doctor.index import IndexDoctor
 from memoryd.doctor.model import key_files
+from memoryd.doctor.reading import ChangedError, opened
 from memoryd.doctor.running import RunningDaemon
 from memoryd.doctor.serving import check_open_file, check_others, check_serving, is_rebuilding
+from memoryd.facts.builtin import SUFFIX as FACTS
+from memoryd.facts.builtin import copies as copies_of_facts
 from memoryd.fs.atomic_replace import SIDE_FILES
+from memoryd.index.driver import Error, one_value
 from memoryd.index.rebuild.leftovers import unfinished
 from memoryd.index.repair.recover import copies
 from memoryd.index.tombstone_key import SUFFIX as KEY_SUFFIX
 from memoryd.source.transcripts.kept import FOLDER
 from memoryd_client.shared import paths
+from memoryd_client.shared.humanize import counted
 
-_OWN = ("", "-wal", "-shm", "-journal", ".lock", KEY_SUFFIX, FOLDER)
+_OWN = ("", "-wal", "-shm", "-journal", ".lock", KEY_SUFFIX, FOLDER, FACTS, f"{FACTS}-journal")
 
 
 def check_agent(config: AgentConfig, daemon: RunningDaemon | None) -> tuple[list[Finding], int]:
@@ -37,6 +42,7 @@ def check_agent(config: AgentConfig, daemon: RunningDaemon | None) -> tuple[list
     findings = workspace.fine(f"workspace {config.workspace}") + _check_permissions(config)
     doctor = IndexDoctor(config, serving)
     findings += doctor.run()
+    findings += _check_facts(config)
     room = Topic("limits", agent)
     for check in (limits.check_room, limits.check_log, limits.check_name):
         check(room, index)
@@ -65,6 +71,30 @@ def _check_permissions(config: AgentConfig) -> list[Finding]:
     for path in key_files(config.settings, os.environ):
         permissions.check_readable(topic, path, secret=True, what="the key file")
     return topic.fine(f"only its owner can read {index}")
+
+
+def _check_facts(config: AgentConfig) -> list[Finding]:
+    """Have SQLite check every page of the facts beside the index, if there are any."""
+    topic, path = Topic("facts", config.agent), Path(f"{config.db_path}{FACTS}")
+    if not path.exists():
+        return []
+    try:
+        with opened(path, None) as connection:
+            problems = [str(row[0]) for row in connection.execute("PRAGMA integrity_check")]
+            number = int(one_value(connection, "SELECT count(*) FROM facts"))
+    except (Error, OSError) as error:
+        problems, number = [str(error)], 0
+    except ChangedError:
+        return topic.fine("the facts are in use")
+    if problems != ["ok"]:
+        fix = "the next use keeps the readable ones and moves the file aside; or restore a backup"
+        topic.error(f"the facts in {path} are corrupt: {problems[0]}", fix)
+    for copy in copies_of_facts(path):
+        topic.warning(
+            f"corrupt facts were moved to {copy}",
+            f"when none is missing, remove it: rm {shlex.quote(str(copy))}",
+        )
+    return topic.fine(f"{counted(number, 'fact')} in {path}")
 
 
 def beside(index: Path) -> list[Path]:
@@ -100,6 +130,7 @@ def check_leftovers(topic: Topic, index: Path, *, running: bool, rebuilding: boo
             + "; ".join(f"rm {shlex.quote(str(path))}*" for path in aside[:NAMED]),
         )
     known = [f"{index.name}{suffix}" for suffix in _OWN]
+    known += [path.name for path in copies_of_facts(Path(f"{index}{FACTS}"))]
     known += [
         f"{path.name}{suffix}" for path in (*rebuilds, *aside) for suffix in ("", *SIDE_FILES)
     ]

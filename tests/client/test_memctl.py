@@ -33,6 +33,7 @@ PONG = golden("ping_result", PingResult)
 ASKING = (
     *("search tea", "get x.md", "status", "files", "index", "sync", "probe", "events"),
     *("context", "recall tea", "agents", "add /w", "drop w", "reload", "ping"),
+    *("facts list", "facts store x", "facts recall x", "facts forget x", "facts stats"),
     *("export /nowhere/x.tar",),
 )
 """Every command that needs a running daemon."""

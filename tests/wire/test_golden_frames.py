@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from golden_examples import BODIES, FRAMES
 
-from memoryd_client.schema import agents, memory, notes, recall, search, status, transcripts
+from memoryd_client.schema import agents, facts, memory, notes, recall, search, status, transcripts
 from memoryd_client.wire import protocol
 from memoryd_client.wire.framing import FrameBuffer, pack
 from memoryd_client.wire.protocol import Body, Frame
@@ -67,7 +67,7 @@ def test_there_is_no_other_golden_file() -> None:
 def test_every_struct_of_the_protocol_has_an_example() -> None:
     declared = {
         cls
-        for module in (protocol, memory, notes, recall, search, agents, transcripts, status)
+        for module in (protocol, facts, memory, notes, recall, search, agents, transcripts, status)
         for cls in vars(module).values()
         if isinstance(cls, type) and issubclass(cls, Frame | Body) and cls not in (Frame, Body)
     }

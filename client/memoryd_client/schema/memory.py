@@ -5,6 +5,12 @@ from typing import Any
 from msgspec import field
 
 from memoryd_client.schema.agents import AddBody, DropBody
+from memoryd_client.schema.facts import (
+    FactForgetBody,
+    FactRecallBody,
+    FactsBody,
+    FactStoreBody,
+)
 from memoryd_client.schema.notes import NoteBody
 from memoryd_client.schema.recall import ContextBody, RecallBody
 from memoryd_client.schema.search import SearchBody
@@ -266,6 +272,10 @@ BODY_OF_OP: dict[Op, type[Body]] = {
     Op.EXPORT: ExportBody,
     Op.IMPORT: ImportBody,
     Op.NOTE: NoteBody,
+    Op.FACT_STORE: FactStoreBody,
+    Op.FACT_RECALL: FactRecallBody,
+    Op.FACT_FORGET: FactForgetBody,
+    Op.FACTS: FactsBody,
     Op.PROBE: Empty,
     Op.SESSION_START: SessionStartBody,
     Op.TRANSCRIPT_UPDATED: TranscriptUpdatedBody,

@@ -33,6 +33,7 @@ CAPABILITIES = (
     "context",
     "recall",
     "note",
+    "facts",
 )
 
 
@@ -54,6 +55,10 @@ class Op(StrEnum):
     EXPORT = "export"
     IMPORT = "import"
     NOTE = "note"
+    FACT_STORE = "fact_store"
+    FACT_RECALL = "fact_recall"
+    FACT_FORGET = "fact_forget"
+    FACTS = "facts"
     PROBE = "probe"
     SESSION_START = "session_start"
     TRANSCRIPT_UPDATED = "transcript_updated"

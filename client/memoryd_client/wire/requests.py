@@ -19,6 +19,16 @@ from memoryd_client.schema.agents import (
     DropResult,
     ReloadResult,
 )
+from memoryd_client.schema.facts import (
+    FactForgetBody,
+    FactForgetResult,
+    FactRecallBody,
+    FactRecallResult,
+    FactsBody,
+    FactsResult,
+    FactStoreBody,
+    FactStoreResult,
+)
 from memoryd_client.schema.memory import (
     ConfigResult,
     Empty,
@@ -207,6 +217,32 @@ def note(body: NoteBody) -> Call[NoteResult]:
         if (value := getattr(body, name)) is not None:
             setattr(body, name, encodable(value))
     return Call(Op.NOTE, body, NoteResult, repeatable=body.action != "undo")
+
+
+def fact_store(body: FactStoreBody) -> Call[FactStoreResult]:
+    """Store a fact; see `FactStoreBody`. Repeatable, because the same fact is stored once."""
+    body.text, body.owner = encodable(body.text), encodable(body.owner)
+    return Call(Op.FACT_STORE, body, FactStoreResult)
+
+
+def fact_recall(body: FactRecallBody) -> Call[FactRecallResult]:
+    """Ask facts a question; see `FactRecallBody`."""
+    body.query, body.owner = encodable(body.query), encodable(body.owner)
+    return Call(Op.FACT_RECALL, body, FactRecallResult)
+
+
+def fact_forget(body: FactForgetBody) -> Call[FactForgetResult]:
+    """Forget a fact; see `FactForgetBody`. A second time it is not there any more."""
+    body.owner = encodable(body.owner)
+    if body.query is not None:
+        body.query = encodable(body.query)
+    return Call(Op.FACT_FORGET, body, FactForgetResult, repeatable=False)
+
+
+def facts(body: FactsBody) -> Call[FactsResult]:
+    """Ask for one page of facts; see `FactsBody`."""
+    body.text, body.owner = encodable(body.text), encodable(body.owner)
+    return Call(Op.FACTS, body, FactsResult)
 
 
 def files(state: str, *, after: str | None, limit: int) -> Call[FilesResult]:
