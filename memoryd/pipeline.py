@@ -31,6 +31,7 @@ from memoryd.agent.factories import (
     store_options,
     wanted_identity,
 )
+from memoryd.agent.facts import facts_of
 from memoryd.agent.index_lock import IndexLock
 from memoryd.agent.note_texts import NoteTexts
 from memoryd.agent.rebuild_stages import RebuildStages
@@ -127,6 +128,8 @@ async def open_agent(
         base = _Base(config, store, events, _queues(events), threads, waits, restart)
         agent = await _agent(base, shared, resolved, recovered, lookups)
         stack.push_async_callback(agent.close_facts)
+        if config.settings.facts.store == "lancedb":
+            facts_of(agent)  # which removes old versions of the table
         if agent.transcripts is not None:
             recovery.tombstones = agent.transcripts.files.forgotten.tombstones
         log.info("agent %s: workspace %s, index %s", config.agent, config.workspace, store.path)

@@ -1,10 +1,10 @@
-"""Operations on facts. The first one of an agent loads what they need, and opens its facts."""
+"""Operations on facts. The first one of an agent loads what they need."""
 
 from collections.abc import Awaitable
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from memoryd.agent.agent import Agent
+from memoryd.agent.facts import facts_of
 from memoryd.errors import RequestFailedError, bad_request, unavailable
 from memoryd_client.schema.facts import (
     FactForgetBody,
@@ -18,12 +18,7 @@ from memoryd_client.schema.facts import (
 )
 from memoryd_client.wire.protocol import ErrorCode
 
-if TYPE_CHECKING:
-    from memoryd.facts.memory import FactMemory
-
 T = TypeVar("T")
-PLACE = "facts"
-"""The place of a lookup in facts."""
 MAX_LIMIT, MAX_PAGE = 100, 1_000
 MAX_OWNER_CHARS = 200
 
@@ -31,7 +26,7 @@ MAX_OWNER_CHARS = 200
 async def store(agent: Agent, body: FactStoreBody) -> FactStoreResult:
     """Store a fact. Raises `RequestFailedError`."""
     _check_owner(body.owner)
-    return await _answered(_facts_of(agent).add(body))
+    return await _answered(facts_of(agent).add(body))
 
 
 async def recall(agent: Agent, body: FactRecallBody) -> FactRecallResult:
@@ -39,7 +34,7 @@ async def recall(agent: Agent, body: FactRecallBody) -> FactRecallResult:
     _check_owner(body.owner)
     if not 1 <= body.limit <= MAX_LIMIT:
         raise bad_request(f"limit must be from 1 to {MAX_LIMIT}")
-    recalled = _facts_of(agent).recall(
+    recalled = facts_of(agent).recall(
         body.query, limit=body.limit, min_score=body.min_score, owner=body.owner
     )
     return await _answered(recalled)
@@ -48,7 +43,7 @@ async def recall(agent: Agent, body: FactRecallBody) -> FactRecallResult:
 async def forget(agent: Agent, body: FactForgetBody) -> FactForgetResult:
     """Forget a fact by its id, or the one that a query means. Raises `RequestFailedError`."""
     _check_owner(body.owner)
-    facts = _facts_of(agent)
+    facts = facts_of(agent)
     if body.id is not None and body.query is None:
         forgotten = await _answered(facts.forget(body.id, body.owner))
         if forgotten is None:
@@ -66,28 +61,12 @@ async def page(agent: Agent, body: FactsBody) -> FactsResult:
     _check_owner(body.owner)
     if not 1 <= body.limit <= MAX_PAGE:
         raise bad_request(f"limit must be from 1 to {MAX_PAGE}")
-    return await _answered(_facts_of(agent).page(body))
+    return await _answered(facts_of(agent).page(body))
 
 
 def _check_owner(owner: str) -> None:
     if len(owner) > MAX_OWNER_CHARS or not owner.isprintable():
         raise bad_request(f"owner has at most {MAX_OWNER_CHARS} printable characters")
-
-
-def _facts_of(agent: Agent) -> "FactMemory":
-    if agent.facts is None:
-        from memoryd.agent.fact_model import AgentFactModel
-        from memoryd.agent.factories import redactor
-        from memoryd.facts.builtin import BuiltinFacts
-        from memoryd.facts.memory import FactMemory
-
-        agent.facts = FactMemory(
-            BuiltinFacts(agent.config.db_path, partial(agent.look_up, at=PLACE)),
-            AgentFactModel.of(agent.embedding),
-            mask=redactor(agent.config.settings),
-            owner=agent.config.agent,
-        )
-    return agent.facts
 
 
 async def _answered(work: Awaitable[T]) -> T:

@@ -222,9 +222,22 @@ class NoteSettings(Section, frozen=True):
     tool: bool = False
 
 
+class LanceSettings(Section, frozen=True):
+    """The LanceDB table of facts: in a folder or at `s3://…`; None means `<index>.lancedb`.
+
+    Forgotten facts stay in old versions of the table for `retention_hours`.
+    """
+
+    path: str | None = None
+    table: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]+$")] = "memories"
+    retention_hours: Annotated[float, Meta(ge=1)] = 1.0
+
+
 class FactSettings(Section, frozen=True):
     """Facts beside the notes. `tool` offers agents tools for them by MCP."""
 
+    store: Literal["builtin", "lancedb"] = "builtin"
+    lancedb: LanceSettings = LanceSettings()
     tool: bool = False
 
 

@@ -2,8 +2,10 @@
 
 import os
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
 
+from memoryd.agent.facts import LANCEDB_SUFFIX as LANCEDB
 from memoryd.config.load import AgentConfig
 from memoryd.doctor import limits, permissions
 from memoryd.doctor.finding import NAMED, Finding, Tally, Topic
@@ -23,7 +25,18 @@ from memoryd.source.transcripts.kept import FOLDER
 from memoryd_client.shared import paths
 from memoryd_client.shared.humanize import counted
 
-_OWN = ("", "-wal", "-shm", "-journal", ".lock", KEY_SUFFIX, FOLDER, FACTS, f"{FACTS}-journal")
+_OWN = (
+    "",
+    "-wal",
+    "-shm",
+    "-journal",
+    ".lock",
+    KEY_SUFFIX,
+    FOLDER,
+    FACTS,
+    f"{FACTS}-journal",
+    LANCEDB,
+)
 
 
 def check_agent(config: AgentConfig, daemon: RunningDaemon | None) -> tuple[list[Finding], int]:
@@ -76,8 +89,11 @@ def _check_permissions(config: AgentConfig) -> list[Finding]:
 def _check_facts(config: AgentConfig) -> list[Finding]:
     """Have SQLite check every page of the facts beside the index, if there are any."""
     topic, path = Topic("facts", config.agent), Path(f"{config.db_path}{FACTS}")
+    if config.settings.facts.store == "lancedb" and find_spec("lancedb") is None:
+        fix = "install requirements/lancedb.txt, as docs/facts.md shows"
+        topic.error("facts.store is lancedb, and the package lancedb is not installed", fix)
     if not path.exists():
-        return []
+        return topic.findings
     try:
         with opened(path, None) as connection:
             problems = [str(row[0]) for row in connection.execute("PRAGMA integrity_check")]

@@ -54,11 +54,16 @@ _MARKUP = re.compile(
 )
 
 
-def refusal(text: str) -> str | None:
-    """Return why a text is refused as a fact, None if it may be one."""
+def marks(text: str) -> str | None:
+    """Return why a text can't be its author's own words, None if it can."""
     if _MARKUP.search(text):
         return "it has marks of a prompt"
-    if outside_lines([text]):
-        return "it quotes marked content from outside"
+    return "it quotes marked content from outside" if outside_lines(text.splitlines()) else None
+
+
+def refusal(text: str) -> str | None:
+    """Return why a text is refused as a fact, None if it may be one."""
+    if (why := marks(text)) is not None:
+        return why
     folded = fold(text)
     return next((why for pattern, why in _PATTERNS if pattern.search(folded)), None)
