@@ -100,6 +100,7 @@ def _ask(call: HookCall, op: str, name: str, said: dict[str, str]) -> None:
         if message := said.get("prompt", "").strip():
             result = call.ask(op, message=message, max_chars=RECALL_CHARS, now=_now())
             _say(name, result.get("text"))
+            call.ask("fact_capture", text=message)
     elif transcript := said.get("transcript_path"):
         call.ask(op, path=os.path.abspath(transcript))
 

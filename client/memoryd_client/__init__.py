@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from memoryd_client.schema.facts import (
         Fact,
+        FactCaptureResult,
         FactForgetResult,
         FactMatch,
         FactRecallResult,
@@ -88,6 +89,7 @@ __all__ = [
     "ExportResult",
     "ExportedTranscript",
     "Fact",
+    "FactCaptureResult",
     "FactForgetResult",
     "FactMatch",
     "FactRecallResult",
@@ -131,6 +133,7 @@ _NAMES_OF_MODULE = {
     "schema.agents": ("AddResult", "AgentSummary", "AgentsResult", "DropResult", "ReloadResult"),
     "schema.facts": (
         "Fact",
+        "FactCaptureResult",
         "FactForgetResult",
         "FactMatch",
         "FactRecallResult",

@@ -4,6 +4,8 @@ from collections.abc import AsyncGenerator
 
 from memoryd_client.schema.agents import AddResult, AgentsResult, DropResult, ReloadResult
 from memoryd_client.schema.facts import (
+    FactCaptureBody,
+    FactCaptureResult,
     FactCategory,
     FactForgetBody,
     FactForgetResult,
@@ -320,6 +322,13 @@ class AsyncClient(AsyncCalls):
         """Forget a fact for good, or return candidates; see `FactForgetBody`."""
         body = FactForgetBody(fact_id, query, owner)
         return await self._run(requests.fact_forget(body), timeout_s)
+
+    async def fact_capture(
+        self, text: str, *, origin: Origin = Origin.OWNER, timeout_s: float | None = None
+    ) -> FactCaptureResult:
+        """Have facts taken from a message, if the configuration allows it; does not wait."""
+        body = FactCaptureBody(text, origin)
+        return await self._run(requests.fact_capture(body), timeout_s)
 
     async def facts_page(
         self,

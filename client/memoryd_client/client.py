@@ -4,6 +4,8 @@ from collections.abc import Generator
 
 from memoryd_client.schema.agents import AddResult, AgentsResult, DropResult, ReloadResult
 from memoryd_client.schema.facts import (
+    FactCaptureBody,
+    FactCaptureResult,
     FactCategory,
     FactForgetBody,
     FactForgetResult,
@@ -322,6 +324,13 @@ class Client(CallTurns):
         """Forget a fact for good, or return candidates; see `FactForgetBody`."""
         body = FactForgetBody(fact_id, query, owner)
         return self._run(requests.fact_forget(body), timeout_s)
+
+    def fact_capture(
+        self, text: str, *, origin: Origin = Origin.OWNER, timeout_s: float | None = None
+    ) -> FactCaptureResult:
+        """Have facts taken from a message, if the configuration allows it; does not wait."""
+        body = FactCaptureBody(text, origin)
+        return self._run(requests.fact_capture(body), timeout_s)
 
     def facts_page(
         self,

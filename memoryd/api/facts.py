@@ -4,9 +4,11 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 from memoryd.agent.agent import Agent
-from memoryd.agent.facts import facts_of
+from memoryd.agent.facts import PLACE, facts_of
 from memoryd.errors import RequestFailedError, bad_request, unavailable
 from memoryd_client.schema.facts import (
+    FactCaptureBody,
+    FactCaptureResult,
     FactForgetBody,
     FactForgetResult,
     FactRecallBody,
@@ -16,6 +18,7 @@ from memoryd_client.schema.facts import (
     FactStoreBody,
     FactStoreResult,
 )
+from memoryd_client.schema.search import Origin
 from memoryd_client.wire.protocol import ErrorCode
 
 T = TypeVar("T")
@@ -54,6 +57,21 @@ async def forget(agent: Agent, body: FactForgetBody) -> FactForgetResult:
     if body.query is None or body.id is not None:
         raise bad_request("give exactly one of id and query")
     return await _answered(facts.forget_match(body.query, body.owner))
+
+
+async def capture(agent: Agent, body: FactCaptureBody) -> FactCaptureResult:
+    """Store facts of a message in the background, if the configuration allows it.
+
+    Nothing is taken from untrusted words.
+    """
+    if not agent.config.settings.facts.capture or body.origin != Origin.OWNER:
+        return FactCaptureResult()
+    from memoryd.facts.capture import captured
+
+    found = await agent.look_up(captured, body.text, at=PLACE)
+    if found:
+        facts_of(agent).add_later(found)
+    return FactCaptureResult([text for text, _ in found])
 
 
 async def page(agent: Agent, body: FactsBody) -> FactsResult:

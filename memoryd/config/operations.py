@@ -34,6 +34,7 @@ EFFECTS: Mapping[Op, Effect] = {
     Op.FACT_RECALL: "changes",  # shows facts of any owner, because the client names the owner
     Op.FACT_FORGET: "changes",
     Op.FACTS: "changes",  # as FACT_RECALL
+    Op.FACT_CAPTURE: "changes",
     Op.ADD: "changes",
     Op.DROP: "changes",
     Op.RELOAD: "changes",

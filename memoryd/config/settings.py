@@ -234,11 +234,15 @@ class LanceSettings(Section, frozen=True):
 
 
 class FactSettings(Section, frozen=True):
-    """Facts beside the notes. `tool` offers agents tools for them by MCP."""
+    """Facts beside the notes. `tool` offers agents tools for them by MCP.
+
+    `capture` takes facts from the owner's messages.
+    """
 
     store: Literal["builtin", "lancedb"] = "builtin"
     lancedb: LanceSettings = LanceSettings()
     tool: bool = False
+    capture: bool = False
 
 
 class SocketSettings(Section, frozen=True):

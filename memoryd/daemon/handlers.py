@@ -81,6 +81,7 @@ class DaemonOperations:
             Op.FACT_RECALL: of_agent(Op.FACT_RECALL, facts.recall),
             Op.FACT_FORGET: of_agent(Op.FACT_FORGET, facts.forget),
             Op.FACTS: of_agent(Op.FACTS, facts.page),
+            Op.FACT_CAPTURE: of_agent(Op.FACT_CAPTURE, facts.capture),
             Op.FORGET: of_agent(Op.FORGET, forget, limit_s=None),
             Op.EXPORT: of_agent(Op.EXPORT, transfer.export, limit_s=None),
             Op.IMPORT: of_agent(Op.IMPORT, transfer.import_, limit_s=None),

@@ -1,15 +1,15 @@
 """Facts of an agent: stored, recalled, forgotten and listed, in whichever store they are."""
 
 import asyncio
+import logging
 import time
 import unicodedata
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Protocol
 
-from memoryd.errors import bad_request
+from memoryd.errors import RequestFailedError, bad_request
 from memoryd.facts.ranking import (
     MIN_SCORE,
     SAME_SCORE,
@@ -24,6 +24,7 @@ from memoryd.facts.store import FactStore, FactStoreError, Vector
 from memoryd.fs.hang import retrieve_error
 from memoryd_client.schema.facts import (
     Fact,
+    FactCategory,
     FactForgetResult,
     FactMatch,
     FactRecallResult,
@@ -32,13 +33,18 @@ from memoryd_client.schema.facts import (
     FactStoreBody,
     FactStoreResult,
 )
+from memoryd_client.schema.search import Origin
 from memoryd_client.shared.humanize import counted
+
+log = logging.getLogger(__name__)
 
 MAX_TEXT_CHARS = 500
 MAX_QUERY_CHARS = 1_000
 """Characters of a question that are embedded, so that a whole prompt costs no more."""
 CANDIDATES = 5
 EMBED_AT_ONCE = 32
+CLOSE_S = 2.0
+"""Seconds that captured facts have to be stored when the agent stops."""
 CATCH_UP_S = 5.0
 """Seconds that a recall waits for the vectors of facts that have none, as after a new model."""
 
@@ -86,13 +92,17 @@ class FactMemory:
         self._clock = clock
         self._turn = asyncio.Lock()
         self._catching_up: asyncio.Task[None] | None = None
+        self._capturing: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
         """Stop embedding, and release the store."""
-        if (task := self._catching_up) is not None:
+        if self._capturing:
+            await asyncio.wait(self._capturing, timeout=CLOSE_S)
+        running = {*self._capturing, *([self._catching_up] if self._catching_up else [])}
+        for task in running:
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait({task})
+        if running:
+            await asyncio.wait(running)
         await self.store.close()
 
     async def add(self, body: FactStoreBody) -> FactStoreResult:
@@ -117,6 +127,21 @@ class FactMemory:
             if same is None:
                 await self.store.put(fact, vector, key)
         return FactStoreResult(same or fact, same is not None, masked, self._with(warnings))
+
+    def add_later(self, found: list[tuple[str, FactCategory]]) -> None:
+        """Store sentences of the owner in the background; a failure goes to the log."""
+        task = asyncio.create_task(self._capture(found), name="capture facts")
+        self._capturing.add(task)
+        task.add_done_callback(self._capturing.discard)
+
+    async def _capture(self, found: list[tuple[str, FactCategory]]) -> None:
+        for text, category in found:
+            try:
+                await self.add(FactStoreBody(text, category=category, origin=Origin.OWNER))
+            except RequestFailedError as error:
+                log.info("a captured fact was refused: %s", error.message)
+            except FactStoreError as error:
+                log.warning("a captured fact is lost: %s", error)
 
     async def recall(
         self, query: str, *, limit: int, min_score: float | None, owner: str

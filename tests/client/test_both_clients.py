@@ -21,6 +21,8 @@ from memoryd_client.schema.agents import (
     ReloadResult,
 )
 from memoryd_client.schema.facts import (
+    FactCaptureBody,
+    FactCaptureResult,
     FactForgetBody,
     FactForgetResult,
     FactRecallBody,
@@ -75,6 +77,7 @@ IMPORTED = golden("import_result", ImportResult)
 FACT_STORED = golden("fact_store_result", FactStoreResult)
 FACTS_RECALLED = golden("fact_recall_result", FactRecallResult)
 FACT_FORGOTTEN = golden("fact_forget_result", FactForgetResult)
+FACTS_CAPTURED = golden("fact_capture_result", FactCaptureResult)
 FACTS = golden("facts_result", FactsResult)
 STARTED = golden("session_start_result", SessionStartResult)
 UPDATED = golden("transcript_updated_result", TranscriptUpdatedResult)
@@ -183,6 +186,7 @@ CASES: list[tuple[Callable[[Client], object], Body, Body]] = [
         FACT_FORGOTTEN,
     ),
     (lambda client: client.fact_forget(query="t"), FactForgetBody(query="t"), FACT_FORGOTTEN),
+    (lambda client: client.fact_capture("tea"), FactCaptureBody("tea"), FACTS_CAPTURED),
     (lambda client: client.facts_page(), FactsBody(), FACTS),
     (
         lambda client: client.facts_page("t", category="fact", owner="a", after="i", limit=2),

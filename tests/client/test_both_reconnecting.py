@@ -12,7 +12,12 @@ from waiting import Standing
 
 from memoryd_client import Client, errors
 from memoryd_client.schema.agents import AgentsResult
-from memoryd_client.schema.facts import FactRecallResult, FactsResult, FactStoreResult
+from memoryd_client.schema.facts import (
+    FactCaptureResult,
+    FactRecallResult,
+    FactsResult,
+    FactStoreResult,
+)
 from memoryd_client.schema.memory import (
     FilesResult,
     GetResult,
@@ -49,6 +54,7 @@ REPEATED: list[tuple[Ask, Body]] = [
     (lambda client: client.files_page(), golden("files_result", FilesResult)),
     (lambda client: client.fact_store("x"), golden("fact_store_result", FactStoreResult)),
     (lambda client: client.fact_recall("x"), golden("fact_recall_result", FactRecallResult)),
+    (lambda client: client.fact_capture("x"), golden("fact_capture_result", FactCaptureResult)),
     (lambda client: client.facts_page(), golden("facts_result", FactsResult)),
     (lambda client: client.probe(), golden("probe_result", ProbeResult)),
     (lambda client: client.agents(), golden("agents_result", AgentsResult)),

@@ -8,6 +8,7 @@ import pytest
 from memoryd_client import errors
 from memoryd_client.schema.agents import AddBody, DropBody
 from memoryd_client.schema.facts import (
+    FactCaptureBody,
     FactForgetBody,
     FactRecallBody,
     FactsBody,
@@ -50,6 +51,7 @@ ALL: list[Call[Any]] = [
     requests.fact_recall(FactRecallBody("x")),
     requests.fact_forget(FactForgetBody(query="x")),
     requests.facts(FactsBody()),
+    requests.fact_capture(FactCaptureBody("x")),
     requests.PROBE,
     requests.session_start(""),
     requests.transcript_updated("/1.jsonl"),

@@ -1,6 +1,9 @@
 """Facts beside the notes: stored, recalled, forgotten, and never lost with the index."""
 
+import json
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -9,6 +12,7 @@ import pytest
 from harness import Daemon
 from mcp_session import McpSession
 from test_mcp import call, session
+from waiting import eventually
 
 from memoryd_client import Client, Origin, errors
 
@@ -274,3 +278,39 @@ def test_the_bundled_model_recalls_in_another_language() -> None:
         assert texts(client, "数据库端口是多少") == [PORT]
         assert texts(client, "Dove abita Ben?")[:1] == ["Ben moved to Lisbon in May"]
         assert texts(client, "weather tomorrow") == []
+
+
+def test_facts_are_captured_only_from_the_owner_and_if_configured(
+    facts: Client, hybrid: Daemon
+) -> None:
+    message = "Fix the parser. I prefer tabs. Remember the demo on Friday! Do you like it?"
+    assert facts.fact_capture(message).captured == []
+    hybrid.settings += "\nfacts.capture = true"
+    hybrid.write_config()
+    hybrid.memctl("reload")
+    for stranger in (Origin.UNTRUSTED, Origin.IMPORTED, Origin.AGENT, Origin.SYSTEM):
+        assert facts.fact_capture(message, origin=stranger).captured == []
+    wanted = ["I prefer tabs.", "Remember the demo on Friday!"]
+    assert facts.fact_capture(message).captured == wanted
+    eventually(lambda: len(facts.facts_page().facts) == 2)
+    facts.fact_capture(message)
+    stored = facts.facts_page().facts
+    assert [(fact.text, fact.category, fact.origin) for fact in stored] == [
+        (wanted[0], "preference", Origin.OWNER),
+        (wanted[1], "other", Origin.OWNER),
+    ]
+
+
+def test_a_hook_passes_prompts_on(facts: Client, hybrid: Daemon) -> None:
+    hybrid.settings += "\nfacts.capture = true"
+    hybrid.write_config()
+    hybrid.memctl("reload")
+    event = {"hook_event_name": "UserPromptSubmit", "prompt": "I prefer tabs in Makefiles"}
+    subprocess.run(
+        [sys.executable, "-m", "memctl", "hook", "claude", "UserPromptSubmit", "--timeout", "60"],
+        env=hybrid.environment,
+        cwd=hybrid.workspace,
+        input=json.dumps(event).encode(),
+        check=True,
+    )
+    eventually(lambda: len(facts.facts_page().facts) == 1)

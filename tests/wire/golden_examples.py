@@ -11,6 +11,8 @@ from memoryd_client.schema.agents import (
 )
 from memoryd_client.schema.facts import (
     Fact,
+    FactCaptureBody,
+    FactCaptureResult,
     FactForgetBody,
     FactForgetResult,
     FactMatch,
@@ -366,6 +368,9 @@ BODIES: dict[str, Body] = {
     "fact_forget_body": FactForgetBody(id=FACT.id, owner="main"),
     "fact_forget_body_of_a_query": FactForgetBody(query="nuts"),
     "fact_forget_result": FactForgetResult([FACT], [FactMatch(FACT, 0.75)], ["w"]),
+    "fact_capture_body": FactCaptureBody("I like tea", Origin.AGENT),
+    "fact_capture_body_defaults": FactCaptureBody("I like tea"),
+    "fact_capture_result": FactCaptureResult(["I like tea"]),
     "facts_body": FactsBody("nuts", "preference", "main", FACT.id, 2),
     "facts_body_defaults": FactsBody(),
     "facts_result": FactsResult([FACT], "builtin", "main", {"preference": 1}, 1, FACT.id, ["w"]),

@@ -75,6 +75,19 @@ class FactRecallResult(Body):
     warnings: list[str] = field(default_factory=list)
 
 
+class FactCaptureBody(Body):
+    """A message of a turn, from which facts may be taken, and whose words it has."""
+
+    text: str
+    origin: Origin = Origin.OWNER
+
+
+class FactCaptureResult(Body):
+    """The sentences, at most three, that are stored as facts meanwhile."""
+
+    captured: list[str] = field(default_factory=list)
+
+
 class FactForgetBody(Body):
     """Exactly one of the `id` of a fact and a `query`.
 

@@ -6,6 +6,7 @@ from msgspec import field
 
 from memoryd_client.schema.agents import AddBody, DropBody
 from memoryd_client.schema.facts import (
+    FactCaptureBody,
     FactForgetBody,
     FactRecallBody,
     FactsBody,
@@ -276,6 +277,7 @@ BODY_OF_OP: dict[Op, type[Body]] = {
     Op.FACT_RECALL: FactRecallBody,
     Op.FACT_FORGET: FactForgetBody,
     Op.FACTS: FactsBody,
+    Op.FACT_CAPTURE: FactCaptureBody,
     Op.PROBE: Empty,
     Op.SESSION_START: SessionStartBody,
     Op.TRANSCRIPT_UPDATED: TranscriptUpdatedBody,

@@ -59,6 +59,7 @@ class Op(StrEnum):
     FACT_RECALL = "fact_recall"
     FACT_FORGET = "fact_forget"
     FACTS = "facts"
+    FACT_CAPTURE = "fact_capture"
     PROBE = "probe"
     SESSION_START = "session_start"
     TRANSCRIPT_UPDATED = "transcript_updated"

@@ -20,6 +20,8 @@ from memoryd_client.schema.agents import (
     ReloadResult,
 )
 from memoryd_client.schema.facts import (
+    FactCaptureBody,
+    FactCaptureResult,
     FactForgetBody,
     FactForgetResult,
     FactRecallBody,
@@ -237,6 +239,12 @@ def fact_forget(body: FactForgetBody) -> Call[FactForgetResult]:
     if body.query is not None:
         body.query = encodable(body.query)
     return Call(Op.FACT_FORGET, body, FactForgetResult, repeatable=False)
+
+
+def fact_capture(body: FactCaptureBody) -> Call[FactCaptureResult]:
+    """Have facts taken from a message; see `FactCaptureBody`. Known facts are not stored again."""
+    body.text = encodable(body.text)
+    return Call(Op.FACT_CAPTURE, body, FactCaptureResult)
 
 
 def facts(body: FactsBody) -> Call[FactsResult]:

@@ -37,6 +37,7 @@ SEEDS = [
     b'context\0{"chat_type":"group"}\ncontext\0{"max_chars":1,"now":"x"}\ncontext\0{}',
     b'recall\0{"message":"the blue sky"}\nrecall\0{"message":"","max_chars":0}',
     b'fact_store\0{"text":"Ana moved"}\nfact_recall\0{"query":"Ana"}\nfacts\0{"limit":1}',
+    b'fact_capture\0{"text":"I like tea"}',
     b'fact_forget\0{"query":"Ana moved"}\nfact_forget\0{"id":"x"}',
     b"no such op\0[1,2]\nping\0null\nping",
     b"\xff" + pack(Request(1, "ping")) + pack(Cancel(1)) + pack(Request(1, "ping")),
