@@ -54,7 +54,7 @@ audit: $(VENV)/audit/.done
 lock: $(VENV)/lock/.done
 	$(LOCK) $(OPTIONS) pyproject.toml client/pyproject.toml --extra uvloop \
 		--no-emit-package memoryd-client -o requirements/runtime.txt
-	for group in build gguf dev long; do \
+	for group in build gguf lancedb dev long; do \
 		$(LOCK) $(OPTIONS) --group $$group -c requirements/runtime.txt \
 			-o requirements/$$group.txt || exit; done
 	for group in audit lock mcp mcp-old release sdks server tables; do \

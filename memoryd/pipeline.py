@@ -33,6 +33,7 @@ from memoryd.agent.factories import (
     time_zone,
     wanted_identity,
 )
+from memoryd.agent.facts import facts_of
 from memoryd.agent.index_lock import IndexLock
 from memoryd.agent.note_texts import NoteTexts
 from memoryd.agent.rebuild_stages import RebuildStages
@@ -133,6 +134,9 @@ async def open_agent(
         events = AgentEvents(bus, config.agent, store)
         base = _Base(config, store, events, _queues(events), threads, waits, restart)
         agent = await _agent(base, shared, resolved, recovered, lookups)
+        stack.push_async_callback(agent.close_facts)
+        if config.settings.facts.store == "lancedb":
+            facts_of(agent)  # which removes old versions of the table
         if agent.transcripts is not None:
             recovery.tombstones = agent.transcripts.files.forgotten.tombstones
         log.info("agent %s: workspace %s, index %s", config.agent, config.workspace, store.path)

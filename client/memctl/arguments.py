@@ -9,10 +9,18 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from memctl.commands import COMMANDS, GENERAL_OPTIONS, Option
+from memoryd_client.schema.facts import FactCategory
 from memoryd_client.schema.notes import NoteAction, NoteKind
 from memoryd_client.schema.search import Origin
 
 __all__ = ["COMMANDS", "Arguments", "UsageError", "help_text", "parse"]
+
+
+FACT_ACTIONS = {
+    **dict.fromkeys(("store", "recall", "forget", "search", "export", "import"), True),
+    **dict.fromkeys(("list", "stats"), False),
+}
+"""Actions of `memctl facts`, and whether they need a text."""
 
 
 class UsageError(Exception):
@@ -77,6 +85,9 @@ class Arguments(Struct):
     conversation: str | None = None
     supersedes: str | None = None
     apply: bool = False
+    category: FactCategory | None = None
+    importance: float = 0.7
+    owner: str = ""
 
 
 def parse(argv: list[str]) -> Arguments:
@@ -106,7 +117,7 @@ def _read_option(arguments: Arguments, word: str, rest: Iterator[str]) -> None:
     option = next((option for option in known if option.flag == flag), None)
     if option is None:
         hint = _nearest(flag, [option.flag for option in known])
-        words = {"search": "query", "recall": "message", "note": "text"}
+        words = {"search": "query", "recall": "message", "note": "text", "facts": "text"}
         if not hint and (what := words.get(command)) is not None:
             hint = f"; put -- before a {what} that begins with a dash"
         raise UsageError(f"unknown option {flag}{hint}", command=command)
@@ -141,6 +152,8 @@ def _check(arguments: Arguments) -> None:
         raise UsageError(message, command=arguments.command)
     if arguments.command == "note":
         _check_note(arguments)
+    if arguments.command == "facts":
+        _check_facts(arguments.words[0], arguments.words[1:])
     if arguments.json and arguments.open_hit:
         raise UsageError("--open and --json can't be combined", command="search")
 
@@ -151,6 +164,15 @@ def _check_note(arguments: Arguments) -> None:
         raise UsageError("note needs TEXT…|-", command="note")
     if arguments.words and not writes:
         raise UsageError(f"note takes no text with --{arguments.action}", command="note")
+
+
+def _check_facts(action: str, words: list[str]) -> None:
+    if action not in FACT_ACTIONS:
+        known = ", ".join(FACT_ACTIONS)
+        raise UsageError(f"facts can't {action!r}; the actions are {known}", command="facts")
+    if FACT_ACTIONS[action] != bool(words):
+        needs = "needs a text" if FACT_ACTIONS[action] else "takes no text"
+        raise UsageError(f"facts {action} {needs}", command="facts")
 
 
 def _nearest(word: str, words: list[str]) -> str:

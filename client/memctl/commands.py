@@ -78,7 +78,20 @@ def _note_kind(text: str) -> str:
     return text
 
 
+def _category(text: str) -> str:
+    if text not in ("preference", "fact", "decision", "entity", "other"):
+        raise ValueError
+    return text
+
+
+def _share(text: str) -> float:
+    if not 0 <= (number := _finite(text)) <= 1:
+        raise ValueError
+    return number
+
+
 _AGENT = Kind("ID", "needs an agent id")
+_CATEGORY = Kind("C", "must be preference, fact, decision, entity or other", _category)
 _CHAT = Kind("TYPE", "must be direct, group or channel")
 _CITED = Kind("CITATION", "needs a citation")
 _DATE = Kind("DATE", "must be a date like 2026-11-28", _date)
@@ -98,6 +111,7 @@ _PROVIDER = Kind("NAME", "needs the name of a provider")
 _SCOPE = Kind("V", "must be self, tree, agent or all")
 _SCORE = Kind("X", "must be a number", _finite)
 _SECONDS = Kind("SECONDS", "must be a number of seconds", _seconds)
+_SHARE = Kind("X", "must be a number from 0 to 1", _share)
 _SOURCE = Kind("NAME", "needs the name of a source", repeats=True)
 _TEXT = Kind("TEXT", "needs a text")
 _TITLE = Kind("H", "needs the title of a section")
@@ -238,6 +252,19 @@ COMMANDS: dict[str, Command] = {
         optional=True,
     ),
     "stale": Command("List entries of MEMORY.md that newer notes contradict."),
+    "facts": Command(
+        "Store, recall, forget, list, search, export facts.",
+        "ACTION …",
+        math.inf,
+        (
+            Option("--category", "category", "preference, fact, decision, …", _CATEGORY),
+            Option("--importance", "importance", "0 to 1 (default: 0.7)", _SHARE),
+            Option("--origin", "origin", "whose words: agent (default), owner, …", _ORIGIN),
+            Option("--owner", "owner", "whose facts (default: the agent's)", _NAME),
+            Option("--max-results", "max_results", "maximum facts to recall (5)", _WHOLE),
+            Option("--min-score", "min_score", "minimum score to recall (0.5)", _SCORE),
+        ),
+    ),
     "flush-prompt": Command(
         "Print the instruction to save notes before a compaction.",
         options=(Option("--session", "session", "id of the session", _ID),),

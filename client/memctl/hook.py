@@ -102,6 +102,7 @@ def _ask(call: HookCall, op: str, agent: str, name: str, said: dict[str, str]) -
             recalled = result.get("text")
             asks = _flush(call, agent, said.get("transcript_path", ""))
             _say(name, f"{recalled}{asks}" if isinstance(recalled, str) else asks)
+            call.ask("fact_capture", text=message)
     elif transcript := said.get("transcript_path"):
         call.ask(op, path=os.path.abspath(transcript))
 

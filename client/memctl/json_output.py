@@ -5,6 +5,7 @@ from msgspec import Struct
 
 from memoryd_client.errors import MemorydError, UnavailableError
 from memoryd_client.schema.agents import AgentSummary
+from memoryd_client.schema.facts import Fact
 from memoryd_client.schema.memory import GetResult
 from memoryd_client.schema.search import Hit
 from memoryd_client.schema.status import StatusResult
@@ -15,6 +16,11 @@ from memoryd_client.wire.requests import encodable
 def answer(result: Struct | list[StatusResult | AgentSummary]) -> object:
     """Return the JSON value of a result."""
     return [_agent(one) for one in result] if isinstance(result, list) else _value(result)
+
+
+def answer_list(results: list[Fact]) -> object:
+    """Return the JSON value of a list of bodies."""
+    return [_value(result) for result in results]
 
 
 def _agent(one: StatusResult | AgentSummary) -> dict[str, object]:

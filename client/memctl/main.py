@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from memctl.arguments import Arguments, UsageError, help_text, parse
-from memctl.output import OutputError, drop_stdout, on_terminal, progress_line, say, style, write
+from memctl.output import OutputError, drop_stdout, on_terminal, say, style, write
 from memoryd_client import __version__
 from memoryd_client.client import Client
 from memoryd_client.errors import (
@@ -25,7 +25,8 @@ from memoryd_client.errors import (
     UnknownAgentError,
 )
 from memoryd_client.schema.agents import AddResult, AgentSummary, DropResult, ReloadResult
-from memoryd_client.schema.memory import GetResult, IndexResult, ProbeResult, SyncResult
+from memoryd_client.schema.facts import FactForgetResult
+from memoryd_client.schema.memory import GetResult, ProbeResult
 from memoryd_client.schema.promotion import PromoteResult
 from memoryd_client.schema.search import SearchResult
 from memoryd_client.schema.status import StatusResult
@@ -205,6 +206,10 @@ def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
             return promotion.ask(client, arguments)
         case "stale":
             return client.stale(timeout_s=timeout_s)
+        case "facts":
+            from memctl import facts
+
+            return facts.ask(client, arguments)
         case "flush-prompt":
             from memctl import note
 
@@ -213,7 +218,9 @@ def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
         case "status":
             return _statuses(client) if arguments.agent is None else [client.status()]
         case "index" | "sync":
-            return _wait_for(client, arguments)
+            from memctl import indexing
+
+            return indexing.wait_for(client, arguments)
         case "config":
             return client.config()
         case "probe":
@@ -229,7 +236,8 @@ def _ask(client: Client, arguments: Arguments) -> "Renderable | None":
         case "files" | "events":
             from memctl import streams
 
-            (streams.files if arguments.command == "files" else streams.events)(client, arguments)
+            show = streams.files if arguments.command == "files" else streams.events
+            show(client, arguments)
             return None
         case "sessions" | "forget":
             from memctl import render_transcripts as transcripts
@@ -307,36 +315,6 @@ def _others(client: Client, first: StatusResult) -> Iterator[StatusResult]:
                 yield client.status()
 
 
-def _wait_for(client: Client, arguments: Arguments) -> IndexResult | SyncResult:
-    """Run a long request with progress on stderr."""
-    force, provider, timeout_s = arguments.force, arguments.provider, arguments.timeout_s
-    line = progress_line()
-    try:
-        if arguments.command == "index":
-            result = client.index(
-                force=force,
-                provider=provider,
-                confirm=arguments.yes,
-                on_progress=line,
-                timeout_s=timeout_s,
-            )
-            line.finish()
-            if result.unconfirmed is None or arguments.json or not _is_confirmed(result):
-                return result
-            return client.index(confirm=True, on_progress=line, timeout_s=timeout_s)
-        return client.sync(vectors=not arguments.no_vectors, on_progress=line, timeout_s=timeout_s)
-    finally:
-        line.finish()
-
-
-def _is_confirmed(result: IndexResult) -> bool:
-    """Ask whether a large upload may begin; no without a terminal."""
-    if not sys.stdin.isatty():
-        return False
-    say(f"{one_line(result.unconfirmed or '')}\nSend them now? [y/N]")
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
 def _show(result: "Renderable", arguments: Arguments) -> int:
     if arguments.open_hit is not None and isinstance(result, SearchResult):
         from memctl import editor
@@ -369,6 +347,8 @@ def _reports_failure(result: "Renderable") -> bool:
             return bool(result.failed)
         case PromoteResult():
             return bool(result.refused)
+        case FactForgetResult():
+            return not result.forgotten
         case _:
             return False
 

@@ -11,6 +11,7 @@ from memoryd_client.schema.agents import (
     DropResult,
     ReloadResult,
 )
+from memoryd_client.schema.facts import FactForgetResult, FactRecallResult, FactStoreResult
 from memoryd_client.schema.memory import (
     Check,
     ConfigResult,
@@ -69,6 +70,10 @@ def answer(result: Renderable, style: Style, *, terminal: bool, full: bool = Fal
             from memctl import promotion
 
             return promotion.text(result, style, explain=full)
+        case FactStoreResult() | FactRecallResult() | FactForgetResult():
+            from memctl import facts
+
+            return facts.text(result)
         case ConfigResult():
             return config(result, style)
         case ProbeResult():
@@ -114,6 +119,10 @@ def remarks(result: Renderable) -> list[str]:
         case StaleResult():
             lines = [f"entries compared: {result.compared}"]
             return lines + _warnings(result.warnings)
+        case FactStoreResult() | FactRecallResult() | FactForgetResult():
+            from memctl import facts
+
+            return facts.remarks(result)
         case IndexResult() | SyncResult():
             return _warnings(result.warnings)
         case AgentsResult():

@@ -32,13 +32,13 @@ from memoryd_client.schema.transcripts import (
     SessionsResult,
 )
 from memoryd_client.shared import paths
+from memoryd_client.transport.async_fact_calls import AsyncFactCalls
 from memoryd_client.transport.async_link import follow
-from memoryd_client.transport.async_turns import AsyncCalls
 from memoryd_client.wire import requests
 from memoryd_client.wire.requests import ProgressCallback
 
 
-class AsyncClient(AsyncCalls):
+class AsyncClient(AsyncFactCalls):
     """Asyncio client of memoryd, for one event loop; calls of several tasks run concurrently.
 
     Use it as `async with AsyncClient() as client`, or call `close` at the end. Connects on

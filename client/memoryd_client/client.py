@@ -33,12 +33,12 @@ from memoryd_client.schema.transcripts import (
 )
 from memoryd_client.shared import paths
 from memoryd_client.transport.blocking_link import follow
-from memoryd_client.transport.turns import CallTurns
+from memoryd_client.transport.fact_calls import FactCalls
 from memoryd_client.wire import requests
 from memoryd_client.wire.requests import ProgressCallback
 
 
-class Client(CallTurns):
+class Client(FactCalls):
     """Blocking client of memoryd. Threads may share it: their calls take turns.
 
     Connects on the first call or on entering the `with` block, and reconnects after a loss. An

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memoryd.agent.consent import notices
 from memoryd.agent.dated_notes import DatedNotes
@@ -31,6 +31,9 @@ from memoryd.source.notes.watch import Watcher
 from memoryd.source.notes.write import NoteWriter
 from memoryd.source.transcripts.tracker import TranscriptTracker
 from memoryd_client.shared.humanize import counted
+
+if TYPE_CHECKING:  # a daemon whose agents use no facts does not load it
+    from memoryd.facts.memory import FactMemory
 
 T = TypeVar("T")
 EVERYWHERE = "everywhere"
@@ -120,6 +123,8 @@ class Agent:
     disk_waits: DiskWaits
     note_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a thread uses `note_writer`."""
+    facts: "FactMemory | None" = None
+    """Opened by the first request about facts."""
 
     async def look_up(
         self, function: Callable[..., T], *arguments: object, at: Path | str = EVERYWHERE
@@ -198,6 +203,11 @@ class Agent:
         marker = SyncMarker(paths=paths)
         await self.queues.reconcile.put(marker)
         await (marker.vectors if vectors else marker.text)
+
+    async def close_facts(self) -> None:
+        """Release the facts, if a request has opened them."""
+        if self.facts is not None:
+            await self.facts.close()
 
     def metered_queues(self) -> list[MeteredQueue[Any]]:
         """Return the queues to report, in data-path order."""

@@ -95,6 +95,7 @@ class Embedding:
     fallback: Fallback | None = None
     pool_actor: Actor | None = None
     gate: UploadGate | None = None
+    scale: Scale | None = None
 
     def warm(self) -> None:
         """Prepare for a question that may come soon."""
@@ -169,6 +170,7 @@ def join_embedding(
         fallback,
         Actor("embed pool", shared.watch),
         gate,
+        scale,
     )
 
 

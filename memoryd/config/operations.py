@@ -32,6 +32,11 @@ EFFECTS: Mapping[Op, Effect] = {
     Op.NOTE: "changes",
     Op.PROMOTE: "changes",
     Op.STALE: "changes",  # searches once for each entry of MEMORY.md
+    Op.FACT_STORE: "changes",
+    Op.FACT_RECALL: "changes",  # shows facts of any owner, because the client names the owner
+    Op.FACT_FORGET: "changes",
+    Op.FACTS: "changes",  # as FACT_RECALL
+    Op.FACT_CAPTURE: "changes",
     Op.ADD: "changes",
     Op.DROP: "changes",
     Op.RELOAD: "changes",

@@ -266,6 +266,29 @@ class QmdSettings(Section, frozen=True):
     embed_timeout_seconds: Annotated[float, Meta(gt=0)] = 600.0
 
 
+class LanceSettings(Section, frozen=True):
+    """The LanceDB table of facts: in a folder or at `s3://…`; None means `<index>.lancedb`.
+
+    Forgotten facts stay in old versions of the table for `retention_hours`.
+    """
+
+    path: str | None = None
+    table: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]+$")] = "memories"
+    retention_hours: Annotated[float, Meta(ge=1)] = 1.0
+
+
+class FactSettings(Section, frozen=True):
+    """Facts beside the notes. `tool` offers agents tools for them by MCP.
+
+    `capture` takes facts from the owner's messages.
+    """
+
+    store: Literal["builtin", "lancedb"] = "builtin"
+    lancedb: LanceSettings = LanceSettings()
+    tool: bool = False
+    capture: bool = False
+
+
 class SocketSettings(Section, frozen=True):
     """Powers of clients. The table `[socket]` is about the whole daemon, not one agent.
 
@@ -312,3 +335,4 @@ class Settings(Section, frozen=True):
     promotion: Promotion = Promotion()
     backend: Literal["builtin", "qmd"] = "builtin"
     qmd: QmdSettings = QmdSettings()
+    facts: FactSettings = FactSettings()

@@ -12,7 +12,7 @@ from typing import Any
 
 from memoryd import __version__
 from memoryd.agent.agent import Agent
-from memoryd.api import files, handlers, probe, transcripts, transfer
+from memoryd.api import facts, files, handlers, probe, transcripts, transfer
 from memoryd.api.context import context
 from memoryd.api.forget import forget
 from memoryd.api.get import get
@@ -81,6 +81,11 @@ class DaemonOperations:
             Op.NOTE: of_agent(Op.NOTE, note),
             Op.PROMOTE: of_agent(Op.PROMOTE, promote),
             Op.STALE: of_agent(Op.STALE, stale, limit_s=None),
+            Op.FACT_STORE: of_agent(Op.FACT_STORE, facts.store),
+            Op.FACT_RECALL: of_agent(Op.FACT_RECALL, facts.recall),
+            Op.FACT_FORGET: of_agent(Op.FACT_FORGET, facts.forget),
+            Op.FACTS: of_agent(Op.FACTS, facts.page),
+            Op.FACT_CAPTURE: of_agent(Op.FACT_CAPTURE, facts.capture),
             Op.FORGET: of_agent(Op.FORGET, forget, limit_s=None),
             Op.EXPORT: of_agent(Op.EXPORT, transfer.export, limit_s=None),
             Op.IMPORT: of_agent(Op.IMPORT, transfer.import_, limit_s=None),

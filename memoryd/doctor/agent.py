@@ -2,24 +2,42 @@
 
 import os
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
 
+from memoryd.agent.facts import LANCEDB_SUFFIX as LANCEDB
 from memoryd.config.load import AgentConfig
 from memoryd.config.settings import QmdSettings
 from memoryd.doctor import limits, permissions
 from memoryd.doctor.finding import NAMED, Finding, Tally, Topic
 from memoryd.doctor.index import IndexDoctor
 from memoryd.doctor.model import key_files
+from memoryd.doctor.reading import ChangedError, opened
 from memoryd.doctor.running import RunningDaemon
 from memoryd.doctor.serving import check_open_file, check_others, check_serving, is_rebuilding
+from memoryd.facts.builtin import SUFFIX as FACTS
+from memoryd.facts.builtin import copies as copies_of_facts
 from memoryd.fs.atomic_replace import SIDE_FILES
+from memoryd.index.driver import Error, one_value
 from memoryd.index.rebuild.leftovers import unfinished
 from memoryd.index.repair.recover import copies
 from memoryd.index.tombstone_key import SUFFIX as KEY_SUFFIX
 from memoryd.source.transcripts.kept import FOLDER
 from memoryd_client.shared import paths
+from memoryd_client.shared.humanize import counted
 
-_OWN = ("", "-wal", "-shm", "-journal", ".lock", KEY_SUFFIX, FOLDER)
+_OWN = (
+    "",
+    "-wal",
+    "-shm",
+    "-journal",
+    ".lock",
+    KEY_SUFFIX,
+    FOLDER,
+    FACTS,
+    f"{FACTS}-journal",
+    LANCEDB,
+)
 
 
 def check_agent(config: AgentConfig, daemon: RunningDaemon | None) -> tuple[list[Finding], int]:
@@ -40,6 +58,7 @@ def check_agent(config: AgentConfig, daemon: RunningDaemon | None) -> tuple[list
     findings = workspace.fine(f"workspace {config.workspace}") + _check_permissions(config)
     doctor = IndexDoctor(config, serving)
     findings += doctor.run()
+    findings += _check_facts(config)
     room = Topic("limits", agent)
     for check in (limits.check_room, limits.check_log, limits.check_name):
         check(room, index)
@@ -85,6 +104,33 @@ def _check_permissions(config: AgentConfig) -> list[Finding]:
     return topic.fine(f"only its owner can read {index}")
 
 
+def _check_facts(config: AgentConfig) -> list[Finding]:
+    """Have SQLite check every page of the facts beside the index, if there are any."""
+    topic, path = Topic("facts", config.agent), Path(f"{config.db_path}{FACTS}")
+    if config.settings.facts.store == "lancedb" and find_spec("lancedb") is None:
+        fix = "install requirements/lancedb.txt, as docs/facts.md shows"
+        topic.error("facts.store is lancedb, and the package lancedb is not installed", fix)
+    if not path.exists():
+        return topic.findings
+    try:
+        with opened(path, None) as connection:
+            problems = [str(row[0]) for row in connection.execute("PRAGMA integrity_check")]
+            number = int(one_value(connection, "SELECT count(*) FROM facts"))
+    except (Error, OSError) as error:
+        problems, number = [str(error)], 0
+    except ChangedError:
+        return topic.fine("the facts are in use")
+    if problems != ["ok"]:
+        fix = "the next use keeps the readable ones and moves the file aside; or restore a backup"
+        topic.error(f"the facts in {path} are corrupt: {problems[0]}", fix)
+    for copy in copies_of_facts(path):
+        topic.warning(
+            f"corrupt facts were moved to {copy}",
+            f"when none is missing, remove it: rm {shlex.quote(str(copy))}",
+        )
+    return topic.fine(f"{counted(number, 'fact')} in {path}")
+
+
 def beside(index: Path) -> list[Path]:
     """Return the index and the files beside it whose names begin like its own."""
     try:
@@ -118,6 +164,7 @@ def check_leftovers(topic: Topic, index: Path, *, running: bool, rebuilding: boo
             + "; ".join(f"rm {shlex.quote(str(path))}*" for path in aside[:NAMED]),
         )
     known = [f"{index.name}{suffix}" for suffix in _OWN]
+    known += [path.name for path in copies_of_facts(Path(f"{index}{FACTS}"))]
     known += [
         f"{path.name}{suffix}" for path in (*rebuilds, *aside) for suffix in ("", *SIDE_FILES)
     ]

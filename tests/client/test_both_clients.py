@@ -20,6 +20,18 @@ from memoryd_client.schema.agents import (
     DropResult,
     ReloadResult,
 )
+from memoryd_client.schema.facts import (
+    FactCaptureBody,
+    FactCaptureResult,
+    FactForgetBody,
+    FactForgetResult,
+    FactRecallBody,
+    FactRecallResult,
+    FactsBody,
+    FactsResult,
+    FactStoreBody,
+    FactStoreResult,
+)
 from memoryd_client.schema.memory import (
     BODY_OF_OP,
     ConfigResult,
@@ -41,7 +53,7 @@ from memoryd_client.schema.memory import (
 )
 from memoryd_client.schema.promotion import PromoteBody, PromoteResult
 from memoryd_client.schema.recall import ContextBody, ContextResult, RecallBody, RecallResult
-from memoryd_client.schema.search import SearchBody, SearchResult
+from memoryd_client.schema.search import Origin, SearchBody, SearchResult
 from memoryd_client.schema.stale import StaleResult
 from memoryd_client.schema.status import StatusResult
 from memoryd_client.schema.transcripts import ExportBody, ExportResult, ImportBody, ImportResult
@@ -66,6 +78,11 @@ FILES = golden("files_result", FilesResult)
 PROBED = golden("probe_result", ProbeResult)
 EXPORTED = golden("export_result", ExportResult)
 IMPORTED = golden("import_result", ImportResult)
+FACT_STORED = golden("fact_store_result", FactStoreResult)
+FACTS_RECALLED = golden("fact_recall_result", FactRecallResult)
+FACT_FORGOTTEN = golden("fact_forget_result", FactForgetResult)
+FACTS_CAPTURED = golden("fact_capture_result", FactCaptureResult)
+FACTS = golden("facts_result", FactsResult)
 STARTED = golden("session_start_result", SessionStartResult)
 UPDATED = golden("transcript_updated_result", TranscriptUpdatedResult)
 AGENTS = golden("agents_result", AgentsResult)
@@ -159,6 +176,33 @@ CASES: list[tuple[Callable[[Client], object], Body, Body]] = [
         lambda client: client.files_page("failed", after="memory/a.md", limit=10),
         FilesBody("failed", "memory/a.md", 10),
         FILES,
+    ),
+    (lambda client: client.fact_store("tea"), FactStoreBody("tea"), FACT_STORED),
+    (
+        lambda client: client.fact_store(
+            "tea", importance=0.5, category="entity", origin=Origin.OWNER, owner="a", created_at=9
+        ),
+        FactStoreBody("tea", 0.5, "entity", Origin.OWNER, "a", 9),
+        FACT_STORED,
+    ),
+    (lambda client: client.fact_recall("tea"), FactRecallBody("tea"), FACTS_RECALLED),
+    (
+        lambda client: client.fact_recall("tea", limit=2, min_score=0.1, owner="a"),
+        FactRecallBody("tea", 2, 0.1, "a"),
+        FACTS_RECALLED,
+    ),
+    (
+        lambda client: client.fact_forget(fact_id="i", owner="a"),
+        FactForgetBody("i", None, "a"),
+        FACT_FORGOTTEN,
+    ),
+    (lambda client: client.fact_forget(query="t"), FactForgetBody(query="t"), FACT_FORGOTTEN),
+    (lambda client: client.fact_capture("tea"), FactCaptureBody("tea"), FACTS_CAPTURED),
+    (lambda client: client.facts_page(), FactsBody(), FACTS),
+    (
+        lambda client: client.facts_page("t", category="fact", owner="a", after="i", limit=2),
+        FactsBody("t", "fact", "a", "i", 2),
+        FACTS,
     ),
     (lambda client: client.probe(), Empty(), PROBED),
     (lambda client: client.session_start(), SessionStartBody(""), STARTED),

@@ -12,6 +12,12 @@ from waiting import Standing
 
 from memoryd_client import Client, errors
 from memoryd_client.schema.agents import AgentsResult
+from memoryd_client.schema.facts import (
+    FactCaptureResult,
+    FactRecallResult,
+    FactsResult,
+    FactStoreResult,
+)
 from memoryd_client.schema.memory import (
     FilesResult,
     GetResult,
@@ -46,6 +52,10 @@ REPEATED: list[tuple[Ask, Body]] = [
     (lambda client: client.sync(), golden("sync_result", SyncResult)),
     (lambda client: client.index(), INDEXED),
     (lambda client: client.files_page(), golden("files_result", FilesResult)),
+    (lambda client: client.fact_store("x"), golden("fact_store_result", FactStoreResult)),
+    (lambda client: client.fact_recall("x"), golden("fact_recall_result", FactRecallResult)),
+    (lambda client: client.fact_capture("x"), golden("fact_capture_result", FactCaptureResult)),
+    (lambda client: client.facts_page(), golden("facts_result", FactsResult)),
     (lambda client: client.probe(), golden("probe_result", ProbeResult)),
     (lambda client: client.agents(), golden("agents_result", AgentsResult)),
     (lambda client: client.session_start(), golden("session_start_result", SessionStartResult)),
@@ -56,6 +66,7 @@ REPEATED: list[tuple[Ask, Body]] = [
 ]
 SENT_ONCE: list[Ask] = [
     lambda client: client.index(force=True),
+    lambda client: client.fact_forget(query="x"),
     lambda client: client.add("/notes"),
     lambda client: client.drop("notes"),
     lambda client: client.reload(),

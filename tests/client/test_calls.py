@@ -7,6 +7,13 @@ import pytest
 
 from memoryd_client import errors
 from memoryd_client.schema.agents import AddBody, DropBody
+from memoryd_client.schema.facts import (
+    FactCaptureBody,
+    FactForgetBody,
+    FactRecallBody,
+    FactsBody,
+    FactStoreBody,
+)
 from memoryd_client.schema.memory import GetBody, TranscriptUpdatedBody
 from memoryd_client.schema.notes import NoteBody
 from memoryd_client.schema.search import SearchBody
@@ -43,6 +50,11 @@ ALL: list[Call[Any]] = [
     requests.promote(apply=False, candidate=None, limit=None),
     requests.promote(apply=True, candidate="3f2a", limit=None),
     requests.STALE,
+    requests.fact_store(FactStoreBody("x")),
+    requests.fact_recall(FactRecallBody("x")),
+    requests.fact_forget(FactForgetBody(query="x")),
+    requests.facts(FactsBody()),
+    requests.fact_capture(FactCaptureBody("x")),
     requests.PROBE,
     requests.session_start(""),
     requests.transcript_updated("/1.jsonl"),
@@ -57,7 +69,16 @@ ALL: list[Call[Any]] = [
 def test_only_what_changes_nothing_more_may_be_sent_twice() -> None:
     assert {call.op for call in ALL} == set(Op)
     once = {call.op for call in ALL if not call.repeatable}
-    assert once == {Op.INDEX, Op.NOTE, Op.PROMOTE, Op.EVENTS, Op.ADD, Op.DROP, Op.RELOAD}
+    assert once == {
+        Op.INDEX,
+        Op.NOTE,
+        Op.PROMOTE,
+        Op.FACT_FORGET,
+        Op.EVENTS,
+        Op.ADD,
+        Op.DROP,
+        Op.RELOAD,
+    }
     assert requests.note(NoteBody("x")).repeatable
     assert requests.index(force=False, provider=None).repeatable
 

@@ -34,6 +34,8 @@ ASKING = (
     *("search tea", "get x.md", "status", "files", "index", "sync", "probe", "events"),
     *("context", "recall tea", "agents", "add /w", "drop w", "reload", "ping"),
     *("export /nowhere/x.tar", "promote", "stale"),
+    *("facts list", "facts store x", "facts recall x", "facts forget x", "facts stats"),
+    *("export /nowhere/x.tar",),
 )
 """Every command that needs a running daemon."""
 

@@ -16,6 +16,7 @@ NOT_TO_HAPPEN = {
     "path": "MEMORY.md",
     "session": "s",
     "match": "word",
+    "text": "Ana likes tea",
     "delete_source": True,
     "workspace": "/etc",
     "agent": "main",

@@ -49,6 +49,9 @@ NOT_RUN = {
     "docs/providers.md": {
         ".venv/bin/pip install --require-hashes -r requirements/gguf.txt": "installs",
     },
+    "docs/facts.md": {
+        ".venv/bin/pip install --require-hashes -r requirements/lancedb.txt": "installs",
+    },
     "docs/running.md": {
         'bwrap --ro-bind / / --dev /dev --proc /proc --tmpfs "$HOME" --tmpfs /run --ro-bind'
         ' "$XDG_RUNTIME_DIR/memoryd/memoryd-agent" /run/memoryd --unshare-all --setenv'

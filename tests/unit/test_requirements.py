@@ -45,6 +45,7 @@ def wanted() -> Iterator[tuple[str, Requirement]]:
     groups = {
         "runtime": [*runtime, *extras["uvloop"]],
         "gguf": extras["gguf"],
+        "lancedb": extras["lancedb"],
         **daemon["dependency-groups"],
     }
     groups["build"] += daemon["build-system"]["requires"] + client["build-system"]["requires"]
@@ -77,7 +78,7 @@ def test_what_the_projects_require_is_pinned_at_a_version_that_they_permit() -> 
 
 def test_packages_of_one_environment_have_one_version() -> None:
     shared: dict[str, str] = {}
-    for name in ("runtime", "build", "dev", "gguf", "long"):
+    for name in ("runtime", "build", "dev", "gguf", "lancedb", "long"):
         for package, (pin, _) in pins(ROOT / f"requirements/{name}.txt").items():
             assert shared.setdefault(package, str(pin.specifier)) == str(pin.specifier), package
 

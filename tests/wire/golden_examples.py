@@ -9,6 +9,20 @@ from memoryd_client.schema.agents import (
     DropResult,
     ReloadResult,
 )
+from memoryd_client.schema.facts import (
+    Fact,
+    FactCaptureBody,
+    FactCaptureResult,
+    FactForgetBody,
+    FactForgetResult,
+    FactMatch,
+    FactRecallBody,
+    FactRecallResult,
+    FactsBody,
+    FactsResult,
+    FactStoreBody,
+    FactStoreResult,
+)
 from memoryd_client.schema.memory import (
     Check,
     ConfigResult,
@@ -161,6 +175,16 @@ FRAMES: dict[str, Frame] = {
     ),
     "error_of_connection": Error(code="bad_frame", message="not MessagePack"),
 }
+
+FACT = Fact(
+    "0b1f6c1e-5b0c-4c0e-9f5d-3f1a2b4c5d6e",
+    "Ana can't eat hazelnuts",
+    0.9,
+    "preference",
+    1_764_000_000.5,
+    Origin.OWNER,
+    "main",
+)
 
 BODIES: dict[str, Body] = {
     "empty": Empty(),
@@ -421,6 +445,28 @@ BODIES: dict[str, Body] = {
         warnings=["only the first 500 entries were compared"],
     ),
     "note_result": NoteResult("MEMORY.md#L3", "- Ana moved", duplicate=True, masked=True),
+    "fact_store_body": FactStoreBody(
+        "Ana can't eat hazelnuts",
+        0.9,
+        "preference",
+        Origin.OWNER,
+        "main",
+        1_764_000_000.0,
+    ),
+    "fact_store_body_defaults": FactStoreBody("Ana can't eat hazelnuts"),
+    "fact_store_result": FactStoreResult(FACT, duplicate=True, masked=True, warnings=["w"]),
+    "fact_recall_body": FactRecallBody("nuts", 3, 0.25, "main"),
+    "fact_recall_body_defaults": FactRecallBody("nuts"),
+    "fact_recall_result": FactRecallResult([FactMatch(FACT, 0.75)], "keyword", ["w"]),
+    "fact_forget_body": FactForgetBody(id=FACT.id, owner="main"),
+    "fact_forget_body_of_a_query": FactForgetBody(query="nuts"),
+    "fact_forget_result": FactForgetResult([FACT], [FactMatch(FACT, 0.75)], ["w"]),
+    "fact_capture_body": FactCaptureBody("I like tea", Origin.AGENT),
+    "fact_capture_body_defaults": FactCaptureBody("I like tea"),
+    "fact_capture_result": FactCaptureResult(["I like tea"]),
+    "facts_body": FactsBody("nuts", "preference", "main", FACT.id, 2),
+    "facts_body_defaults": FactsBody(),
+    "facts_result": FactsResult([FACT], "builtin", "main", {"preference": 1}, 1, FACT.id, ["w"]),
     "sessions_body": SessionsBody(after="sessions/claude/a.jsonl", limit=2),
     "sessions_body_defaults": SessionsBody(),
     "sessions_result": SessionsResult(

@@ -15,6 +15,7 @@ from golden_examples import BODIES, FRAMES
 
 from memoryd_client.schema import (
     agents,
+    facts,
     memory,
     notes,
     promotion,
@@ -79,6 +80,7 @@ def test_every_struct_of_the_protocol_has_an_example() -> None:
         cls
         for module in (
             protocol,
+            facts,
             memory,
             notes,
             promotion,

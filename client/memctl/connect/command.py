@@ -147,9 +147,9 @@ def _remarks(
 
 def _are_notes_allowed(client: Client) -> bool:
     """Return whether agents may write notes; no if the daemon can't say."""
-    from memctl.mcp.note_tool import is_allowed
+    from memctl.mcp.note_tool import SETTING, allowed
 
-    return is_allowed(client, _ASKS_S)
+    return SETTING in allowed(client, _ASKS_S)
 
 
 def _show(

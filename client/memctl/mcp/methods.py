@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, get_args
 
-from memctl.mcp import note_tool
+from memctl.mcp import fact_tools, note_tool
 from memctl.mcp.jsonrpc import (
     HANDSHAKE_VERSIONS,
     INTERNAL_ERROR,
@@ -40,6 +40,11 @@ _CAPABILITIES: dict[str, Any] = {"tools": {}, "resources": {}, "prompts": {}}
 _READING = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
 _ALWAYS_LOADED = {"anthropic/alwaysLoad": True}
 """Keeps Claude Code from hiding the tool behind its search for tools."""
+_SETTINGS = {
+    note_tool.NOTE: note_tool.SETTING,
+    **dict.fromkeys(fact_tools.DEFINITIONS, fact_tools.SETTING),
+}
+"""Tools that are off by default, and the setting that allows each."""
 _PROMPT = {
     "name": "recall",
     "title": "Recall",
@@ -72,10 +77,13 @@ def _discover(_: RpcCall) -> RpcResult:
 
 
 def _list_tools(client: Client, _: RpcCall, timeout_s: float) -> RpcResult:
-    """Return the tools; the one that writes only where the configuration allows it."""
+    """Return the tools; those that write only where the configuration allows it."""
     listed = [_definition(tool, _READING) for tool in tools.TOOLS]
-    if note_tool.is_allowed(client, timeout_s):
+    allowed = note_tool.allowed(client, timeout_s)
+    if note_tool.SETTING in allowed:
         listed.append(_definition(note_tool.DEFINITION, note_tool.ANNOTATIONS))
+    if fact_tools.SETTING in allowed:
+        listed += [_definition(*tool) for tool in fact_tools.DEFINITIONS.values()]
     return RpcResult({"tools": listed}, fresh_ms=0)
 
 
@@ -127,7 +135,7 @@ def check(call: RpcCall) -> None:
     match call.method:
         case "tools/call":
             names = [tool.name for tool in tools.TOOLS]
-            if params.get("name") not in (*names, note_tool.NOTE):
+            if params.get("name") not in (*names, *_SETTINGS):
                 raise RpcError(INVALID_PARAMS, f"Unknown tool; the tools are {', '.join(names)}")
             _arguments(call)
             _chat_type(call)
@@ -170,9 +178,14 @@ def _call_tool(client: Client, call: RpcCall, timeout_s: float) -> RpcResult:
     """Return the text of a tool; a failure is a text for the model too."""
     name, arguments, chat_type = call.params["name"], _arguments(call), _chat_type(call)
     try:
+        in_group = chat_type != "direct"
+        if (setting := _SETTINGS.get(name)) and setting not in note_tool.allowed(client, timeout_s):
+            hint = f"the user can set {setting} = true"
+            raise DeniedError(f"{name} is not allowed here", hint=hint)
         if name == note_tool.NOTE:
-            in_group = chat_type != "direct"
             text = note_tool.write(client, arguments, in_group=in_group, timeout_s=timeout_s)
+        elif name in fact_tools.DEFINITIONS:
+            text = fact_tools.run(client, name, arguments, in_group=in_group, timeout_s=timeout_s)
         else:
             found = tools.run(client, name, arguments, chat_type=chat_type, timeout_s=timeout_s)
             text = tool_answers.text(found)

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from memoryd_client.client import Client
-from memoryd_client.errors import BadRequestError, DeniedError, MemorydError
+from memoryd_client.errors import BadRequestError, MemorydError
 from memoryd_client.schema.notes import NoteKind
 from memoryd_client.schema.search import Origin
 from memoryd_client.tools import ToolDefinition
@@ -49,13 +49,13 @@ class NoteArguments(Struct, forbid_unknown_fields=True):
     supersedes: str | None = None
 
 
-def is_allowed(client: Client, timeout_s: float) -> bool:
-    """Return whether the configuration allows the tool; no if the daemon can't say."""
+def allowed(client: Client, timeout_s: float) -> set[str]:
+    """Return the settings that are true in the configuration; none if the daemon can't say."""
     try:
         values = client.config(timeout_s=timeout_s).values
     except MemorydError:
-        return False
-    return any(setting.key == SETTING and setting.value is True for setting in values)
+        return set()
+    return {setting.key for setting in values if setting.value is True}
 
 
 def write(client: Client, arguments: dict[str, Any], *, in_group: bool, timeout_s: float) -> str:
@@ -68,8 +68,6 @@ def write(client: Client, arguments: dict[str, Any], *, in_group: bool, timeout_
     except msgspec.ValidationError as error:
         takes = ", ".join(NoteArguments.__struct_fields__)
         raise BadRequestError(f"{NOTE}: {error}", hint=f"it takes {takes}") from error
-    if not is_allowed(client, timeout_s):
-        raise DeniedError(f"{NOTE} is not allowed here", hint=f"the user can set {SETTING} = true")
     result = client.note(
         wanted.text,
         file=wanted.file,

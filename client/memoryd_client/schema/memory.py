@@ -5,6 +5,13 @@ from typing import Any
 from msgspec import field
 
 from memoryd_client.schema.agents import AddBody, DropBody
+from memoryd_client.schema.facts import (
+    FactCaptureBody,
+    FactForgetBody,
+    FactRecallBody,
+    FactsBody,
+    FactStoreBody,
+)
 from memoryd_client.schema.notes import NoteBody
 from memoryd_client.schema.promotion import PromoteBody
 from memoryd_client.schema.recall import ContextBody, RecallBody
@@ -269,6 +276,11 @@ BODY_OF_OP: dict[Op, type[Body]] = {
     Op.NOTE: NoteBody,
     Op.PROMOTE: PromoteBody,
     Op.STALE: Empty,
+    Op.FACT_STORE: FactStoreBody,
+    Op.FACT_RECALL: FactRecallBody,
+    Op.FACT_FORGET: FactForgetBody,
+    Op.FACTS: FactsBody,
+    Op.FACT_CAPTURE: FactCaptureBody,
     Op.PROBE: Empty,
     Op.SESSION_START: SessionStartBody,
     Op.TRANSCRIPT_UPDATED: TranscriptUpdatedBody,

@@ -35,6 +35,7 @@ CAPABILITIES = (
     "note",
     "promote",
     "stale",
+    "facts",
 )
 
 
@@ -58,6 +59,11 @@ class Op(StrEnum):
     NOTE = "note"
     PROMOTE = "promote"
     STALE = "stale"
+    FACT_STORE = "fact_store"
+    FACT_RECALL = "fact_recall"
+    FACT_FORGET = "fact_forget"
+    FACTS = "facts"
+    FACT_CAPTURE = "fact_capture"
     PROBE = "probe"
     SESSION_START = "session_start"
     TRANSCRIPT_UPDATED = "transcript_updated"

@@ -19,6 +19,18 @@ from memoryd_client.schema.agents import (
     DropResult,
     ReloadResult,
 )
+from memoryd_client.schema.facts import (
+    FactCaptureBody,
+    FactCaptureResult,
+    FactForgetBody,
+    FactForgetResult,
+    FactRecallBody,
+    FactRecallResult,
+    FactsBody,
+    FactsResult,
+    FactStoreBody,
+    FactStoreResult,
+)
 from memoryd_client.schema.memory import (
     ConfigResult,
     Empty,
@@ -219,6 +231,38 @@ def promote(*, apply: bool, candidate: str | None, limit: int | None) -> Call[Pr
     """Ask for candidates for MEMORY.md, or have some added; see `PromoteBody`."""
     body = PromoteBody(apply, None if candidate is None else encodable(candidate), limit)
     return Call(Op.PROMOTE, body, PromoteResult, repeatable=not apply)
+
+
+def fact_store(body: FactStoreBody) -> Call[FactStoreResult]:
+    """Store a fact; see `FactStoreBody`. Repeatable, because the same fact is stored once."""
+    body.text, body.owner = encodable(body.text), encodable(body.owner)
+    return Call(Op.FACT_STORE, body, FactStoreResult)
+
+
+def fact_recall(body: FactRecallBody) -> Call[FactRecallResult]:
+    """Ask facts a question; see `FactRecallBody`."""
+    body.query, body.owner = encodable(body.query), encodable(body.owner)
+    return Call(Op.FACT_RECALL, body, FactRecallResult)
+
+
+def fact_forget(body: FactForgetBody) -> Call[FactForgetResult]:
+    """Forget a fact; see `FactForgetBody`. A second time it is not there any more."""
+    body.owner = encodable(body.owner)
+    if body.query is not None:
+        body.query = encodable(body.query)
+    return Call(Op.FACT_FORGET, body, FactForgetResult, repeatable=False)
+
+
+def fact_capture(body: FactCaptureBody) -> Call[FactCaptureResult]:
+    """Have facts taken from a message; see `FactCaptureBody`. Known facts are not stored again."""
+    body.text = encodable(body.text)
+    return Call(Op.FACT_CAPTURE, body, FactCaptureResult)
+
+
+def facts(body: FactsBody) -> Call[FactsResult]:
+    """Ask for one page of facts; see `FactsBody`."""
+    body.text, body.owner = encodable(body.text), encodable(body.owner)
+    return Call(Op.FACTS, body, FactsResult)
 
 
 def files(state: str, *, after: str | None, limit: int) -> Call[FilesResult]:

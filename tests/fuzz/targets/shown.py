@@ -14,6 +14,7 @@ import msgspec
 from memctl import json_output, render, render_transcripts, streams
 from memctl.progress import progress_text
 from memoryd_client.errors import MemorydError
+from memoryd_client.schema.facts import FactForgetBody, FactRecallBody, FactStoreBody
 from memoryd_client.schema.memory import FilesResult, GetBody
 from memoryd_client.schema.search import SearchBody, SearchResult
 from memoryd_client.schema.status import StatusResult
@@ -47,6 +48,9 @@ CALLS: list[Callable[[], Call[Any]]] = [
     lambda: requests.recall("x", max_chars=9, now=None),
     lambda: requests.STALE,
     lambda: requests.promote(apply=False, candidate=None, limit=None),
+    lambda: requests.fact_store(FactStoreBody("x")),
+    lambda: requests.fact_recall(FactRecallBody("x")),
+    lambda: requests.fact_forget(FactForgetBody(query="x")),
 ]
 _EVENTS = 15
 _HIT = {

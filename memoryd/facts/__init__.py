@@ -1,0 +1,1 @@
+"""Facts: short statements beside the notes, found by their meaning."""
