@@ -39,6 +39,8 @@ _LEAST_ROWS = 256
 _EXACT_FACTOR, _EXACT_MORE = 4, 32
 """Candidates whose cosines are computed with all bits, for each row that is asked for. The best 24
 of 100,000 random vectors were among the first 48 by 8 bits."""
+_ROUNDING = 0.006
+"""Maximum difference of a cosine by 8 bits from the exact one: 13 times the usual difference."""
 _SAMPLE, _SAMPLED_FROM = 16, 20_000
 """One of so many scores is looked at to estimate the highest ones, if there are more than that."""
 _LEAST_RESCORED, _MOST_RESCORED = 400, 2_000
@@ -87,11 +89,14 @@ class _Windows:
 
     def keep(self, places: _Places) -> None:
         """Keep only the windows at these places, in their order."""
-        self._numbers, self._scales = self.at(places)
+        self._numbers, self._scales = self._numbers[places], self._scales[places]
         self._used, self._removed = len(places), 0
 
     def at(self, places: _Places) -> Vectors8:
-        """Return a copy of the windows at these places."""
+        """Return the windows at these places, without a copy if they are all from some place on."""
+        first = places[0] if len(places) else 0
+        if np.array_equal(places, np.arange(first, self._used)):
+            return Vectors8(self._numbers[first : self._used], self._scales[first : self._used])
         return Vectors8(self._numbers[places], self._scales[places])
 
 
@@ -167,7 +172,7 @@ class VectorMatrix:
                 share = int(_RESCORED_SHARE * len(at))
                 best = _best(scores, max(k, min(max(_LEAST_RESCORED, share), _MOST_RESCORED)))
                 at, scores = at[best], self._by_windows(query, at[best], scores[best], dot_8_bits)
-            at = at[_best(scores, _EXACT_FACTOR * k + _EXACT_MORE)]
+            at = at[_within_reach(scores, k)]
             scores = self._exact(query, at)
             best = _best(scores, k)
             best = best[np.argsort(-scores[best], kind="stable")]
@@ -344,9 +349,20 @@ def _array(ids: Collection[int]) -> _Ids:
     return np.fromiter(ids, dtype=np.int64, count=len(ids))
 
 
+def _within_reach(scores: Vector, k: int) -> NDArray[np.int64]:
+    """Return the positions of the scores by 8 bits that may be among the k highest exact ones."""
+    best = _best(scores, _EXACT_FACTOR * k + _EXACT_MORE)
+    if not 0 < k < len(best):
+        return best
+    of_best = scores[best]
+    least = np.partition(of_best, len(best) - k)[len(best) - k] - 2 * _ROUNDING
+    return np.asarray(best[of_best >= least])
+
+
 def _best(scores: Vector, k: int) -> NDArray[np.int64]:
     """Return the positions of the k highest scores, in no order."""
-    k = min(k, len(scores))
+    if k >= len(scores):
+        return np.arange(len(scores))
     if k == 0:
         return np.empty(0, np.int64)
     if k * _SAMPLE < len(scores) > _SAMPLED_FROM:
