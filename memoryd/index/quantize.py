@@ -85,7 +85,7 @@ def from_12_bits(vectors: Vectors12) -> Vector:
     multiples = np.left_shift(vectors.numbers, _REST_BITS, dtype=np.int16)
     multiples += rests
     scales = vectors.scales * np.float32(1 / 16)
-    return np.multiply(multiples, scales[:, np.newaxis], dtype=np.float32)
+    return np.asarray(np.multiply(multiples, scales[:, np.newaxis], dtype=np.float32))
 
 
 def dot_8_bits(query: Vector, vectors: Vectors8) -> Vector:

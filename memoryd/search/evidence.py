@@ -4,6 +4,7 @@ All are shares of the query's weight, including terms that no chunk contains. So
 for every query, and a query about nothing in memory gets low figures.
 """
 
+import sys
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -35,6 +36,7 @@ UNSEEN_BIGRAM = 0.5
 NEAR_WORDS = 1
 NEAR_CHARS = 40
 """Maximum distance of two neighbours, in one line."""
+_FAR = sys.maxsize
 
 
 class ChunkText(NamedTuple):
@@ -232,10 +234,9 @@ def _occurrences(places: list[TermPosition]) -> float:
 
 def _are_near(text: str, first: list[TermPosition], second: list[TermPosition]) -> bool:
     """Return whether one of `first` is shortly before one of `second`, in one line."""
-    starts = [place.start for place in second]
     for place in first:
-        index = bisect_right(starts, place.start)
-        for start in starts[index : index + 2]:
+        index = bisect_right(second, (place.start, _FAR))
+        for start, *_ in second[index : index + 2]:
             if start < place.end:  # bigrams of one run share a character
                 if start - place.start <= NEAR_WORDS + 1:
                     return True

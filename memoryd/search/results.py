@@ -70,7 +70,7 @@ class LineReader:
         self,
         weights: Mapping[Term, float],
         forms: Mapping[Term, Sequence[str]] = NO_FORMS,
-        parts: Mapping[Term, Sequence[str]] = NO_FORMS,
+        parts: Mapping[Term, tuple[str, ...]] = NO_FORMS,
     ) -> None:
         self.weights = tuple(weights.values())
         self._find = weights, forms, parts

@@ -9,7 +9,6 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import accumulate
 from typing import NamedTuple
 from unicodedata import category
 
@@ -110,14 +109,12 @@ class Finder:
         self,
         terms: Iterable[Term],
         forms: Mapping[Term, Sequence[str]] = NO_FORMS,
-        parts: Mapping[Term, Sequence[str]] = NO_FORMS,
+        parts: Mapping[Term, tuple[str, ...]] = NO_FORMS,
     ) -> None:
         self.terms = tuple(terms)
         self._needles = [_needles(term, forms.get(term, ())) for term in self.terms]
-        begins = {each.text for needles in self._needles for each in needles if each.is_word}
-        self._words = _beginning_with(begins) if begins else None
         self._parts = {
-            at: (_before_separators(term.text), _part_pattern(term.text, parts[term]))
+            at: (_before_separators(term.text), partial(_part_pattern, term.text, parts[term]))
             for at, term in enumerate(self.terms)
             if term in parts
         }
@@ -132,62 +129,54 @@ class Finder:
     def places_in_each(self, texts: Sequence[FoldedText]) -> list[list[list[TermPosition]]]:
         """Return the positions of each term in each of the texts, as `places` does."""
         found: list[list[list[TermPosition]]] = [[[] for _ in self.terms] for _ in texts]
-        self._put_words(texts, found)
         for number, needles in enumerate(self._needles):
-            for (text, words), places in zip(texts, found, strict=True):
-                for needle in needles:
-                    if needle.stems is None:
-                        places[number] += _runs(text, needle.text)
-                    elif not (words and needle.is_word):
-                        places[number] += _words_with_marks(text, needle.text, needle.stems)
-                if len(needles) > 1:
+            for needle in needles:
+                if needle.stems is None:
+                    for (text, _), places in zip(texts, found, strict=True):
+                        if needle.text in text:
+                            places[number] += _runs(text, needle.text)
+                else:
+                    self._put_words(number, needle, needle.stems, texts, found)
+            if len(needles) > 1:
+                for places in found:
                     places[number].sort()
         for number, (beginning, pattern) in self._parts.items():
             for (text, _), places in zip(texts, found, strict=True):
                 if not places[number] and beginning in text:
                     places[number] = [
                         TermPosition(*match.span(), PART_OF_A_WORD)
-                        for match in pattern.finditer(text)
+                        for match in pattern().finditer(text)
                     ]
         return found
 
     def _put_words(
-        self, texts: Sequence[FoldedText], found: Sequence[Sequence[list[TermPosition]]]
+        self,
+        number: int,
+        needle: _Needle,
+        stems: frozenset[str],
+        texts: Sequence[FoldedText],
+        found: Sequence[Sequence[list[TermPosition]]],
     ) -> None:
-        """Add the positions of whole words.
+        """Add the positions of the words with one of the stems.
 
-        All are found at once: a look-up of each word in each text takes longer than all matches.
+        A word of a text that `FoldedText` has divided is looked for with the space before it.
         """
-        if self._words is None or not texts:
-            return
-        starts = [0, *accumulate(len(text.words) for text in texts)]
-        numbers: dict[str, tuple[int, ...]] = {}
-        number, start, end = 0, 0, starts[1]
-        for match in self._words.finditer("".join(text.words for text in texts)):
-            word = match[0]
-            terms = numbers.get(word)
-            if terms is None:
-                terms = numbers[word] = self._terms_of(word[1:])
-            if not terms:
+        begin = f" {needle.text}"
+        are_found: dict[str, bool] = {}
+        for (text, words), places in zip(texts, found, strict=True):
+            if not (words and needle.is_word):
+                places[number] += _words_with_marks(text, needle.text, stems)
                 continue
-            at = match.start()
-            while at >= end:
-                number += 1
-                start, end = end, starts[number + 1]
-            # The words stand one character later than in the text.
-            place = _position((at - start, at - start + len(word) - 1, 1.0))
-            for term in terms:
-                found[number][term].append(place)
-
-    def _terms_of(self, word: str) -> tuple[int, ...]:
-        """Return the numbers of the terms that a word stands for."""
-        stemmed = stem(word)
-        return tuple(
-            number
-            for number, needles in enumerate(self._needles)
-            for begin, stems, is_word in needles
-            if is_word and stems is not None and stemmed in stems and word.startswith(begin)
-        )
+            at = words.find(begin)
+            while at >= 0:
+                end = words.find(" ", at + 1)
+                word = words[at + 1 : end]
+                is_found = are_found.get(word)
+                if is_found is None:
+                    is_found = are_found[word] = stem(word) in stems
+                if is_found:  # the words stand one character later than in the text
+                    places[number].append(_position((at, end - 1, 1.0)))
+                at = words.find(begin, end)
 
 
 def terms_by_line(folded: str, places: Iterable[Sequence[TermPosition]]) -> list[list[int]]:
@@ -212,17 +201,13 @@ def _line_starts(text: str) -> tuple[int, ...]:
     return (0, *(end.end() for end in _LINE_END.finditer(text)))
 
 
-def _beginning_with(begins: Iterable[str]) -> re.Pattern[str]:
-    """Return the pattern of a space and a word that begins with one of these."""
-    return re.compile(f" (?:{'|'.join(begins)})[^ ]*")
-
-
 def _before_separators(text: str) -> str:
     """Return what every match of a part has, because a pattern takes far longer to find nothing."""
     return text[:1] if any(map(str.isdigit, text)) else text
 
 
-def _part_pattern(text: str, words: Sequence[str]) -> re.Pattern[str]:
+@lru_cache(maxsize=64)
+def _part_pattern(text: str, words: tuple[str, ...]) -> re.Pattern[str]:
     """Return the pattern of a term that begins a word, or stands where a part of a name does.
 
     An id or number may have separators in it.
