@@ -186,15 +186,22 @@ class VectorMatrix:
             ids, scores = self._row_ids[at], self._exact(query, at)
             return {int(i): float(score) for i, score in zip(ids, scores, strict=True)}
 
-    def window_cosines(self, query: Vector, row_id: int) -> list[float]:
-        """Return the cosines of a row's windows in order, one cosine for a row without windows."""
+    def window_cosines(self, query: Vector, row_ids: Collection[int]) -> dict[int, list[float]]:
+        """Return the cosines of the windows of rows in order, one for a row without windows."""
         with self._lock:
-            at = self._find(np.array([row_id]))
-            if self._window_count[at].any():
-                scores = _dot(query, self._windows.at(self._places(at)))
-            else:
-                scores = self._exact(query, at)
-            return [float(score) for score in scores]
+            at = self._find(_array(row_ids))
+            sizes = self._window_count[at]
+            found: dict[int, list[float]] = {}
+            if len(whole := at[sizes == 0]):
+                scores = self._exact(query, whole).tolist()
+                for row, score in zip(self._row_ids[whole].tolist(), scores, strict=True):
+                    found[row] = [score]
+            if len(several := at[sizes > 0]):
+                scores, first = _dot(query, self._windows.at(self._places(several))).tolist(), 0
+                sizes = self._window_count[several].tolist()
+                for row, size in zip(self._row_ids[several].tolist(), sizes, strict=True):
+                    found[row], first = scores[first : first + size], first + size
+            return found
 
     def _find(self, row_ids: _Ids) -> _Places:
         """Return the positions of those rows that there are, in any order.

@@ -69,13 +69,14 @@ class Statements:
 
     def of(self, chunk: ReadChunk) -> list[Statement]:
         """Return the lines of a chunk with most of the question's words."""
-        terms = terms_by_line(chunk.folded, chunk.places)
+        folded = chunk.stored.folded
+        terms = terms_by_line(folded, chunk.places)
         weighed = [
             (sum(self._weights[index] for index in asked), line)
             for line, asked in enumerate(terms)
             if asked
         ]
-        lines = chunk.folded.split("\n")
+        lines = folded.text.split("\n")
         return [
             Statement(lines[line], frozenset(terms[line]), weight)
             for weight, line in sorted(weighed, reverse=True)[:MOST_LINES]

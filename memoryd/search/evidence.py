@@ -7,19 +7,17 @@ for every query, and a query about nothing in memory gets low figures.
 import sys
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 from memoryd.search.lexical import Corpus
-from memoryd.search.text_match import (
+from memoryd.search.text_match import Finder, FoldedText, TermPosition, read_folded
+from memoryd.search.verbatim import (
     IN_A_TITLE,
     IN_THE_PATH,
-    Finder,
-    TermPosition,
     exactness,
-    read_folded,
     verbatim_strings,
     verbatim_units,
 )
@@ -42,15 +40,23 @@ _FAR = sys.maxsize
 class ChunkText(NamedTuple):
     """Text of a candidate, its path and headings (`context`), and its length in tokens.
 
-    `titles` are the path, the names and the titles of its file, one a line. `opens`: it is the
-    first chunk of a file that the question names.
+    `folded` and `above` are the text and the context, folded. `titles` are the path, the names and
+    the titles of its file, one a line. `opens`: it is the first chunk of a file that the question
+    names.
     """
 
     text: str
     context: str
     tokens: int
+    folded: FoldedText
+    above: FoldedText
     titles: str = ""
     opens: bool = False
+
+    @classmethod
+    def of(cls, text: str, context: str, tokens: int) -> "ChunkText":
+        """Return a candidate without titles."""
+        return cls(text, context, tokens, read_folded(text), read_folded(context))
 
 
 class Evidence(NamedTuple):
@@ -104,10 +110,9 @@ class Question:
 
 
 class Matched(NamedTuple):
-    """A chunk's evidence, its folded text, and the positions of the question's terms in that."""
+    """A chunk's evidence, and the positions of the question's terms in its folded text."""
 
     evidence: Evidence
-    folded: str = ""
     places: Sequence[Sequence[TermPosition]] = ()
 
 
@@ -121,10 +126,11 @@ def weigh(question: Question, corpus: Corpus, chunks: Sequence[ChunkText]) -> li
     units = [(unit, share) for unit in question.units if (share := _share(unit, idf) / total) > 0]
     number = {term: at for at, term in enumerate(question.terms)}
     pairs = [(number[a], number[b]) for a, b in question.pairs]
-    texts = _located(finder, [chunk.text for chunk in chunks])
-    contexts = _located(finder, [chunk.context for chunk in chunks])
+    above = {id(chunk.above): finder.places_in(chunk.above) for chunk in chunks}
     found = [
-        _match(question, pairs, units, chunk, texts[chunk.text], contexts[chunk.context])
+        _match(
+            question, pairs, units, chunk, finder.places_in(chunk.folded), above[id(chunk.above)]
+        )
         for chunk in chunks
     ]
     having = Counter(pair for matches in found for pair in matches.pairs)
@@ -141,25 +147,8 @@ def weigh(question: Question, corpus: Corpus, chunks: Sequence[ChunkText]) -> li
         if pairs:
             near = sum(pair_weight[pair] for pair in matches.pairs) / len(pairs)
         evidence = Evidence(bm25 / total, coverage / total, near, matches.unit, matches.string)
-        weighed.append(Matched(_with_title(evidence, chunk), matches.folded, matches.places))
+        weighed.append(Matched(_with_title(evidence, chunk), matches.places))
     return weighed
-
-
-class _Located(NamedTuple):
-    """A folded text, and the positions of the question's terms in it."""
-
-    folded: str
-    places: list[list[TermPosition]]
-
-
-def _located(finder: Finder, texts: Iterable[str]) -> dict[str, _Located]:
-    """Return the positions in each text; many chunks have the same path and headings."""
-    read = {text: read_folded(text) for text in texts}
-    found = finder.places_in_each(list(read.values()))
-    return {
-        text: _Located(folded.text, places)
-        for (text, folded), places in zip(read.items(), found, strict=True)
-    }
 
 
 def _with_title(evidence: Evidence, chunk: ChunkText) -> Evidence:
@@ -172,10 +161,9 @@ def _with_title(evidence: Evidence, chunk: ChunkText) -> Evidence:
 class _Matches(NamedTuple):
     """Matches in one chunk: counts of the terms, adjacent pairs, exactness of units and strings.
 
-    A pair has the numbers of its terms. `places` are the positions of the terms in `folded`.
+    A pair has the numbers of its terms. `places` are the positions of the terms in the text.
     """
 
-    folded: str
     places: list[list[TermPosition]]
     counts: list[float]
     pairs: list[tuple[int, int]]
@@ -188,11 +176,10 @@ def _match(
     pairs: Sequence[tuple[int, int]],
     units: list[tuple[str, float]],
     chunk: ChunkText,
-    located: _Located,
-    above: _Located,
+    places: list[list[TermPosition]],
+    context: list[list[TermPosition]],
 ) -> _Matches:
-    text, places = located
-    around, context = above
+    text, around = chunk.folded.text, chunk.above.text
     counts = [
         _count(here, there) if here or there else 0.0
         for here, there in zip(places, context, strict=True)
@@ -213,7 +200,7 @@ def _match(
         exact = max(exact, level)
         if unit in question.strings:
             string = max(string, level)
-    return _Matches(text, places, counts, adjacent, exact, string)
+    return _Matches(places, counts, adjacent, exact, string)
 
 
 def _count(text: list[TermPosition], context: list[TermPosition]) -> float:

@@ -15,18 +15,17 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from memoryd.index.catalog import decode_transcript
-from memoryd.index.driver import Connection
 from memoryd.messages import FileKey
 from memoryd.search.diversify import Runs, is_copy, runs_of
 from memoryd.search.fuse import Candidate
 from memoryd.search.gather import ReadChunk
 from memoryd.search.query import SOURCES
-from memoryd.search.text_match import Finder, TermPosition, terms_by_line
+from memoryd.search.text_match import Finder, FoldedText, TermPosition, terms_by_line
 from memoryd.text.fold import fold
 from memoryd.text.tokenize import NO_FORMS, Term
 from memoryd.text.voice import NOTE, UNREAD, Voice, day_of, decode_voices, least_trusted
@@ -39,10 +38,10 @@ OriginOf = Callable[[FileKey], Origin]
 """Origin of a file's words, as the configuration says."""
 Choose = Callable[[Set[int]], Sequence[Candidate]]
 """Function that chooses the candidates to show, best first, without some rows."""
-Match = tuple[str, Sequence[Sequence[TermPosition]]]
+Match = tuple[FoldedText, Sequence[Sequence[TermPosition]]]
 """A folded text, and the positions of each term in it."""
-LineCosines = Callable[[int, str], list[float]]
-"""(row, text of the chunk) → the cosine of each of its lines with the query, or nothing."""
+LineCosines = Callable[[Mapping[int, str]], Mapping[int, list[float]]]
+"""Texts of chunks by row → the cosine of each of their lines with the query, or nothing."""
 SHARE, RARE, NEAR = 3.0, 3.0, 4.0
 SHARE_BEFORE, RARE_BEFORE, SHARE_TWO_BEFORE, ASKED_BEFORE = -3.0, 3.0, 2.0, 4.0
 """Weights of the figures of a line, of the line before, and of the one before that."""
@@ -87,16 +86,16 @@ class LineReader:
 
     def match(self, text: str) -> Match:
         """Match the terms in a text."""
-        folded = fold(text)
-        return folded, self.finder.places(folded)
+        folded = FoldedText(fold(text))
+        return folded, self.finder.places_in(folded)
 
 
 @dataclass(frozen=True, slots=True)
 class Loader:
-    """Reads chunks and makes results of them, with snippets of at most `max_chars`.
+    """Makes results of chunks that have been read, with snippets of at most `max_chars`.
 
     `trusted` leaves out untrusted ones. Whose words a result is says its likeliest line. `cited`
-    are the lines to show of some rows. `chunks` have been read before, with the same terms.
+    are the lines to show of some rows.
     """
 
     chunks: Mapping[int, ReadChunk]
@@ -107,31 +106,23 @@ class Loader:
     max_chars: int
     trusted: bool
 
-    def read(self, connection: Connection, rows: Sequence[int]) -> dict[int, tuple[Any, ...]]:
-        """Return what the index has of some chunks, without those that are gone."""
-        found = connection.execute(
-            "SELECT row_id, path, source, title, date, transcript,"
-            " start_line, end_line, text, line_map, origin, voices"
-            " FROM chunks JOIN files USING (file_id)"
-            " WHERE row_id IN (SELECT value FROM json_each(?))",
-            (msgspec.json.encode(rows).decode(),),
-        )
-        return {row: tuple(columns) for row, *columns in found}
+    def load(self, candidate: Candidate, near: Sequence[float]) -> Hit | None:
+        """Return the result for a candidate; None if its chunk is not trusted.
 
-    def load(self, stored: tuple[Any, ...], candidate: Candidate) -> Hit | None:
-        """Return the result for a candidate; None if its chunk is not trusted."""
-        path, source, title, date, transcript, *place = stored
-        start_line, end_line, text, line_map, origin, voices = place
+        `near` are the cosines of its lines, if there are any.
+        """
+        stored, _, places = self.chunks[candidate.row_id]
+        _, _, _, origin, start_line, end_line, line_map, voices = stored.facts
+        (source, path), title, date, transcript, _, _ = stored.file
+        text = stored.text
         lines: Sequence[int] = range(start_line, end_line + 1)
         if line_map:  # the file's line of each line of the text
             lines = [int(line) for line in line_map.split(",")]
-        near = self.line_cosines(candidate.row_id, text)
         if candidate.row_id in self.cited:
             text = _only(text, lines, self.cited[candidate.row_id])
-        read = self.chunks.get(candidate.row_id)
         match = None
-        if read is not None and read.places and read.text == text:
-            match = read.folded, read.places
+        if places and text is stored.text:
+            match = stored.folded, places
         shown = cut_snippet(text, 1, len(lines), self.reader, self.max_chars, near, match)
         first, last = lines[shown.start_line - 1], lines[shown.end_line - 1]
         of_lines = _voices(source, origin, voices)
@@ -164,15 +155,12 @@ class Loader:
         )
 
 
-def load_distinct(
-    connection: Connection, choose: Choose, loader: Loader
-) -> list[tuple[Candidate, Hit]]:
+def load_distinct(choose: Choose, loader: Loader) -> list[tuple[Candidate, Hit]]:
     """Return the chosen candidates with their results, best first, without near copies.
 
     Others are chosen for the copies, and for candidates without a result. A result that has a word
     of the query which the better one lacks is not its copy.
     """
-    stored: dict[int, tuple[Any, ...]] = {}
     loaded: dict[int, Hit] = {}
     runs: dict[int, Runs] = {}
     left_out: set[int] = set()
@@ -180,11 +168,12 @@ def load_distinct(
         shown: list[tuple[Candidate, Hit]] = []
         known = len(left_out)
         chosen = choose(left_out)
-        stored |= loader.read(connection, [c.row_id for c in chosen if c.row_id not in stored])
+        texts = {c.row_id: loader.chunks[c.row_id].stored.text for c in chosen}
+        near = loader.line_cosines({row: text for row, text in texts.items() if row not in loaded})
         for candidate in chosen:
             row = candidate.row_id
             if row not in loaded:
-                hit = loader.load(stored[row], candidate) if row in stored else None
+                hit = loader.load(candidate, near.get(row, ()))
                 if hit is None:
                     left_out.add(row)
                     continue

@@ -1,53 +1,32 @@
-"""Matching of a query's terms and verbatim strings in texts. Pure.
-
-Terms match as in FTS5: folded and stemmed. Verbatim strings are ids, versions, paths, code and
-quotes; a match has an exactness from 0 to 1.
-"""
+"""Matching of a query's terms in texts, as FTS5 does: folded and stemmed. Pure."""
 
 import re
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, partial
+from sys import getsizeof
 from typing import NamedTuple
 from unicodedata import category
 
-from memoryd.text.fold import SPACED_WORD, UNSPACED, fold, is_unspaced, unspaced_share
-from memoryd.text.markup import as_read, has_marks
+from memoryd.text.fold import SPACED_WORD, UNSPACED, fold, is_unspaced
 from memoryd.text.parts import PART, is_emoji
 from memoryd.text.stem import common_beginning, stem
 from memoryd.text.tokenize import NO_FORMS, Term
 
-_QUOTED = re.compile(r'["“”„«»「『]([^"“”«»」』]{2,200})["“”«»」』]')
 _LINE_END = re.compile("\n")
 _BETWEEN_WORDS = re.compile(rf"[\W_{UNSPACED}]")
 _ASCII_BETWEEN_WORDS = {code: " " for code in range(128) if not chr(code).isalnum()}
-REMEMBERED_TEXTS = 1_024
-"""Chunks that are kept folded, 4 KiB each: the same ones are candidates again and again."""
-_AROUND = ".,;:!?()[]{}<>\"'“”‘’`…。、？！，；：（）「」"
-_INNER = re.compile(r"\w[^\w\s'’]+\w|\w_\w|_\w|[a-z][A-Z]|\d[A-Za-z]|[A-Za-z]\d")
-"""Punctuation, a change of case, or letters beside digits: not found in words of prose."""
-_CODE = re.compile(r"\w\(|[={}|\\~]|\s--?\w|::|->")
-_CONNECT = "._-/@:+#~"
-"""Characters that join two letters or digits to one string."""
+REMEMBERED_TEXTS = 256
+"""Paths with headings that are kept folded: many chunks have the same."""
+_MOST_LOOK_UPS = 64
+"""Terms whose positions a text remembers."""
+_LOOK_UP_BYTES, _POSITION_BYTES = 150, 120
+"""About the memory of a remembered term, and of each of its positions."""
 _ALIKE_CHARS = 2
 """Characters with which forms must begin alike to be looked for at once."""
-_UNSPACED_QUERY = 0.3
-"""Share of its characters in scripts without spaces above which a query is in such a script."""
-_OF_DATES = re.compile(r"\d+\s*(?=[年月日년월일])")
-_SHORTEST, _SHORT_WORDS, _SHORT_CHARS = 3, 6, 60
-
 PART_OF_A_WORD = 0.6
 """Weight of a part of a word, as a share of that of a whole one."""
 _SEPARATED = r"[ .\-/()\u00a0]{0,2}"
-INSIDE_A_WORD = 0.2
-BEHIND_A_V = 0.7
-INSIDE_A_STRING = 0.6
-OTHER_CASE = 0.93
-OTHER_MARKS = 0.93
-ACROSS_MARKS = 0.97
-IN_THE_PATH = 0.6
-IN_A_TITLE = 0.9
 
 
 class TermPosition(NamedTuple):
@@ -65,30 +44,50 @@ _position = partial(tuple.__new__, TermPosition)
 """Makes a position of a tuple, in half the time."""
 
 
-class FoldedText(NamedTuple):
+class FoldedText:
     """A folded text, and its `words`: a space stands in place of each character between two.
 
     `words` has one more space at the start and at the end. It is empty if the text has marks, which
-    are parts of words.
+    are parts of words. A text remembers where it has the terms of the last questions.
     """
 
-    text: str
-    words: str
+    __slots__ = ("_line_starts", "_positions", "size_bytes", "text", "words")
 
-    @classmethod
-    def of(cls, folded: str) -> "FoldedText":
-        """Return the words of a text that `fold` has returned."""
+    def __init__(self, folded: str) -> None:
+        """Read the words of a text that `fold` has returned."""
+        self.text, self.words = folded, ""
         if folded.isascii():
-            return cls(folded, f" {folded.translate(_ASCII_BETWEEN_WORDS)} ")
-        if any(category(char)[0] == "M" for char in set(folded) if not char.isascii()):
-            return cls(folded, "")
-        return cls(folded, f" {_BETWEEN_WORDS.sub(' ', folded)} ")
+            self.words = f" {folded.translate(_ASCII_BETWEEN_WORDS)} "
+        elif not any(category(char)[0] == "M" for char in set(folded) if not char.isascii()):
+            self.words = f" {_BETWEEN_WORDS.sub(' ', folded)} "
+        self.size_bytes = getsizeof(folded) + getsizeof(self.words)
+        self._positions: dict[str, list[TermPosition]] = {}
+        self._line_starts: tuple[int, ...] = ()
+
+    def known(self, looked_for: str) -> list[TermPosition] | None:
+        """Return the remembered positions of what `Finder` looks for."""
+        return self._positions.get(looked_for)
+
+    def remember(self, looked_for: str, positions: list[TermPosition]) -> None:
+        """Remember the positions of what `Finder` looks for, which nobody changes any more."""
+        if len(self._positions) >= _MOST_LOOK_UPS:
+            self._positions = {}
+            self.size_bytes = getsizeof(self.text) + getsizeof(self.words)
+        self._positions[looked_for] = positions
+        self.size_bytes += _LOOK_UP_BYTES + _POSITION_BYTES * len(positions)
+
+    @property
+    def line_starts(self) -> tuple[int, ...]:
+        """Return where each line starts."""
+        if not self._line_starts:
+            self._line_starts = (0, *(end.end() for end in _LINE_END.finditer(self.text)))
+        return self._line_starts
 
 
 @lru_cache(maxsize=REMEMBERED_TEXTS)
 def read_folded(text: str) -> FoldedText:
-    """Fold the text of a chunk."""
-    return FoldedText.of(fold(text))
+    """Fold a text that is read again and again."""
+    return FoldedText(fold(text))
 
 
 class _Needle(NamedTuple):
@@ -100,6 +99,10 @@ class _Needle(NamedTuple):
     text: str
     stems: frozenset[str] | None
     is_word: bool = False
+
+    def has(self, word: str) -> bool:
+        """Return whether a word that begins with the text is meant."""
+        return self.stems is None or stem(word) in self.stems
 
 
 class Finder:
@@ -113,78 +116,59 @@ class Finder:
     ) -> None:
         self.terms = tuple(terms)
         self._needles = [_needles(term, forms.get(term, ())) for term in self.terms]
-        self._parts = {
-            at: (_before_separators(term.text), partial(_part_pattern, term.text, parts[term]))
-            for at, term in enumerate(self.terms)
-            if term in parts
-        }
+        self._parts = [parts.get(term, ()) for term in self.terms]
+        self._looked_for = [
+            "\0".join((*term[:1], "*" if term.prefix else "", *forms.get(term, ()), "", *of_term))
+            for term, of_term in zip(self.terms, self._parts, strict=True)
+        ]
 
     def places(self, folded: str) -> list[list[TermPosition]]:
         """Return the positions of each term in a text that `fold` has returned.
 
         Parts of words count only where the text has no whole one.
         """
-        return self.places_in_each([FoldedText.of(folded)])[0]
+        return self.places_in(FoldedText(folded))
 
-    def places_in_each(self, texts: Sequence[FoldedText]) -> list[list[list[TermPosition]]]:
-        """Return the positions of each term in each of the texts, as `places` does."""
-        found: list[list[list[TermPosition]]] = [[[] for _ in self.terms] for _ in texts]
-        for number, needles in enumerate(self._needles):
-            for needle in needles:
-                if needle.stems is None:
-                    for (text, _), places in zip(texts, found, strict=True):
-                        if needle.text in text:
-                            places[number] += _runs(text, needle.text)
-                else:
-                    self._put_words(number, needle, needle.stems, texts, found)
-            if len(needles) > 1:
-                for places in found:
-                    places[number].sort()
-        for number, (beginning, pattern) in self._parts.items():
-            for (text, _), places in zip(texts, found, strict=True):
-                if not places[number] and beginning in text:
-                    places[number] = [
-                        TermPosition(*match.span(), PART_OF_A_WORD)
-                        for match in pattern().finditer(text)
-                    ]
+    def places_in(self, text: FoldedText) -> list[list[TermPosition]]:
+        """Return the positions of each term, as `places` does; nobody may change them."""
+        found: list[list[TermPosition]] = []
+        for number, looked_for in enumerate(self._looked_for):
+            positions = text.known(looked_for)
+            if positions is None:
+                positions = self._look_up(number, text)
+                text.remember(looked_for, positions)
+            found.append(positions)
         return found
 
-    def _put_words(
-        self,
-        number: int,
-        needle: _Needle,
-        stems: frozenset[str],
-        texts: Sequence[FoldedText],
-        found: Sequence[Sequence[list[TermPosition]]],
-    ) -> None:
-        """Add the positions of the words with one of the stems.
-
-        A word of a text that `FoldedText` has divided is looked for with the space before it.
-        """
-        begin = f" {needle.text}"
-        are_found: dict[str, bool] = {}
-        for (text, words), places in zip(texts, found, strict=True):
-            if not (words and needle.is_word):
-                places[number] += _words_with_marks(text, needle.text, stems)
-                continue
-            at = words.find(begin)
-            while at >= 0:
-                end = words.find(" ", at + 1)
-                word = words[at + 1 : end]
-                is_found = are_found.get(word)
-                if is_found is None:
-                    is_found = are_found[word] = stem(word) in stems
-                if is_found:  # the words stand one character later than in the text
-                    places[number].append(_position((at, end - 1, 1.0)))
-                at = words.find(begin, end)
+    def _look_up(self, number: int, text: FoldedText) -> list[TermPosition]:
+        found: list[TermPosition] = []
+        needles = self._needles[number]
+        for needle in needles:
+            if needle.stems is None:
+                found += _runs(text.text, needle.text)
+            elif text.words and needle.is_word:
+                found += _words(text.words, needle)
+            else:
+                found += _words_with_marks(text.text, needle)
+        if len(needles) > 1:
+            found.sort()
+        if not found and self._parts[number]:
+            term = self.terms[number].text
+            if _before_separators(term) in text.text:
+                pattern = _part_pattern(term, self._parts[number])
+                found += [
+                    TermPosition(*match.span(), PART_OF_A_WORD)
+                    for match in pattern.finditer(text.text)
+                ]
+        return found
 
 
-def terms_by_line(folded: str, places: Iterable[Sequence[TermPosition]]) -> list[list[int]]:
+def terms_by_line(folded: FoldedText, places: Iterable[Sequence[TermPosition]]) -> list[list[int]]:
     """Return the numbers of the terms in each line of a text, by the positions of each term.
 
     No match spans lines. The positions of a term are in order.
     """
-    starts = _line_starts(folded)
+    starts = folded.line_starts
     found: list[list[int]] = [[] for _ in starts]
     for number, of_term in enumerate(places):
         last = -1
@@ -194,11 +178,6 @@ def terms_by_line(folded: str, places: Iterable[Sequence[TermPosition]]) -> list
                 found[line].append(number)
                 last = line
     return found
-
-
-@lru_cache(maxsize=REMEMBERED_TEXTS)
-def _line_starts(text: str) -> tuple[int, ...]:
-    return (0, *(end.end() for end in _LINE_END.finditer(text)))
 
 
 def _before_separators(text: str) -> str:
@@ -248,16 +227,28 @@ def _beginning(stemmed: str) -> str:
     return stemmed[: len(stemmed) - put] or stemmed
 
 
-def _words_with_marks(text: str, needle: str, stems: frozenset[str]) -> list[TermPosition]:
-    found = []
-    at = text.find(needle) if needle else -1
+def _words(words: str, needle: _Needle) -> list[TermPosition]:
+    """Return where the words of a text are meant; each has a space before and behind it."""
+    begin, found = f" {needle.text}", []
+    at = words.find(begin)
     while at >= 0:
-        end = at + len(needle)
+        end = words.find(" ", at + 1)
+        if needle.has(words[at + 1 : end]):  # it stands one character earlier in the text
+            found.append(_position((at, end - 1, 1.0)))
+        at = words.find(begin, end)
+    return found
+
+
+def _words_with_marks(text: str, needle: _Needle) -> list[TermPosition]:
+    found = []
+    at = text.find(needle.text) if needle.text else -1
+    while at >= 0:
+        end = at + len(needle.text)
         if at == 0 or not _is_letter(text[at - 1]):
             end = max(end, _word_end(text, at))
-            if stem(text[at:end]) in stems:
+            if needle.has(text[at:end]):
                 found.append(TermPosition(at, end))
-        at = text.find(needle, end)
+        at = text.find(needle.text, end)
     return found
 
 
@@ -283,94 +274,3 @@ def _runs(text: str, needle: str) -> list[TermPosition]:
         found.append(TermPosition(at, at + len(needle)))
         at = text.find(needle, at + 1)
     return found
-
-
-def verbatim_strings(query: str) -> list[str]:
-    """Return the verbatim strings of a query: quoted text, and words that are not prose.
-
-    Beside characters of a script without spaces, a number or a word in other letters is a name.
-    """
-    normal = unicodedata.normalize("NFKC", query)
-    found = [quoted.strip() for quoted in _QUOTED.findall(normal)]
-    words = _split_at_unspaced(normal)
-    found += [word for word in words if len(word) >= _SHORTEST and _INNER.search(word)]
-    if unspaced_share(normal) > _UNSPACED_QUERY:
-        names = _OF_DATES.sub(" ", normal)
-        found += [word for word in _split_at_unspaced(names) if word.isalnum()]
-    return list(dict.fromkeys(string for string in found if string))
-
-
-def _split_at_unspaced(text: str) -> list[str]:
-    spaced = "".join(" " if is_unspaced(char) else char for char in text)
-    return [token.strip(_AROUND) for token in spaced.split()]
-
-
-def verbatim_units(query: str) -> list[str]:
-    """Return the verbatim strings of a query, and a short query of several words as a whole."""
-    found = verbatim_strings(query)
-    whole = unicodedata.normalize("NFKC", query).strip().strip('"')
-    words = whole.split()
-    short = len(words) <= _SHORT_WORDS and len(whole) <= _SHORT_CHARS
-    asks = whole.endswith(("?", "？", "。"))
-    several = len(words) > 1 or any(map(is_unspaced, whole)) or not whole.isalpha()
-    if len(whole) > 1 and ((short and not asks and several) or _CODE.search(whole)):
-        found.append(whole)
-    return list(dict.fromkeys(unit for unit in found if unit))
-
-
-def exactness(unit: str, text: str, folded: str | None = None) -> float:
-    """Return the exactness of a string's best match in a text: 0 if absent, 1 if identical.
-
-    Several words also match across emphasis, code marks, links and the end of a line, and so do
-    characters of scripts without spaces. `folded` is the folded text, for callers who have it.
-    """
-    exact = _best_exactness(unit, text, folded)
-    if exact == 0.0 and has_marks(text):
-        words = unit.split()
-        pieces: Iterable[str] = ()
-        if any(map(is_unspaced, unit)):
-            pieces = unit.replace(" ", "")
-        elif len(words) > 1:
-            pieces = words
-        lowered = text.casefold()
-        if pieces and all(piece.casefold() in lowered for piece in pieces):
-            phrase = " ".join(words)
-            exact = ACROSS_MARKS * (
-                _best_exactness(phrase, as_read(text))
-                or _best_exactness(phrase, as_read(text, targets=True))
-            )
-    return exact
-
-
-def _best_exactness(unit: str, text: str, folded_text: str | None = None) -> float:
-    exact = _exactness(unit, unit.casefold(), text, text.casefold())
-    if exact == 1.0 or (unit.isascii() and text.isascii()):
-        return exact
-    folded = fold(unit)
-    folded_text = fold(text) if folded_text is None else folded_text
-    return max(exact, OTHER_MARKS * _exactness(folded, folded, folded_text, folded_text))
-
-
-def _exactness(unit: str, lowered: str, text: str, lower_text: str) -> float:
-    best = 0.0
-    same_length = len(lower_text) == len(text)
-    padded = f"  {lower_text}  "
-    at = lower_text.find(lowered) if lowered else -1  # folding leaves nothing of marks alone
-    while at >= 0 and best < 1.0:
-        end = at + len(lowered)
-        far, near = padded[at], padded[at + 1]
-        is_version = lowered[0].isdigit() and near == "v" and not far.isalnum()
-        before = BEHIND_A_V if is_version else _at_edge(lowered[0], near, far)
-        value = min(before, _at_edge(lowered[-1], padded[end + 2], padded[end + 3]))
-        if same_length and text[at:end] != unit:
-            value *= OTHER_CASE
-        best = max(best, value)
-        at = lower_text.find(lowered, at + 1)
-    return best
-
-
-def _at_edge(own: str, near: str, far: str) -> float:
-    """Return the exactness at one end of a match, from its last and the next two characters."""
-    if own.isalnum() and near.isalnum() and not is_unspaced(near):
-        return INSIDE_A_WORD
-    return INSIDE_A_STRING if near in _CONNECT and far.isalnum() else 1.0
