@@ -121,54 +121,60 @@ def weigh(question: Question, corpus: Corpus, chunks: Sequence[ChunkText]) -> li
     idf = {term: corpus.weight(term) for term in question.terms}
     total = sum(idf[term] * _counted(term, corpus) for term in question.terms)
     if total <= 0:
-        return [Matched(_with_title(NO_EVIDENCE, chunk)) for chunk in chunks]
+        return [
+            Matched(_with_title(NO_EVIDENCE) if chunk.opens else NO_EVIDENCE) for chunk in chunks
+        ]
     finder = Finder(question.terms, corpus.forms, corpus.parts)
     units = [(unit, share) for unit in question.units if (share := _share(unit, idf) / total) > 0]
     number = {term: at for at, term in enumerate(question.terms)}
     pairs = [(number[a], number[b]) for a, b in question.pairs]
-    above = {id(chunk.above): finder.places_in(chunk.above) for chunk in chunks}
+    contexts = list({id(chunk.above): chunk.above for chunk in chunks}.values())
+    above = dict(zip(map(id, contexts), finder.places_in(contexts), strict=True))
+    texts = finder.places_in([chunk.folded for chunk in chunks])
     found = [
-        _match(
-            question, pairs, units, chunk, finder.places_in(chunk.folded), above[id(chunk.above)]
-        )
-        for chunk in chunks
+        _match(question, pairs, units, chunk, places, above[id(chunk.above)])
+        for chunk, places in zip(chunks, texts, strict=True)
     ]
     having = Counter(pair for matches in found for pair in matches.pairs)
     pair_weight = {pair: corpus.idf(count) / corpus.idf(0) for pair, count in having.items()}
     weights = list(idf.values())
     weighed: list[Matched] = []
-    for matches, chunk in zip(found, chunks, strict=True):
+    for matches, chunk, places in zip(found, chunks, texts, strict=True):
         crowd = K1 * (1 - B + B * chunk.tokens / corpus.mean_tokens)
-        counted = [(weight, n) for weight, n in zip(weights, matches.counts, strict=True) if n]
-        bm25 = sum(weight * count / (count + crowd) for weight, count in counted)
-        coverage = sum(weight * min(1.0, count) for weight, count in counted)
-        # A single term has no neighbour that could be missing.
-        near = coverage / total
-        if pairs:
+        bm25 = coverage = near = 0.0
+        for number, count in matches.counts:
+            weight = weights[number]
+            bm25 += weight * count / (count + crowd)
+            coverage += weight if count >= 1.0 else weight * count
+        if not pairs:  # a single term has no neighbour that could be missing
+            near = coverage / total
+        elif matches.pairs:
             near = sum(pair_weight[pair] for pair in matches.pairs) / len(pairs)
         evidence = Evidence(bm25 / total, coverage / total, near, matches.unit, matches.string)
-        weighed.append(Matched(_with_title(evidence, chunk), matches.places))
+        if chunk.opens:
+            evidence = _with_title(evidence)
+        weighed.append(Matched(evidence, places))
     return weighed
 
 
-def _with_title(evidence: Evidence, chunk: ChunkText) -> Evidence:
-    """Return the evidence of a chunk, which its title completes if the question is that title."""
-    if not chunk.opens:
-        return evidence
+def _with_title(evidence: Evidence) -> Evidence:
+    """Return the evidence of a chunk of which the question is the title, which completes it."""
     return evidence._replace(coverage=1.0, adjacency=1.0, verbatim=1.0, title=1.0)
 
 
 class _Matches(NamedTuple):
-    """Matches in one chunk: counts of the terms, adjacent pairs, exactness of units and strings.
+    """Matches in one chunk: adjacent pairs, exactness of units and strings, counts of the terms.
 
-    A pair has the numbers of its terms. `places` are the positions of the terms in the text.
+    Terms, and those of pairs, are given by their numbers.
     """
 
-    places: list[list[TermPosition]]
-    counts: list[float]
-    pairs: list[tuple[int, int]]
-    unit: float
-    string: float
+    counts: list[tuple[int, float]]
+    pairs: Sequence[tuple[int, int]]
+    unit: float = 0.0
+    string: float = 0.0
+
+
+_NOTHING = _Matches([], ())
 
 
 def _match(
@@ -181,15 +187,20 @@ def _match(
 ) -> _Matches:
     text, around = chunk.folded.text, chunk.above.text
     counts = [
-        _count(here, there) if here or there else 0.0
-        for here, there in zip(places, context, strict=True)
+        (number, _count(here, there))
+        for number, (here, there) in enumerate(zip(places, context, strict=True))
+        if here or there
     ]
-    adjacent = [
-        (a, b)
-        for a, b in pairs
-        if (places[a] and places[b] and _are_near(text, places[a], places[b]))
-        or (context[a] and context[b] and _are_near(around, context[a], context[b]))
-    ]
+    adjacent: Sequence[tuple[int, int]] = ()
+    if len(counts) > 1:
+        adjacent = [
+            (a, b)
+            for a, b in pairs
+            if (places[a] and places[b] and _are_near(text, places[a], places[b]))
+            or (context[a] and context[b] and _are_near(around, context[a], context[b]))
+        ]
+    if not units:
+        return _Matches(counts, adjacent) if counts else _NOTHING
     exact = string = 0.0
     for unit, share in units:
         level = exactness(unit, chunk.text, text)
@@ -200,7 +211,7 @@ def _match(
         exact = max(exact, level)
         if unit in question.strings:
             string = max(string, level)
-    return _Matches(places, counts, adjacent, exact, string)
+    return _Matches(counts, adjacent, exact, string)
 
 
 def _count(text: list[TermPosition], context: list[TermPosition]) -> float:

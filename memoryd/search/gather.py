@@ -198,7 +198,7 @@ def _is_phrase(excluded: str) -> bool:
 def _is_ruled_out(
     chunk: StoredChunk, without: Finder, banned: Sequence[str], required: Sequence[str]
 ) -> bool:
-    if without.terms and any(without.places_in(chunk.folded)):
+    if without.terms and any(without.places_in([chunk.folded])[0]):
         return True
     if any(exactness(phrase, chunk.text) >= CONTAINS for phrase in banned):
         return True

@@ -87,7 +87,7 @@ class LineReader:
     def match(self, text: str) -> Match:
         """Match the terms in a text."""
         folded = FoldedText(fold(text))
-        return folded, self.finder.places_in(folded)
+        return folded, self.finder.places_in([folded])[0]
 
 
 @dataclass(frozen=True, slots=True)
