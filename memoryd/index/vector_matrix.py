@@ -151,8 +151,9 @@ class VectorMatrix:
         *,
         file_ids: Collection[int] | None = None,
         without: Collection[int] = (),
+        also: Collection[int] = (),
     ) -> list[tuple[int, float]]:
-        """Return the k nearest rows as (row_id, cosine), best first.
+        """Return the k nearest rows as (row_id, cosine), best first, then others in `also`.
 
         `query` has shape (dims,) and length 1. With `file_ids` only rows of those files are
         candidates, and never the rows in `without`: the filter comes before the cut, so that others
@@ -173,11 +174,19 @@ class VectorMatrix:
                 best = _best(scores, max(k, min(max(_LEAST_RESCORED, share), _MOST_RESCORED)))
                 at, scores = at[best], self._by_windows(query, at[best], scores[best], dot_8_bits)
             at = at[_within_reach(scores, k)]
+            nearest = len(at)
+            if also:
+                of_others = self._find(_array(also))
+                at = np.concatenate([at, of_others[~np.isin(of_others, at)]])
             scores = self._exact(query, at)
-            best = _best(scores, k)
+            best = _best(scores[:nearest], k)
             best = best[np.argsort(-scores[best], kind="stable")]
+            if also:
+                best = np.concatenate([best, np.delete(np.arange(len(at)), best)])
             ids = self._row_ids[at[best]]
-            return [(int(i), float(s)) for i, s in zip(ids, scores[best], strict=True)]
+            found = list(zip(ids.tolist(), scores[best].tolist(), strict=True))
+            asked = set(also)
+            return found[:k] + [each for each in found[k:] if each[0] in asked]
 
     def cosines(self, query: Vector, row_ids: Iterable[int]) -> dict[int, float]:
         """Return the cosines of the rows that have a vector, as `search` computes them."""

@@ -17,7 +17,7 @@ from memoryd.index.catalog import decode_properties
 from memoryd.index.catalog import named as searched_of
 from memoryd.index.driver import Connection
 from memoryd.messages import FileKey
-from memoryd.search.lexical import read_lengths
+from memoryd.search.lexical import read_lengths, version_of
 from memoryd.search.text_match import FoldedText, read_folded
 from memoryd.text.fold import fold
 from memoryd.text.front_matter import names
@@ -121,10 +121,7 @@ class ChunkCache:
         Call it after the rows were found: what was written before that is noticed.
         """
         self._forget_old()
-        version = (
-            self._connection.execute("PRAGMA data_version").fetchone()[0],
-            self._connection.total_changes,
-        )
+        version = version_of(self._connection)
         if version != self._version:
             self._version = version
             self._valid, self._sized, self._files = set(), set(), {}

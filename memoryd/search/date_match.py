@@ -15,7 +15,7 @@ from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers
 from memoryd.text import periods
 from memoryd.text.date_words import date_words, tokens_of
 from memoryd.text.dates import NO_DATES, Dates, find_dates
-from memoryd.text.fold import is_unspaced
+from memoryd.text.fold import has_unspaced
 from memoryd.text.periods import Date, Period, read_period
 from memoryd.text.tokenize import index_words, query_terms
 
@@ -164,7 +164,7 @@ class AskedDate:
 
     def _has_month(self, text: str) -> bool:
         """Return whether a month of the date may stand in a text; far cheaper than reading it."""
-        if any(map(is_unspaced, text)):
+        if has_unspaced(text):
             return True
         return not self._months.isdisjoint(token[0] for token in tokens_of(text.lower()))
 

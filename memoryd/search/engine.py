@@ -24,7 +24,7 @@ from memoryd.search.fuse import Candidate
 from memoryd.search.gather import Gathered, gather
 from memoryd.search.lexical import UNKNOWN
 from memoryd.search.query import MAX_GLOB_CHARS, MAX_GLOB_STARS, SOURCES, Filters, parse
-from memoryd.search.ranking import Ranking, first_of
+from memoryd.search.ranking import Ranking
 from memoryd.search.results import (
     LineReader,
     Loader,
@@ -88,8 +88,8 @@ class SearchEngine:
     ) -> SearchResult:
         """Search. Raises `BadQueryError`; a failing retriever becomes a warning of the answer.
 
-        Only `visible` files are searched. `gone` returns which files of the results to be shown no
-        longer exist on disk.
+        Only `visible` files are searched. `gone` returns which files of results no longer exist on
+        disk.
         """
         started = time.perf_counter()
         generation = None
@@ -152,10 +152,13 @@ class SearchEngine:
         )
         encoded, result.warnings = await retrievers.embed()
         found = await retrievers.read(partial(self._find, wanted=wanted, encoded=encoded))
-        if gone is not None and found.first:
-            keys = {row: found.gathered.chunks[row].stored.key for row in found.first}
-            if lost := await gone(set(keys.values())):
-                await asyncio.to_thread(found.load, lost)
+        present, lost = set[FileKey](), set[FileKey]()
+        while gone is not None and (unseen := found.files - present):
+            if not (missing := await gone(unseen)):
+                break
+            present |= unseen - missing
+            lost |= missing
+            await asyncio.to_thread(found.load, lost)
         result.warnings += found.warnings
         rating = rate([candidate for candidate, _ in found.shown], found.candidates)
         result.confidence = rating.answer
@@ -229,7 +232,6 @@ class SearchEngine:
         found = _Found(
             candidates=candidates,
             gathered=gathered,
-            first=[c.row_id for c in first_of(candidates, wanted.min_score, wanted.max_results)],
             mode=encoded.mode,
             warnings=warnings,
             ranking=ranking,
@@ -275,14 +277,10 @@ class _Wanted:
 
 @dataclass(slots=True)
 class _Found:
-    """The candidates of a search, best first, and the results to show of them.
-
-    `first` are the rows of those that may be shown.
-    """
+    """The candidates of a search, best first, and the results to show of them."""
 
     candidates: list[Candidate]
     gathered: Gathered
-    first: list[int]
     mode: str
     warnings: list[str]
     ranking: Ranking
@@ -293,6 +291,11 @@ class _Found:
     @property
     def reader(self) -> LineReader:
         return self.loader.reader
+
+    @property
+    def files(self) -> set[FileKey]:
+        """Return the files of the results."""
+        return {self.gathered.chunks[c.row_id].stored.key for c, _ in self.shown}
 
     def load(self, lost: Set[FileKey] = frozenset()) -> None:
         """Make the results, without those of lost files. Blocks."""

@@ -139,11 +139,11 @@ def weigh(question: Question, corpus: Corpus, chunks: Sequence[ChunkText]) -> li
     pair_weight = {pair: corpus.idf(count) / corpus.idf(0) for pair, count in having.items()}
     weights = list(idf.values())
     weighed: list[Matched] = []
-    for matches, chunk, places in zip(found, chunks, texts, strict=True):
+    for matches, chunk, of_terms in zip(found, chunks, texts, strict=True):
         crowd = K1 * (1 - B + B * chunk.tokens / corpus.mean_tokens)
         bm25 = coverage = near = 0.0
-        for number, count in matches.counts:
-            weight = weights[number]
+        for term, count in matches.counts:
+            weight = weights[term]
             bm25 += weight * count / (count + crowd)
             coverage += weight if count >= 1.0 else weight * count
         if not pairs:  # a single term has no neighbour that could be missing
@@ -153,7 +153,7 @@ def weigh(question: Question, corpus: Corpus, chunks: Sequence[ChunkText]) -> li
         evidence = Evidence(bm25 / total, coverage / total, near, matches.unit, matches.string)
         if chunk.opens:
             evidence = _with_title(evidence)
-        weighed.append(Matched(evidence, places))
+        weighed.append(Matched(evidence, of_terms))
     return weighed
 
 

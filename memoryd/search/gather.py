@@ -14,7 +14,7 @@ from memoryd.search.query import Query
 from memoryd.search.retrievers import FileIds, Retrieved, Retrievers
 from memoryd.search.text_match import Finder, TermPosition
 from memoryd.search.verbatim import exactness
-from memoryd.text.fold import fold, is_unspaced
+from memoryd.text.fold import fold, has_unspaced
 from memoryd.text.parts import EMOJI_MARK
 from memoryd.text.tokenize import Term, index_words
 from memoryd_client.schema.search import Origin
@@ -102,8 +102,9 @@ def gather(
         opening=opening,
     )
     if not weighted:
-        others = [row for row in rows if row not in cosines]
-        cosines = cosines | retrievers.cosines(encoded.vector, others)
+        cosines = cosines | retrieved.other_cosines
+        if others := [row for row in (*exact, *opening, *more) if row not in cosines]:
+            cosines = cosines | retrievers.cosines(encoded.vector, others)
     return Gathered(
         chunks,
         retrieved.bm25,
@@ -192,7 +193,7 @@ def exact_rows(
 
 
 def _is_phrase(excluded: str) -> bool:
-    return not excluded.isalnum() or any(map(is_unspaced, excluded))
+    return not excluded.isalnum() or has_unspaced(excluded)
 
 
 def _is_ruled_out(

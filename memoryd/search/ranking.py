@@ -19,7 +19,7 @@ from memoryd.search.retrievers import EncodedQuery
 
 NOTES, _ = SOURCES
 SPARE = 2
-"""Factor on the results: so many are checked on disk, and spread out."""
+"""Factor on the results: so many candidates are spread out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,8 @@ class Ranking:
         """Return the candidates to show, of those that are left."""
         mmr = self.settings.hybrid.mmr
         if mmr.enabled:
-            passed = first_of(candidates, min_score, max_results)
+            passed = [c for c in candidates if c.unaged_score >= min_score]
+            passed = passed[: SPARE * max_results]
             return spread(passed, gathered.texts, balance=mmr.balance, most=max_results)
         notes, others = list[Candidate](), list[Candidate]()
         for c in candidates:
@@ -139,10 +140,3 @@ class Ranking:
         return balance(
             notes, others, min_score=min_score, max_results=max_results, fill=self._is_weighted
         )
-
-
-def first_of(
-    candidates: Sequence[Candidate], min_score: float, max_results: int
-) -> list[Candidate]:
-    """Return the first candidates with at least `min_score`, more than are shown."""
-    return [c for c in candidates if c.unaged_score >= min_score][: SPARE * max_results]

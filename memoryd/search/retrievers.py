@@ -3,7 +3,7 @@
 A retriever that can't run leaves a warning, and the other one answers.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -70,10 +70,14 @@ class EncodedQuery:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """The best chunks of some files: SQLite's bm25() and cosines by row, best first."""
+    """The best chunks of some files: SQLite's bm25() and cosines by row, best first.
+
+    `other_cosines` are those of chunks that only the keyword retriever found.
+    """
 
     bm25: dict[int, float]
     cosines: dict[int, float]
+    other_cosines: dict[int, float]
     encoded: EncodedQuery
     warnings: list[str]
 
@@ -159,12 +163,16 @@ class Retrievers:
                 )
             else:
                 warnings.append(self.off)
-        cosines = dict[int, float]()
-        if vector is not None and matrix is not None:
-            cosines = dict(find() if beside is None else beside.result())
-        return Retrieved(bm25, cosines, EncodedQuery(corpus, vector), warnings)
+        cosines, others = dict[int, float](), dict[int, float]()
+        if beside is not None:
+            cosines = dict(beside.result())
+            others = self.cosines(vector, bm25.keys() - cosines)
+        elif vector is not None and matrix is not None:
+            near = find(also=bm25)
+            cosines, others = dict(near[:k]), dict(near[k:])
+        return Retrieved(bm25, cosines, others, EncodedQuery(corpus, vector), warnings)
 
-    def cosines(self, vector: Vector | None, rows: list[int]) -> dict[int, float]:
+    def cosines(self, vector: Vector | None, rows: Collection[int]) -> dict[int, float]:
         """Return the cosines of rows that only the keyword retriever found; blocks."""
         matrix = self._matrix_for(vector)
         if vector is None or matrix is None:
@@ -183,7 +191,9 @@ class Retrievers:
             text, last = texts[row], len(windows) - 1
             if last:
                 of_lines = retriever.window_of_each_line(text)
-                found[row] = [windows[min(at, last)] for at in of_lines]
+                if of_lines[-1] > last:  # the last windows are missing
+                    of_lines = [min(at, last) for at in of_lines]
+                found[row] = [windows[at] for at in of_lines]
             else:
                 found[row] = windows * (text.count("\n") + 1)
         return found

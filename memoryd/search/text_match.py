@@ -8,7 +8,7 @@ from sys import getsizeof
 from typing import NamedTuple
 from unicodedata import category
 
-from memoryd.text.fold import SPACED_WORD, UNSPACED, fold, is_unspaced
+from memoryd.text.fold import SPACED_WORD, UNSPACED, fold, has_unspaced, is_unspaced
 from memoryd.text.parts import PART, is_emoji
 from memoryd.text.stem import common_beginning, stem
 from memoryd.text.tokenize import NO_FORMS, Term
@@ -83,6 +83,12 @@ class FoldedText:
         if not self._line_starts:
             self._line_starts = (0, *(end.end() for end in _LINE_END.finditer(self.text)))
         return self._line_starts
+
+    def line(self, number: int) -> str:
+        """Return a line by its number, from 0."""
+        starts = self.line_starts
+        end = starts[number + 1] - 1 if number + 1 < len(starts) else len(self.text)
+        return self.text[starts[number] : end]
 
 
 @lru_cache(maxsize=REMEMBERED_TEXTS)
@@ -176,19 +182,21 @@ class Finder:
         return found
 
 
-def terms_by_line(folded: FoldedText, places: Iterable[Sequence[TermPosition]]) -> list[list[int]]:
-    """Return the numbers of the terms in each line of a text, by the positions of each term.
+def terms_of_lines(
+    folded: FoldedText, places: Iterable[Sequence[TermPosition]]
+) -> dict[int, list[int]]:
+    """Return the numbers of the terms in each line that has any, by the positions of each term.
 
     No match spans lines. The positions of a term are in order.
     """
     starts = folded.line_starts
-    found: list[list[int]] = [[] for _ in starts]
+    found: dict[int, list[int]] = {}
     for number, of_term in enumerate(places):
         last = -1
         for start, _, _ in of_term:
             line = bisect_right(starts, start) - 1
             if line != last:
-                found[line].append(number)
+                found.setdefault(line, []).append(number)
                 last = line
     return found
 
@@ -213,7 +221,7 @@ def _part_pattern(text: str, words: tuple[str, ...]) -> re.Pattern[str]:
 def _needles(term: Term, forms: Sequence[str]) -> list[_Needle]:
     """Return what finds a term and its forms: most forms begin alike."""
     text = fold(term.text)
-    if term.prefix or any(map(is_unspaced, text)) or is_emoji(text):
+    if term.prefix or has_unspaced(text) or is_emoji(text):
         return [_Needle(text, None)]
     stemmed = stem(text)
     own = _beginning(stemmed)

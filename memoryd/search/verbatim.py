@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from memoryd.text.fold import fold, is_unspaced, unspaced_share
+from memoryd.text.fold import UNSPACED_RUN, fold, has_unspaced, is_unspaced, unspaced_share
 from memoryd.text.markup import as_read, has_marks
 
 _QUOTED = re.compile(r'["“”„«»「『]([^"“”«»」』]{2,200})["“”«»」』]')
@@ -48,7 +48,7 @@ def verbatim_strings(query: str) -> list[str]:
 
 
 def _split_at_unspaced(text: str) -> list[str]:
-    spaced = "".join(" " if is_unspaced(char) else char for char in text)
+    spaced = text if text.isascii() else UNSPACED_RUN.sub(" ", text)
     return [token.strip(_AROUND) for token in spaced.split()]
 
 
@@ -59,7 +59,7 @@ def verbatim_units(query: str) -> list[str]:
     words = whole.split()
     short = len(words) <= _SHORT_WORDS and len(whole) <= _SHORT_CHARS
     asks = whole.endswith(("?", "？", "。"))
-    several = len(words) > 1 or any(map(is_unspaced, whole)) or not whole.isalpha()
+    several = len(words) > 1 or has_unspaced(whole) or not whole.isalpha()
     if len(whole) > 1 and ((short and not asks and several) or _CODE.search(whole)):
         found.append(whole)
     return list(dict.fromkeys(unit for unit in found if unit))
@@ -75,7 +75,7 @@ def exactness(unit: str, text: str, folded: str | None = None) -> float:
     if exact == 0.0 and has_marks(text):
         words = unit.split()
         pieces: Iterable[str] = ()
-        if any(map(is_unspaced, unit)):
+        if has_unspaced(unit):
             pieces = unit.replace(" ", "")
         elif len(words) > 1:
             pieces = words
