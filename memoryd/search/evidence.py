@@ -186,11 +186,14 @@ def _match(
     context: list[list[TermPosition]],
 ) -> _Matches:
     text, around = chunk.folded.text, chunk.above.text
-    counts = [
-        (number, _count(here, there))
-        for number, (here, there) in enumerate(zip(places, context, strict=True))
-        if here or there
-    ]
+    if any(context):
+        counts = [
+            (number, _count(here, there))
+            for number, (here, there) in enumerate(zip(places, context, strict=True))
+            if here or there
+        ]
+    else:
+        counts = [(number, _occurrences(here)) for number, here in enumerate(places) if here]
     adjacent: Sequence[tuple[int, int]] = ()
     if len(counts) > 1:
         adjacent = [
@@ -217,7 +220,7 @@ def _match(
 def _count(text: list[TermPosition], context: list[TermPosition]) -> float:
     """Return how often a term occurs; parts of words count once, and less than a whole word."""
     if not context:
-        return _occurrences(text) if text else 0.0
+        return _occurrences(text)
     in_context = CONTEXT_WEIGHT * _occurrences(context)
     if not text:
         return in_context

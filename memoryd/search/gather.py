@@ -137,12 +137,14 @@ def read_chunks(
     """
     without = Finder(Term(fold(word)) for word in query.without if not _is_phrase(word))
     banned = [phrase for phrase in query.without if _is_phrase(phrase)]
-    found = {
-        row: chunk
-        for row, chunk in read_stored(connection, rows, sized=corpus is not None).items()
-        if not (trusted and chunk.facts.origin == Origin.UNTRUSTED)
-        and not _is_ruled_out(chunk, without, banned, query.required)
-    }
+    found = read_stored(connection, rows, sized=corpus is not None)
+    if trusted or query.without or query.required:
+        found = {
+            row: chunk
+            for row, chunk in found.items()
+            if not (trusted and chunk.facts.origin == Origin.UNTRUSTED)
+            and not _is_ruled_out(chunk, without, banned, query.required)
+        }
     if corpus is None:
         return {row: ReadChunk(chunk, NO_EVIDENCE) for row, chunk in found.items()}
     texts = [

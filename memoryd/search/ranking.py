@@ -102,12 +102,14 @@ class Ranking:
     ) -> list[Candidate]:
         """Return the candidates in the order that their dates leave."""
         decay = self.settings.hybrid.temporal_decay
-        dates = {
-            row: date
-            for row, chunk in gathered.chunks.items()
-            if (file := self.files.get(key := chunk.stored.key)) is not None
-            and (date := ageing.ageing_date(key, file.stat, file.facts, notes=NOTES))
-        }
+        of_files: dict[FileKey, datetime.date | None] = {}
+        dates: dict[int, datetime.date] = {}
+        for row, chunk in gathered.chunks.items():
+            key = chunk.stored.file.key
+            if key not in of_files:
+                of_files[key] = self._date_of(key)
+            if (date := of_files[key]) is not None:
+                dates[row] = date
         shares = {
             row: ageing.age_factor(
                 date, today, half_life_days=decay.half_life_days, floor=decay.floor
@@ -118,6 +120,12 @@ class Ranking:
         if self._is_weighted:
             return aged
         return newer_first(aged, gathered.chunks, dates, statements)
+
+    def _date_of(self, key: FileKey) -> datetime.date | None:
+        """Return the day from which a file ages."""
+        if (file := self.files.get(key)) is None:
+            return None
+        return ageing.ageing_date(key, file.stat, file.facts, notes=NOTES)
 
     def choose(
         self,
@@ -135,7 +143,7 @@ class Ranking:
             return spread(passed, gathered.texts, balance=mmr.balance, most=max_results)
         notes, others = list[Candidate](), list[Candidate]()
         for c in candidates:
-            is_note = gathered.chunks[c.row_id].stored.key.source == NOTES
+            is_note = gathered.chunks[c.row_id].stored.file.key.source == NOTES
             (notes if is_note else others).append(c)
         return balance(
             notes, others, min_score=min_score, max_results=max_results, fill=self._is_weighted
