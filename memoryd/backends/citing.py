@@ -124,11 +124,10 @@ class Citer:
         )
         reader = LineReader(dict.fromkeys(question.terms, 1.0))
         loader = self._loader(chunks, reader, asked.query.filters, trusted=trusted)
-        stored, hits = loader.read(connection, [*chunks]), list[Hit]()
+        hits = list[Hit]()
         for row_id, score in scores.items():
-            if row_id in stored:
-                candidate = Candidate(row_id, score, None, None)
-                loaded = loader.load(stored[row_id], candidate)
+            if row_id in chunks:
+                loaded = loader.load(Candidate(row_id, score, None, None), ())
                 if loaded is not None:
                     hits.append(loaded.hit)
         for hit in hits if asked.body.highlight else ():
@@ -147,7 +146,7 @@ class Citer:
             chunks=chunks,
             cited={},
             reader=reader,
-            line_cosines=lambda row, text: [],
+            line_cosines=lambda texts: {},
             origin_of=self._origin_of,
             max_chars=self._settings.snippet_chars,
             trusted=trusted,

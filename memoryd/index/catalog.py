@@ -37,6 +37,7 @@ class Catalog:
         self._rows = rows
         self._titled: dict[str, dict[FileKey, None]] = {}
         self._properties = Counter[str]()
+        self._sources = Counter(key.source for key in rows)
         self.chunks = sum(row.chunks for row in rows.values())
         for key, row in rows.items():
             self._add_facts(key, row)
@@ -50,6 +51,7 @@ class Catalog:
         """Add or replace a file."""
         self.remove(key)
         self._rows[key] = row
+        self._sources[key.source] += 1
         self._add_facts(key, row)
         self.chunks += row.chunks
 
@@ -59,6 +61,7 @@ class Catalog:
         self.chunks -= 0 if row is None else row.chunks
         if row is not None:
             self._properties.subtract(row.facts.properties.keys())
+            self._sources[key.source] -= 1
         for title in () if row is None else title_keys(key.path, row.facts):
             files = self._titled.get(title, {})
             files.pop(key, None)
@@ -85,6 +88,10 @@ class Catalog:
     def has_property(self, name: str) -> bool:
         """Return whether some file has a property, given in lower case."""
         return self._properties[name] > 0
+
+    def has_source(self, source: str) -> bool:
+        """Return whether some file is of a source."""
+        return self._sources[source] > 0
 
     def _add_facts(self, key: FileKey, row: FileRow) -> None:
         self._properties.update(row.facts.properties.keys())

@@ -29,6 +29,8 @@ _RESTS = 2
 _SHIFTS = np.arange(0, _RESTS * _REST_BITS, _REST_BITS, dtype=np.uint8)
 _REST_OF_BYTE = (((np.arange(256)[:, np.newaxis] >> _SHIFTS) & 15) - 8).astype(np.int8)
 """The two rests of each byte: -8 to 7."""
+_BOTH_RESTS = _REST_OF_BYTE.view(np.int16)[:, 0]
+"""The same as one number, which is looked up in half the time of two."""
 
 
 class Vectors8(NamedTuple):
@@ -78,10 +80,12 @@ def from_8_bits(vectors: Vectors8) -> Vector:
 
 def from_12_bits(vectors: Vectors12) -> Vector:
     """Return the vectors as float32, shape (n, dims)."""
-    count, dims = vectors.numbers.shape
-    rests = _REST_OF_BYTE[vectors.rests].reshape(count, rest_bytes(dims) * _RESTS)[:, :dims]
-    exact = vectors.numbers + rests * np.float32(1 / 16)
-    return np.asarray(exact * vectors.scales[:, np.newaxis], np.float32)
+    dims = vectors.numbers.shape[1]
+    rests = _BOTH_RESTS.take(vectors.rests).view(np.int8)[:, :dims]
+    multiples = np.left_shift(vectors.numbers, _REST_BITS, dtype=np.int16)
+    multiples += rests
+    scales = vectors.scales * np.float32(1 / 16)
+    return np.asarray(np.multiply(multiples, scales[:, np.newaxis], dtype=np.float32))
 
 
 def dot_8_bits(query: Vector, vectors: Vectors8) -> Vector:

@@ -35,11 +35,12 @@ from memoryd.index.statements import MatrixRow
 _LOAD_ROWS = 1_000
 _DENSE = 6
 """Numbers between the wanted ids, for each id, up to which a table of all is quicker."""
-_GROWTH = 1.25
-_LEAST_ROWS = 256
+_GROWTH, _LEAST_ROWS = 1.25, 256
 _EXACT_FACTOR, _EXACT_MORE = 4, 32
 """Candidates whose cosines are computed with all bits, for each row that is asked for. The best 24
 of 100,000 random vectors were among the first 48 by 8 bits."""
+_ROUNDING = 0.006
+"""Maximum difference of a cosine by 8 bits from the exact one: 13 times the usual difference."""
 _SAMPLE, _SAMPLED_FROM = 16, 20_000
 """One of so many scores is looked at to estimate the highest ones, if there are more than that."""
 _LEAST_RESCORED, _MOST_RESCORED = 400, 2_000
@@ -88,11 +89,14 @@ class _Windows:
 
     def keep(self, places: _Places) -> None:
         """Keep only the windows at these places, in their order."""
-        self._numbers, self._scales = self.at(places)
+        self._numbers, self._scales = self._numbers[places], self._scales[places]
         self._used, self._removed = len(places), 0
 
     def at(self, places: _Places) -> Vectors8:
-        """Return a copy of the windows at these places."""
+        """Return the windows at these places, without a copy if they are all from some place on."""
+        first = places[0] if len(places) else 0
+        if np.array_equal(places, np.arange(first, self._used)):
+            return Vectors8(self._numbers[first : self._used], self._scales[first : self._used])
         return Vectors8(self._numbers[places], self._scales[places])
 
 
@@ -147,8 +151,9 @@ class VectorMatrix:
         *,
         file_ids: Collection[int] | None = None,
         without: Collection[int] = (),
+        also: Collection[int] = (),
     ) -> list[tuple[int, float]]:
-        """Return the k nearest rows as (row_id, cosine), best first.
+        """Return the k nearest rows as (row_id, cosine), best first, then others in `also`.
 
         `query` has shape (dims,) and length 1. With `file_ids` only rows of those files are
         candidates, and never the rows in `without`: the filter comes before the cut, so that others
@@ -168,12 +173,20 @@ class VectorMatrix:
                 share = int(_RESCORED_SHARE * len(at))
                 best = _best(scores, max(k, min(max(_LEAST_RESCORED, share), _MOST_RESCORED)))
                 at, scores = at[best], self._by_windows(query, at[best], scores[best], dot_8_bits)
-            at = at[_best(scores, _EXACT_FACTOR * k + _EXACT_MORE)]
+            at = at[_within_reach(scores, k)]
+            nearest = len(at)
+            if also:
+                of_others = self._find(_array(also))
+                at = np.concatenate([at, of_others[~np.isin(of_others, at)]])
             scores = self._exact(query, at)
-            best = _best(scores, k)
+            best = _best(scores[:nearest], k)
             best = best[np.argsort(-scores[best], kind="stable")]
+            if also:
+                best = np.concatenate([best, np.delete(np.arange(len(at)), best)])
             ids = self._row_ids[at[best]]
-            return [(int(i), float(s)) for i, s in zip(ids, scores[best], strict=True)]
+            found = list(zip(ids.tolist(), scores[best].tolist(), strict=True))
+            asked = set(also)
+            return found[:k] + [each for each in found[k:] if each[0] in asked]
 
     def cosines(self, query: Vector, row_ids: Iterable[int]) -> dict[int, float]:
         """Return the cosines of the rows that have a vector, as `search` computes them."""
@@ -182,15 +195,22 @@ class VectorMatrix:
             ids, scores = self._row_ids[at], self._exact(query, at)
             return {int(i): float(score) for i, score in zip(ids, scores, strict=True)}
 
-    def window_cosines(self, query: Vector, row_id: int) -> list[float]:
-        """Return the cosines of a row's windows in order, one cosine for a row without windows."""
+    def window_cosines(self, query: Vector, row_ids: Collection[int]) -> dict[int, list[float]]:
+        """Return the cosines of the windows of rows in order, one for a row without windows."""
         with self._lock:
-            at = self._find(np.array([row_id]))
-            if self._window_count[at].any():
-                scores = _dot(query, self._windows.at(self._places(at)))
-            else:
-                scores = self._exact(query, at)
-            return [float(score) for score in scores]
+            at = self._find(_array(row_ids))
+            sizes = self._window_count[at]
+            found: dict[int, list[float]] = {}
+            if len(whole := at[sizes == 0]):
+                scores = self._exact(query, whole).tolist()
+                for row, score in zip(self._row_ids[whole].tolist(), scores, strict=True):
+                    found[row] = [score]
+            if len(several := at[sizes > 0]):
+                scores, first = _dot(query, self._windows.at(self._places(several))).tolist(), 0
+                sizes = self._window_count[several].tolist()
+                for row, size in zip(self._row_ids[several].tolist(), sizes, strict=True):
+                    found[row], first = scores[first : first + size], first + size
+            return found
 
     def _find(self, row_ids: _Ids) -> _Places:
         """Return the positions of those rows that there are, in any order.
@@ -355,9 +375,20 @@ def _is_in(ids: _Ids, wanted: _Ids) -> NDArray[np.bool_]:
     return np.asarray(ordered.take(np.searchsorted(ordered, ids), mode="clip") == ids)
 
 
+def _within_reach(scores: Vector, k: int) -> NDArray[np.int64]:
+    """Return the positions of the scores by 8 bits that may be among the k highest exact ones."""
+    best = _best(scores, _EXACT_FACTOR * k + _EXACT_MORE)
+    if not 0 < k < len(best):
+        return best
+    of_best = scores[best]
+    least = np.partition(of_best, len(best) - k)[len(best) - k] - 2 * _ROUNDING
+    return np.asarray(best[of_best >= least])
+
+
 def _best(scores: Vector, k: int) -> NDArray[np.int64]:
     """Return the positions of the k highest scores, in no order."""
-    k = min(k, len(scores))
+    if k >= len(scores):
+        return np.arange(len(scores))
     if k == 0:
         return np.empty(0, np.int64)
     if k * _SAMPLE < len(scores) > _SAMPLED_FROM:

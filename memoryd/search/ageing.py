@@ -53,11 +53,7 @@ def aged(candidates: list[Candidate], retention: Callable[[int], float | None]) 
     shares = [-each.share for each in dated]
     strengths: dict[int, float] = {}
     for old in dated:
-        newer = [
-            new.row_id
-            for new in dated[: bisect_left(shares, -old.share)]
-            if _is_superseded_by(old, new)
-        ]
+        newer = _superseding(old, dated[: bisect_left(shares, -old.share)])
         best = max((strengths[row] for row in newer), default=old.strength)
         yielded = best * (1 - GIVES_WAY) ** len(newer)
         strengths[old.row_id] = min(old.strength, yielded)
@@ -99,14 +95,18 @@ def _dated(candidate: Candidate, share: float) -> _Dated:
     )
 
 
-def _is_superseded_by(old: _Dated, new: _Dated) -> bool:
-    """Return whether a newer chunk covers the subject of an older one."""
-    return (
-        new.remaining >= old.least
-        and new.coverage >= old.coverage
-        and old.string <= new.string + SAME_STRING
-        and new.cosine >= SAME_MEANING * old.cosine
-    )
+def _superseding(old: _Dated, newer: list[_Dated]) -> list[int]:
+    """Return the rows of the newer chunks that cover the subject of an older one."""
+    least, coverage, string = old.least, old.coverage, old.string
+    nearest = SAME_MEANING * old.cosine
+    return [
+        new.row_id
+        for new in newer
+        if new.remaining >= least
+        and new.coverage >= coverage
+        and string <= new.string + SAME_STRING
+        and new.cosine >= nearest
+    ]
 
 
 def _without_wording(candidate: Candidate) -> float:

@@ -16,8 +16,8 @@ from memoryd.search.evidence import Question
 from memoryd.search.fuse import Candidate, strength_of_score
 from memoryd.search.gather import ReadChunk
 from memoryd.search.lexical import Corpus
-from memoryd.search.text_match import terms_by_line
-from memoryd.text.fold import SPACED_WORD, UNSPACED_RUN, fold, is_unspaced
+from memoryd.search.text_match import terms_of_lines
+from memoryd.text.fold import SPACED_WORD, UNSPACED_RUN, fold, has_unspaced
 from memoryd.text.language import function_words
 from memoryd.text.tokenize import CONTRACTED, query_sequence
 
@@ -43,11 +43,15 @@ _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 
 
 class Statement(NamedTuple):
-    """A line; `asked` are the question's terms in it, by their index, `weight` is their weight."""
+    """A line; `asked` are the question's terms in it, by their index, `weight` is their weight.
+
+    `numbers` are those that the question does not have.
+    """
 
     line: str
     asked: frozenset[int]
     weight: float
+    numbers: frozenset[str]
 
 
 class Statements:
@@ -69,16 +73,16 @@ class Statements:
 
     def of(self, chunk: ReadChunk) -> list[Statement]:
         """Return the lines of a chunk with most of the question's words."""
-        terms = terms_by_line(chunk.folded, chunk.places)
+        folded, weights = chunk.stored.folded, self._weights
         weighed = [
-            (sum(self._weights[index] for index in asked), line)
-            for line, asked in enumerate(terms)
-            if asked
+            (sum([weights[index] for index in asked]), line, asked)
+            for line, asked in terms_of_lines(folded, chunk.places).items()
         ]
-        lines = chunk.folded.split("\n")
+        weighed.sort(reverse=True)
         return [
-            Statement(lines[line], frozenset(terms[line]), weight)
-            for weight, line in sorted(weighed, reverse=True)[:MOST_LINES]
+            Statement(text, frozenset(asked), weight, _numbers(text) - self._own_numbers)
+            for weight, line, asked in weighed[:MOST_LINES]
+            for text in (folded.line(line),)
         ]
 
     def that_answer(self, found: Iterable[Statement], best: float) -> list[Statement]:
@@ -100,7 +104,7 @@ class Statements:
 
         `best` is the weight of the best line; `same_meaning`: the vectors of the chunks are near.
         """
-        gone, come = (_numbers(line) - self._own_numbers for line in (old.line, new.line))
+        gone, come = old.numbers, new.numbers
         if gone and gone == come:
             return False
         named = self._names & old.asked
@@ -175,7 +179,7 @@ def _names(asked: str) -> frozenset[str]:
 
     Those with a capital or a digit, and Latin ones among unspaced scripts.
     """
-    unspaced = any(map(is_unspaced, asked))
+    unspaced = has_unspaced(asked)
     return frozenset(
         fold(word)
         for word in SPACED_WORD.findall(asked)

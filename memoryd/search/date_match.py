@@ -1,23 +1,21 @@
 """The date that a question names: chunks of that date become candidates and rank first."""
 
-import asyncio
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache
 
 from memoryd.index.catalog import FileRow
 from memoryd.index.driver import Connection
-from memoryd.index.store import Store
 from memoryd.messages import FileKey
 from memoryd.search.evidence import Question
 from memoryd.search.fuse import Candidate, score_of
-from memoryd.search.gather import Gathered, Gathering, ReadChunk, gathering
+from memoryd.search.gather import Gathered, ReadChunk, gather
 from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers
 from memoryd.text import periods
 from memoryd.text.date_words import date_words, tokens_of
 from memoryd.text.dates import NO_DATES, Dates, find_dates
-from memoryd.text.fold import is_unspaced
+from memoryd.text.fold import has_unspaced
 from memoryd.text.periods import Date, Period, read_period
 from memoryd.text.tokenize import index_words, query_terms
 
@@ -106,10 +104,11 @@ class AskedDate:
             best = max(self._share_of_file(own, asked) for asked in self.dates.periods)
         if best == 1.0:
             return best
-        headings = "\n".join([chunk.heading, *_HEADING.findall(chunk.text)])
+        text = chunk.stored.text
+        headings = "\n".join([chunk.stored.facts.heading, *_HEADING.findall(text)])
         if self._stands_in(headings, own):
             return 1.0
-        if best < MENTION and self._stands_in(chunk.text, own):
+        if best < MENTION and self._stands_in(text, own):
             return MENTION
         return best
 
@@ -123,7 +122,7 @@ class AskedDate:
             most = OF_MONTH
         found: dict[int, float] = {}
         for row_id, chunk in gathered.chunks.items():
-            known = rows.get(chunk.key)
+            known = rows.get(chunk.stored.key)
             own = None if known is None else read_period(known.facts.date)
             if share := self.share(chunk, own):
                 found[row_id] = most * share
@@ -165,7 +164,7 @@ class AskedDate:
 
     def _has_month(self, text: str) -> bool:
         """Return whether a month of the date may stand in a text; far cheaper than reading it."""
-        if any(map(is_unspaced, text)):
+        if has_unspaced(text):
             return True
         return not self._months.isdisjoint(token[0] for token in tokens_of(text.lower()))
 
@@ -241,25 +240,29 @@ def _names_of_month(number: int, kinds: str = "m") -> tuple[str, ...]:
     )
 
 
-async def asked_date(text: str, today: Date, store: Store, *, weighted: bool) -> AskedDate:
+def asked_date(
+    connection: Connection,
+    text: str,
+    today: Date,
+    rows: Callable[[], Mapping[FileKey, FileRow]],
+    *,
+    in_texts: bool,
+) -> AskedDate:
     """Return the date of a question, of which the memory has something; else none.
 
-    If it has no year and nothing is of the latest one, an earlier year is meant. `weighted`: the
-    reference's formula knows no dates.
+    If it has no year and nothing is of the latest one, an earlier year is meant. `rows` returns all
+    files; `in_texts`: the keyword tables can say in which texts the date stands.
     """
     nothing = AskedDate(NO_DATES, today)
-    if weighted or len(text) > MOST_CHARS:
+    if len(text) > MOST_CHARS:
         return nothing
     dates = find_dates(text, today)
     if not dates:
         return nothing
     asked = AskedDate(dates, today)
-    rows = store.catalog.copy().values()
-    if (found := await asyncio.to_thread(_with_files, asked, rows)) is not None:
+    if (found := _with_files(asked, rows().values())) is not None:
         return found
-    if store.fts_error is None and await store.readers.read(partial(_stands, asked=asked)):
-        return asked
-    return nothing
+    return asked if in_texts and _stands(connection, asked) else nothing
 
 
 def _with_files(asked: AskedDate, rows: Collection[FileRow]) -> AskedDate | None:
@@ -282,24 +285,25 @@ def _stands(connection: Connection, asked: AskedDate) -> bool:
     return found.fetchone() is not None
 
 
-async def gathering_dated(
+def gather_dated(
+    connection: Connection,
     asked: AskedDate,
     retrievers: Retrievers,
     encoded: EncodedQuery,
     rows: Mapping[FileKey, FileRow],
     among: FileIds,
-) -> Gathering:
-    """Return what reads the best chunks of the files of the date, and those in which it stands."""
-    of_date = await asyncio.to_thread(asked.files, rows.values(), among)
-    found = await retrievers.retrieve(LEAST_CANDIDATES, of_date, encoded)
-    more = partial(
-        _rows,
+) -> Gathered:
+    """Read the best chunks of the files of the date, and those in which it stands."""
+    of_date = asked.files(rows.values(), among)
+    found = retrievers.retrieve(connection, LEAST_CANDIDATES, of_date, encoded)
+    more = _rows(
+        connection,
         files=sorted(of_date),
         among=among,
         expression=asked.expression if encoded.corpus is not None else "",
         trusted=retrievers.trusted,
     )
-    return gathering(retrievers, found, of_date, weighted=False, more=more)
+    return gather(connection, retrievers, found, of_date, weighted=False, more=more)
 
 
 def _rows(

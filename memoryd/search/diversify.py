@@ -23,6 +23,7 @@ CHARS_PER_WORD = 2
 """Characters of a script without spaces that count as one word of `LEAST_WORDS`."""
 
 _WORD = re.compile(r"[^\W_]+")
+_ASCII_BETWEEN_WORDS = {code: " " for code in range(128) if not chr(code).isalnum()}
 _HANGUL = "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"
 _UNIT = re.compile(rf"({SPACED_WORD.pattern}|[{_HANGUL}]+)|[^\W_]")
 """A word, or a character of a script without spaces. Korean has spaces."""
@@ -33,7 +34,10 @@ def runs_of(text: str) -> Runs:
 
     There are none if the text is too short to be a copy.
     """
-    units: list[str] = _WORD.findall(text.lower())
+    if text.isascii():
+        units = text.lower().translate(_ASCII_BETWEEN_WORDS).split()
+    else:
+        units = _WORD.findall(text.lower())
     words = float(len(units))
     if not text.isascii() and UNSPACED_RUN.search(text):
         units, words = [], 0.0

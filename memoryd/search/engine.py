@@ -8,7 +8,7 @@ import asyncio
 import datetime
 import time
 from collections.abc import Awaitable, Callable, Set
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -17,15 +17,12 @@ from memoryd.index.driver import Connection
 from memoryd.index.queries import files_citing
 from memoryd.index.store import Store
 from memoryd.messages import FileKey
-from memoryd.search import ageing, fuse
-from memoryd.search.asker_language import asker_first
 from memoryd.search.confidence import rate
-from memoryd.search.contradiction import Statements, newer_first
-from memoryd.search.date_match import asked_date, gathering_dated, with_date
-from memoryd.search.diversify import balance, spread
+from memoryd.search.contradiction import Statements
+from memoryd.search.date_match import AskedDate, asked_date, gather_dated
 from memoryd.search.evidence import Question
 from memoryd.search.fuse import Candidate
-from memoryd.search.gather import Gathered, Gathering, gathering
+from memoryd.search.gather import Gathered, gather
 from memoryd.search.lexical import UNKNOWN
 from memoryd.search.query import (
     MAX_GLOB_CHARS,
@@ -35,10 +32,12 @@ from memoryd.search.query import (
     conversation_of,
     parse,
 )
-from memoryd.search.results import Choose, Loader, OriginOf, explained, load_distinct, within
+from memoryd.search.ranking import Ranking
+from memoryd.search.results import Loader, OriginOf, explained, load_distinct, within
 from memoryd.search.retrievers import EncodedQuery, FileIds, Retrievers, VectorRetriever
 from memoryd.search.snippet import LineReader, highlights
-from memoryd_client.schema.search import Confidence, Origin, SearchBody, SearchResult
+from memoryd.text.dates import NO_DATES
+from memoryd_client.schema.search import Confidence, Hit, Origin, SearchBody, SearchResult
 
 Number = TypeVar("Number", int, float)
 Visible = Callable[[FileKey], bool]
@@ -57,8 +56,6 @@ MAX_QUERY_CHARS = 8_000
 """More than any model reads; the rest of a longer query is ignored."""
 OVERFETCH = 4
 """Factor on the candidates when an operator excludes some."""
-SPARE = 2
-"""Factor on the results: so many are checked on disk, and spread out."""
 
 
 class BadQueryError(ValueError):
@@ -92,8 +89,8 @@ class SearchEngine:
     ) -> SearchResult:
         """Search. Raises `BadQueryError`; a failing retriever becomes a warning of the answer.
 
-        Only `visible` files are searched. `gone` returns which files of the results to be shown no
-        longer exist on disk.
+        Only `visible` files are searched. `gone` returns which files of results no longer exist on
+        disk.
         """
         started = time.perf_counter()
         generation = None
@@ -135,214 +132,192 @@ class SearchEngine:
         )
         if not query.text:
             return result
-        today = day_of(body.now) or self._today()
-        asked = await asked_date(query.text, today, self._store, weighted=self._weighted)
+        wanted = _Wanted(
+            query=query.text,
+            filters=filters,
+            today=day_of(body.now) or self._today(),
+            min_score=min_score,
+            max_results=max_results,
+            visible=visible,
+        )
         retrievers = Retrievers(
             self._store,
             self._vector_retriever,
             query,
-            asked.without_its_words(Question.read(query.text)),
+            Question.read(query.text),
             keyword=mode != "vector",
             vector=mode != "keyword",
             trusted=body.trusted,
         )
-        overfetch = OVERFETCH if query.without or query.required or filters.of_lines else 1
-        k = max(LEAST_CANDIDATES, max_results * settings.hybrid.candidate_multiplier)
-        k = min(MAX_CANDIDATES, k * overfetch)
-        encoded, readings = EncodedQuery(), list[Gathering]()
-        files = self._store.catalog.copy() if asked else {}
-        for part in self._parts(filters):
-            everything = part.empty and visible is None and not body.trusted
-            ids = None if everything else await self._allowed(part, visible, trusted=body.trusted)
-            retrieved = await retrievers.retrieve(k, ids, encoded)
-            encoded = retrieved.encoded
-            result.warnings += retrieved.warnings
-            readings.append(gathering(retrievers, retrieved, ids, weighted=self._weighted))
-            if asked:
-                readings.append(await gathering_dated(asked, retrievers, encoded, files, ids))
-        corpus = encoded.corpus or UNKNOWN
-
-        def read_and_rank(connection: Connection) -> tuple[Gathered, list[Candidate]]:
-            gathered = Gathered({}, {}, {}, {}, {}, {})
-            for read in readings:
-                gathered |= read(connection)
-            dated = asked.strengths(gathered, files, retrievers.question) if asked else {}
-            scored = self._score(encoded, gathered, dated)
-            statements = None
-            if settings.hybrid.temporal_decay.enabled and not (dated and asked.is_past):
-                statements = Statements(retrievers.question, query.text, corpus)
-            return gathered, self._order(scored, gathered, query.text, today, statements)
-
-        gathered, candidates = await self._store.readers.read(read_and_rank)
-        choose = await self._choose(candidates, gathered, min_score, max_results, gone)
-        weights = {term: corpus.weight(term) for term in retrievers.question.terms}
-        reader = LineReader(weights, corpus.forms, corpus.parts)
-        loader = Loader(
-            chunks=gathered.chunks,
-            cited=gathered.cited,
-            reader=reader,
-            line_cosines=partial(retrievers.line_cosines, encoded.vector),
-            origin_of=self._origin_of,
-            max_chars=settings.snippet_chars,
-            trusted=body.trusted,
-            filters=filters,
-        )
-        load = partial(load_distinct, choose=choose, loader=loader)
-        shown = await self._store.readers.read(load)
-        rating = rate([candidate for candidate, _ in shown], candidates)
+        encoded, result.warnings = await retrievers.embed()
+        found = await retrievers.read(partial(self._find, wanted=wanted, encoded=encoded))
+        present, lost = set[FileKey](), set[FileKey]()
+        while gone is not None and (unseen := found.files - present):
+            if not (missing := await gone(unseen)):
+                break
+            present |= unseen - missing
+            lost |= missing
+            await asyncio.to_thread(found.load, lost)
+        result.warnings += found.warnings
+        rating = rate([candidate for candidate, _ in found.shown], found.candidates)
         result.confidence = rating.answer
-        for (candidate, hit), confidence in zip(shown, rating.results, strict=True):
+        for (candidate, hit), confidence in zip(found.shown, rating.results, strict=True):
             hit.confidence = confidence
             if body.explain:
-                row = candidate.row_id
+                row, gathered = candidate.row_id, found.gathered
                 ranks = gathered.text_ranks.get(row), gathered.vector_ranks.get(row)
                 hit.explanation = explained(candidate, *ranks)
             if body.highlight:
-                hit.highlights = highlights(hit.snippet, reader)
-        hits = [hit for _, hit in shown if (hit.confidence or 0.0) >= min_confidence]
+                hit.highlights = highlights(hit.snippet, found.reader)
+        hits = [hit for _, hit in found.shown if (hit.confidence or 0.0) >= min_confidence]
         result.results, result.omitted = within(hits, max_chars)
-        result.mode = encoded.mode
+        result.mode = found.mode
         result.warnings = list(dict.fromkeys(result.warnings))
         return result
+
+    def _find(
+        self,
+        connection: Connection,
+        retrievers: Retrievers,
+        wanted: "_Wanted",
+        encoded: EncodedQuery,
+    ) -> "_Found":
+        """Search on a reader's thread, as a whole, because each change of threads costs CPU time.
+
+        Blocks.
+        """
+        settings, catalog = self._settings.hybrid, self._store.catalog
+        in_texts = retrievers.off is None
+        asked = AskedDate(NO_DATES, wanted.today)
+        if not self._weighted:  # the reference's formula knows no dates
+            asked = asked_date(
+                connection, wanted.query, wanted.today, catalog.copy, in_texts=in_texts
+            )
+        retrievers = replace(retrievers, question=asked.without_its_words(retrievers.question))
+        query, filters = retrievers.query, wanted.filters
+        overfetch = OVERFETCH if query.without or query.required or filters.of_lines else 1
+        k = max(LEAST_CANDIDATES, wanted.max_results * settings.candidate_multiplier)
+        k = min(MAX_CANDIDATES, k * overfetch)
+        gathered, warnings = Gathered({}, {}, {}, {}, {}, {}), list[str]()
+        files = catalog.copy() if asked else {}
+        for part in self._parts(filters):
+            ids = self._allowed(connection, part, wanted.visible, trusted=retrievers.trusted)
+            retrieved = retrievers.retrieve(connection, k, ids, encoded)
+            encoded = retrieved.encoded
+            warnings += retrieved.warnings
+            gathered |= gather(connection, retrievers, retrieved, ids, weighted=self._weighted)
+            if asked:
+                gathered |= gather_dated(connection, asked, retrievers, encoded, files, ids)
+        corpus = encoded.corpus or UNKNOWN
+        dated = asked.strengths(gathered, files, retrievers.question) if asked else {}
+        retriever = self._vector_retriever
+        ranking = Ranking(
+            self._settings, catalog.rows, None if retriever is None else retriever.calibrate
+        )
+        scored = ranking.score(encoded, gathered, dated)
+        statements = None
+        if settings.temporal_decay.enabled and not (dated and asked.is_past):
+            statements = Statements(retrievers.question, wanted.query, corpus)
+        candidates = ranking.order(scored, gathered, wanted.query, wanted.today, statements)
+        weights = {term: corpus.weight(term) for term in retrievers.question.terms}
+        loader = Loader(
+            chunks=gathered.chunks,
+            cited=gathered.cited,
+            reader=LineReader(weights, corpus.forms, corpus.parts),
+            line_cosines=partial(retrievers.line_cosines, encoded.vector),
+            origin_of=self._origin_of,
+            max_chars=self._settings.snippet_chars,
+            trusted=retrievers.trusted,
+            filters=filters,
+        )
+        found = _Found(
+            candidates=candidates,
+            gathered=gathered,
+            mode=encoded.mode,
+            warnings=warnings,
+            ranking=ranking,
+            loader=loader,
+            wanted=wanted,
+        )
+        found.load()
+        return found
 
     def _parts(self, filters: Filters) -> list[Filters]:
         """Return the filters to retrieve with: if there are transcripts, one per source.
 
         Otherwise the many chunks of transcripts could crowd out all notes.
         """
-        if filters.sources is not None or SESSIONS not in self._store.catalog.counts():
+        if filters.sources is not None or not self._store.catalog.has_source(SESSIONS):
             return [filters]
         return [replace(filters, sources=frozenset({source})) for source in (NOTES, SESSIONS)]
 
-    def _score(
-        self, encoded: EncodedQuery, gathered: Gathered, dated: dict[int, float]
-    ) -> list[Candidate]:
-        """Return all candidates with their scores before age, best first.
-
-        `dated` has the strength that the date in the question adds to candidates.
-        """
-        settings, retriever = self._settings.hybrid, self._vector_retriever
-        near = gathered.cosines
-        if retriever is not None:
-            near = {row: retriever.calibrate(cosine) for row, cosine in near.items()}
-        usual = {row: fuse.usual_scale(value) for row, value in near.items()}
-        vector_scores = {row: min(1.0, max(0.0, value)) for row, value in near.items()}
-        if self._weighted:
-            has_keywords, has_vectors = encoded.corpus is not None, encoded.vector is not None
-            text_weight = settings.text_weight if has_keywords else 0.0
-            found = fuse.weighted(
-                vector_scores,
-                {row: fuse.text_score(bm25) for row, bm25 in gathered.bm25.items()},
-                vector_weight=settings.vector_weight if has_vectors else 0.0,
-                text_weight=text_weight if has_vectors else 1.0,
-            )
-            return [
-                c._replace(words=fuse.strength_of_words(chunk.evidence), cosine=usual.get(c.row_id))
-                for c in found
-                if (chunk := gathered.chunks.get(c.row_id)) is not None
-            ]
-        by_evidence = (
-            fuse.by_evidence(
-                row,
-                None if encoded.corpus is None else chunk.evidence,
-                usual.get(row),
-                vector_score=vector_scores.get(row),
-            )
-            for row, chunk in gathered.chunks.items()
-        )
-        return fuse.ranked(with_date(c, dated.get(c.row_id, 0.0)) for c in by_evidence)
-
-    async def _choose(
-        self,
-        candidates: list[Candidate],
-        gathered: Gathered,
-        min_score: float,
-        max_results: int,
-        gone: Gone | None,
-    ) -> Choose:
-        """Return the function that chooses what to show."""
-        chunks, texts = gathered.chunks, gathered.texts
-        if gone is not None and candidates:
-            first = [c for c in candidates if c.unaged_score >= min_score][: SPARE * max_results]
-            lost = await gone({chunks[c.row_id].key for c in first})
-            candidates = [c for c in candidates if chunks[c.row_id].key not in lost]
-        mmr = self._settings.hybrid.mmr
-
-        def pick(without: Set[int]) -> list[Candidate]:
-            left = [c for c in candidates if c.row_id not in without]
-            if mmr.enabled:
-                passed = [c for c in left if c.unaged_score >= min_score][: SPARE * max_results]
-                return spread(passed, texts, balance=mmr.balance, most=max_results)
-            notes = [c for c in left if chunks[c.row_id].key.source == NOTES]
-            others = [c for c in left if chunks[c.row_id].key.source != NOTES]
-            return balance(
-                notes, others, min_score=min_score, max_results=max_results, fill=self._weighted
-            )
-
-        return pick
-
-    def _order(
-        self,
-        candidates: list[Candidate],
-        gathered: Gathered,
-        query: str,
-        today: datetime.date,
-        statements: Statements | None,
-    ) -> list[Candidate]:
-        """Return what may be shown, best first; without `statements`, age does not count."""
-        texts = gathered.texts
-        if statements is not None:
-            candidates = self._age(candidates, gathered, today, statements)
-        if self._weighted:
-            return candidates
-        candidates = asker_first(candidates, texts, query)
-        return fuse.without_weak(candidates, self._settings.relative_cutoff)
-
-    def _age(
-        self,
-        candidates: list[Candidate],
-        gathered: Gathered,
-        today: datetime.date,
-        statements: Statements,
-    ) -> list[Candidate]:
-        """Return the candidates in the order that their dates leave."""
-        decay, known = self._settings.hybrid.temporal_decay, self._store.catalog.rows
-        dates = {
-            row: date
-            for row, chunk in gathered.chunks.items()
-            if (file := known.get(chunk.key)) is not None
-            and (date := ageing.ageing_date(chunk.key, file.stat, file.facts, notes=NOTES))
-        }
-        shares = {
-            row: ageing.age_factor(
-                date, today, half_life_days=decay.half_life_days, floor=decay.floor
-            )
-            for row, date in dates.items()
-        }
-        aged = ageing.aged(candidates, shares.get)
-        if self._weighted:
-            return aged
-        return newer_first(aged, gathered.chunks, dates, statements)
-
-    async def _allowed(
-        self, filters: Filters, visible: Visible | None, *, trusted: bool
+    def _allowed(
+        self, connection: Connection, filters: Filters, visible: Visible | None, *, trusted: bool
     ) -> FileIds:
-        rows = list(self._store.catalog.rows.items())
+        """Return the files that may be searched, None for all."""
+        if filters.empty and visible is None and not trusted:
+            return None
         cited: FileIds = None
-        if (name := filters.conversation) is not None:
-            cited = await self._store.readers.read(partial(files_citing, conversation=name))
+        if filters.conversation is not None:
+            cited = files_citing(connection, filters.conversation)
+        return frozenset(
+            row.file_id
+            for key, row in self._store.catalog.copy().items()
+            if filters.accept(key, row.stat, row.facts)
+            and (cited is None or key.source != NOTES or row.file_id in cited)
+            and (visible is None or visible(key))
+            and not (trusted and self._origin_of(key) is Origin.UNTRUSTED)
+        )
 
-        def pick() -> FileIds:
-            return frozenset(
-                row.file_id
-                for key, row in rows
-                if filters.accept(key, row.stat, row.facts)
-                and (cited is None or key.source != NOTES or row.file_id in cited)
-                and (visible is None or visible(key))
-                and not (trusted and self._origin_of(key) is Origin.UNTRUSTED)
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Request to search, with the defaults in place."""
+
+    query: str
+    filters: Filters
+    today: datetime.date
+    min_score: float
+    max_results: int
+    visible: Visible | None
+
+
+@dataclass(slots=True)
+class _Found:
+    """The candidates of a search, best first, and the results to show of them."""
+
+    candidates: list[Candidate]
+    gathered: Gathered
+    mode: str
+    warnings: list[str]
+    ranking: Ranking
+    loader: Loader
+    wanted: _Wanted
+    shown: list[tuple[Candidate, Hit]] = field(default_factory=list)
+
+    @property
+    def reader(self) -> LineReader:
+        return self.loader.reader
+
+    @property
+    def files(self) -> set[FileKey]:
+        """Return the files of the results."""
+        return {self.gathered.chunks[c.row_id].stored.key for c, _ in self.shown}
+
+    def load(self, lost: Set[FileKey] = frozenset()) -> None:
+        """Make the results, without those of lost files. Blocks."""
+        chunks = self.gathered.chunks
+        left = [c for c in self.candidates if chunks[c.row_id].stored.key not in lost]
+
+        def choose(left_out: Set[int]) -> list[Candidate]:
+            return self.ranking.choose(
+                [c for c in left if c.row_id not in left_out],
+                self.gathered,
+                min_score=self.wanted.min_score,
+                max_results=self.wanted.max_results,
             )
 
-        return await asyncio.to_thread(pick)
+        self.shown = load_distinct(choose, self.loader)
 
 
 def checked(value: Number | None, default: Number, name: str, low: float, high: float) -> Number:

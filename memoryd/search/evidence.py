@@ -4,21 +4,20 @@ All are shares of the query's weight, including terms that no chunk contains. So
 for every query, and a query about nothing in memory gets low figures.
 """
 
+import sys
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 from memoryd.search.lexical import Corpus
-from memoryd.search.text_match import (
+from memoryd.search.text_match import Finder, FoldedText, TermPosition, read_folded
+from memoryd.search.verbatim import (
     IN_A_TITLE,
     IN_THE_PATH,
-    Finder,
-    TermPosition,
     exactness,
-    read_folded,
     verbatim_strings,
     verbatim_units,
 )
@@ -35,20 +34,29 @@ UNSEEN_BIGRAM = 0.5
 NEAR_WORDS = 1
 NEAR_CHARS = 40
 """Maximum distance of two neighbours, in one line."""
+_FAR = sys.maxsize
 
 
 class ChunkText(NamedTuple):
     """Text of a candidate, its path and headings (`context`), and its length in tokens.
 
-    `titles` are the path, the names and the titles of its file, one a line. `opens`: it is the
-    first chunk of a file that the question names.
+    `folded` and `above` are the text and the context, folded. `titles` are the path, the names and
+    the titles of its file, one a line. `opens`: it is the first chunk of a file that the question
+    names.
     """
 
     text: str
     context: str
     tokens: int
+    folded: FoldedText
+    above: FoldedText
     titles: str = ""
     opens: bool = False
+
+    @classmethod
+    def of(cls, text: str, context: str, tokens: int) -> "ChunkText":
+        """Return a candidate without titles."""
+        return cls(text, context, tokens, read_folded(text), read_folded(context))
 
 
 class Evidence(NamedTuple):
@@ -102,10 +110,9 @@ class Question:
 
 
 class Matched(NamedTuple):
-    """A chunk's evidence, its folded text, and the positions of the question's terms in that."""
+    """A chunk's evidence, and the positions of the question's terms in its folded text."""
 
     evidence: Evidence
-    folded: str = ""
     places: Sequence[Sequence[TermPosition]] = ()
 
 
@@ -114,71 +121,60 @@ def weigh(question: Question, corpus: Corpus, chunks: Sequence[ChunkText]) -> li
     idf = {term: corpus.weight(term) for term in question.terms}
     total = sum(idf[term] * _counted(term, corpus) for term in question.terms)
     if total <= 0:
-        return [Matched(_with_title(NO_EVIDENCE, chunk)) for chunk in chunks]
+        return [
+            Matched(_with_title(NO_EVIDENCE) if chunk.opens else NO_EVIDENCE) for chunk in chunks
+        ]
     finder = Finder(question.terms, corpus.forms, corpus.parts)
     units = [(unit, share) for unit in question.units if (share := _share(unit, idf) / total) > 0]
     number = {term: at for at, term in enumerate(question.terms)}
     pairs = [(number[a], number[b]) for a, b in question.pairs]
-    texts = _located(finder, [chunk.text for chunk in chunks])
-    contexts = _located(finder, [chunk.context for chunk in chunks])
+    contexts = list({id(chunk.above): chunk.above for chunk in chunks}.values())
+    above = dict(zip(map(id, contexts), finder.places_in(contexts), strict=True))
+    texts = finder.places_in([chunk.folded for chunk in chunks])
     found = [
-        _match(question, pairs, units, chunk, texts[chunk.text], contexts[chunk.context])
-        for chunk in chunks
+        _match(question, pairs, units, chunk, places, above[id(chunk.above)])
+        for chunk, places in zip(chunks, texts, strict=True)
     ]
     having = Counter(pair for matches in found for pair in matches.pairs)
     pair_weight = {pair: corpus.idf(count) / corpus.idf(0) for pair, count in having.items()}
     weights = list(idf.values())
     weighed: list[Matched] = []
-    for matches, chunk in zip(found, chunks, strict=True):
+    for matches, chunk, of_terms in zip(found, chunks, texts, strict=True):
         crowd = K1 * (1 - B + B * chunk.tokens / corpus.mean_tokens)
-        counted = [(weight, n) for weight, n in zip(weights, matches.counts, strict=True) if n]
-        bm25 = sum(weight * count / (count + crowd) for weight, count in counted)
-        coverage = sum(weight * min(1.0, count) for weight, count in counted)
-        # A single term has no neighbour that could be missing.
-        near = coverage / total
-        if pairs:
+        bm25 = coverage = near = 0.0
+        for term, count in matches.counts:
+            weight = weights[term]
+            bm25 += weight * count / (count + crowd)
+            coverage += weight if count >= 1.0 else weight * count
+        if not pairs:  # a single term has no neighbour that could be missing
+            near = coverage / total
+        elif matches.pairs:
             near = sum(pair_weight[pair] for pair in matches.pairs) / len(pairs)
         evidence = Evidence(bm25 / total, coverage / total, near, matches.unit, matches.string)
-        weighed.append(Matched(_with_title(evidence, chunk), matches.folded, matches.places))
+        if chunk.opens:
+            evidence = _with_title(evidence)
+        weighed.append(Matched(evidence, of_terms))
     return weighed
 
 
-class _Located(NamedTuple):
-    """A folded text, and the positions of the question's terms in it."""
-
-    folded: str
-    places: list[list[TermPosition]]
-
-
-def _located(finder: Finder, texts: Iterable[str]) -> dict[str, _Located]:
-    """Return the positions in each text; many chunks have the same path and headings."""
-    read = {text: read_folded(text) for text in texts}
-    found = finder.places_in_each(list(read.values()))
-    return {
-        text: _Located(folded.text, places)
-        for (text, folded), places in zip(read.items(), found, strict=True)
-    }
-
-
-def _with_title(evidence: Evidence, chunk: ChunkText) -> Evidence:
-    """Return the evidence of a chunk, which its title completes if the question is that title."""
-    if not chunk.opens:
-        return evidence
+def _with_title(evidence: Evidence) -> Evidence:
+    """Return the evidence of a chunk of which the question is the title, which completes it."""
     return evidence._replace(coverage=1.0, adjacency=1.0, verbatim=1.0, title=1.0)
 
 
 class _Matches(NamedTuple):
-    """Matches in one chunk: counts of the terms, adjacent pairs, exactness of units and strings.
+    """Matches in one chunk: adjacent pairs, exactness of units and strings, counts of the terms.
 
-    A pair has the numbers of its terms. `places` are the positions of the terms in `folded`.
+    Terms, and those of pairs, are given by their numbers.
     """
 
-    folded: str
-    places: list[list[TermPosition]]
-    counts: list[float]
-    pairs: list[tuple[int, int]]
-    unit: float
-    string: float
+    counts: list[tuple[int, float]]
+    pairs: Sequence[tuple[int, int]]
+    unit: float = 0.0
+    string: float = 0.0
+
+
+_NOTHING = _Matches([], ())
 
 
 def _match(
@@ -186,21 +182,28 @@ def _match(
     pairs: Sequence[tuple[int, int]],
     units: list[tuple[str, float]],
     chunk: ChunkText,
-    located: _Located,
-    above: _Located,
+    places: list[list[TermPosition]],
+    context: list[list[TermPosition]],
 ) -> _Matches:
-    text, places = located
-    around, context = above
-    counts = [
-        _count(here, there) if here or there else 0.0
-        for here, there in zip(places, context, strict=True)
-    ]
-    adjacent = [
-        (a, b)
-        for a, b in pairs
-        if (places[a] and places[b] and _are_near(text, places[a], places[b]))
-        or (context[a] and context[b] and _are_near(around, context[a], context[b]))
-    ]
+    text, around = chunk.folded.text, chunk.above.text
+    if any(context):
+        counts = [
+            (number, _count(here, there))
+            for number, (here, there) in enumerate(zip(places, context, strict=True))
+            if here or there
+        ]
+    else:
+        counts = [(number, _occurrences(here)) for number, here in enumerate(places) if here]
+    adjacent: Sequence[tuple[int, int]] = ()
+    if len(counts) > 1:
+        adjacent = [
+            (a, b)
+            for a, b in pairs
+            if (places[a] and places[b] and _are_near(text, places[a], places[b]))
+            or (context[a] and context[b] and _are_near(around, context[a], context[b]))
+        ]
+    if not units:
+        return _Matches(counts, adjacent) if counts else _NOTHING
     exact = string = 0.0
     for unit, share in units:
         level = exactness(unit, chunk.text, text)
@@ -211,13 +214,13 @@ def _match(
         exact = max(exact, level)
         if unit in question.strings:
             string = max(string, level)
-    return _Matches(text, places, counts, adjacent, exact, string)
+    return _Matches(counts, adjacent, exact, string)
 
 
 def _count(text: list[TermPosition], context: list[TermPosition]) -> float:
     """Return how often a term occurs; parts of words count once, and less than a whole word."""
     if not context:
-        return _occurrences(text) if text else 0.0
+        return _occurrences(text)
     in_context = CONTEXT_WEIGHT * _occurrences(context)
     if not text:
         return in_context
@@ -232,10 +235,9 @@ def _occurrences(places: list[TermPosition]) -> float:
 
 def _are_near(text: str, first: list[TermPosition], second: list[TermPosition]) -> bool:
     """Return whether one of `first` is shortly before one of `second`, in one line."""
-    starts = [place.start for place in second]
     for place in first:
-        index = bisect_right(starts, place.start)
-        for start in starts[index : index + 2]:
+        index = bisect_right(second, (place.start, _FAR))
+        for start, *_ in second[index : index + 2]:
             if start < place.end:  # bigrams of one run share a character
                 if start - place.start <= NEAR_WORDS + 1:
                     return True

@@ -1,24 +1,20 @@
 """Candidates of a search: reads the retrieved chunks and rates how well their words match."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import NamedTuple
 
-import msgspec
-
-from memoryd.index.catalog import decode_properties
-from memoryd.index.catalog import named as searched_of
 from memoryd.index.driver import Connection
-from memoryd.messages import FileKey
-from memoryd.search.evidence import NO_EVIDENCE, ChunkText, Evidence, Matched, Question, weigh
-from memoryd.search.lexical import Corpus, read_lengths
+from memoryd.search.chunk_cache import StoredChunk, read_stored
+from memoryd.search.evidence import NO_EVIDENCE, ChunkText, Evidence, Question, weigh
+from memoryd.search.lexical import Corpus
 from memoryd.search.named import NOTHING, named_files, rows_of
 from memoryd.search.query import Query
 from memoryd.search.retrievers import FileIds, Retrieved, Retrievers
-from memoryd.search.text_match import Finder, TermPosition, exactness
-from memoryd.text.fold import fold, is_unspaced
-from memoryd.text.front_matter import names
+from memoryd.search.text_match import Finder, TermPosition
+from memoryd.search.verbatim import exactness
+from memoryd.text.fold import fold, has_unspaced
 from memoryd.text.parts import EMOJI_MARK
 from memoryd.text.tokenize import Term, index_words
 from memoryd_client.schema.search import Origin
@@ -34,18 +30,11 @@ CONTAINS = 0.5
 """Least exactness of a quoted string: a match inside a longer string passes."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadChunk:
-    """A candidate with the evidence of its words; `heading` is the path of headings above it.
+class ReadChunk(NamedTuple):
+    """A candidate with the evidence of its words, and the positions of the question's terms."""
 
-    `places` are the positions of the question's terms in the `folded` text.
-    """
-
-    key: FileKey
-    text: str
+    stored: StoredChunk
     evidence: Evidence
-    heading: str = ""
-    folded: str = ""
     places: Sequence[Sequence[TermPosition]] = ()
 
 
@@ -67,7 +56,7 @@ class Gathered:
     @property
     def texts(self) -> dict[int, str]:
         """Return the texts of the chunks by row."""
-        return {row: chunk.text for row, chunk in self.chunks.items()}
+        return {row: chunk.stored.text for row, chunk in self.chunks.items()}
 
     def __or__(self, other: "Gathered") -> "Gathered":
         return Gathered(
@@ -80,58 +69,50 @@ class Gathered:
         )
 
 
-Gathering = Callable[[Connection], Gathered]
-"""Reads candidates. One read does all such work, because each costs a change of threads."""
-
-
-def gathering(
+def gather(
+    connection: Connection,
     retrievers: Retrievers,
     retrieved: Retrieved,
     file_ids: FileIds,
     *,
     weighted: bool,
-    more: Callable[[Connection], Sequence[int]] = lambda connection: (),
-) -> Gathering:
-    """Return what reads the retrieved chunks of some files, and those with a verbatim string.
+    more: Sequence[int] = (),
+) -> Gathered:
+    """Read the retrieved chunks of some files, those with a verbatim string, and the rows `more`.
 
     `weighted`: for the reference's formula, which uses neither verbatim strings nor the cosines of
-    chunks that only the keyword retriever found. `more` returns further rows to read.
+    chunks that only the keyword retriever found.
     """
     query, question = retrievers.query, retrievers.question
     encoded, trusted = retrieved.encoded, retrievers.trusted
-    by_words = encoded.corpus is not None and not weighted
-    named = NOTHING
-    if by_words:
+    named, exact = NOTHING, list[int]()
+    if encoded.corpus is not None and not weighted:
         named = named_files(retrievers.store.catalog, query.text, file_ids)
-
-    def read(connection: Connection) -> Gathered:
-        units = question.units if by_words else ()
-        exact = exact_rows(connection, units, file_ids, trusted=trusted)
-        opening = rows_of(connection, named)
-        cosines, found = retrieved.cosines, more(connection)
-        rows = list(dict.fromkeys([*retrieved.bm25, *cosines, *exact, *opening, *found]))
-        chunks = read_chunks(
-            connection,
-            rows,
-            question=question,
-            query=query,
-            corpus=encoded.corpus,
-            trusted=trusted,
-            opening=opening,
-        )
-        if not weighted:
-            others = [row for row in rows if row not in cosines]
+        exact = exact_rows(connection, question.units, file_ids, trusted=trusted)
+    opening = rows_of(connection, named)
+    cosines = retrieved.cosines
+    rows = list(dict.fromkeys([*retrieved.bm25, *cosines, *exact, *opening, *more]))
+    chunks = read_chunks(
+        connection,
+        rows,
+        question=question,
+        query=query,
+        corpus=encoded.corpus,
+        trusted=trusted,
+        opening=opening,
+    )
+    if not weighted:
+        cosines = cosines | retrieved.other_cosines
+        if others := [row for row in (*exact, *opening, *more) if row not in cosines]:
             cosines = cosines | retrievers.cosines(encoded.vector, others)
-        return Gathered(
-            chunks,
-            retrieved.bm25,
-            cosines,
-            _ranks(retrieved.bm25),
-            _ranks(sorted(cosines, key=lambda row: -cosines[row])),
-            {} if named.lines is None else dict.fromkeys(opening, named.lines),
-        )
-
-    return read
+    return Gathered(
+        chunks,
+        retrieved.bm25,
+        cosines,
+        _ranks(retrieved.bm25),
+        _ranks(sorted(cosines, key=lambda row: -cosines[row])),
+        {} if named.lines is None else dict.fromkeys(opening, named.lines),
+    )
 
 
 def _ranks(rows: Iterable[int]) -> dict[int, int]:
@@ -156,43 +137,32 @@ def read_chunks(
     """
     without = Finder(Term(fold(word)) for word in query.without if not _is_phrase(word))
     banned = [phrase for phrase in query.without if _is_phrase(phrase)]
-    found: dict[int, tuple[FileKey, ChunkText]] = {}
-    lengths = {} if corpus is None else read_lengths(connection, rows)
-    stored = connection.execute(
-        "SELECT row_id, text, path, heading, source, origin, title, properties"
-        " FROM chunks JOIN files USING (file_id)"
-        " WHERE row_id IN (SELECT value FROM json_each(?))",
-        (msgspec.json.encode(rows).decode(),),
-    )
-    by_row = {row: columns for row, *columns in stored}
-    for row in rows:
-        read = by_row.get(row)
-        if read is None or _is_ruled_out(read[0], without, banned, query.required):
-            continue
-        text, path, heading, source, origin, title, properties = read
-        if trusted and origin == Origin.UNTRUSTED:
-            continue
-        context = f"{path.removesuffix('.md')}\n{heading}\n{searched_of(properties)}"
-        titles = titles_of(path, title, properties)
-        chunk = ChunkText(text, context, lengths.get(row, 1), titles, row in opening)
-        found[row] = FileKey(source, path), chunk
-    matched = [Matched(NO_EVIDENCE)] * len(found)
-    if corpus is not None:
-        matched = weigh(question, corpus, [chunk for _, chunk in found.values()])
-    return {
-        row: ReadChunk(key, chunk.text, evidence, chunk.context.split("\n")[1], folded, places)
-        for (row, (key, chunk)), (evidence, folded, places) in zip(
-            found.items(), matched, strict=True
+    found = read_stored(connection, rows, sized=corpus is not None)
+    if trusted or query.without or query.required:
+        found = {
+            row: chunk
+            for row, chunk in found.items()
+            if not (trusted and chunk.facts.origin == Origin.UNTRUSTED)
+            and not _is_ruled_out(chunk, without, banned, query.required)
+        }
+    if corpus is None:
+        return {row: ReadChunk(chunk, NO_EVIDENCE) for row, chunk in found.items()}
+    texts = [
+        ChunkText(
+            chunk.text,
+            chunk.context,
+            chunk.tokens,
+            chunk.folded,
+            chunk.above,
+            chunk.file.titles,
+            row in opening,
         )
+        for row, chunk in found.items()
+    ]
+    return {
+        row: ReadChunk(chunk, matched.evidence, matched.places)
+        for (row, chunk), matched in zip(found.items(), weigh(question, corpus, texts), strict=True)
     }
-
-
-@lru_cache(maxsize=256)
-def titles_of(path: str, title: str, properties: str) -> str:
-    """Return the path, the names and the titles of a file, one a line."""
-    name = path.rpartition("/")[2]
-    stated = names(decode_properties(properties))
-    return "\n".join(dict.fromkeys([path, name, name.removesuffix(".md"), title, *stated]))
 
 
 def exact_rows(
@@ -225,14 +195,14 @@ def exact_rows(
 
 
 def _is_phrase(excluded: str) -> bool:
-    return not excluded.isalnum() or any(map(is_unspaced, excluded))
+    return not excluded.isalnum() or has_unspaced(excluded)
 
 
 def _is_ruled_out(
-    text: str, without: Finder, banned: Sequence[str], required: Sequence[str]
+    chunk: StoredChunk, without: Finder, banned: Sequence[str], required: Sequence[str]
 ) -> bool:
-    if without.terms and any(without.places(fold(text))):
+    if without.terms and any(without.places_in([chunk.folded])[0]):
         return True
-    if any(exactness(phrase, text) >= CONTAINS for phrase in banned):
+    if any(exactness(phrase, chunk.text) >= CONTAINS for phrase in banned):
         return True
-    return any(exactness(string, text) < CONTAINS for string in required)
+    return any(exactness(string, chunk.text) < CONTAINS for string in required)

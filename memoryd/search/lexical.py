@@ -6,8 +6,10 @@ they provably can't be among the best. The result is the same.
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,12 +17,15 @@ from memoryd.index.driver import Connection
 from memoryd.search.word_forms import read_forms, read_parts
 from memoryd.text.tokenize import Term, match_expression, phrases
 
+T = TypeVar("T")
 ENOUGH_CHUNKS = 24
 """Chunks with a whole word above which nobody looks for words that it begins."""
 LEAST_LOOKED_UP, LEAST_ASKED, LOOKED_UP_TERMS = 4, 5, 2
 """Least characters of the beginning of a word, in a look-up of few terms and in a question.
 
 In an English question, shorter ones begin too many words that mean something else."""
+MOST_REMEMBERED = 500
+"""Answers about terms, at most 10 KiB each, that a connection keeps until something is written."""
 _AVERAGES_ROW = 1
 """Row of `chunks_fts_data` with the number of chunks and the total length of each column."""
 
@@ -57,25 +62,73 @@ class Corpus:
 UNKNOWN = Corpus(0, 1.0, {})
 
 
+class _Remembered(threading.local):
+    """Answers of a connection about terms since the index was last written."""
+
+    connection: Connection | None = None
+    version: tuple[int, int] = (0, 0)
+
+    def __init__(self) -> None:
+        self.answers: dict[tuple[object, ...], Any] = {}
+
+    def of(self, connection: Connection) -> dict[tuple[object, ...], Any]:
+        """Return what is known about the index as it is now."""
+        version = version_of(connection)
+        is_same = connection is self.connection and version == self.version
+        if not is_same or len(self.answers) > MOST_REMEMBERED:
+            self.connection, self.version, self.answers = connection, version, {}
+        return self.answers
+
+
+_remembered = _Remembered()
+
+
+def version_of(connection: Connection) -> tuple[int, int]:
+    """Return a version of the index that is another one after each write."""
+    (others,) = connection.execute("PRAGMA data_version").fetchone()
+    return others, connection.total_changes
+
+
+def _once(
+    answers: dict[tuple[object, ...], Any], ask: Callable[..., T], connection: Connection, *key: Any
+) -> T:
+    """Return what `ask` answers, which it is asked once."""
+    name = (ask, *key)
+    if name not in answers:
+        answers[name] = ask(connection, *key)
+    found: T = answers[name]
+    return found
+
+
 def read_corpus(connection: Connection, terms: Sequence[Term], language: str = "en") -> Corpus:
     """Read the statistics that a query needs; `language` is that of the query."""
-    row = connection.execute(
-        "SELECT block FROM chunks_fts_data WHERE id = ?", (_AVERAGES_ROW,)
-    ).fetchone()
-    numbers = _varints(row[0]) if row is not None and row[0] else [0]
-    chunks = numbers[0]
-    mean = sum(numbers[1:]) / chunks if chunks else 1.0
-    read = {term: read_forms(connection, term, language) for term in terms}
+    answers = _remembered.of(connection)
+    chunks, mean = _once(answers, _averages, connection)
+    read = {term: _once(answers, read_forms, connection, term, language) for term in terms}
     forms = {term: found for term, found in read.items() if found}
-    having = {term: frequency(connection, phrases(term, found)) for term, found in read.items()}
+    having = {
+        term: _once(answers, frequency, connection, tuple(phrases(term, found)))
+        for term, found in read.items()
+    }
     looked_up = len(terms) <= LOOKED_UP_TERMS or language != "en"
     least = LEAST_LOOKED_UP if looked_up else LEAST_ASKED
     parts = {
         term: found
         for term, count in having.items()
-        if count < ENOUGH_CHUNKS and (found := read_parts(connection, term, read[term], least))
+        if count < ENOUGH_CHUNKS
+        and (found := _once(answers, read_parts, connection, term, read[term], least))
     }
-    return Corpus(chunks, max(1.0, mean), having, forms, parts)
+    return Corpus(chunks, mean, having, forms, parts)
+
+
+def _averages(connection: Connection) -> tuple[int, float]:
+    """Return the number of chunks and their mean length in tokens."""
+    row = connection.execute(
+        "SELECT block FROM chunks_fts_data WHERE id = ?", (_AVERAGES_ROW,)
+    ).fetchone()
+    numbers = _varints(row[0]) if row is not None and row[0] else [0]
+    chunks = numbers[0]
+    return chunks, max(1.0, sum(numbers[1:]) / chunks if chunks else 1.0)
 
 
 def frequency(connection: Connection, phrases: Iterable[str]) -> int:
@@ -239,11 +292,12 @@ def _idf_of_several(counts: Sequence[int], idfs: Sequence[float], rows: int, k: 
 
 def _counted_phrases(connection: Connection, corpus: Corpus) -> Iterator[tuple[int, str]]:
     """Yield the phrases that chunks have, each with the number of these chunks."""
+    answers = _remembered.of(connection)
     for term, count in corpus.frequency.items():
         every = phrases(term, corpus.forms.get(term, ()))
         if len(every) == 1 and count:
             yield count, every[0]
         elif len(every) > 1:
             for phrase in every:
-                if some := frequency(connection, [phrase]):
+                if some := _once(answers, frequency, connection, (phrase,)):
                     yield some, phrase

@@ -33,7 +33,8 @@ def named_files(catalog: Catalog, question: str, file_ids: frozenset[int] | None
     """
 
     def allowed(keys: Sequence[FileKey]) -> list[int]:
-        found = [catalog.rows[key].file_id for key in keys]
+        # A file may be removed meanwhile: this runs on a reader's thread.
+        found = [row.file_id for key in keys if (row := catalog.rows.get(key)) is not None]
         return [each for each in found if file_ids is None or each in file_ids]
 
     bare = question.strip(_AROUND)

@@ -8,7 +8,6 @@ import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 from memoryd.index.driver import Connection
@@ -22,7 +21,7 @@ from memoryd.search.lexical import UNKNOWN
 from memoryd.search.message_kind import MessageKind
 from memoryd.search.overlap import Comparer, Overlap
 from memoryd.search.query import SOURCES, Query
-from memoryd.search.retrievers import EncodedQuery, Retrievers, VectorRetriever
+from memoryd.search.retrievers import EncodedQuery, Retrieved, Retrievers, VectorRetriever
 from memoryd_client.schema.search import Origin
 
 NOTES = SOURCES[0]
@@ -110,9 +109,16 @@ class Recaller:
             trusted=True,
         )
         ids = await asyncio.to_thread(self._notes, without)
-        retrieved = await retrievers.retrieve(CANDIDATES, ids, EncodedQuery())
-        rows = list(dict.fromkeys([*retrieved.bm25, *retrieved.cosines]))
-        chunks = await self.store.readers.read(partial(_read_chunks, rows=rows))
+        encoded, _ = await retrievers.embed()
+
+        def find(
+            connection: Connection, retrievers: Retrievers
+        ) -> tuple[Retrieved, list[NoteChunk]]:
+            retrieved = retrievers.retrieve(connection, CANDIDATES, ids, encoded)
+            rows = list(dict.fromkeys([*retrieved.bm25, *retrieved.cosines]))
+            return retrieved, _read_chunks(connection, rows)
+
+        retrieved, chunks = await retrievers.read(find)
         vector = retrieved.encoded.vector
         known = None if kind is None or vector is None else kind.of(vector)
         return ReadMessage(text, question, retrieved.encoded, known), chunks

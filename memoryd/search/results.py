@@ -4,12 +4,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from memoryd.index.catalog import decode_transcript
-from memoryd.index.driver import Connection
 from memoryd.messages import FileKey
 from memoryd.search.diversify import Runs, is_copy, runs_of
 from memoryd.search.fuse import Candidate
@@ -26,8 +25,8 @@ OriginOf = Callable[[FileKey], Origin]
 """Origin of a file's words, as the configuration says."""
 Choose = Callable[[Set[int]], Sequence[Candidate]]
 """Function that chooses the candidates to show, best first, without some rows."""
-LineCosines = Callable[[int, str], list[float]]
-"""(row, text of the chunk) → the cosine of each of its lines with the query, or nothing."""
+LineCosines = Callable[[Mapping[int, str]], Mapping[int, list[float]]]
+"""Texts of chunks by row → the cosine of each of their lines with the query, or nothing."""
 
 
 class Loaded(NamedTuple):
@@ -39,11 +38,10 @@ class Loaded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Loader:
-    """Reads chunks and makes results of them, with snippets of at most `max_chars`.
+    """Makes results of chunks that have been read, with snippets of at most `max_chars`.
 
     `trusted` leaves out untrusted ones, and `filters` the lines that don't pass. Whose words a
-    result is says its likeliest line. `cited` are the lines to show of some rows. `chunks` have
-    been read before, with the same terms.
+    result is says its likeliest line. `cited` are the lines to show of some rows.
     """
 
     chunks: Mapping[int, ReadChunk]
@@ -55,25 +53,18 @@ class Loader:
     trusted: bool
     filters: Filters
 
-    def read(self, connection: Connection, rows: Sequence[int]) -> dict[int, tuple[Any, ...]]:
-        """Return what the index has of some chunks, without those that are gone."""
-        found = connection.execute(
-            "SELECT row_id, path, source, title, date, transcript,"
-            " start_line, end_line, text, line_map, origin, voices"
-            " FROM chunks JOIN files USING (file_id)"
-            " WHERE row_id IN (SELECT value FROM json_each(?))",
-            (msgspec.json.encode(rows).decode(),),
-        )
-        return {row: tuple(columns) for row, *columns in found}
+    def load(self, candidate: Candidate, near: Sequence[float]) -> Loaded | None:
+        """Return the result for a candidate; None if none of its lines may be shown.
 
-    def load(self, stored: tuple[Any, ...], candidate: Candidate) -> Loaded | None:
-        """Return the result for a candidate; None if its chunk is not trusted."""
-        path, source, title, date, transcript, *place = stored
-        start_line, end_line, text, line_map, origin, voices = place
+        `near` are the cosines of its lines, if there are any.
+        """
+        stored, _, places = self.chunks[candidate.row_id]
+        _, _, _, origin, start_line, end_line, line_map, voices = stored.facts
+        key, title, date, transcript, _, _ = stored.file
+        (source, path), text = key, stored.text
         of_file = line_map.split(",") if line_map else range(start_line, end_line + 1)
         lines = [int(line) for line in of_file]  # the file's line of each line of the text
-        near = self.line_cosines(candidate.row_id, text)
-        key, of_lines = FileKey(source, path), _voices(source, origin, voices)
+        of_lines = _voices(source, origin, voices)
         if candidate.row_id in self.cited:
             first, last = self.cited[candidate.row_id]
             text = _only(text, [first <= line <= last for line in lines]) or text
@@ -82,10 +73,9 @@ class Loader:
             text = _only(text, passed if len(passed) == len(lines) else passed[:1] * len(lines))
             if not text:
                 return None
-        read = self.chunks.get(candidate.row_id)
         match = None
-        if read is not None and read.places and read.text == text:
-            match = read.folded, read.places
+        if places and text is stored.text:
+            match = stored.folded, places
         shown = cut_snippet(text, 1, len(lines), self.reader, self.max_chars, near, match)
         first, last = lines[shown.start_line - 1], lines[shown.end_line - 1]
         voice = of_lines[min(shown.best, len(of_lines) - 1)]
@@ -127,16 +117,13 @@ class Loader:
         return self.filters.accept_line(key, origin, conversation)
 
 
-def load_distinct(
-    connection: Connection, choose: Choose, loader: Loader
-) -> list[tuple[Candidate, Hit]]:
+def load_distinct(choose: Choose, loader: Loader) -> list[tuple[Candidate, Hit]]:
     """Return the chosen candidates with their results, best first, without near copies.
 
     Others are chosen for the copies, and for candidates without a result. A result that has a word
     of the query which the better one lacks is not its copy, unless both are the same messages: in
     their transcript, and in a note about it.
     """
-    stored: dict[int, tuple[Any, ...]] = {}
     loaded: dict[int, Loaded] = {}
     runs: dict[int, Runs] = {}
     left_out: set[int] = set()
@@ -144,11 +131,12 @@ def load_distinct(
         shown: list[tuple[Candidate, Hit]] = []
         known = len(left_out)
         chosen = choose(left_out)
-        stored |= loader.read(connection, [c.row_id for c in chosen if c.row_id not in stored])
+        texts = {c.row_id: loader.chunks[c.row_id].stored.text for c in chosen}
+        near = loader.line_cosines({row: text for row, text in texts.items() if row not in loaded})
         for candidate in chosen:
             row = candidate.row_id
             if row not in loaded:
-                result = loader.load(stored[row], candidate) if row in stored else None
+                result = loader.load(candidate, near.get(row, ()))
                 if result is None:
                     left_out.add(row)
                     continue

@@ -3,10 +3,11 @@
 A retriever that can't run leaves a warning, and the other one answers.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 from memoryd.index.driver import Connection, Error
 from memoryd.index.quantize import Vector
@@ -18,8 +19,12 @@ from memoryd.search.evidence import Question
 from memoryd.search.lexical import Corpus, read_corpus
 from memoryd.search.query import Query
 
+T = TypeVar("T")
 FileIds = frozenset[int] | None
 """Files whose chunks may be candidates; None: all."""
+_BESIDE_FROM = 8_000
+"""Vectors from which they are searched beside the keywords: fewer take less than 0.5 ms."""
+_beside = ThreadPoolExecutor(2, thread_name_prefix="vectors")
 
 
 class RetrieverError(Exception):
@@ -65,10 +70,14 @@ class EncodedQuery:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """The best chunks of some files: SQLite's bm25() and cosines by row, best first."""
+    """The best chunks of some files: SQLite's bm25() and cosines by row, best first.
+
+    `other_cosines` are those of chunks that only the keyword retriever found.
+    """
 
     bm25: dict[int, float]
     cosines: dict[int, float]
+    other_cosines: dict[int, float]
     encoded: EncodedQuery
     warnings: list[str]
 
@@ -77,7 +86,8 @@ class Retrieved:
 class Retrievers:
     """The retrievers of one search; `keyword` and `vector` say which of them the mode asks for.
 
-    `trusted`: no untrusted chunk may be a candidate.
+    `trusted`: no untrusted chunk may be a candidate. `off` is the reason why there is no keyword
+    search, None if there is.
     """
 
     store: Store
@@ -87,44 +97,106 @@ class Retrievers:
     keyword: bool
     vector: bool
     trusted: bool = False
+    off: str | None = None
 
-    async def retrieve(self, k: int, file_ids: FileIds, encoded: EncodedQuery) -> Retrieved:
-        """Return the best k chunks of each retriever; `encoded` is reused as far as it goes.
+    async def embed(self) -> tuple[EncodedQuery, list[str]]:
+        """Return the query with its vector if vectors are searched, else the reason why not."""
+        retriever, matrix = self.vector_retriever, self.store.matrix
+        reason: str | None = None
+        if not self.vector:
+            return EncodedQuery(), []
+        if retriever is None:
+            reason = None if self.keyword else "no provider is configured"
+        elif (reason := retriever.problem()) is not None:
+            pass
+        elif matrix is None or len(matrix) == 0:
+            loaded = self.store.matrix_ready.is_set()
+            reason = None if loaded else "the vectors are still loading"
+        else:
+            try:
+                vector = await retriever.embed(self.query.text)
+            except RetrieverError as error:
+                reason = str(error)
+            else:
+                if self._matrix_for(vector) is not None:
+                    return EncodedQuery(vector=vector), []
+                reason = "the index has just been rebuilt"
+        return EncodedQuery(), [] if reason is None else [f"vector search is off: {reason}"]
 
-        Keywords are also searched if only vectors were asked for and can't be.
+    async def read(self, search: Callable[[Connection, "Retrievers"], T]) -> T:
+        """Run a whole search on a reader's thread, again without keywords if these fail there."""
+        reason = self.store.fts_error
+        if reason is None:
+            try:
+                return await self.store.readers.read(lambda connection: search(connection, self))
+            except Error as error:
+                off = f"keyword search failed: {error}"
+        else:
+            off = f"keyword search is off: {reason}"
+        others = replace(self, off=off)
+        return await self.store.readers.read(lambda connection: search(connection, others))
+
+    def retrieve(
+        self, connection: Connection, k: int, file_ids: FileIds, encoded: EncodedQuery
+    ) -> Retrieved:
+        """Return the best k chunks of each retriever; blocks. `encoded` has the query's vector.
+
+        Keywords are also searched if only vectors were asked for and can't be. The terms are
+        counted once in a search, however many parts it has.
         """
-        if self.keyword and self.vector:
-            (bm25, corpus, warnings), (cosines, vector, more) = await asyncio.gather(
-                self._by_keyword(k, file_ids, encoded.corpus),
-                self._by_vector(k, file_ids, encoded.vector),
-            )
-            return Retrieved(bm25, cosines, EncodedQuery(corpus, vector), warnings + more)
-        bm25, cosines, warnings = {}, {}, []
         corpus, vector = encoded.corpus, encoded.vector
-        if self.vector:
-            cosines, vector, warnings = await self._by_vector(k, file_ids, vector)
+        matrix = self._matrix_for(vector)
+        beside: Future[list[tuple[int, float]]] | None = None
+        if vector is not None and matrix is not None:
+            without = read_untrusted(connection) if self.trusted else ()
+            find = partial(matrix.search, vector, k, file_ids=file_ids, without=without)
+            if len(matrix) > _BESIDE_FROM:
+                beside = _beside.submit(find)
+        bm25, warnings = dict[int, float](), list[str]()
         if self.keyword or vector is None:
-            bm25, corpus, more = await self._by_keyword(k, file_ids, corpus)
-            warnings += more
-        return Retrieved(bm25, cosines, EncodedQuery(corpus, vector), warnings)
+            if self.off is None:
+                corpus = corpus or read_corpus(
+                    connection, self.question.terms, self.question.language
+                )
+                bm25 = dict(
+                    lexical.search(connection, corpus, k, file_ids=file_ids, trusted=self.trusted)
+                )
+            else:
+                warnings.append(self.off)
+        cosines, others = dict[int, float](), dict[int, float]()
+        if beside is not None:
+            cosines = dict(beside.result())
+            others = self.cosines(vector, bm25.keys() - cosines)
+        elif vector is not None and matrix is not None:
+            near = find(also=bm25)
+            cosines, others = dict(near[:k]), dict(near[k:])
+        return Retrieved(bm25, cosines, others, EncodedQuery(corpus, vector), warnings)
 
-    def cosines(self, vector: Vector | None, rows: list[int]) -> dict[int, float]:
+    def cosines(self, vector: Vector | None, rows: Collection[int]) -> dict[int, float]:
         """Return the cosines of rows that only the keyword retriever found; blocks."""
         matrix = self._matrix_for(vector)
         if vector is None or matrix is None:
             return {}
         return matrix.cosines(vector, rows)
 
-    def line_cosines(self, vector: Vector | None, row: int, text: str) -> list[float]:
-        """Return the cosine of each line of a chunk with the query; nothing without vectors."""
+    def line_cosines(
+        self, vector: Vector | None, texts: Mapping[int, str]
+    ) -> dict[int, list[float]]:
+        """Return the cosine of each line of chunks with the query; nothing without vectors."""
         matrix, retriever = self._matrix_for(vector), self.vector_retriever
         if vector is None or matrix is None or retriever is None:
-            return []
-        windows = matrix.window_cosines(vector, row)
-        if len(windows) <= 1:
-            return windows * (text.count("\n") + 1)
-        last = len(windows) - 1
-        return [windows[min(at, last)] for at in retriever.window_of_each_line(text)]
+            return {}
+        found: dict[int, list[float]] = {}
+        for row, windows in matrix.window_cosines(vector, texts).items():
+            text, last = texts[row], len(windows) - 1
+            if last:
+                of_lines = retriever.window_of_each_line(text)
+                if of_lines[-1] > last:  # the last windows are missing
+                    of_lines = [min(at, last) for at in of_lines]
+                found[row] = [windows[at] for at in of_lines]
+            else:
+                found[row] = windows * (text.count("\n") + 1)
+        return found
 
     def _matrix_for(self, vector: Vector | None) -> VectorMatrix | None:
         """Return the vectors; None if there are none, or if new ones have other dimensions."""
@@ -132,61 +204,3 @@ class Retrievers:
         if matrix is None or vector is None or len(vector) != matrix.dims:
             return None
         return matrix
-
-    async def _by_keyword(
-        self, k: int, file_ids: FileIds, corpus: Corpus | None
-    ) -> tuple[dict[int, float], Corpus | None, list[str]]:
-        if self.store.fts_error is not None:
-            return {}, corpus, [f"keyword search is off: {self.store.fts_error}"]
-        find = partial(
-            _rank,
-            question=self.question,
-            k=k,
-            file_ids=file_ids,
-            trusted=self.trusted,
-            corpus=corpus,
-        )
-        try:
-            corpus, found = await self.store.readers.read(find)
-        except Error as error:
-            return {}, corpus, [f"keyword search failed: {error}"]
-        return dict(found), corpus, []
-
-    async def _by_vector(
-        self, k: int, file_ids: FileIds, vector: Vector | None
-    ) -> tuple[dict[int, float], Vector | None, list[str]]:
-        def off(problem: str) -> tuple[dict[int, float], Vector | None, list[str]]:
-            return {}, vector, [f"vector search is off: {problem}"]
-
-        retriever, matrix = self.vector_retriever, self.store.matrix
-        if retriever is None:
-            return ({}, vector, []) if self.keyword else off("no provider is configured")
-        if (problem := retriever.problem()) is not None:
-            return off(problem)
-        if matrix is None or len(matrix) == 0:
-            loaded = self.store.matrix_ready.is_set()
-            return ({}, vector, []) if loaded else off("the vectors are still loading")
-        try:
-            embedded = await retriever.embed(self.query.text) if vector is None else vector
-        except RetrieverError as error:
-            return off(str(error))
-        if (matrix := self._matrix_for(embedded)) is None:
-            return off("the index has just been rebuilt")
-        without = await self.store.readers.read(read_untrusted) if self.trusted else ()
-        search = partial(matrix.search, embedded, k, file_ids=file_ids, without=without)
-        return dict(await asyncio.to_thread(search)), embedded, []
-
-
-def _rank(
-    connection: Connection,
-    question: Question,
-    k: int,
-    file_ids: FileIds,
-    corpus: Corpus | None,
-    *,
-    trusted: bool,
-) -> tuple[Corpus, list[tuple[int, float]]]:
-    """Rank by BM25; the terms are counted once in a search, however many parts it has."""
-    corpus = corpus or read_corpus(connection, question.terms, question.language)
-    found = lexical.search(connection, corpus, k, file_ids=file_ids, trusted=trusted)
-    return corpus, found

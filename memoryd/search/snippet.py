@@ -15,11 +15,11 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
-from memoryd.search.text_match import Finder, TermPosition, terms_by_line
+from memoryd.search.text_match import Finder, FoldedText, TermPosition, terms_of_lines
 from memoryd.text.fold import fold
 from memoryd.text.tokenize import NO_FORMS, Term
 
-Match = tuple[str, Sequence[Sequence[TermPosition]]]
+Match = tuple[FoldedText, Sequence[Sequence[TermPosition]]]
 """A folded text, and the positions of each term in it."""
 SHARE, RARE, NEAR = 3.0, 3.0, 4.0
 SHARE_BEFORE, RARE_BEFORE, SHARE_TWO_BEFORE, ASKED_BEFORE = -3.0, 3.0, 2.0, 4.0
@@ -48,7 +48,7 @@ class LineReader:
         self,
         weights: Mapping[Term, float],
         forms: Mapping[Term, Sequence[str]] = NO_FORMS,
-        parts: Mapping[Term, Sequence[str]] = NO_FORMS,
+        parts: Mapping[Term, tuple[str, ...]] = NO_FORMS,
     ) -> None:
         self.weights = tuple(weights.values())
         self._find = weights, forms, parts
@@ -65,8 +65,8 @@ class LineReader:
 
     def match(self, text: str) -> Match:
         """Match the terms in a text."""
-        folded = fold(text)
-        return folded, self.finder.places(folded)
+        folded = FoldedText(fold(text))
+        return folded, self.finder.places_in([folded])[0]
 
 
 def cut_snippet(
@@ -85,7 +85,8 @@ def cut_snippet(
     too long is cut around its first term.
     """
     lines = text.split("\n")
-    has = terms_by_line(*(match or reader.match(text)))
+    found = terms_of_lines(*(match or reader.match(text)))
+    has = [found.get(line, ()) for line in range(len(lines))]
     likely = _likely(lines, has, reader, near)
     first, last = _best_run(lines, likely, _Covered(has, reader.weights), max_chars)
     while first < last and not lines[first].strip():
@@ -127,22 +128,27 @@ def _likely(
     having = Counter(term for line in has for term in line)
     present = math.fsum(weights[term] for term in having) or 1.0
     rarity = {term: weights[term] / lines_with for term, lines_with in having.items()}
+    signs = [NEAR * cosine for cosine in near] if near else [0.0] * len(lines)
+    after = len(signs)
+    signs += (0.0, 0.0)
     # Most lines have no term, and change nothing.
-    share = [math.fsum(weights[term] for term in line) / total if line else 0.0 for line in has]
-    rare = [math.fsum(rarity[term] for term in line) / present if line else 0.0 for line in has]
-    signs: list[float] = []
-    for at, line in enumerate(lines):
-        sign = SHARE * share[at] + RARE * rare[at] + (NEAR * near[at] if near else 0.0)
-        if at and has[at - 1]:
-            sign += SHARE_BEFORE * share[at - 1] + RARE_BEFORE * rare[at - 1]
-            if any(mark in lines[at - 1] for mark in _ASKS):
-                sign += ASKED_BEFORE * share[at - 1]
-        if at > 1 and has[at - 2]:
-            sign += SHARE_TWO_BEFORE * share[at - 2]
-        signs.append(sign if line.strip() else -math.inf)
-    most = max(signs)
-    if most == -math.inf:
+    for at, line in enumerate(has):
+        if not line:
+            continue
+        share = math.fsum([weights[term] for term in line]) / total
+        rare = math.fsum([rarity[term] for term in line]) / present
+        signs[at] += SHARE * share + RARE * rare
+        signs[at + 1] += SHARE_BEFORE * share + RARE_BEFORE * rare
+        if any(mark in lines[at] for mark in _ASKS):
+            signs[at + 1] += ASKED_BEFORE * share
+        signs[at + 2] += SHARE_TWO_BEFORE * share
+    del signs[after:]
+    blank = [at for at, line in enumerate(lines) if not line or line.isspace()]
+    if len(blank) == len(lines):
         return [0.0] * len(lines)
+    for at in blank:
+        signs[at] = -math.inf
+    most = max(signs)
     return [math.exp(sign - most) for sign in signs]
 
 

@@ -1,54 +1,32 @@
-"""Matching of a query's terms and verbatim strings in texts. Pure.
-
-Terms match as in FTS5: folded and stemmed. Verbatim strings are ids, versions, paths, code and
-quotes; a match has an exactness from 0 to 1.
-"""
+"""Matching of a query's terms in texts, as FTS5 does: folded and stemmed. Pure."""
 
 import re
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import accumulate
+from sys import getsizeof
 from typing import NamedTuple
 from unicodedata import category
 
-from memoryd.text.fold import SPACED_WORD, UNSPACED, fold, is_unspaced, unspaced_share
-from memoryd.text.markup import as_read, has_marks
+from memoryd.text.fold import SPACED_WORD, UNSPACED, fold, has_unspaced, is_unspaced
 from memoryd.text.parts import PART, is_emoji
 from memoryd.text.stem import common_beginning, stem
 from memoryd.text.tokenize import NO_FORMS, Term
 
-_QUOTED = re.compile(r'["“”„«»「『]([^"“”«»」』]{2,200})["“”«»」』]')
 _LINE_END = re.compile("\n")
 _BETWEEN_WORDS = re.compile(rf"[\W_{UNSPACED}]")
 _ASCII_BETWEEN_WORDS = {code: " " for code in range(128) if not chr(code).isalnum()}
-REMEMBERED_TEXTS = 1_024
-"""Chunks that are kept folded, 4 KiB each: the same ones are candidates again and again."""
-_AROUND = ".,;:!?()[]{}<>\"'“”‘’`…。、？！，；：（）「」"
-_INNER = re.compile(r"\w[^\w\s'’]+\w|\w_\w|_\w|[a-z][A-Z]|\d[A-Za-z]|[A-Za-z]\d")
-"""Punctuation, a change of case, or letters beside digits: not found in words of prose."""
-_CODE = re.compile(r"\w\(|[={}|\\~]|\s--?\w|::|->")
-_CONNECT = "._-/@:+#~"
-"""Characters that join two letters or digits to one string."""
+REMEMBERED_TEXTS = 256
+"""Paths with headings that are kept folded: many chunks have the same."""
+_MOST_LOOK_UPS = 64
+"""Terms whose positions a text remembers."""
+_LOOK_UP_BYTES, _POSITION_BYTES = 150, 120
+"""About the memory of a remembered term, and of each of its positions."""
 _ALIKE_CHARS = 2
 """Characters with which forms must begin alike to be looked for at once."""
-_UNSPACED_QUERY = 0.3
-"""Share of its characters in scripts without spaces above which a query is in such a script."""
-_OF_DATES = re.compile(r"\d+\s*(?=[年月日년월일])")
-_SHORTEST, _SHORT_WORDS, _SHORT_CHARS = 3, 6, 60
-
 PART_OF_A_WORD = 0.6
 """Weight of a part of a word, as a share of that of a whole one."""
 _SEPARATED = r"[ .\-/()\u00a0]{0,2}"
-INSIDE_A_WORD = 0.2
-BEHIND_A_V = 0.7
-INSIDE_A_STRING = 0.6
-OTHER_CASE = 0.93
-OTHER_MARKS = 0.93
-ACROSS_MARKS = 0.97
-IN_THE_PATH = 0.6
-IN_A_TITLE = 0.9
 
 
 class TermPosition(NamedTuple):
@@ -62,34 +40,61 @@ class TermPosition(NamedTuple):
     share: float = 1.0
 
 
+_NOWHERE: list[TermPosition] = []
 _position = partial(tuple.__new__, TermPosition)
 """Makes a position of a tuple, in half the time."""
 
 
-class FoldedText(NamedTuple):
+class FoldedText:
     """A folded text, and its `words`: a space stands in place of each character between two.
 
     `words` has one more space at the start and at the end. It is empty if the text has marks, which
-    are parts of words.
+    are parts of words. A text remembers where it has the terms of the last questions.
     """
 
-    text: str
-    words: str
+    __slots__ = ("_line_starts", "_positions", "size_bytes", "text", "words")
 
-    @classmethod
-    def of(cls, folded: str) -> "FoldedText":
-        """Return the words of a text that `fold` has returned."""
+    def __init__(self, folded: str) -> None:
+        """Read the words of a text that `fold` has returned."""
+        self.text, self.words = folded, ""
         if folded.isascii():
-            return cls(folded, f" {folded.translate(_ASCII_BETWEEN_WORDS)} ")
-        if any(category(char)[0] == "M" for char in set(folded) if not char.isascii()):
-            return cls(folded, "")
-        return cls(folded, f" {_BETWEEN_WORDS.sub(' ', folded)} ")
+            self.words = f" {folded.translate(_ASCII_BETWEEN_WORDS)} "
+        elif not any(category(char)[0] == "M" for char in set(folded) if not char.isascii()):
+            self.words = f" {_BETWEEN_WORDS.sub(' ', folded)} "
+        self.size_bytes = getsizeof(folded) + getsizeof(self.words)
+        self._positions: dict[str, list[TermPosition]] = {}
+        self._line_starts: tuple[int, ...] = ()
+
+    def known(self, looked_for: str) -> list[TermPosition] | None:
+        """Return the remembered positions of what `Finder` looks for."""
+        return self._positions.get(looked_for)
+
+    def remember(self, looked_for: str, positions: list[TermPosition]) -> None:
+        """Remember the positions of what `Finder` looks for, which nobody changes any more."""
+        if len(self._positions) >= _MOST_LOOK_UPS:
+            self._positions = {}
+            self.size_bytes = getsizeof(self.text) + getsizeof(self.words)
+        self._positions[looked_for] = positions
+        self.size_bytes += _LOOK_UP_BYTES + _POSITION_BYTES * len(positions)
+
+    @property
+    def line_starts(self) -> tuple[int, ...]:
+        """Return where each line starts."""
+        if not self._line_starts:
+            self._line_starts = (0, *(end.end() for end in _LINE_END.finditer(self.text)))
+        return self._line_starts
+
+    def line(self, number: int) -> str:
+        """Return a line by its number, from 0."""
+        starts = self.line_starts
+        end = starts[number + 1] - 1 if number + 1 < len(starts) else len(self.text)
+        return self.text[starts[number] : end]
 
 
 @lru_cache(maxsize=REMEMBERED_TEXTS)
 def read_folded(text: str) -> FoldedText:
-    """Fold the text of a chunk."""
-    return FoldedText.of(fold(text))
+    """Fold a text that is read again and again."""
+    return FoldedText(fold(text))
 
 
 class _Needle(NamedTuple):
@@ -102,6 +107,10 @@ class _Needle(NamedTuple):
     stems: frozenset[str] | None
     is_word: bool = False
 
+    def has(self, word: str) -> bool:
+        """Return whether a word that begins with the text is meant."""
+        return self.stems is None or stem(word) in self.stems
+
 
 class Finder:
     """Finder of a query's terms in texts, of their other `forms`, and of words they are part of."""
@@ -110,111 +119,86 @@ class Finder:
         self,
         terms: Iterable[Term],
         forms: Mapping[Term, Sequence[str]] = NO_FORMS,
-        parts: Mapping[Term, Sequence[str]] = NO_FORMS,
+        parts: Mapping[Term, tuple[str, ...]] = NO_FORMS,
     ) -> None:
         self.terms = tuple(terms)
         self._needles = [_needles(term, forms.get(term, ())) for term in self.terms]
-        begins = {each.text for needles in self._needles for each in needles if each.is_word}
-        self._words = _beginning_with(begins) if begins else None
-        self._parts = {
-            at: (_before_separators(term.text), _part_pattern(term.text, parts[term]))
-            for at, term in enumerate(self.terms)
-            if term in parts
-        }
+        self._parts = [parts.get(term, ()) for term in self.terms]
+        self._looked_for = [
+            "\0".join((term.text, "*" if term.prefix else "", *forms.get(term, ()), "", *of_term))
+            for term, of_term in zip(self.terms, self._parts, strict=True)
+        ]
 
     def places(self, folded: str) -> list[list[TermPosition]]:
         """Return the positions of each term in a text that `fold` has returned.
 
         Parts of words count only where the text has no whole one.
         """
-        return self.places_in_each([FoldedText.of(folded)])[0]
+        return self.places_in([FoldedText(folded)])[0]
 
-    def places_in_each(self, texts: Sequence[FoldedText]) -> list[list[list[TermPosition]]]:
-        """Return the positions of each term in each of the texts, as `places` does."""
-        found: list[list[list[TermPosition]]] = [[[] for _ in self.terms] for _ in texts]
-        self._put_words(texts, found)
+    def places_in(self, texts: Sequence[FoldedText]) -> list[list[list[TermPosition]]]:
+        """Return the positions of each term in each text, as `places` does.
+
+        Nobody may change them.
+        """
+        found = [[_NOWHERE] * len(self.terms) for _ in texts]
+        words = [text.words for text in texts]
         for number, needles in enumerate(self._needles):
-            for (text, words), places in zip(texts, found, strict=True):
-                for needle in needles:
-                    if needle.stems is None:
-                        places[number] += _runs(text, needle.text)
-                    elif not (words and needle.is_word):
-                        places[number] += _words_with_marks(text, needle.text, needle.stems)
-                if len(needles) > 1:
-                    places[number].sort()
-        for number, (beginning, pattern) in self._parts.items():
-            for (text, _), places in zip(texts, found, strict=True):
-                if not places[number] and beginning in text:
-                    places[number] = [
-                        TermPosition(*match.span(), PART_OF_A_WORD)
-                        for match in pattern.finditer(text)
-                    ]
+            among: Iterable[int] = range(len(texts))
+            if len(needles) == 1 and needles[0].is_word and not self._parts[number]:
+                # Most texts lack the word, and nothing finds that out in less time.
+                begin = f" {needles[0].text}"
+                among = [at for at, spaced in enumerate(words) if begin in spaced or not spaced]
+            looked_for = self._looked_for[number]
+            for at in among:
+                text = texts[at]
+                positions = text.known(looked_for)
+                if positions is None:
+                    positions = self._look_up(number, text) or _NOWHERE
+                    text.remember(looked_for, positions)
+                found[at][number] = positions
         return found
 
-    def _put_words(
-        self, texts: Sequence[FoldedText], found: Sequence[Sequence[list[TermPosition]]]
-    ) -> None:
-        """Add the positions of whole words.
-
-        All are found at once: a look-up of each word in each text takes longer than all matches.
-        """
-        if self._words is None or not texts:
-            return
-        starts = [0, *accumulate(len(text.words) for text in texts)]
-        numbers: dict[str, tuple[int, ...]] = {}
-        number, start, end = 0, 0, starts[1]
-        for match in self._words.finditer("".join(text.words for text in texts)):
-            word = match[0]
-            terms = numbers.get(word)
-            if terms is None:
-                terms = numbers[word] = self._terms_of(word[1:])
-            if not terms:
-                continue
-            at = match.start()
-            while at >= end:
-                number += 1
-                start, end = end, starts[number + 1]
-            # The words stand one character later than in the text.
-            place = _position((at - start, at - start + len(word) - 1, 1.0))
-            for term in terms:
-                found[number][term].append(place)
-
-    def _terms_of(self, word: str) -> tuple[int, ...]:
-        """Return the numbers of the terms that a word stands for."""
-        stemmed = stem(word)
-        return tuple(
-            number
-            for number, needles in enumerate(self._needles)
-            for begin, stems, is_word in needles
-            if is_word and stems is not None and stemmed in stems and word.startswith(begin)
-        )
+    def _look_up(self, number: int, text: FoldedText) -> list[TermPosition]:
+        found: list[TermPosition] = []
+        needles = self._needles[number]
+        for needle in needles:
+            if needle.stems is None:
+                found += _runs(text.text, needle.text)
+            elif text.words and needle.is_word:
+                found += _words(text.words, needle)
+            else:
+                found += _words_with_marks(text.text, needle)
+        if len(needles) > 1:
+            found.sort()
+        if not found and self._parts[number]:
+            term = self.terms[number].text
+            if _before_separators(term) in text.text:
+                pattern = _part_pattern(term, self._parts[number])
+                found += [
+                    TermPosition(*match.span(), PART_OF_A_WORD)
+                    for match in pattern.finditer(text.text)
+                ]
+        return found
 
 
-def terms_by_line(folded: str, places: Iterable[Sequence[TermPosition]]) -> list[list[int]]:
-    """Return the numbers of the terms in each line of a text, by the positions of each term.
+def terms_of_lines(
+    folded: FoldedText, places: Iterable[Sequence[TermPosition]]
+) -> dict[int, list[int]]:
+    """Return the numbers of the terms in each line that has any, by the positions of each term.
 
     No match spans lines. The positions of a term are in order.
     """
-    starts = _line_starts(folded)
-    found: list[list[int]] = [[] for _ in starts]
+    starts = folded.line_starts
+    found: dict[int, list[int]] = {}
     for number, of_term in enumerate(places):
         last = -1
         for start, _, _ in of_term:
             line = bisect_right(starts, start) - 1
             if line != last:
-                found[line].append(number)
+                found.setdefault(line, []).append(number)
                 last = line
     return found
-
-
-@lru_cache(maxsize=REMEMBERED_TEXTS)
-def _line_starts(text: str) -> tuple[int, ...]:
-    return (0, *(end.end() for end in _LINE_END.finditer(text)))
-
-
-def _beginning_with(begins: Iterable[str]) -> re.Pattern[str]:
-    """Return the pattern of a space and a word that begins with one of these."""
-    return re.compile(f" (?:{'|'.join(begins)})[^ ]*")
 
 
 def _before_separators(text: str) -> str:
@@ -222,7 +206,8 @@ def _before_separators(text: str) -> str:
     return text[:1] if any(map(str.isdigit, text)) else text
 
 
-def _part_pattern(text: str, words: Sequence[str]) -> re.Pattern[str]:
+@lru_cache(maxsize=64)
+def _part_pattern(text: str, words: tuple[str, ...]) -> re.Pattern[str]:
     """Return the pattern of a term that begins a word, or stands where a part of a name does.
 
     An id or number may have separators in it.
@@ -236,7 +221,7 @@ def _part_pattern(text: str, words: Sequence[str]) -> re.Pattern[str]:
 def _needles(term: Term, forms: Sequence[str]) -> list[_Needle]:
     """Return what finds a term and its forms: most forms begin alike."""
     text = fold(term.text)
-    if term.prefix or any(map(is_unspaced, text)) or is_emoji(text):
+    if term.prefix or has_unspaced(text) or is_emoji(text):
         return [_Needle(text, None)]
     stemmed = stem(text)
     own = _beginning(stemmed)
@@ -263,16 +248,28 @@ def _beginning(stemmed: str) -> str:
     return stemmed[: len(stemmed) - put] or stemmed
 
 
-def _words_with_marks(text: str, needle: str, stems: frozenset[str]) -> list[TermPosition]:
-    found = []
-    at = text.find(needle) if needle else -1
+def _words(words: str, needle: _Needle) -> list[TermPosition]:
+    """Return where the words of a text are meant; each has a space before and behind it."""
+    begin, found = f" {needle.text}", []
+    at = words.find(begin)
     while at >= 0:
-        end = at + len(needle)
+        end = words.find(" ", at + 1)
+        if needle.has(words[at + 1 : end]):  # it stands one character earlier in the text
+            found.append(_position((at, end - 1, 1.0)))
+        at = words.find(begin, end)
+    return found
+
+
+def _words_with_marks(text: str, needle: _Needle) -> list[TermPosition]:
+    found = []
+    at = text.find(needle.text) if needle.text else -1
+    while at >= 0:
+        end = at + len(needle.text)
         if at == 0 or not _is_letter(text[at - 1]):
             end = max(end, _word_end(text, at))
-            if stem(text[at:end]) in stems:
+            if needle.has(text[at:end]):
                 found.append(TermPosition(at, end))
-        at = text.find(needle, end)
+        at = text.find(needle.text, end)
     return found
 
 
@@ -298,94 +295,3 @@ def _runs(text: str, needle: str) -> list[TermPosition]:
         found.append(TermPosition(at, at + len(needle)))
         at = text.find(needle, at + 1)
     return found
-
-
-def verbatim_strings(query: str) -> list[str]:
-    """Return the verbatim strings of a query: quoted text, and words that are not prose.
-
-    Beside characters of a script without spaces, a number or a word in other letters is a name.
-    """
-    normal = unicodedata.normalize("NFKC", query)
-    found = [quoted.strip() for quoted in _QUOTED.findall(normal)]
-    words = _split_at_unspaced(normal)
-    found += [word for word in words if len(word) >= _SHORTEST and _INNER.search(word)]
-    if unspaced_share(normal) > _UNSPACED_QUERY:
-        names = _OF_DATES.sub(" ", normal)
-        found += [word for word in _split_at_unspaced(names) if word.isalnum()]
-    return list(dict.fromkeys(string for string in found if string))
-
-
-def _split_at_unspaced(text: str) -> list[str]:
-    spaced = "".join(" " if is_unspaced(char) else char for char in text)
-    return [token.strip(_AROUND) for token in spaced.split()]
-
-
-def verbatim_units(query: str) -> list[str]:
-    """Return the verbatim strings of a query, and a short query of several words as a whole."""
-    found = verbatim_strings(query)
-    whole = unicodedata.normalize("NFKC", query).strip().strip('"')
-    words = whole.split()
-    short = len(words) <= _SHORT_WORDS and len(whole) <= _SHORT_CHARS
-    asks = whole.endswith(("?", "？", "。"))
-    several = len(words) > 1 or any(map(is_unspaced, whole)) or not whole.isalpha()
-    if len(whole) > 1 and ((short and not asks and several) or _CODE.search(whole)):
-        found.append(whole)
-    return list(dict.fromkeys(unit for unit in found if unit))
-
-
-def exactness(unit: str, text: str, folded: str | None = None) -> float:
-    """Return the exactness of a string's best match in a text: 0 if absent, 1 if identical.
-
-    Several words also match across emphasis, code marks, links and the end of a line, and so do
-    characters of scripts without spaces. `folded` is the folded text, for callers who have it.
-    """
-    exact = _best_exactness(unit, text, folded)
-    if exact == 0.0 and has_marks(text):
-        words = unit.split()
-        pieces: Iterable[str] = ()
-        if any(map(is_unspaced, unit)):
-            pieces = unit.replace(" ", "")
-        elif len(words) > 1:
-            pieces = words
-        lowered = text.casefold()
-        if pieces and all(piece.casefold() in lowered for piece in pieces):
-            phrase = " ".join(words)
-            exact = ACROSS_MARKS * (
-                _best_exactness(phrase, as_read(text))
-                or _best_exactness(phrase, as_read(text, targets=True))
-            )
-    return exact
-
-
-def _best_exactness(unit: str, text: str, folded_text: str | None = None) -> float:
-    exact = _exactness(unit, unit.casefold(), text, text.casefold())
-    if exact == 1.0 or (unit.isascii() and text.isascii()):
-        return exact
-    folded = fold(unit)
-    folded_text = fold(text) if folded_text is None else folded_text
-    return max(exact, OTHER_MARKS * _exactness(folded, folded, folded_text, folded_text))
-
-
-def _exactness(unit: str, lowered: str, text: str, lower_text: str) -> float:
-    best = 0.0
-    same_length = len(lower_text) == len(text)
-    padded = f"  {lower_text}  "
-    at = lower_text.find(lowered) if lowered else -1  # folding leaves nothing of marks alone
-    while at >= 0 and best < 1.0:
-        end = at + len(lowered)
-        far, near = padded[at], padded[at + 1]
-        is_version = lowered[0].isdigit() and near == "v" and not far.isalnum()
-        before = BEHIND_A_V if is_version else _at_edge(lowered[0], near, far)
-        value = min(before, _at_edge(lowered[-1], padded[end + 2], padded[end + 3]))
-        if same_length and text[at:end] != unit:
-            value *= OTHER_CASE
-        best = max(best, value)
-        at = lower_text.find(lowered, at + 1)
-    return best
-
-
-def _at_edge(own: str, near: str, far: str) -> float:
-    """Return the exactness at one end of a match, from its last and the next two characters."""
-    if own.isalnum() and near.isalnum() and not is_unspaced(near):
-        return INSIDE_A_WORD
-    return INSIDE_A_STRING if near in _CONNECT and far.isalnum() else 1.0

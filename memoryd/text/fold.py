@@ -115,6 +115,11 @@ def is_unspaced(char: str) -> bool:
     return UNSPACED_RUN.match(char) is not None
 
 
+def has_unspaced(text: str) -> bool:
+    """Return whether a text has a character of a script without spaces between words."""
+    return not text.isascii() and UNSPACED_RUN.search(text) is not None
+
+
 def unspaced_share(text: str) -> float:
     """Return the share of a text in scripts without spaces between words, 0 to 1."""
     if text.isascii() or not text:

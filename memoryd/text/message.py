@@ -2,7 +2,7 @@
 
 import re
 
-from memoryd.text.fold import fold, is_unspaced
+from memoryd.text.fold import fold, has_unspaced
 from memoryd.text.language import most_function_words
 from memoryd.text.stem import has_stems, stem, stem_in
 
@@ -30,7 +30,7 @@ def essence(message: str) -> str:
 def has_phrase(message: str, phrase: str) -> bool:
     """Return whether a message has the words of a phrase in a row, in any form of each."""
     wanted, said = fold(phrase), fold(message)
-    if any(map(is_unspaced, wanted)):
+    if has_unspaced(wanted):
         return wanted in said
     language = most_function_words(message)
     stems = [_stem(language, word) for word in _WORD.findall(said)]

@@ -8,7 +8,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from memoryd.text.fold import is_unspaced
+from memoryd.text.fold import has_unspaced
 from memoryd.text.tokenize import query_sequence
 
 MOST_WORDS = 24
@@ -94,7 +94,7 @@ def asked_titles(question: str) -> tuple[str, ...]:
 
 def _is_dropped(word: str, meant: set[str]) -> bool:
     """Return whether a word is no term of the question; unspaced scripts have no such words."""
-    if word in meant or (not word.isascii() and any(map(is_unspaced, word))):
+    if word in meant or (not word.isascii() and has_unspaced(word)):
         return False
     return word.isalnum() or meant.isdisjoint(_SIGNS.split(word))
 

@@ -22,7 +22,7 @@ from memoryd.embed.vendors.openai import OpenAiApi
 from memoryd.messages import split_lines
 from memoryd.search.query import parse
 from memoryd.search.snippet import LineReader, cut_snippet, highlights
-from memoryd.search.text_match import exactness, verbatim_units
+from memoryd.search.verbatim import exactness, verbatim_units
 from memoryd.source.notes.decode import Decoder
 from memoryd.source.notes.read import mask_private
 from memoryd.source.transcripts import delta

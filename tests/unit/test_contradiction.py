@@ -4,7 +4,7 @@ import datetime
 
 import pytest
 
-from memoryd.messages import FileKey
+from memoryd.search.chunk_cache import ChunkFacts, StoredFile, stored_chunk
 from memoryd.search.contradiction import Statements, newer_first
 from memoryd.search.evidence import ChunkText, Evidence, Question, weigh
 from memoryd.search.fuse import Candidate
@@ -16,10 +16,11 @@ FOUND = Evidence(0.5, 1.0, 0.5, 0.0)
 
 
 def chunks(question: Question, corpus: Corpus, texts: dict[int, str]) -> dict[int, ReadChunk]:
-    matched = weigh(question, corpus, [ChunkText(text, "", 9) for text in texts.values()])
-    key = FileKey("memory", "notes.md")
+    matched = weigh(question, corpus, [ChunkText.of(text, "", 9) for text in texts.values()])
+    file = StoredFile.of("memory", "notes.md", "", "", None, "{}")
+    facts = ChunkFacts("", 1, "", "owner", 1, 2, "", "")
     return {
-        row: ReadChunk(key, text, each.evidence, "", each.folded, each.places)
+        row: ReadChunk(stored_chunk(facts, file, text), each.evidence, each.places)
         for (row, text), each in zip(texts.items(), matched, strict=True)
     }
 

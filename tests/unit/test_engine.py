@@ -163,7 +163,7 @@ async def test_a_search_across_a_swap_is_made_again(index: Index) -> None:
     store.readers.read = read_and_swap  # type: ignore[method-assign, assignment]
     result = await engine.search(SearchBody("exact"))
     assert [hit.path for hit in result.results] == ["memory/a.md"]
-    assert times == 6  # the keyword retriever, the chunks and the hits, twice
+    assert times == 2
 
 
 @pytest.mark.parametrize("glob", ["*" * 11, "x" * 501])
@@ -183,3 +183,32 @@ async def test_a_cancelled_search_leaves_the_readers_usable(index: Index) -> Non
             await search
     result = await engine.search(SearchBody("exact"))
     assert len(result.results) == 1
+
+
+async def test_vectors_answer_where_keywords_fail(index: Index) -> None:
+    await index.add("memory/a.md", "the exact words")
+    whole = await index.engine().search(SearchBody("exact"))
+    assert (whole.mode, whole.warnings) == ("hybrid", [])
+    await index.store.database.run(
+        lambda connection: connection.execute("DROP TABLE chunks_fts").fetchall()
+    )
+    result = await index.engine().search(SearchBody("exact"))
+    assert (result.mode, [hit.path for hit in result.results]) == ("vector", ["memory/a.md"])
+    (warning,) = result.warnings
+    assert warning.startswith("keyword search failed: no such table")
+
+
+async def test_results_of_lost_files_give_way(index: Index) -> None:
+    for number in range(12):
+        await index.add(f"memory/{number}.md", f"the exact words of day {number}")
+    asked: list[set[str]] = []
+
+    async def gone(keys: set[FileKey]) -> set[FileKey]:
+        asked.append({key.path for key in keys})
+        return {key for key in keys if int(key.path[7:-3]) < 6}
+
+    result = await index.engine().search(SearchBody("the exact words of day"), gone=gone)
+    assert len(result.results) == 6
+    assert all(int(hit.path[7:-3]) >= 6 for hit in result.results)
+    assert len(asked) > 1
+    assert not set.intersection(*asked)

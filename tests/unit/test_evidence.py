@@ -35,7 +35,7 @@ TEXTS = st.lists(st.sampled_from((*VOCABULARY, "\n", "filler", "。")), max_size
 
 def chunk(text: str, context: str = "", *, tokens: int | None = None) -> ChunkText:
     size = len(index_text(f"{text} {context}").split()) if tokens is None else tokens
-    return ChunkText(text, context, max(1, size))
+    return ChunkText.of(text, context, max(1, size))
 
 
 def corpus_of(question: Question, chunks: list[ChunkText]) -> Corpus:

@@ -36,7 +36,8 @@ def coverage(index: Connection, query: str, *texts: str) -> list[float]:
     asked = Question.read(query)
     corpus = read_corpus(index, asked.terms, asked.language)
     return [
-        one.evidence.coverage for one in weigh(asked, corpus, [ChunkText(t, "", 8) for t in texts])
+        one.evidence.coverage
+        for one in weigh(asked, corpus, [ChunkText.of(t, "", 8) for t in texts])
     ]
 
 

@@ -157,7 +157,7 @@ def test_the_best_window_counts_and_the_mean_a_little(
     assert matrix.cosines(query, [*left, NEVER]) == pytest.approx(found, abs=1e-5)
     for row_id, seeds in left.items():
         cosines = [float(unit(s) @ query) for s in seeds]
-        assert matrix.window_cosines(query, row_id) == pytest.approx(cosines, abs=0.02)
+        assert matrix.window_cosines(query, [row_id])[row_id] == pytest.approx(cosines, abs=0.02)
 
 
 def test_a_chunk_with_one_window_about_the_question_is_found_among_many() -> None:
@@ -166,8 +166,8 @@ def test_a_chunk_with_one_window_about_the_question_is_found_among_many() -> Non
     matrix.apply((), [several(n, [int(s) for s in rng.integers(0, 500, 4)]) for n in range(3_000)])
     matrix.apply((), [several(9_999, [777, 3, 4, 5])])
     rows = [row_id for row_id, _ in matrix.search(unit(777), 5)]
-    best = max(rows, key=lambda row_id: max(matrix.window_cosines(unit(777), row_id)))
-    assert max(matrix.window_cosines(unit(777), best)) > 0.95
+    best = max(rows, key=lambda row_id: max(matrix.window_cosines(unit(777), [row_id])[row_id]))
+    assert max(matrix.window_cosines(unit(777), [best])[best]) > 0.95
 
 
 @pytest.mark.parametrize("embedding", [b"", bytes(3), bytes(4), bytes(20)])

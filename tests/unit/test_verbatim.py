@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.search.text_match import exactness, verbatim_strings, verbatim_units
+from memoryd.search.verbatim import exactness, verbatim_strings, verbatim_units
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=30)
 

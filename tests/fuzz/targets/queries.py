@@ -13,7 +13,7 @@ from memoryd.search import lexical
 from memoryd.search.lexical import read_corpus
 from memoryd.search.query import parse
 from memoryd.search.snippet import LineReader, cut_snippet, highlights
-from memoryd.search.text_match import exactness, verbatim_units
+from memoryd.search.verbatim import exactness, verbatim_units
 from memoryd.text.dated_names import period_of_name
 from memoryd.text.dates import find_dates
 from memoryd.text.tokenize import MAX_QUERY_TERMS, query_terms

@@ -1,0 +1,223 @@
+"""Chunks of the index as a search needs them, kept for the next searches of the same connection.
+
+A question finds the same chunks again and again. Their folded texts, and the positions of words in
+them, are kept as long as nothing was written to the index. After a write, a kept chunk is compared
+with its row before it is used, without reading its text.
+"""
+
+import threading
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from sys import getsizeof
+from typing import Any, NamedTuple
+
+import msgspec
+
+from memoryd.index.catalog import decode_properties
+from memoryd.index.catalog import named as searched_of
+from memoryd.index.driver import Connection
+from memoryd.messages import FileKey
+from memoryd.search.lexical import read_lengths, version_of
+from memoryd.search.text_match import FoldedText, read_folded
+from memoryd.text.fold import fold
+from memoryd.text.front_matter import names
+
+MOST_BYTES = 5 * 1024 * 1024
+"""Memory of the chunks that one connection keeps: about 800 of the usual length."""
+MOST_FILES = 1_000
+"""Files whose facts one connection keeps."""
+_CHUNK_BYTES = 1_500
+"""Memory of a chunk besides its texts."""
+_FACTS = "row_id, id, file_id, heading, origin, start_line, end_line, line_map, voices"
+
+
+class StoredFile(NamedTuple):
+    """The file of chunks. `titles` are its path, its names and its titles, one a line.
+
+    `searched` are its properties that are searched with each chunk; `transcript` is as stored.
+    """
+
+    key: FileKey
+    title: str
+    date: str
+    transcript: str | None
+    titles: str
+    searched: str
+
+    @classmethod
+    def of(
+        cls, source: str, path: str, title: str, date: str, transcript: str | None, properties: str
+    ) -> "StoredFile":
+        """Return a file by its row."""
+        name = path.rpartition("/")[2]
+        stated = names(decode_properties(properties))
+        titles = dict.fromkeys([path, name, name.removesuffix(".md"), title, *stated])
+        key = FileKey(source, path)
+        return cls(key, title, date, transcript, "\n".join(titles), searched_of(properties))
+
+
+class ChunkFacts(NamedTuple):
+    """Columns of a chunk besides its text."""
+
+    id: str
+    file_id: int
+    heading: str
+    origin: str
+    start_line: int
+    end_line: int
+    line_map: str
+    voices: str
+
+
+@dataclass(slots=True, eq=False)
+class StoredChunk:
+    """A chunk. `context` are its path and headings; `folded` and `above` are both texts folded.
+
+    `tokens` is its length, 1 where the keyword tables were not read.
+    """
+
+    facts: ChunkFacts
+    file: StoredFile
+    text: str
+    folded: FoldedText
+    context: str
+    above: FoldedText
+    tokens: int = 1
+    counted_bytes: int = 0
+
+    @property
+    def key(self) -> FileKey:
+        """Return the key of the file."""
+        return self.file.key
+
+
+def stored_chunk(facts: ChunkFacts, file: StoredFile, text: str) -> StoredChunk:
+    """Return a chunk by its row."""
+    context = _context(file, facts.heading)
+    return StoredChunk(facts, file, text, FoldedText(fold(text)), context, read_folded(context))
+
+
+def _context(file: StoredFile, heading: str) -> str:
+    return f"{file.key.path.removesuffix('.md')}\n{heading}\n{file.searched}"
+
+
+class ChunkCache:
+    """The chunks that the searches of one connection have read; not thread-safe."""
+
+    def __init__(self, connection: Connection, most_bytes: int = MOST_BYTES) -> None:
+        self._connection = connection
+        self._most_bytes = most_bytes
+        self._chunks: dict[int, StoredChunk] = {}
+        self._files: dict[int, StoredFile] = {}
+        self._version: tuple[int, int] | None = None
+        self._valid: set[int] = set()
+        self._sized: set[int] = set()
+        self._last: list[StoredChunk] = []
+        self.size_bytes = 0
+
+    def read(self, rows: Sequence[int], *, sized: bool) -> dict[int, StoredChunk]:
+        """Return those of the chunks that there are; `sized` with their lengths.
+
+        Call it after the rows were found: what was written before that is noticed.
+        """
+        self._forget_old()
+        version = version_of(self._connection)
+        if version != self._version:
+            self._version = version
+            self._valid, self._sized, self._files = set(), set(), {}
+        if unknown := [row for row in rows if row not in self._valid]:
+            self._compare([row for row in unknown if row in self._chunks])
+            self._load([row for row in unknown if row not in self._chunks])
+            self._valid.update(unknown)
+        found: dict[int, StoredChunk] = {}
+        for row in rows:
+            if (chunk := self._chunks.pop(row, None)) is not None:
+                found[row] = self._chunks[row] = chunk  # the last used one comes last
+        if sized and (without := found.keys() - self._sized):
+            for row, tokens in read_lengths(self._connection, list(without)).items():
+                found[row].tokens = tokens
+            self._sized |= without
+        self._last = list(found.values())
+        return found
+
+    def _compare(self, rows: Sequence[int]) -> None:
+        """Bring kept chunks up to date, without those that are gone or have another text."""
+        if not rows:
+            return
+        read = {row: ChunkFacts(*facts) for row, *facts in self._rows_of(_FACTS, rows)}
+        files = self._files_of({facts.file_id for facts in read.values()})
+        for row in rows:
+            chunk, facts = self._chunks[row], read.get(row)
+            file = None if facts is None else files.get(facts.file_id)
+            if facts is None or file is None or facts.id != chunk.facts.id:
+                self._forget(row)
+                continue
+            chunk.facts, chunk.file = facts, file
+            if (context := _context(file, facts.heading)) != chunk.context:
+                chunk.context, chunk.above = context, read_folded(context)
+
+    def _load(self, rows: Sequence[int]) -> None:
+        if not rows:
+            return
+        read = list(self._rows_of(f"{_FACTS}, text", rows))
+        files = self._files_of({columns[2] for columns in read})
+        for row, *columns, text in read:
+            facts = ChunkFacts(*columns)
+            if (file := files.get(facts.file_id)) is not None:
+                self._chunks[row] = stored_chunk(facts, file, text)
+
+    def _rows_of(self, columns: str, rows: Sequence[int]) -> Iterable[Sequence[Any]]:
+        return self._connection.execute(
+            f"SELECT {columns} FROM chunks WHERE row_id IN (SELECT value FROM json_each(?))",
+            (_json(rows),),
+        ).fetchall()
+
+    def _files_of(self, ids: Collection[int]) -> dict[int, StoredFile]:
+        if len(self._files) > MOST_FILES:
+            self._files = {}
+        if unknown := [each for each in ids if each not in self._files]:
+            read = self._connection.execute(
+                "SELECT file_id, source, path, title, date, transcript, properties FROM files"
+                " WHERE file_id IN (SELECT value FROM json_each(?))",
+                (_json(unknown),),
+            )
+            self._files |= {file_id: StoredFile.of(*columns) for file_id, *columns in read}
+        return self._files
+
+    def _forget_old(self) -> None:
+        """Forget the chunks that were not used for longest if all take too much memory."""
+        for chunk in self._last:
+            size = chunk.folded.size_bytes + getsizeof(chunk.text) + _CHUNK_BYTES
+            self.size_bytes += size - chunk.counted_bytes
+            chunk.counted_bytes = size
+        self._last = []
+        while self.size_bytes > self._most_bytes:
+            self._forget(next(iter(self._chunks)))
+
+    def _forget(self, row: int) -> None:
+        self.size_bytes -= self._chunks.pop(row).counted_bytes
+        self._valid.discard(row)
+        self._sized.discard(row)
+
+
+def _json(numbers: Sequence[int]) -> str:
+    return msgspec.json.encode(numbers).decode()
+
+
+class _OfThread(threading.local):
+    """The cache of each thread's connection: a thread of readers has only one."""
+
+    cache: ChunkCache | None = None
+    connection: Connection | None = None
+
+
+_of_thread = _OfThread()
+
+
+def read_stored(
+    connection: Connection, rows: Sequence[int], *, sized: bool
+) -> dict[int, StoredChunk]:
+    """Return those of the chunks that there are, from the cache of the connection if it can."""
+    if _of_thread.cache is None or _of_thread.connection is not connection:
+        _of_thread.cache, _of_thread.connection = ChunkCache(connection), connection
+    return _of_thread.cache.read(rows, sized=sized)

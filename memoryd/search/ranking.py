@@ -1,0 +1,150 @@
+"""Order of the candidates of one search: scores, age, contradictions, language, choice."""
+
+import datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from memoryd.config.settings import QuerySettings
+from memoryd.index.catalog import FileRow
+from memoryd.messages import FileKey
+from memoryd.search import ageing, fuse
+from memoryd.search.asker_language import asker_first
+from memoryd.search.contradiction import Statements, newer_first
+from memoryd.search.date_match import with_date
+from memoryd.search.diversify import balance, spread
+from memoryd.search.fuse import Candidate
+from memoryd.search.gather import Gathered
+from memoryd.search.query import SOURCES
+from memoryd.search.retrievers import EncodedQuery
+
+NOTES, _ = SOURCES
+SPARE = 2
+"""Factor on the results: so many candidates are spread out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Ranks the candidates of one search as the settings say.
+
+    `files` are the rows of all files; `calibrate` is that of the vector retriever, if there is one.
+    """
+
+    settings: QuerySettings
+    files: Mapping[FileKey, FileRow]
+    calibrate: Callable[[float], float] | None
+
+    @property
+    def _is_weighted(self) -> bool:
+        return self.settings.hybrid.fusion == "weighted"
+
+    def score(
+        self, encoded: EncodedQuery, gathered: Gathered, dated: Mapping[int, float]
+    ) -> list[Candidate]:
+        """Return all candidates with their scores before age, best first.
+
+        `dated` has the strength that the date in the question adds to candidates.
+        """
+        near = gathered.cosines
+        if self.calibrate is not None:
+            near = {row: self.calibrate(cosine) for row, cosine in near.items()}
+        usual = {row: fuse.usual_scale(value) for row, value in near.items()}
+        vector_scores = {row: min(1.0, max(0.0, value)) for row, value in near.items()}
+        if self._is_weighted:
+            settings = self.settings.hybrid
+            has_keywords, has_vectors = encoded.corpus is not None, encoded.vector is not None
+            text_weight = settings.text_weight if has_keywords else 0.0
+            found = fuse.weighted(
+                vector_scores,
+                {row: fuse.text_score(bm25) for row, bm25 in gathered.bm25.items()},
+                vector_weight=settings.vector_weight if has_vectors else 0.0,
+                text_weight=text_weight if has_vectors else 1.0,
+            )
+            return [
+                c._replace(words=fuse.strength_of_words(chunk.evidence), cosine=usual.get(c.row_id))
+                for c in found
+                if (chunk := gathered.chunks.get(c.row_id)) is not None
+            ]
+        by_evidence = (
+            fuse.by_evidence(
+                row,
+                None if encoded.corpus is None else chunk.evidence,
+                usual.get(row),
+                vector_score=vector_scores.get(row),
+            )
+            for row, chunk in gathered.chunks.items()
+        )
+        if dated:
+            by_evidence = (with_date(c, dated.get(c.row_id, 0.0)) for c in by_evidence)
+        return fuse.ranked(by_evidence)
+
+    def order(
+        self,
+        candidates: list[Candidate],
+        gathered: Gathered,
+        query: str,
+        today: datetime.date,
+        statements: Statements | None,
+    ) -> list[Candidate]:
+        """Return what may be shown, best first; without `statements`, age does not count."""
+        if statements is not None:
+            candidates = self._age(candidates, gathered, today, statements)
+        if self._is_weighted:
+            return candidates
+        candidates = asker_first(candidates, gathered.texts, query)
+        return fuse.without_weak(candidates, self.settings.relative_cutoff)
+
+    def _age(
+        self,
+        candidates: list[Candidate],
+        gathered: Gathered,
+        today: datetime.date,
+        statements: Statements,
+    ) -> list[Candidate]:
+        """Return the candidates in the order that their dates leave."""
+        decay = self.settings.hybrid.temporal_decay
+        of_files: dict[FileKey, datetime.date | None] = {}
+        dates: dict[int, datetime.date] = {}
+        for row, chunk in gathered.chunks.items():
+            key = chunk.stored.file.key
+            if key not in of_files:
+                of_files[key] = self._date_of(key)
+            if (date := of_files[key]) is not None:
+                dates[row] = date
+        shares = {
+            row: ageing.age_factor(
+                date, today, half_life_days=decay.half_life_days, floor=decay.floor
+            )
+            for row, date in dates.items()
+        }
+        aged = ageing.aged(candidates, shares.get)
+        if self._is_weighted:
+            return aged
+        return newer_first(aged, gathered.chunks, dates, statements)
+
+    def _date_of(self, key: FileKey) -> datetime.date | None:
+        """Return the day from which a file ages."""
+        if (file := self.files.get(key)) is None:
+            return None
+        return ageing.ageing_date(key, file.stat, file.facts, notes=NOTES)
+
+    def choose(
+        self,
+        candidates: Sequence[Candidate],
+        gathered: Gathered,
+        *,
+        min_score: float,
+        max_results: int,
+    ) -> list[Candidate]:
+        """Return the candidates to show, of those that are left."""
+        mmr = self.settings.hybrid.mmr
+        if mmr.enabled:
+            passed = [c for c in candidates if c.unaged_score >= min_score]
+            passed = passed[: SPARE * max_results]
+            return spread(passed, gathered.texts, balance=mmr.balance, most=max_results)
+        notes, others = list[Candidate](), list[Candidate]()
+        for c in candidates:
+            is_note = gathered.chunks[c.row_id].stored.file.key.source == NOTES
+            (notes if is_note else others).append(c)
+        return balance(
+            notes, others, min_score=min_score, max_results=max_results, fill=self._is_weighted
+        )
