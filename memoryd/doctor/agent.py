@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from memoryd.agent.facts import LANCEDB_SUFFIX as LANCEDB
+from memoryd.agent.session_notes import SUFFIX as SESSION_NOTES
 from memoryd.config.load import AgentConfig
 from memoryd.config.settings import QmdSettings
 from memoryd.doctor import limits, permissions
@@ -22,6 +23,7 @@ from memoryd.index.driver import Error, one_value
 from memoryd.index.rebuild.leftovers import unfinished
 from memoryd.index.repair.recover import copies
 from memoryd.index.tombstone_key import SUFFIX as KEY_SUFFIX
+from memoryd.source.notes.journal import SUFFIX as JOURNAL
 from memoryd.source.transcripts.kept import FOLDER
 from memoryd_client.shared import paths
 from memoryd_client.shared.humanize import counted
@@ -37,6 +39,8 @@ _OWN = (
     FACTS,
     f"{FACTS}-journal",
     LANCEDB,
+    JOURNAL,
+    SESSION_NOTES,
 )
 
 

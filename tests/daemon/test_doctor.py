@@ -492,7 +492,8 @@ def test_what_rebuilds_and_damage_leave_behind(patient: Patient) -> None:
     shutil.copy(patient.database, left)
     aside = patient.database.with_name("main.sqlite.damaged-20261128T101500Z-malformed")
     other = patient.database.with_name("main.sqlite.bak")
-    for file in (aside, Path(f"{aside}-wal"), other):
+    own = patient.database.with_name("main.sqlite.notes")
+    for file in (aside, Path(f"{aside}-wal"), other, own):
         file.touch(0o600)
     of_damage = f"beside the index are corrupt copies: {aside.name}"
     of_others = f"beside the index are unknown files: {other.name}"

@@ -112,6 +112,7 @@ def test_the_end_of_a_conversation_becomes_a_note(chats: Daemon) -> None:
         assert hit.conversation == "sessions/chats/a.jsonl#L2"
     shown = chats.memctl("status").stdout
     assert re.search(rf"Session notes +1 written since the start, last memory/{file.name}\n", shown)
+    assert "unknown files" not in chats.memctl("doctor").stdout
     chats.assert_healthy()
 
 
