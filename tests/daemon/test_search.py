@@ -249,11 +249,12 @@ def test_words_answer_while_the_model_is_loaded(hybrid: Daemon) -> None:
     model.write_text(waiting + model.read_text())
     hybrid.load_wait_ms = 1
     hybrid.start()
+    loading = "vector search is off: the local model is being loaded; ask again in a moment"
+    # Until the vectors are read, they are the reason.
+    eventually(lambda: hybrid.search("tapir").warnings == [loading])
     answer = hybrid.search("tapir")
     assert (answer.mode, [hit.path for hit in answer.results]) == ("keyword", ["memory/a.md"])
-    assert answer.warnings == [
-        "vector search is off: the local model is being loaded; ask again in a moment"
-    ]
+    assert answer.warnings == [loading]
     go.touch()
     eventually(lambda: hybrid.search("tapir").mode == "hybrid")
 
