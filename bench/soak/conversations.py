@@ -2,6 +2,7 @@
 
 import json
 import random
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +30,7 @@ _PLACES = {
 }
 
 
-class Conversation:
+class Conversation(ABC):
     """One conversation. `words` has the unique word of each message that must be found.
 
     The first `known` of them were there at the last `sync`. `removed` are words that its agent
@@ -49,13 +50,13 @@ class Conversation:
     def __repr__(self) -> str:
         return f"{type(self).__name__} {self.name}: {', '.join(self.history)}"
 
+    @abstractmethod
     def say(self, text: str) -> None:
         """Append a message."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fates(self) -> dict[str, Callable[[], object]]:
         """Return what may happen to the transcript next, by name."""
-        raise NotImplementedError
 
     def lose(self) -> None:
         """Note that the transcript is gone: what was not indexed before is lost."""

@@ -31,7 +31,7 @@ _HEADING = re.compile(_MARKERS + r"(?=#{1,6}(?:[ \t]|$)|=+[ \t]*$|-+[ \t]*$)")
 """Start of a line that is a heading, or makes one of the line before it."""
 _FENCE = re.compile(_MARKERS + r"(?=```|~~~)")
 _MAY_STAY_OPEN = re.compile(r"```|~~~|private|<!--(?![^\n]*-->)", re.IGNORECASE)
-"""What every block has that goes on behind its line."""
+"""A part that every block has that does not end on its line."""
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t]+|$)")
 
 
