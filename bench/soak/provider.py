@@ -9,8 +9,8 @@ import numpy as np
 from aiohttp import web
 
 DIMS = 64
-OUT_EVERY_S = 18.0
-OUT_FOR_S = 4.0
+OUT_EVERY_S = 9.0
+OUT_FOR_S = 2.0
 
 
 class FailingProvider:

@@ -7,6 +7,7 @@ at a time; its process ends at its limit, so nothing here waits with a limit of 
 import _socket
 import os
 import sys
+from contextlib import suppress
 
 PROTOCOL = 1
 MAX_FRAME_BYTES = 4 * 1024 * 1024
@@ -57,7 +58,9 @@ class HookCall:
         request: dict[str, Value] = {"type": "request", "id": self._calls, "op": op, "body": body}
         if self._agent is not None:
             request["agent"] = self._agent
-        self._socket.sendall(self._hello + framed(request))
+        # A daemon that takes no more clients says so and hangs up, perhaps before this is sent.
+        with suppress(BrokenPipeError):
+            self._socket.sendall(self._hello + framed(request))
         self._hello = b""
         while True:
             frame = self._next_frame()

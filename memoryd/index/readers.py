@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from memoryd.fs.atomic_replace import outlast
 from memoryd.fs.hang import retrieve_error
-from memoryd.index.driver import Connection, Database, Error, Fault, fault_of
+from memoryd.index.driver import Connection, Database, Error, Fault, fault_of, one_value
 from memoryd.index.file_identity import Moved
 
 T = TypeVar("T")
@@ -52,6 +52,9 @@ class ReaderPool:
         """Open all connections or none. The file must exist."""
         async with AsyncExitStack() as opened:
             fresh = [await opened.enter_async_context(self._database()) for _ in range(POOL_SIZE)]
+            for database in fresh:
+                with suppress(Error):  # reads report it
+                    await database.run(_open_log)
             opened.pop_all()
         self._readers = [_Reader(database) for database in fresh]
         for reader in self._readers:
@@ -143,3 +146,8 @@ class ReaderPool:
         with suppress(Error):
             await outlast(asyncio.ensure_future(stale.__aexit__()))
         return True
+
+
+def _open_log(connection: Connection) -> None:
+    """Open the write-ahead log, as a first read does: later there may be no descriptor for it."""
+    one_value(connection, "SELECT 1 FROM sqlite_schema")

@@ -272,10 +272,15 @@ async def test_weights_that_are_not_those_of_the_release_are_not_used(
         assert marks(await provider.embed_query("hello")) == [5]
 
 
-@pytest.fixture
-def cache(state: Path) -> Path:
-    model_cache.make(folder := state / "model-cache")
+@pytest.fixture(scope="module")
+def made_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    model_cache.make(folder := tmp_path_factory.mktemp("made") / "model-cache")
     return folder
+
+
+@pytest.fixture
+def cache(made_cache: Path, state: Path) -> Path:
+    return Path(shutil.copytree(made_cache, state / "model-cache"))
 
 
 QUESTIONS = ["Which database?", "成语接龙", "Die Straße \0 ①", "ｶﾌｪ", "", "z" * 3_000]

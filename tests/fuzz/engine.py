@@ -1,9 +1,8 @@
 """The process in which atheris (libFuzzer) runs one target.
 
-`python -m fuzz.engine PROGRAM TARGET CODE [option or folder of libFuzzer ...]`. PROGRAM runs this
-module with further options, because libFuzzer starts itself again to merge inputs. CODE names the
-packages to instrument, separated by commas. libFuzzer ends the process at the first input that
-breaks the target, or when its time is over.
+`python -m fuzz.engine PROGRAM TARGET [option or folder of libFuzzer ...]`. PROGRAM runs this module
+with further options, because libFuzzer starts itself again to merge inputs. libFuzzer ends the
+process at the first input that breaks the target, or when its time is over.
 """
 
 import logging
@@ -11,11 +10,9 @@ import sys
 
 import atheris
 
-from fuzz.target import modules_outside
+CODE = ["memctl", "memoryd", "memoryd_client", "tomllib"]
 
-_code = tuple(sys.argv[3].split(","))
-_packages = list({name.partition(".")[0] for name in _code})
-with atheris.instrument_imports(include=_packages, exclude=modules_outside(_code)):
+with atheris.instrument_imports(include=CODE):
     from fuzz.target import load
 
     _target = load(sys.argv[2])
@@ -28,7 +25,7 @@ def main() -> None:
     # This hook makes the operands of string comparisons guide the search. (The hook for patterns
     # replaces `re.Pattern`, but its methods take no positions.)
     atheris.enabled_hooks.add("str")
-    atheris.Setup([sys.argv[1], *sys.argv[4:]], _target.check)
+    atheris.Setup([sys.argv[1], *sys.argv[3:]], _target.check)
     atheris.Fuzz()
 
 

@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuzz.target import CODE, CORPUS, HERE, load
+from fuzz.target import CORPUS, HERE, load
 
 HANG_S = 20
 """Seconds after which libFuzzer reports a hang; inputs are short."""
@@ -56,10 +56,6 @@ class Run:
         )
 
 
-SEED, SAME_RUNS = 1, 500
-"""The seed and number of runs that make a fuzzing run repeatable on any machine."""
-
-
 def missing() -> str | None:
     """Return the reason why fuzzing is impossible on this machine, or None."""
     if importlib.util.find_spec("atheris") is None:
@@ -67,8 +63,8 @@ def missing() -> str | None:
     return None
 
 
-def fuzz(name: str, seconds: int, found: Path, *, same: bool = False) -> Run:
-    """Fuzz a target for a number of seconds in a separate process; `same` makes the run repeatable.
+def fuzz(name: str, seconds: int, found: Path) -> Run:
+    """Fuzz a target for a number of seconds in a separate process.
 
     `found/inputs` receives inputs that reach new code, `found/broken` inputs that break the target.
     """
@@ -84,12 +80,10 @@ def fuzz(name: str, seconds: int, found: Path, *, same: bool = False) -> Run:
         folders = [folder for folder in (news, *target.folders, seeds) if folder.is_dir()]
         ended = _engine(
             name,
-            target.quick_code if same else CODE,
             [
                 *(f"-dict={words}" for _ in target.dictionary[:1]),  # must not be empty
                 f"-max_len={target.max_bytes}",
                 f"-max_total_time={seconds}",
-                *([f"-seed={SEED}", f"-runs={SAME_RUNS}"] if same else []),
                 f"-artifact_prefix={broken}{os.sep}",
                 "-print_final_stats=1",
                 *map(str, folders),
@@ -119,7 +113,7 @@ def minimize(name: str, found: Path) -> None:
         _write_seeds(target.seeds, seeds)
         folders = [folder for folder in (seeds, corpus, found / "inputs") if folder.is_dir()]
         arguments = ["-merge=1", f"-max_len={target.max_bytes}", str(merged), *map(str, folders)]
-        ended = _engine(name, CODE, arguments, temporary, timeout_s=MERGE_S)
+        ended = _engine(name, arguments, temporary, timeout_s=MERGE_S)
         if ended.returncode:
             raise RuntimeError(ended.stdout[-SHOWN_CHARS:])
         corpus.mkdir(parents=True, exist_ok=True)
@@ -140,10 +134,10 @@ def _write_seeds(seeds: tuple[bytes, ...], folder: Path) -> None:
 
 
 def _engine(
-    name: str, code: tuple[str, ...], arguments: list[str], temporary: str, *, timeout_s: float
+    name: str, arguments: list[str], temporary: str, *, timeout_s: float
 ) -> subprocess.CompletedProcess[str]:
     program = Path(temporary) / "engine"
-    command = shlex.join([sys.executable, "-m", "fuzz.engine", str(program), name, ",".join(code)])
+    command = shlex.join([sys.executable, "-m", "fuzz.engine", str(program), name])
     program.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
     program.chmod(0o700)
     bounds = [f"-timeout={HANG_S}", f"-rss_limit_mb={RSS_LIMIT_MB}"]

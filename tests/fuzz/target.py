@@ -10,9 +10,7 @@ from fuzz import targets
 
 HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
-PRODUCT = HERE.parents[1] / "memoryd"
 REGRESSIONS = HERE / "regressions"
-CODE = ("memctl", "memoryd", "memoryd_client", "tomllib")
 NAMES = sorted(
     module.name
     for module in pkgutil.iter_modules(targets.__path__)
@@ -26,9 +24,7 @@ class Target:
 
     `check` raises if the product breaks a promise for these bytes, and returns otherwise. `seeds`
     are example inputs; the fuzzer inserts the words of the `dictionary`. No input is longer than
-    `max_bytes`. A quick run is guided by the coverage of the packages in `quick_code` only, because
-    each start instruments them: the complete product takes seconds. `close` ends background work,
-    after which `check` must not be called.
+    `max_bytes`. `close` ends background work, after which `check` must not be called.
     """
 
     name: str
@@ -36,7 +32,6 @@ class Target:
     seeds: tuple[bytes, ...]
     dictionary: tuple[bytes, ...]
     max_bytes: int
-    quick_code: tuple[str, ...]
     close: Callable[[], None]
 
     @property
@@ -61,13 +56,5 @@ def load(name: str) -> Target:
         tuple(module.SEEDS),
         tuple(getattr(module, "DICTIONARY", ())),
         getattr(module, "MAX_BYTES", 4_096),
-        tuple(getattr(module, "QUICK_CODE", CODE)),
         getattr(module, "close", lambda: None),
     )
-
-
-def modules_outside(code: tuple[str, ...]) -> list[str]:
-    """Return the names of the product's modules that are in none of these packages."""
-    paths = (path.relative_to(PRODUCT).with_suffix("") for path in PRODUCT.rglob("*.py"))
-    names = (f"{PRODUCT.name}.{path}".replace("/", ".").removesuffix(".__init__") for path in paths)
-    return [name for name in names if not f"{name}.".startswith(tuple(f"{c}." for c in code))]

@@ -29,6 +29,12 @@ class Clock:
         return self.now
 
 
+ZONES = [
+    "Australia/Lord_Howe",  # its clocks change by half an hour
+    *(pytest.param(zone, marks=pytest.mark.long) for zone in ("Europe/Berlin", "America/New_York")),
+]
+
+
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
@@ -52,7 +58,7 @@ def make(tmp_path: Path, clock: Clock) -> Make:
     return writer
 
 
-@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe"])
+@pytest.mark.parametrize("zone", ZONES)
 def test_each_note_of_a_year_is_in_the_file_of_its_local_day(
     make: Make, clock: Clock, tmp_path: Path, zone: str
 ) -> None:
@@ -83,7 +89,7 @@ def session_lines(note_id: str, observed: str) -> list[str]:
     return [f"- User: hello {comment}"]
 
 
-@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe"])
+@pytest.mark.parametrize("zone", ZONES)
 def test_each_session_note_of_a_year_is_named_for_its_local_minute(
     make: Make, tmp_path: Path, zone: str
 ) -> None:

@@ -162,8 +162,9 @@ def check_repeat(call: Call[ResultT], loss: errors.MemorydError, *, was_repeated
 
 def timed_out(call: Call[ResultT], limit: TimeLimit) -> errors.RequestTimeoutError:
     """Return the error for a call without an answer in time."""
+    limit_s = round(limit.limit_s or 0.0, 2)  # rounded: a caller may pass what is left of its own
     return errors.RequestTimeoutError(
-        f"no answer to {call.op} within {limit.limit_s or 0.0:g} s",
+        f"no answer to {call.op} within {limit_s:g} s",
         hint="try again with a longer timeout, or check `memctl status`",
     )
 

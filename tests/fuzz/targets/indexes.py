@@ -93,12 +93,6 @@ DICTIONARY += [
     b"\xed\xa0\x80",
 ]
 MAX_BYTES = 2_048
-QUICK_CODE = [
-    "memoryd.index.repair",
-    "memoryd.index.schema",
-    "memoryd.index.store",
-    "memoryd.doctor",
-]
 VECTOR = np.array([0.6, 0.8], "<f4").tobytes()
 IDENTITY = identity("none", "fts-only", dims=2, provider_key="")
 

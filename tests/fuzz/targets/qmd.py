@@ -14,7 +14,6 @@ SEEDS = [
 ]
 DICTIONARY = [b'"file":', b'"line":', b'"score":', b'"results":[', b"NaN", b"1e999", b"\x1b[0m"]
 DICTIONARY += [b"No results found", b"9" * 40, b"\n[", b"Total:", b"files indexed", b"\\ud800"]
-QUICK_CODE = ("memoryd.backends",)
 
 
 def check(data: bytes) -> None:

@@ -49,7 +49,6 @@ DICTIONARY = [*(op.value.encode() + b"\0{" for op in Op), b'"path":', b'"query":
 DICTIONARY += [b'"workspace":"', b"MEMORY.md", b"memory/", b"sessions/", b"\\u0000", b"null", b"\n"]
 DICTIONARY += [b"9223372036854775807", b"-1", b"1e400", b"[]", b"true", b'"agent":', b"\\ud800"]
 MAX_BYTES = 512
-QUICK_CODE = ["memoryd.api", "memoryd.daemon.handlers", "memoryd.server", "memoryd_client.wire"]
 PATIENCE_S = 15.0
 """Seconds that an answer may take; less than the limit for a hang."""
 LAST_ID = 2**62
