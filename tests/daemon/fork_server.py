@@ -3,7 +3,6 @@
 `forks.py` starts it and describes how a fork differs from a process of its own.
 """
 
-import asyncio.constants
 import gc
 import importlib
 import json
@@ -115,8 +114,6 @@ def load() -> None:
 
 if __name__ == "__main__":
     load()
-    # Asyncio's debug mode notes where each task and callback is created: ten frames, their files.
-    asyncio.constants.DEBUG_STACK_DEPTH = 2  # type: ignore[misc]
     gc.collect()
     gc.freeze()  # otherwise every fork looks through these objects, and copies them, when it ends
     sys.argv = next_fork(socket.socket(fileno=int(sys.argv[1])))
