@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -339,7 +339,7 @@ def _merge(target: Table, table: Table, origin: str, origins: dict[str, str], at
 
 
 def _convert(merged: Table, kind: type[SectionT], origins: dict[str, str], file: Path) -> SectionT:
-    _check_keys(merged, kind, list(_all_keys(kind)), origins, file)
+    _check_keys(merged, kind, _all_keys(kind), origins, file)
     try:
         return msgspec.convert(merged, kind, strict=True)
     except msgspec.ValidationError as error:
@@ -359,7 +359,7 @@ def _check_keys(
     file: Path,
     at: str = "",
 ) -> None:
-    fields = {f.encode_name: f.type for f in msgspec.structs.fields(section)}
+    fields = _fields(section)
     for key, value in table.items():
         dotted = f"{at}{key}"
         if key not in fields:
@@ -374,11 +374,19 @@ def _check_keys(
             _check_keys(value, fields[key], known, origins, file, f"{dotted}.")
 
 
-def _all_keys(section: type[Section], at: str = "") -> Iterator[str]:
-    for f in msgspec.structs.fields(section):
-        yield f"{at}{f.encode_name}"
-        if isinstance(f.type, type) and issubclass(f.type, Section):
-            yield from _all_keys(f.type, f"{at}{f.encode_name}.")
+@cache
+def _fields(section: type[Section]) -> dict[str, Any]:
+    return {f.encode_name: f.type for f in msgspec.structs.fields(section)}
+
+
+@cache
+def _all_keys(section: type[Section]) -> list[str]:
+    keys = []
+    for name, kind in _fields(section).items():
+        keys.append(name)
+        if isinstance(kind, type) and issubclass(kind, Section):
+            keys += [f"{name}.{key}" for key in _all_keys(kind)]
+    return keys
 
 
 def _db_path(settings: Settings, name: str) -> Path:
