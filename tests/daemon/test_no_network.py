@@ -76,7 +76,10 @@ def seen_by(daemon: Daemon) -> Path:
     return daemon.folder / "seen"
 
 
-@pytest.mark.parametrize("provider", ["none", "local", "auto", "auto-remote"])
+LONG = [pytest.param(name, marks=pytest.mark.long) for name in ("none", "local")]
+
+
+@pytest.mark.parametrize("provider", ["auto", "auto-remote", *LONG])
 def test_no_session_touches_the_network(watched: Daemon, provider: str) -> None:
     watched.provider = provider
     if provider == "auto":  # keys that are there for another purpose
