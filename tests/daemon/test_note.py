@@ -314,7 +314,8 @@ def test_what_an_editor_overwrites_while_notes_are_written_is_restored(
         assert line.startswith(f"memoryd wrote {missing} notes to memory/a.md that are no longer")
         assert len(client.note(action="restore").restored) == missing
     lines = content(started, "memory/a.md").splitlines()
-    assert sorted(lines[4:]) == sorted(f"- {text}" for text in texts)
+    # A note that is written between the editor's truncation and its write leaves an empty line.
+    assert sorted(filter(None, lines[4:])) == sorted(f"- {text}" for text in texts)
     assert lost(started) == []
     started.assert_healthy()
 
