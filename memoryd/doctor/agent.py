@@ -16,7 +16,7 @@ from memoryd.doctor.model import key_files
 from memoryd.doctor.reading import ChangedError, opened
 from memoryd.doctor.running import RunningDaemon
 from memoryd.doctor.serving import check_open_file, check_others, check_serving, is_rebuilding
-from memoryd.facts.builtin import SUFFIX as FACTS
+from memoryd.facts import FILE_SUFFIX as FACTS
 from memoryd.facts.builtin import copies as copies_of_facts
 from memoryd.fs.atomic_replace import SIDE_FILES
 from memoryd.index.driver import Error, one_value

@@ -60,6 +60,10 @@ class LanceFacts:
         """Return the facts of an owner, oldest first."""
         return (await self._ask(LanceRequest("all", owner=owner))).facts
 
+    async def erasable(self, owner: str) -> list[Fact]:
+        """Return the facts of the agent itself: the others' are theirs."""
+        return await self.all(owner)
+
     async def nearest(
         self, vector: Vector, key: str, owner: str, limit: int
     ) -> list[tuple[Fact, float]]:

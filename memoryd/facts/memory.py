@@ -190,6 +190,16 @@ class FactMemory:
                 return forgotten
         return FactForgetResult([], found.facts, found.warnings)
 
+    async def forget_texts(self, has: Callable[[str], bool], *, dry_run: bool) -> list[str]:
+        """Remove all facts whose text `has` something; return their ids."""
+        if self._capturing:
+            await asyncio.wait(self._capturing, timeout=CATCH_UP_S)
+        async with self._turn:
+            found = [fact for fact in await self.store.erasable(self.owner) if has(fact.text)]
+            for fact in [] if dry_run else found:
+                await self.store.remove(fact.id, fact.owner)
+        return [fact.id for fact in found]
+
     async def page(self, body: FactsBody) -> FactsResult:
         """Return a page of facts, and counts. Raises `RequestFailedError` for an unknown id."""
         owner = body.owner or self.owner

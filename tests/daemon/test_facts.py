@@ -120,6 +120,29 @@ def test_a_query_forgets_the_one_fact_that_it_means(facts: Client, hybrid: Daemo
         assert trace not in everything
 
 
+def test_a_text_is_forgotten_in_facts_of_every_owner_too(facts: Client, hybrid: Daemon) -> None:
+    hybrid.memctl("forget", "--match", "HAZELNUTS")
+    assert not list(hybrid.folder.rglob("*.facts")), "a search for facts makes no file"
+    ids = [facts.fact_store(ANA).fact.id, facts.fact_store(f"Ben says: {ANA}", owner="ben").fact.id]
+    facts.fact_store(PORT)
+    would = hybrid.memctl("forget", "--match", "eat  HAZELNUTS", "--dry-run").stdout
+    assert would.startswith("Would forget: 0 messages in 0 transcripts, 2 facts\n")
+    assert len(facts.facts_page().facts) == 2
+    aside = Path(f"{file_of(hybrid)}.damaged-1")
+    aside.touch()
+    assert facts.forget(match="no such text").remains == [
+        f"{aside} was not searched, and may have the text"
+    ]
+    done = facts.forget(match="eat HAZELNUTS")
+    assert (set(done.facts), done.remains) == (set(ids), [])
+    everything = b"".join(path.read_bytes() for path in aside.parent.glob("*facts*"))
+    assert b"hazelnuts" not in everything
+    assert [fact.text for fact in facts.facts_page().facts] == [PORT]
+    file_of(hybrid).write_bytes(b"x" * 9_000)
+    (left,) = facts.forget(match="x").remains
+    assert ".facts.damaged-" in left, "no fact of a corrupt file could be read"
+
+
 def test_owners_see_only_their_own_facts(facts: Client) -> None:
     ana = facts.fact_store(ANA, owner="ana").fact
     facts.fact_store(PORT)
@@ -205,6 +228,8 @@ def test_a_foreign_file_is_refused_and_left_alone(facts: Client, hybrid: Daemon)
         facts.fact_store(ANA)
     with pytest.raises(errors.UnavailableError):
         facts.facts_page()
+    (left,) = facts.forget(match="x").remains
+    assert left.startswith("the facts were not searched, and may have the text: ")
 
 
 def test_memctl_shows_exports_and_imports_facts(facts: Client, hybrid: Daemon) -> None:
