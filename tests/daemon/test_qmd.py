@@ -114,6 +114,14 @@ def test_another_version_is_not_asked(qmd: Qmd) -> None:
     qmd.stands_in("qmd 3.0.0 is not known to memoryd, which knows 2.8")
     status = qmd.status()
     assert (status.state, "3.0.0" in str(status.reason)) == ("unavailable", True)
+    shown = qmd.daemon.memctl("search", "quince")
+    reason = "qmd 3.0.0 is not known to memoryd, which knows 2.8"
+    assert f"warning: the built-in index answered: {reason}\n" in shown.stderr
+    fallback = qmd.daemon.memctl_json("search", "quince")["backendFallback"]
+    assert fallback == {"from": "qmd", "reason": reason}
+    eventually(lambda: qmd.status().pid is None)
+    assert "by command" not in qmd.daemon.memctl("status").stdout
+    assert qmd.daemon.log().count(f"qmd can't be used: {reason}") == 1
     qmd.version("2.8.9")
     assert qmd.search().model == "2.8.9"
 
@@ -128,6 +136,9 @@ def test_a_missing_qmd_is_reported_everywhere(qmd: Qmd) -> None:
     found = [finding["message"] for finding in qmd.daemon.doctor(code=1)["findings"]]
     assert any("is not the launcher" in message for message in found)
     assert any("every user of this machine can search" in message for message in found)
+    (qmd.package / "dist/cli/qmd.js").touch()
+    found = [finding["message"] for finding in qmd.daemon.doctor()["findings"]]
+    assert any(message.startswith("qmd 2.8.3 at ") for message in found)
 
 
 @pytest.mark.parametrize("version", ["v20.20.2", "", "nonsense"])
@@ -136,6 +147,7 @@ def test_an_old_node_is_not_started(qmd: Qmd, version: str) -> None:
     qmd.start(ready=False)
     qmd.stands_in("qmd needs Node.js 22, and")
     assert qmd.calls() == []
+    assert "commands answer" not in qmd.daemon.log()
 
 
 @pytest.mark.parametrize("fault", ["mcp-fails", "mcp-dies"])

@@ -95,7 +95,7 @@ class QmdBackend:
                 mode, places = await self._find(installation, asked, mode)
         except TimeoutError:
             if server is not None:
-                self._upkeep.replace(server)
+                self._upkeep.replace(server, "it did not answer in time")
             raise BackendError(f"qmd did not answer within {limit_s:g} s") from None
         result.results, result.omitted = await self._citer.cite(asked, places, visible, gone)
         result.mode = next(ours for ours, theirs in _MODES.items() if theirs == mode)
