@@ -18,6 +18,7 @@ from memoryd_client import Client, Origin, errors
 
 ANA = "Ana can't eat hazelnuts"
 PORT = "Postgres listens on port 5433"
+LONG = "Eva the cook of the old house by the river sells figs, pears, plums and quinces since May"
 
 
 @pytest.fixture
@@ -54,14 +55,20 @@ def test_facts_are_stored_and_recalled_best_first(facts: Client) -> None:
 
 def test_what_is_known_is_reported_and_not_stored_again(facts: Client) -> None:
     first = facts.fact_store(ANA).fact
-    for same in (ANA, "  ana CAN'T\neat \0 \x1bhazelnuts. ", "hazelnuts Ana can't eat"):
+    for same in (ANA, "  ana CAN'T\neat \0 \x1bhazelnuts. "):
         again = facts.fact_store(same)
         assert (again.duplicate, again.fact) == (True, first)
     facts.fact_store(PORT)
-    for other in ("Postgres listens on port 5434", "Ana can eat hazelnuts"):
+    for other in (
+        "Postgres listens on port 5434",
+        "Ana can eat hazelnuts",
+        "hazelnuts can't eat Ana",  # the same words, of which the vectors of this model are made
+        LONG,
+    ):
         assert not facts.fact_store(other).duplicate
+    assert facts.fact_store(LONG.replace("the old", "old")).duplicate
     assert not facts.fact_store(ANA, owner="ben").duplicate
-    assert facts.facts_page().categories == {"other": 4}
+    assert facts.facts_page().categories == {"other": 6}
 
 
 @pytest.mark.parametrize(
