@@ -370,7 +370,7 @@ def test_a_full_disk_takes_no_facts_and_loses_none(disk: Daemon) -> None:
             lambda: client.fact_store(f"Ben plays {' and '.join(map(str, range(60)))}"),
             lambda: client.fact_forget(fact_id=kept.id),
         ):
-            with pytest.raises(UnavailableError, match="facts can't be used: .*disk is full"):
+            with pytest.raises(UnavailableError, match=r"facts can't be used: .*disk is full"):
                 change()
         assert [match.fact for match in client.fact_recall("can Ana eat hazelnuts").facts] == [kept]
         filler.unlink()

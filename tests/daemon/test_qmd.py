@@ -203,6 +203,22 @@ def test_vectors_without_a_model_are_recognized(daemon: Daemon) -> None:
     assert "qmd has no model for vectors" in daemon.memctl("probe", code=1).stdout
 
 
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("embed-fails", "`qmd embed` ended with exit code 1: Error: embed is out of order"),
+        ("", "`qmd embed` made none"),
+    ],
+)
+def test_an_embedding_that_fails_is_reported(daemon: Daemon, fault: str, reason: str) -> None:
+    qmd = Qmd(daemon, settings='search_mode = "query"\n')
+    qmd.faults(fault)
+    qmd.start()
+    problem = f"qmd has no vectors, so only words count: {reason}"
+    eventually(lambda: qmd.status().problem == problem)
+    assert qmd.search().warnings == [problem]
+
+
 def test_confidence_is_the_business_of_the_index(qmd: Qmd) -> None:
     qmd.start()
     result = qmd.search(min_confidence=0.01)

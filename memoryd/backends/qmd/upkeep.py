@@ -200,6 +200,8 @@ class QmdUpkeep:
         try:
             await self._command(installation, "embed", self._settings.embed_timeout_seconds)
             await self._count(installation)
+            if self.counts.documents and not self.counts.vectors:
+                raise BackendError("`qmd embed` made none")
         except BackendError as error:
             self._embed_problem = error.message
             log.warning("qmd embeds nothing: %s", error)
