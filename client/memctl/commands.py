@@ -253,7 +253,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "stale": Command("List entries of MEMORY.md that newer notes contradict."),
     "facts": Command(
-        "Store, recall, forget, list, search, export facts.",
+        "Facts: store, recall, forget, list, search, stats, export, import.",
         "ACTION …",
         math.inf,
         (
