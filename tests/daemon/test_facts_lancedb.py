@@ -65,7 +65,10 @@ def test_facts_live_in_a_table_in_a_folder(tmp_path: Path) -> None:
         daemon.stop()
         assert not Path(f"/proc/{worker}").exists()
         daemon.start()
-        assert "Forgotten" in daemon.memctl("facts", "forget", "Ana can't eat hazelnuts").stdout
+        daemon.memctl("facts", "store", "Ben can't eat hazelnuts", "--owner", "ben")
+        forgotten = daemon.memctl("forget", "--match", "EAT hazelnuts").stdout
+        assert "0 messages in 0 transcripts, 1 fact\n" in forgotten
+        assert "Ben" in daemon.memctl("facts", "list", "--owner", "ben").stdout, "it is not ours"
         assert daemon.memctl("facts", "list").stdout == "No facts\n"
         assert "unknown files" not in daemon.memctl("doctor").stdout
 

@@ -90,6 +90,16 @@ def test_a_hanging_server_is_replaced(daemon: Daemon) -> None:
         os.kill(first, 0)
 
 
+def test_a_hanging_command_is_ended(daemon: Daemon) -> None:
+    qmd = Qmd(daemon, settings="server = false\nsearch_timeout_ms = 500\n")
+    qmd.start(ready=False)
+    eventually(lambda: qmd.search().backend == "qmd")
+    qmd.faults("search-hangs")
+    qmd.stands_in("qmd did not answer within 0.5 s")
+    qmd.faults()
+    eventually(lambda: qmd.search().backend == "qmd")
+
+
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
