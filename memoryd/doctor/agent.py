@@ -130,6 +130,11 @@ def _check_facts(config: AgentConfig) -> list[Finding]:
     if problems != ["ok"]:
         fix = "the next use keeps the readable ones and moves the file aside; or restore a backup"
         topic.error(f"the facts in {path} are corrupt: {problems[0]}", fix)
+    if number and config.settings.facts.store == "lancedb":
+        topic.warning(
+            f"{counted(number, 'fact')} in {path} can't be recalled: facts.store is lancedb",
+            'set it to "builtin", export the facts, set it back, import them; or remove the file',
+        )
     for copy in copies_of_facts(path):
         topic.warning(
             f"corrupt facts were moved to {copy}",

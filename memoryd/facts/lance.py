@@ -148,7 +148,7 @@ class LanceFacts:
                     if attempt == _TRIES - 1:
                         raise FactStoreError(
                             f"the process for {self._uri} failed: {why or error}",
-                            "look at `memctl logs`, then try again",
+                            "try again; if it fails again, `memctl doctor` checks the package",
                         ) from error
             self._used_s = time.monotonic()
         if reply.error:

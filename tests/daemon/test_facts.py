@@ -226,6 +226,14 @@ def test_a_corrupt_file_keeps_its_readable_facts(facts: Client, hybrid: Daemon) 
     assert "corrupt" not in hybrid.memctl("doctor").stdout
 
 
+def test_the_doctor_knows_facts_that_another_store_hides(facts: Client, hybrid: Daemon) -> None:
+    facts.fact_store(ANA)
+    hybrid.settings += '\nfacts.store = "lancedb"'
+    hybrid.write_config()
+    found = [finding["message"] for finding in hybrid.doctor()["findings"]]
+    assert f"1 fact in {file_of(hybrid)} can't be recalled: facts.store is lancedb" in found
+
+
 def test_a_foreign_file_is_refused_and_left_alone(facts: Client, hybrid: Daemon) -> None:
     facts.fact_store(ANA)
     path = file_of(hybrid)
